@@ -1,0 +1,20 @@
+//! The time, as a value that can be replaced.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A source of wall-clock time.
+pub trait Clock: Send + Sync + 'static {
+    /// Milliseconds since the Unix epoch, as Iceberg metadata counts them.
+    fn now_ms(&self) -> i64;
+}
+
+/// The machine's own clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> i64 {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
+    }
+}

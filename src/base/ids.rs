@@ -1,0 +1,26 @@
+//! Identifiers, and the only place that mints them.
+
+use uuid::Uuid;
+
+/// A source of new identifiers.
+pub trait Ids: Send + Sync + 'static {
+    /// A random identifier (UUID version 4): says nothing about when it was made.
+    fn random(&self) -> Uuid;
+
+    /// A time-ordered identifier (UUID version 7): later ones sort behind earlier ones.
+    fn ordered(&self) -> Uuid;
+}
+
+/// Identifiers from the operating system's randomness.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RandomIds;
+
+impl Ids for RandomIds {
+    fn random(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+
+    fn ordered(&self) -> Uuid {
+        Uuid::now_v7()
+    }
+}

@@ -1,0 +1,8 @@
+//! Rank 0: what everything else asks for the time, for names and for patience.
+//!
+//! Nobody outside this room reads a clock, draws randomness or mints an id, so that a test can hold
+//! all three still.
+
+pub mod clock;
+pub mod ids;
+pub mod retry;

@@ -1,0 +1,5 @@
+//! Rank 2: what the process tells about itself: logs, and counters.
+
+pub mod counters;
+pub mod logs;
+pub mod settings;

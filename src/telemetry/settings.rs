@@ -1,0 +1,29 @@
+//! How the process logs.
+
+use serde::{Deserialize, Serialize};
+
+/// Settings of the log; each field's default stands in `config/default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The least severe level that is logged, or directives such as `info,slateberg=debug`.
+    pub level: String,
+    /// For people or for machines.
+    pub format: Format,
+}
+
+/// The shape of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { level: "warn,slateberg=info".to_owned(), format: Format::Text }
+    }
+}
