@@ -1,0 +1,308 @@
+//! Commits: `apply` turns a table's metadata, requirements and updates into new metadata or a refusal.
+//!
+//! Pure: time and ids are arguments, and nothing is read or written. The meaning of every update is
+//! that of the reference's `TableMetadata.Builder` (release 1.11), its texts included; where this room
+//! departs from it on purpose, the place says so.
+//!
+//! Flow: check the requirements, copy the base (which shares all that is large), apply the updates in
+//! order, and finish: cut the snapshot log, append the base's document to the metadata log, set the
+//! time. The cost of a commit is that of its updates, plus one pointer for each snapshot.
+
+mod finish;
+mod layout;
+mod snapshots;
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Map;
+use uuid::Uuid;
+
+pub use super::requirement::check_requirements;
+use super::refusal::Refusal;
+use super::requirement::TableRequirement;
+use super::table::{
+    FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX, TableMetadata, clean_location,
+};
+use super::update::TableUpdate;
+use snapshots::{Removals, SnapshotIds};
+
+/// The table as it is, and where its current document lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Base<'a> {
+    /// The current metadata.
+    pub metadata: &'a TableMetadata,
+    /// Where it is published; becomes the newest entry of the metadata log.
+    pub metadata_location: &'a str,
+}
+
+/// What a commit needs from the world.
+#[derive(Debug, Clone)]
+pub struct CommitContext {
+    /// Now, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// The identity of a table that is created without one.
+    pub new_uuid: Uuid,
+    /// The location of a table that is created without one.
+    pub default_location: Option<String>,
+}
+
+/// What a commit leads to.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// The new metadata; the old when nothing changed.
+    pub metadata: TableMetadata,
+    /// Whether any update had an effect. If not, there is nothing to write.
+    pub changed: bool,
+}
+
+/// Applies a commit to a table, or, when there is no base, to nothing: the end of a create
+/// transaction. Whether a missing table may be created at all is the caller's question; here it
+/// follows from `assert-create` alone.
+pub fn apply(
+    base: Option<Base<'_>>,
+    requirements: &[TableRequirement],
+    updates: Vec<TableUpdate>,
+    ctx: &CommitContext,
+) -> Result<Applied, Refusal> {
+    check_requirements(base.map(|base| base.metadata), requirements)?;
+    let mut builder = match base {
+        Some(base) => Builder::from_base(base, ctx),
+        None => Builder::from_nothing(&updates, ctx)?,
+    };
+    updates.into_iter().try_for_each(|update| builder.apply(update))?;
+    builder.finish()
+}
+
+/// Metadata that is being changed.
+struct Builder<'a> {
+    base: Option<Base<'a>>,
+    metadata: TableMetadata,
+    ctx: &'a CommitContext,
+    /// The `last_updated_ms` to be: now, but never before the base's.
+    updated_ms: i64,
+    changed: bool,
+    /// Whether a client set the identity of a new table.
+    uuid_assigned: bool,
+    /// Whether schema, spec or order changed, so that they must be judged together again.
+    layout_changed: bool,
+    last_added_schema_id: Option<i32>,
+    last_added_spec_id: Option<i32>,
+    last_added_order_id: Option<i32>,
+    snapshot_ids: SnapshotIds,
+    /// Snapshots that this commit added.
+    added: HashSet<i64>,
+    /// Snapshots that this commit added and made current, perhaps only for a while.
+    added_to_main: HashSet<i64>,
+    removals: Removals,
+    removed_snapshots: bool,
+}
+
+impl<'a> Builder<'a> {
+    fn from_base(base: Base<'a>, ctx: &'a CommitContext) -> Self {
+        let updated_ms = ctx.now_ms.max(base.metadata.last_updated_ms);
+        Self::new(Some(base), base.metadata.clone(), updated_ms, ctx)
+    }
+
+    /// An empty table, of the version that the first upgrade among the updates names.
+    fn from_nothing(updates: &[TableUpdate], ctx: &'a CommitContext) -> Result<Self, Refusal> {
+        let wanted = updates.iter().find_map(|update| match update {
+            TableUpdate::UpgradeFormatVersion { format_version } => Some(*format_version),
+            _ => None,
+        });
+        let format_version = match wanted {
+            Some(version) => supported_format_version(version)?,
+            None => FORMAT_VERSION_DEFAULT,
+        };
+        let metadata = empty_metadata(format_version, ctx);
+        let mut builder = Self::new(None, metadata, ctx.now_ms, ctx);
+        builder.changed = true;
+        builder.layout_changed = true;
+        Ok(builder)
+    }
+
+    fn new(
+        base: Option<Base<'a>>,
+        metadata: TableMetadata,
+        updated_ms: i64,
+        ctx: &'a CommitContext,
+    ) -> Self {
+        Self {
+            base,
+            metadata,
+            ctx,
+            updated_ms,
+            changed: false,
+            uuid_assigned: false,
+            layout_changed: false,
+            last_added_schema_id: None,
+            last_added_spec_id: None,
+            last_added_order_id: None,
+            snapshot_ids: SnapshotIds::default(),
+            added: HashSet::new(),
+            added_to_main: HashSet::new(),
+            removals: Removals::default(),
+            removed_snapshots: false,
+        }
+    }
+
+    fn apply(&mut self, update: TableUpdate) -> Result<(), Refusal> {
+        match update {
+            TableUpdate::AssignUuid { uuid } => self.assign_uuid(uuid),
+            TableUpdate::UpgradeFormatVersion { format_version } => {
+                self.upgrade_format_version(format_version)
+            }
+            TableUpdate::AddSchema { schema } => self.add_schema(schema),
+            TableUpdate::SetCurrentSchema { schema_id } => self.set_current_schema(schema_id),
+            TableUpdate::RemoveSchemas { schema_ids } => self.remove_schemas(&schema_ids),
+            TableUpdate::AddSpec { spec } => self.add_spec(spec),
+            TableUpdate::SetDefaultSpec { spec_id } => self.set_default_spec(spec_id),
+            TableUpdate::RemovePartitionSpecs { spec_ids } => self.remove_specs(&spec_ids),
+            TableUpdate::AddSortOrder { sort_order } => self.add_sort_order(sort_order),
+            TableUpdate::SetDefaultSortOrder { sort_order_id } => {
+                self.set_default_sort_order(sort_order_id)
+            }
+            TableUpdate::AddSnapshot { snapshot } => self.add_snapshot(snapshot),
+            TableUpdate::RemoveSnapshots { snapshot_ids } => {
+                self.removals.snapshots.extend(snapshot_ids);
+                Ok(())
+            }
+            TableUpdate::SetSnapshotRef { ref_name, reference } => {
+                self.set_ref(ref_name, reference)
+            }
+            TableUpdate::RemoveSnapshotRef { ref_name } => self.remove_ref(&ref_name),
+            TableUpdate::SetStatistics { statistics } => self.set_statistics(statistics),
+            TableUpdate::RemoveStatistics { snapshot_id } => {
+                self.removals.statistics.insert(snapshot_id);
+                Ok(())
+            }
+            TableUpdate::SetPartitionStatistics { partition_statistics } => {
+                self.set_partition_statistics(partition_statistics)
+            }
+            TableUpdate::RemovePartitionStatistics { snapshot_id } => {
+                self.removals.partition_statistics.insert(snapshot_id);
+                Ok(())
+            }
+            TableUpdate::SetLocation { location } => self.set_location(&location),
+            TableUpdate::SetProperties { updates } => self.set_properties(updates),
+            TableUpdate::RemoveProperties { removals } => self.remove_properties(&removals),
+            TableUpdate::AddEncryptionKey { encryption_key } => {
+                self.add_encryption_key(encryption_key)
+            }
+            TableUpdate::RemoveEncryptionKey { key_id } => self.remove_encryption_key(&key_id),
+        }
+    }
+
+    /// A new table takes the identity its client made; an existing one keeps its own. (The
+    /// reference's builder would let any commit reassign it.)
+    fn assign_uuid(&mut self, uuid: Uuid) -> Result<(), Refusal> {
+        if uuid.is_nil() {
+            return Err(Refusal::invalid("Cannot set uuid to null"));
+        }
+        let known = self.uuid_assigned || (self.base.is_some() && !self.metadata.table_uuid.is_nil());
+        if known && self.metadata.table_uuid != uuid {
+            return Err(Refusal::invalid(format!(
+                "Cannot reassign uuid: {} != {uuid}",
+                self.metadata.table_uuid
+            )));
+        }
+        self.changed |= self.metadata.table_uuid != uuid;
+        self.uuid_assigned = true;
+        self.metadata.table_uuid = uuid;
+        Ok(())
+    }
+
+    fn upgrade_format_version(&mut self, version: i32) -> Result<(), Refusal> {
+        let current = self.metadata.format_version;
+        if version > i32::from(FORMAT_VERSION_MAX) {
+            return Err(Refusal::invalid(format!(
+                "Cannot upgrade table to unsupported format version: v{version} (supported: \
+                 v{FORMAT_VERSION_MAX})"
+            )));
+        }
+        if version < i32::from(current) {
+            return Err(Refusal::invalid(format!(
+                "Cannot downgrade v{current} table to v{version}"
+            )));
+        }
+        let version = supported_format_version(version)?;
+        self.changed |= version != current;
+        self.metadata.format_version = version;
+        Ok(())
+    }
+
+    fn set_location(&mut self, location: &str) -> Result<(), Refusal> {
+        let location = clean_location(location)?;
+        self.changed |= self.metadata.location != location;
+        self.metadata.location = location;
+        Ok(())
+    }
+
+    fn set_properties(&mut self, updates: BTreeMap<String, String>) -> Result<(), Refusal> {
+        for (name, value) in updates {
+            self.changed |= self.metadata.properties.get(&name) != Some(&value);
+            self.metadata.properties.insert(name, value);
+        }
+        Ok(())
+    }
+
+    fn remove_properties(&mut self, names: &[String]) -> Result<(), Refusal> {
+        for name in names {
+            self.changed |= self.metadata.properties.remove(name).is_some();
+        }
+        Ok(())
+    }
+}
+
+/// `version` as a version that is supported.
+pub(super) fn supported_format_version(version: i32) -> Result<u8, Refusal> {
+    match u8::try_from(version) {
+        Ok(number) if (1..=FORMAT_VERSION_MAX).contains(&number) => Ok(number),
+        _ => Err(Refusal::invalid(format!(
+            "Unsupported format version: v{version} (supported: v{FORMAT_VERSION_MAX})"
+        ))),
+    }
+}
+
+/// A table before its first update. Not valid: it has no schema, spec, order or location yet.
+fn empty_metadata(format_version: u8, ctx: &CommitContext) -> TableMetadata {
+    TableMetadata {
+        format_version,
+        table_uuid: ctx.new_uuid,
+        location: String::new(),
+        last_sequence_number: 0,
+        last_updated_ms: ctx.now_ms,
+        last_column_id: 0,
+        current_schema_id: 0,
+        schemas: Vec::new(),
+        default_spec_id: 0,
+        partition_specs: Vec::new(),
+        last_partition_id: 0,
+        default_sort_order_id: 0,
+        sort_orders: Vec::new(),
+        properties: BTreeMap::new(),
+        current_snapshot_id: None,
+        refs: BTreeMap::new(),
+        snapshots: Vec::new(),
+        snapshot_log: Vec::new(),
+        metadata_log: Vec::new(),
+        statistics: Vec::new(),
+        partition_statistics: Vec::new(),
+        encryption_keys: Vec::new(),
+        next_row_id: 0,
+        extra: Map::new(),
+    }
+}
+
+/// The id after the greatest of `ids`, and at least `first`.
+pub(super) fn next_id(what: &str, first: i32, ids: impl Iterator<Item = i32>) -> Result<i32, Refusal> {
+    match ids.max() {
+        None => Ok(first),
+        Some(greatest) => match greatest.checked_add(1) {
+            Some(next) => Ok(next.max(first)),
+            None => Err(Refusal::invalid(format!("Cannot assign {what}: ids are exhausted"))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,419 @@
+//! Properties of the whole room: nothing that comes from outside makes it panic, what is written can
+//! be read, and whatever commits are taken, the document stays valid.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::commit::{Base, apply};
+use super::requirement::parse_requirement;
+use super::table::TableMetadata;
+use super::testing::{
+    METADATA_LOCATION, add_snapshot, columns, commit, ctx, raw, set_ref, snapshot, table,
+    table_with_snapshots, updates,
+};
+use super::update::TableUpdate;
+use super::view::ViewMetadata;
+use super::view_update::{ViewRequirement, ViewUpdate};
+
+/// Values that parsers stumble over.
+fn any_leaf() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        (-2_i64..3).prop_map(Value::from),
+        prop::sample::select(vec![i64::MIN, i64::MAX, i64::from(i32::MAX), i64::from(i32::MIN)])
+            .prop_map(Value::from),
+        "\\PC{0,8}".prop_map(Value::from),
+        prop::sample::select(vec![
+            "", "main", "struct", "list", "int", "variant", "unknown", "decimal(1,", "fixed[",
+            "geometry(", "geography(,", "bucket[", "truncate[0]", "void", "identity", "1000",
+        ])
+        .prop_map(Value::from),
+    ]
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    any_leaf().prop_recursive(4, 24, 4, |inner| {
+        let names = prop::sample::select(vec![
+            "action", "type", "schema", "fields", "id", "name", "required", "snapshot-id", "spec",
+            "snapshot", "uuid", "format-version", "location", "refs", "snapshots", "schemas",
+            "element", "element-id", "key", "value", "summary", "updates", "x",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((names, inner), 0..6).prop_map(|members| {
+                let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
+                Value::Object(members.collect::<Map<_, _>>())
+            }),
+        ]
+    })
+}
+
+/// One change to some place of a document.
+#[derive(Debug, Clone)]
+enum Mutation {
+    Replace(Value),
+    Remove,
+    Repeat,
+}
+
+fn any_mutation() -> impl Strategy<Value = (prop::sample::Index, Mutation)> {
+    let mutation = prop_oneof![
+        4 => any_leaf().prop_map(Mutation::Replace),
+        1 => any_value().prop_map(Mutation::Replace),
+        2 => Just(Mutation::Remove),
+        1 => Just(Mutation::Repeat),
+    ];
+    (any::<prop::sample::Index>(), mutation)
+}
+
+/// The pointers to all places below the root.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    let mut visit = |name: &str, inner: &Value| {
+        let place = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+        found.push(place.clone());
+        places(inner, &place, found);
+    };
+    match value {
+        Value::Array(elements) => {
+            elements.iter().enumerate().for_each(|(i, inner)| visit(&i.to_string(), inner));
+        }
+        Value::Object(members) => members.iter().for_each(|(name, inner)| visit(name, inner)),
+        _ => {}
+    }
+}
+
+fn mutate(document: &mut Value, index: prop::sample::Index, mutation: Mutation) {
+    let mut found = Vec::new();
+    places(document, "", &mut found);
+    if found.is_empty() {
+        return;
+    }
+    let place = index.get(&found);
+    let Some((parent, name)) = place.rsplit_once('/') else { return };
+    match (document.pointer_mut(parent), mutation) {
+        (Some(Value::Object(members)), Mutation::Remove) => {
+            members.remove(&name.replace("~1", "/").replace("~0", "~"));
+        }
+        (Some(Value::Array(elements)), Mutation::Remove) => {
+            elements.remove(name.parse().expect("an index"));
+        }
+        (Some(Value::Array(elements)), Mutation::Repeat) => {
+            let index: usize = name.parse().expect("an index");
+            elements.push(elements[index].clone());
+        }
+        (_, Mutation::Replace(value)) => {
+            if let Some(old) = document.pointer_mut(place) {
+                *old = value;
+            }
+        }
+        _ => {}
+    }
+}
+
+fn document(metadata: &TableMetadata) -> Value {
+    serde_json::from_slice(&metadata.to_json()).expect("JSON")
+}
+
+/// A document that has one of everything.
+fn rich_document() -> Value {
+    let mut json = document(&table_with_snapshots(3, 3));
+    json["statistics"] = json!([{"snapshot-id": 1, "statistics-path": "p", "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1, "blob-metadata": [{"type": "t", "snapshot-id": 1,
+        "sequence-number": 1, "fields": [1], "properties": {"a": "b"}}]}]);
+    json["partition-statistics"] =
+        json!([{"snapshot-id": 1, "statistics-path": "p", "file-size-in-bytes": 1}]);
+    json["encryption-keys"] = json!([{"key-id": "k", "encrypted-key-metadata": "AAAA"}]);
+    json["refs"]["v1"] = json!({"snapshot-id": 1, "type": "tag", "max-ref-age-ms": 10});
+    json["future"] = json!({"a": 1.5});
+    json
+}
+
+fn view_document() -> Value {
+    json!({"view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385", "format-version": 1,
+        "location": "s3://b/v", "current-version-id": 1, "properties": {"a": "b"},
+        "schemas": [columns()], "version-log": [{"timestamp-ms": 1, "version-id": 1}],
+        "versions": [{"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {"a": "b"},
+            "default-namespace": ["ns"], "default-catalog": "c",
+            "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}]}]})
+}
+
+/// A list of updates in which every action occurs, and which a table of version 3 takes.
+fn rich_updates() -> Value {
+    let mut next = snapshot(4, Some(3), 4);
+    next["first-row-id"] = json!(30);
+    next["added-rows"] = json!(10);
+    json!([
+        {"action": "upgrade-format-version", "format-version": 3},
+        {"action": "add-schema", "schema": {"type": "struct", "fields": [
+            columns()["fields"][0], columns()["fields"][1], columns()["fields"][2],
+            {"id": 9, "name": "v", "required": false, "type": "variant"},
+            {"id": 10, "name": "d", "required": true, "type": "int", "initial-default": 1}]}},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"fields": [
+            {"name": "h", "transform": "hour", "source-id": 3}]}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "remove-partition-specs", "spec-ids": [0]},
+        {"action": "add-sort-order", "sort-order": {"order-id": 1, "fields": [
+            {"transform": "identity", "source-id": 9, "direction": "asc",
+             "null-order": "nulls-first"}]}},
+        {"action": "set-default-sort-order", "sort-order-id": 1},
+        add_snapshot(next),
+        set_ref("main", "branch", 4),
+        {"action": "remove-snapshots", "snapshot-ids": [2]},
+        {"action": "remove-snapshot-ref", "ref-name": "v1"},
+        {"action": "set-location", "location": "s3://b/u"},
+        {"action": "set-properties", "updates": {"write.metadata.previous-versions-max": "2"}},
+        {"action": "remove-properties", "removals": ["a"]},
+        {"action": "remove-statistics", "snapshot-id": 1},
+        {"action": "remove-partition-statistics", "snapshot-id": 1},
+        {"action": "add-encryption-key", "encryption-key":
+            {"key-id": "l", "encrypted-key-metadata": "AAAA"}},
+        {"action": "remove-encryption-key", "key-id": "k"},
+    ])
+}
+
+/// Parses and applies what can be parsed, and looks at what comes out.
+fn try_commit(base: &TableMetadata, changes: &Value) {
+    let list = changes.as_array().map(Vec::as_slice).unwrap_or_default();
+    let parsed: Vec<TableUpdate> =
+        list.iter().filter_map(|update| TableUpdate::parse(&raw(update)).ok()).collect();
+    let base = Base { metadata: base, metadata_location: METADATA_LOCATION };
+    if let Ok(applied) = apply(Some(base), &[], parsed.clone(), &ctx(i64::MAX)) {
+        assert_readable(&applied.metadata);
+    }
+    if let Ok(applied) = apply(None, &[], parsed, &ctx(0)) {
+        assert_readable(&applied.metadata);
+    }
+}
+
+fn assert_readable(metadata: &TableMetadata) {
+    let json = metadata.to_json();
+    match TableMetadata::parse(&json) {
+        Ok(parsed) => {
+            assert_eq!(&parsed, metadata);
+            assert_eq!(parsed.to_json(), json);
+        }
+        Err(refusal) => panic!("{refusal}: {}", String::from_utf8_lossy(&json)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn garbage_is_refused_without_a_panic(value in any_value(), bytes in any::<Vec<u8>>()) {
+        let raw = raw(&value);
+        let json = value.to_string();
+        for json in [json.as_bytes(), &bytes] {
+            let _ = TableMetadata::parse(json);
+            let _ = ViewMetadata::parse(json);
+        }
+        let _ = TableUpdate::parse(&raw);
+        let _ = ViewUpdate::parse(&raw);
+        let _ = parse_requirement(&raw);
+        let _ = ViewRequirement::parse(&raw);
+    }
+
+    #[test]
+    fn mutated_documents_are_refused_or_read_and_written_alike(
+        mutations in prop::collection::vec(any_mutation(), 1..4),
+    ) {
+        let mut json = rich_document();
+        let mut view = view_document();
+        for (index, mutation) in mutations {
+            mutate(&mut json, index, mutation.clone());
+            mutate(&mut view, index, mutation);
+        }
+        if let Ok(table) = TableMetadata::parse(json.to_string().as_bytes()) {
+            assert_readable(&table);
+            try_commit(&table, &rich_updates());
+            let _ = table.with_referenced_snapshots_only().to_json();
+        }
+        if let Ok(view) = ViewMetadata::parse(view.to_string().as_bytes()) {
+            prop_assert_eq!(ViewMetadata::parse(&view.to_json()), Ok(view));
+        }
+    }
+
+    #[test]
+    fn mutated_updates_are_refused_or_lead_to_valid_documents(
+        mutations in prop::collection::vec(any_mutation(), 1..6),
+        new in any::<bool>(),
+    ) {
+        let base = if new { table(2) } else {
+            TableMetadata::parse(rich_document().to_string().as_bytes()).expect("a document")
+        };
+        let mut changes = rich_updates();
+        for (index, mutation) in mutations {
+            mutate(&mut changes, index, mutation);
+        }
+        try_commit(&base, &changes);
+    }
+}
+
+/// Something a client may do to a table.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    AddColumn(&'static str),
+    BackToSchema(u8),
+    AddSpec(&'static str, i32),
+    BackToSpec(u8),
+    SortBy(i32),
+    Append { branch: &'static str, current: bool },
+    Tag(&'static str, u8),
+    Rollback(u8),
+    Expire(u8),
+    RemoveRef(&'static str),
+    SetStatistics(u8),
+    SetProperty(u8),
+    RemoveUnused,
+}
+
+pub(super) fn any_step() -> impl Strategy<Value = Step> {
+    let types = prop::sample::select(vec!["int", "string", "date", "timestamp", "decimal(9, 2)"]);
+    let transforms =
+        prop::sample::select(vec!["day", "hour", "bucket[4]", "identity", "truncate[2]", "void"]);
+    let branch = || prop::sample::select(vec!["main", "main", "audit"]);
+    let name = || prop::sample::select(vec!["main", "audit", "v1"]);
+    prop_oneof![
+        types.prop_map(Step::AddColumn),
+        any::<u8>().prop_map(Step::BackToSchema),
+        (transforms, 1..12_i32).prop_map(|(transform, id)| Step::AddSpec(transform, id)),
+        any::<u8>().prop_map(Step::BackToSpec),
+        (0..12_i32).prop_map(Step::SortBy),
+        6 => (branch(), any::<bool>())
+            .prop_map(|(branch, current)| Step::Append { branch, current }),
+        2 => (name(), any::<u8>()).prop_map(|(name, id)| Step::Tag(name, id)),
+        any::<u8>().prop_map(Step::Rollback),
+        2 => any::<u8>().prop_map(Step::Expire),
+        name().prop_map(Step::RemoveRef),
+        any::<u8>().prop_map(Step::SetStatistics),
+        any::<u8>().prop_map(Step::SetProperty),
+        Just(Step::RemoveUnused),
+    ]
+}
+
+/// The updates that a client would send for a step.
+pub(super) fn updates_of(table: &TableMetadata, step: &Step) -> Value {
+    let nth = |n: u8| {
+        let ids: Vec<i64> = table.snapshots.iter().map(|snapshot| snapshot.snapshot_id).collect();
+        if ids.is_empty() { 404 } else { ids[usize::from(n) % ids.len()] }
+    };
+    match step {
+        Step::AddColumn(field_type) => {
+            let id = table.last_column_id + 1;
+            let schema = table.current_schema().expect("a schema");
+            let mut schema = serde_json::to_value(schema).expect("JSON");
+            schema["fields"].as_array_mut().expect("fields").push(
+                json!({"id": id, "name": format!("c{id}"), "required": false, "type": field_type}),
+            );
+            json!([{"action": "add-schema", "schema": schema},
+                {"action": "set-current-schema", "schema-id": -1}])
+        }
+        Step::BackToSchema(n) => {
+            let schema = &table.schemas[usize::from(*n) % table.schemas.len()];
+            json!([{"action": "set-current-schema", "schema-id": schema.schema_id()}])
+        }
+        Step::AddSpec(transform, source_id) => {
+            let field_id = table.last_partition_id + 1;
+            let name = format!("p{field_id}");
+            json!([
+                {"action": "add-spec", "spec": {"spec-id": 0, "fields": [{"name": name,
+                    "transform": transform, "source-id": source_id, "field-id": field_id}]}},
+                {"action": "set-default-spec", "spec-id": -1}])
+        }
+        Step::BackToSpec(n) => {
+            let spec = &table.partition_specs[usize::from(*n) % table.partition_specs.len()];
+            json!([{"action": "set-default-spec", "spec-id": spec.spec_id}])
+        }
+        Step::SortBy(source_id) => {
+            let order = if *source_id == 0 { json!({"order-id": 0, "fields": []}) } else {
+                json!({"order-id": 1, "fields": [{"transform": "identity", "source-id": source_id,
+                    "direction": "desc", "null-order": "nulls-last"}]})
+            };
+            json!([{"action": "add-sort-order", "sort-order": order},
+                {"action": "set-default-sort-order", "sort-order-id": -1}])
+        }
+        Step::Append { branch, current } => append(table, branch, *current),
+        Step::Tag(name, n) => json!([set_ref(name, "tag", nth(*n))]),
+        Step::Rollback(n) => json!([set_ref("main", "branch", nth(*n))]),
+        Step::Expire(n) => json!([{"action": "remove-snapshots", "snapshot-ids": [nth(*n)]}]),
+        Step::RemoveRef(name) => json!([{"action": "remove-snapshot-ref", "ref-name": name}]),
+        Step::SetStatistics(n) => {
+            let id = nth(*n);
+            json!([{"action": "set-statistics", "snapshot-id": id, "statistics": {
+                "snapshot-id": id, "statistics-path": format!("p{n}"), "file-size-in-bytes": 1,
+                "file-footer-size-in-bytes": 1, "blob-metadata": []}}])
+        }
+        Step::SetProperty(n) => json!([{"action": "set-properties", "updates":
+            {"write.metadata.previous-versions-max": n.to_string()}}]),
+        Step::RemoveUnused => {
+            let specs = table.partition_specs.iter().map(|spec| spec.spec_id);
+            let specs: Vec<i32> = specs.filter(|id| *id != table.default_spec_id).collect();
+            let schemas = table.schemas.iter().map(|schema| schema.schema_id());
+            let schemas: Vec<i32> = schemas.filter(|id| *id != table.current_schema_id).collect();
+            json!([{"action": "remove-partition-specs", "spec-ids": specs},
+                {"action": "remove-schemas", "schema-ids": schemas}])
+        }
+    }
+}
+
+fn append(table: &TableMetadata, branch: &str, current: bool) -> Value {
+    let parent = table.refs.get(branch).map(|reference| reference.snapshot_id);
+    let number = table.last_sequence_number + 1;
+    let v1 = table.format_version == 1;
+    let id = table.last_updated_ms - super::testing::CREATED_MS + 1;
+    let mut next = snapshot(id, parent, if v1 { 0 } else { number });
+    next["timestamp-ms"] = (table.last_updated_ms + 500).into();
+    if table.format_version == 3 {
+        next["first-row-id"] = table.next_row_id.into();
+        next["added-rows"] = 3.into();
+    }
+    let mut changes = vec![add_snapshot(next)];
+    if current {
+        changes.push(set_ref(branch, "branch", id));
+    }
+    Value::from(changes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn whatever_commits_are_taken_the_document_stays_valid(
+        version in 1_u8..4,
+        steps in prop::collection::vec(any_step(), 1..40),
+    ) {
+        let mut current = table(version);
+        for step in &steps {
+            let Ok(applied) = commit(&current, updates_of(&current, step)) else { continue };
+            let next = applied.metadata;
+            prop_assert_eq!(next.check(), Ok(()));
+            assert_readable(&next);
+            prop_assert!(next.last_sequence_number >= current.last_sequence_number);
+            prop_assert!(next.last_column_id >= current.last_column_id);
+            prop_assert!(next.last_partition_id >= current.last_partition_id);
+            prop_assert!(next.next_row_id >= current.next_row_id);
+            prop_assert!(next.last_updated_ms >= current.last_updated_ms);
+            prop_assert_eq!(applied.changed, next != current);
+            if let (Some(id), Some(last)) = (next.current_snapshot_id, next.snapshot_log.last()) {
+                prop_assert_eq!(last.snapshot_id, id);
+            }
+            current = next;
+        }
+    }
+}
+
+#[test]
+fn the_updates_that_are_mutated_are_taken_when_they_are_not() {
+    let base = TableMetadata::parse(rich_document().to_string().as_bytes()).expect("a document");
+    let mut changes = rich_updates();
+    // A variant cannot be sorted by: that one is there to be refused.
+    changes.as_array_mut().expect("a list").remove(6);
+    let applied = commit(&base, changes).expect("a commit");
+    assert!(applied.changed);
+    assert!(updates(&rich_updates()).is_ok());
+}

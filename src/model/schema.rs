@@ -1,0 +1,363 @@
+//! Schemas: the columns of a table or view, their identity, and what format version they need.
+//!
+//! A [`Schema`] is valid from birth: ids and full names are unique, and identifier fields are
+//! required primitives outside of lists and maps. What needs to look fields up by id or name builds
+//! a [`SchemaIndex`] once and passes it on.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::members::{Members, brief, object, parse_value};
+use super::refusal::Refusal;
+use super::types::{MapFields, NestedField, PrimitiveType, Type, parse_struct};
+
+/// The bytes that all full names of one schema may have together. Nested fields repeat the names of
+/// their parents, so a small request could otherwise ask for gigabytes.
+const SCHEMA_NAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How many problems of one schema a refusal lists.
+const PROBLEMS_MAX: usize = 20;
+
+/// The format version from which a column may have an initial default.
+const DEFAULT_VALUES_MIN_FORMAT_VERSION: u8 = 3;
+
+/// The columns of a table ("Schemas" in the table specification).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    schema_id: i32,
+    fields: Vec<NestedField>,
+    identifier_field_ids: Vec<i32>,
+    highest_field_id: i32,
+}
+
+impl Schema {
+    /// Parses a schema's JSON; a missing `schema-id` is 0.
+    pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
+        Self::from_json(&parse_value("schema", raw)?)
+    }
+
+    /// Parses a schema's JSON that was read already.
+    pub fn from_json(json: &Value) -> Result<Self, Refusal> {
+        let members = object("schema", json)?;
+        if members.get("type").and_then(Value::as_str) != Some("struct") {
+            return Err(Refusal::invalid(format!(
+                "Cannot create schema, not a struct type: {}",
+                brief(json)
+            )));
+        }
+        let schema_id = members.opt_i32("schema-id")?.unwrap_or_default();
+        let identifiers = match members.member("identifier-field-ids")? {
+            Some(_) => members.i32_list("identifier-field-ids")?,
+            None => Vec::new(),
+        };
+        Self::new(schema_id, parse_struct(members)?, identifiers)
+    }
+
+    /// A schema of these columns, if ids, names and identifier fields are in order.
+    pub fn new(
+        schema_id: i32,
+        fields: Vec<NestedField>,
+        identifier_field_ids: Vec<i32>,
+    ) -> Result<Self, Refusal> {
+        let index = SchemaIndex::build(&fields)?;
+        let mut seen = HashSet::new();
+        let identifier_field_ids: Vec<i32> =
+            identifier_field_ids.into_iter().filter(|id| seen.insert(*id)).collect();
+        for id in &identifier_field_ids {
+            index.check_identifier(*id)?;
+        }
+        let highest_field_id = index.fields.keys().copied().max().unwrap_or_default();
+        Ok(Self { schema_id, fields, identifier_field_ids, highest_field_id })
+    }
+
+    /// The id within the table.
+    pub fn schema_id(&self) -> i32 {
+        self.schema_id
+    }
+
+    /// The columns, in order.
+    pub fn fields(&self) -> &[NestedField] {
+        &self.fields
+    }
+
+    /// The ids of the columns that identify a row; may be empty.
+    pub fn identifier_field_ids(&self) -> &[i32] {
+        &self.identifier_field_ids
+    }
+
+    /// The greatest id of all fields, 0 for an empty schema.
+    pub fn highest_field_id(&self) -> i32 {
+        self.highest_field_id
+    }
+
+    /// Whether both have the same columns and the same identifier fields, whatever their ids.
+    pub fn same_schema(&self, other: &Self) -> bool {
+        let set = |schema: &Self| schema.identifier_field_ids.iter().copied().collect::<HashSet<_>>();
+        self.fields == other.fields && set(self) == set(other)
+    }
+
+    pub(super) fn with_schema_id(mut self, schema_id: i32) -> Self {
+        self.schema_id = schema_id;
+        self
+    }
+
+    /// An index over all fields, nested ones too.
+    pub(super) fn index(&self) -> Result<SchemaIndex<'_>, Refusal> {
+        SchemaIndex::build(&self.fields)
+    }
+
+    /// Refuses types and defaults that tables of `format_version` cannot hold.
+    pub(super) fn check_compatibility(&self, format_version: u8) -> Result<(), Refusal> {
+        if format_version >= DEFAULT_VALUES_MIN_FORMAT_VERSION {
+            return Ok(());
+        }
+        let index = self.index()?;
+        let problems = index.fields.values().filter_map(|field| field.problem(format_version));
+        let problems: Vec<String> = problems.take(PROBLEMS_MAX).collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let listed = problems.join("\n- ");
+        Err(Refusal::invalid(format!("Invalid schema for v{format_version}:\n- {listed}")))
+    }
+
+    /// The same columns with ids 1, 2, 3, ... in the reference's order (a struct's own fields before
+    /// what is nested in them), and how the old ids map to the new.
+    pub(super) fn with_fresh_ids(
+        &self,
+        schema_id: i32,
+    ) -> Result<(Self, HashMap<i32, i32>), Refusal> {
+        let mut fresh = FreshIds::default();
+        let fields = fresh.fields(&self.fields);
+        let identifiers = self
+            .identifier_field_ids
+            .iter()
+            .filter_map(|id| fresh.new_by_old.get(id).copied())
+            .collect();
+        Ok((Self::new(schema_id, fields, identifiers)?, fresh.new_by_old))
+    }
+}
+
+/// Assigns field ids in the order of the reference's `AssignFreshIds`.
+#[derive(Default)]
+struct FreshIds {
+    last: i32,
+    new_by_old: HashMap<i32, i32>,
+}
+
+impl FreshIds {
+    fn next(&mut self, old: i32) -> i32 {
+        // A schema of i32::MAX fields does not fit into a request.
+        self.last = self.last.saturating_add(1);
+        self.new_by_old.insert(old, self.last);
+        self.last
+    }
+
+    fn fields(&mut self, fields: &[NestedField]) -> Vec<NestedField> {
+        let ids: Vec<i32> = fields.iter().map(|field| self.next(field.id)).collect();
+        fields.iter().zip(ids).map(|(field, id)| self.field(field, id)).collect()
+    }
+
+    fn field(&mut self, field: &NestedField, id: i32) -> NestedField {
+        let field_type = match &field.field_type {
+            Type::Primitive(_) | Type::Variant => field.field_type.clone(),
+            Type::Struct(fields) => Type::Struct(self.fields(fields)),
+            Type::List(element) => {
+                let id = self.next(element.id);
+                Type::List(Box::new(self.field(element, id)))
+            }
+            Type::Map(fields) => {
+                let key_id = self.next(fields.key.id);
+                let value_id = self.next(fields.value.id);
+                let key = self.field(&fields.key, key_id);
+                let value = self.field(&fields.value, value_id);
+                Type::Map(Box::new(MapFields { key, value }))
+            }
+        };
+        NestedField {
+            id,
+            name: field.name.clone(),
+            required: field.required,
+            field_type,
+            doc: field.doc.clone(),
+            initial_default: field.initial_default.clone(),
+            write_default: field.write_default.clone(),
+        }
+    }
+}
+
+/// The fields of a schema by id and by name.
+pub(super) struct SchemaIndex<'a> {
+    /// In the order of ids, so that a list of problems is always the same.
+    fields: BTreeMap<i32, IndexedField<'a>>,
+    ids_by_name: HashMap<String, i32>,
+    ids_by_short_name: HashMap<String, i32>,
+    name_bytes: usize,
+}
+
+/// A field, where it is, and what its full name is.
+pub(super) struct IndexedField<'a> {
+    pub(super) field: &'a NestedField,
+    pub(super) parent: Option<i32>,
+    pub(super) name: String,
+}
+
+impl<'a> SchemaIndex<'a> {
+    fn build(fields: &'a [NestedField]) -> Result<Self, Refusal> {
+        let mut index = Self {
+            fields: BTreeMap::new(),
+            ids_by_name: HashMap::new(),
+            ids_by_short_name: HashMap::new(),
+            name_bytes: 0,
+        };
+        for field in fields {
+            index.add(field, &Place::default(), false)?;
+        }
+        Ok(index)
+    }
+
+    /// Adds a field and all below it. Short names leave out `element` and `value` before a struct.
+    fn add(
+        &mut self,
+        field: &'a NestedField,
+        place: &Place,
+        is_element_or_value: bool,
+    ) -> Result<(), Refusal> {
+        let name = join(&place.prefix, &field.name);
+        let short = join(&place.short_prefix, &field.name);
+        self.name_bytes = self.name_bytes.saturating_add(name.len() * 2 + short.len());
+        if self.name_bytes > SCHEMA_NAME_BYTES_MAX {
+            return Err(Refusal::invalid(format!(
+                "Invalid schema: full names of fields exceed {SCHEMA_NAME_BYTES_MAX} bytes"
+            )));
+        }
+        if let Some(other) = self.ids_by_name.insert(name.clone(), field.id) {
+            return Err(Refusal::invalid(format!(
+                "Invalid schema: multiple fields for name {}: {other} and {}",
+                brief(name),
+                field.id
+            )));
+        }
+        let short_prefix = if is_element_or_value && field.field_type.is_struct() {
+            place.short_prefix.clone()
+        } else {
+            short.clone()
+        };
+        self.ids_by_short_name.entry(short).or_insert(field.id);
+        let below = Place { parent: Some(field.id), prefix: name.clone(), short_prefix };
+        let indexed = IndexedField { field, parent: place.parent, name };
+        if let Some(other) = self.fields.insert(field.id, indexed) {
+            return Err(Refusal::invalid(format!(
+                "Invalid schema: multiple fields for id {}: {} and {}",
+                field.id,
+                brief(other.name),
+                brief(below.prefix)
+            )));
+        }
+        match &field.field_type {
+            Type::Primitive(_) | Type::Variant => Ok(()),
+            Type::Struct(fields) => fields.iter().try_for_each(|f| self.add(f, &below, false)),
+            Type::List(element) => self.add(element, &below, true),
+            Type::Map(fields) => {
+                self.add(&fields.key, &below, false)?;
+                self.add(&fields.value, &below, true)
+            }
+        }
+    }
+
+    /// The field of this id.
+    pub(super) fn field(&self, id: i32) -> Option<&IndexedField<'a>> {
+        self.fields.get(&id)
+    }
+
+    /// The id of the field of this full or short name.
+    pub(super) fn id_by_name(&self, name: &str) -> Option<i32> {
+        self.ids_by_name.get(name).or_else(|| self.ids_by_short_name.get(name)).copied()
+    }
+
+    /// The fields that hold the field `id`, from the nearest to the outermost.
+    pub(super) fn ancestors(&self, id: i32) -> impl Iterator<Item = &IndexedField<'a>> {
+        let parent = |field: &IndexedField<'_>| field.parent.and_then(|id| self.fields.get(&id));
+        std::iter::successors(self.fields.get(&id).and_then(parent), move |field| parent(field))
+    }
+
+    fn check_identifier(&self, id: i32) -> Result<(), Refusal> {
+        let Some(IndexedField { field, .. }) = self.field(id) else {
+            return Err(Refusal::invalid(format!(
+                "Cannot add fieldId {id} as an identifier field: field does not exist"
+            )));
+        };
+        let refuse = |why: String| {
+            let name = brief(&field.name);
+            Err(Refusal::invalid(format!("Cannot add field {name} as an identifier field: {why}")))
+        };
+        let Some(primitive) = field.field_type.as_primitive() else {
+            return refuse("not a primitive type field".to_owned());
+        };
+        if !field.required {
+            return refuse("not a required field".to_owned());
+        }
+        if matches!(primitive, PrimitiveType::Float | PrimitiveType::Double) {
+            return refuse("must not be float or double field".to_owned());
+        }
+        for parent in self.ancestors(id) {
+            if !parent.field.field_type.is_struct() {
+                return refuse(format!("must not be nested in {}", brief(parent.field)));
+            }
+            if !parent.field.required {
+                let parent = brief(parent.field);
+                return refuse(format!("must not be nested in an optional field {parent}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the walk over a schema is.
+#[derive(Default)]
+struct Place {
+    parent: Option<i32>,
+    prefix: String,
+    short_prefix: String,
+}
+
+fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+}
+
+impl IndexedField<'_> {
+    fn problem(&self, format_version: u8) -> Option<String> {
+        let name = brief(&self.name);
+        let needed = self.field.field_type.min_format_version();
+        if let Some(value) = &self.field.initial_default {
+            return Some(format!(
+                "Invalid initial default for {name}: non-null default ({}) is not supported until \
+                 v{DEFAULT_VALUES_MIN_FORMAT_VERSION}",
+                brief(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            ));
+        }
+        (format_version < needed).then(|| {
+            let field_type = brief(&self.field.field_type);
+            format!("Invalid type for {name}: {field_type} is not supported until v{needed}")
+        })
+    }
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", "struct")?;
+        map.serialize_entry("schema-id", &self.schema_id)?;
+        if !self.identifier_field_ids.is_empty() {
+            map.serialize_entry("identifier-field-ids", &self.identifier_field_ids)?;
+        }
+        map.serialize_entry("fields", &self.fields)?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests;

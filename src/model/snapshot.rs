@@ -1,0 +1,315 @@
+//! Snapshots, and the references that point to them.
+//!
+//! A snapshot never changes once it is in a table, and a table may have ten thousand of them. So each
+//! is kept as the JSON it came in, next to the few members that commits ask for: a commit shares the
+//! old ones, writes their text verbatim, and members that this version does not know survive.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::members::{Members, RawMembers, brief, compact, object};
+use super::refusal::Refusal;
+
+/// The name of the branch that is the table's current state.
+pub const MAIN_BRANCH: &str = "main";
+
+/// A state of a table ("Snapshots" in the table specification).
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The id, unique within the table; never -1.
+    pub snapshot_id: i64,
+    /// The snapshot this one was made from.
+    pub parent_snapshot_id: Option<i64>,
+    /// The order of changes; 0 in tables of version 1.
+    pub sequence_number: i64,
+    /// When it was made, in milliseconds since 1970 by its writer's clock.
+    pub timestamp_ms: i64,
+    /// The schema that was current when it was made.
+    pub schema_id: Option<i32>,
+    /// The row id of its first added row (v3).
+    pub first_row_id: Option<i64>,
+    /// How many row ids it assigned (v3).
+    pub added_rows: Option<i64>,
+    json: Box<RawValue>,
+}
+
+impl Snapshot {
+    /// Parses a snapshot's JSON.
+    pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
+        let json = compact("snapshot", raw)?;
+        let head: Head = match serde_json::from_str(json.get()) {
+            Ok(head) => head,
+            Err(error) => return Err(explain(&json, &error)),
+        };
+        let snapshot = Self {
+            snapshot_id: head.snapshot_id,
+            parent_snapshot_id: head.parent_snapshot_id,
+            sequence_number: head.sequence_number.unwrap_or_default(),
+            timestamp_ms: head.timestamp_ms,
+            schema_id: head.schema_id,
+            first_row_id: head.first_row_id,
+            added_rows: head.added_rows,
+            json,
+        };
+        snapshot.check(head.manifest_list.is_some() || head.manifests.is_some())?;
+        Ok(snapshot)
+    }
+
+    fn check(&self, has_manifests: bool) -> Result<(), Refusal> {
+        let refuse = |text: String| Err(Refusal::invalid(text));
+        if self.snapshot_id == -1 {
+            return refuse("Invalid snapshot id: -1 (stands for no snapshot)".to_owned());
+        }
+        if self.sequence_number < 0 {
+            let number = self.sequence_number;
+            return refuse(format!("Invalid sequence number (cannot be negative): {number}"));
+        }
+        if !has_manifests {
+            return refuse("Cannot parse missing string: manifest-list".to_owned());
+        }
+        match (self.first_row_id, self.added_rows) {
+            (Some(id), _) if id < 0 => {
+                refuse(format!("Invalid first-row-id (cannot be negative): {id}"))
+            }
+            (_, Some(rows)) if rows < 0 => {
+                refuse(format!("Invalid added-rows (cannot be negative): {rows}"))
+            }
+            (Some(_), None) => refuse(
+                "Invalid added-rows (required when first-row-id is set): null".to_owned(),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// The whole snapshot, as it is written.
+    pub fn json(&self) -> &RawValue {
+        &self.json
+    }
+
+    /// Where the manifest list is; `None` for old snapshots of version 1 that list manifests inline.
+    pub fn manifest_list(&self) -> Option<String> {
+        self.members().ok()?.opt_string("manifest-list").ok()?
+    }
+
+    /// What the writer says about the change; `operation` is one of its keys.
+    pub fn summary(&self) -> BTreeMap<String, String> {
+        let summary = self.members().and_then(|members| members.opt_string_map("summary"));
+        summary.ok().flatten().unwrap_or_default()
+    }
+
+    fn members(&self) -> Result<RawMembers<'_>, Refusal> {
+        RawMembers::parse("snapshot", self.json.get())
+    }
+}
+
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        self.json.get() == other.json.get()
+    }
+}
+
+impl Eq for Snapshot {}
+
+impl Serialize for Snapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json.serialize(serializer)
+    }
+}
+
+/// The members of a snapshot that commits ask for, read in one pass that allocates nothing.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Head {
+    snapshot_id: i64,
+    parent_snapshot_id: Option<i64>,
+    sequence_number: Option<i64>,
+    timestamp_ms: i64,
+    schema_id: Option<i32>,
+    first_row_id: Option<i64>,
+    added_rows: Option<i64>,
+    manifest_list: Option<Text>,
+    manifests: Option<Vec<Text>>,
+    #[serde(rename = "summary")]
+    _summary: Option<TextMap>,
+    #[serde(rename = "key-id")]
+    _key_id: Option<Text>,
+}
+
+/// A string whose content does not matter.
+struct Text;
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl Visitor<'_> for TextVisitor {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_str<E>(self, _: &str) -> Result<Text, E> {
+                Ok(Text)
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// A map of strings whose content does not matter.
+struct TextMap;
+
+impl<'de> Deserialize<'de> for TextMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextMapVisitor;
+        impl<'de> Visitor<'de> for TextMapVisitor {
+            type Value = TextMap;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextMap, A::Error> {
+                while map.next_entry::<IgnoredAny, Text>()?.is_some() {}
+                Ok(TextMap)
+            }
+        }
+        deserializer.deserialize_map(TextMapVisitor)
+    }
+}
+
+/// Reads a snapshot that was refused once more, member by member, to name the one at fault.
+fn explain(json: &RawValue, error: &serde_json::Error) -> Refusal {
+    let read = || {
+        let members = RawMembers::parse("snapshot", json.get())?;
+        members.i64("snapshot-id")?;
+        members.opt_i64("parent-snapshot-id")?;
+        members.opt_i64("sequence-number")?;
+        members.i64("timestamp-ms")?;
+        members.opt_string_map("summary")?;
+        members.opt_i32("schema-id")?;
+        members.opt_i64("first-row-id")?;
+        members.opt_i64("added-rows")?;
+        members.opt_string("key-id")?;
+        members.opt_string("manifest-list")
+    };
+    match read() {
+        Err(refusal) => refusal,
+        Ok(_) => Refusal::invalid(format!("Cannot parse snapshot: {error}")),
+    }
+}
+
+/// A branch or tag ("Snapshot References" in the table specification).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotRef {
+    /// The snapshot it points to.
+    pub snapshot_id: i64,
+    /// Branch or tag.
+    pub kind: SnapshotRefKind,
+    /// How many snapshots of a branch expiry keeps at least.
+    pub min_snapshots_to_keep: Option<i32>,
+    /// How old, in milliseconds, a branch's snapshots may become before expiry takes them.
+    pub max_snapshot_age_ms: Option<i64>,
+    /// How old, in milliseconds, the reference itself may become.
+    pub max_ref_age_ms: Option<i64>,
+}
+
+/// What a reference is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotRefKind {
+    /// Moves with commits.
+    Branch,
+    /// Stays.
+    Tag,
+}
+
+impl SnapshotRefKind {
+    /// `branch` or `tag`, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Branch => "branch",
+            Self::Tag => "tag",
+        }
+    }
+}
+
+impl SnapshotRef {
+    /// A branch without retention rules of its own.
+    pub(super) fn branch(snapshot_id: i64) -> Self {
+        Self {
+            snapshot_id,
+            kind: SnapshotRefKind::Branch,
+            min_snapshots_to_keep: None,
+            max_snapshot_age_ms: None,
+            max_ref_age_ms: None,
+        }
+    }
+
+    /// Parses a reference's JSON.
+    pub(super) fn from_json(json: &Value) -> Result<Self, Refusal> {
+        Self::from_members(object("snapshot reference", json)?)
+    }
+
+    /// Reads a reference out of an object that may have other members too.
+    pub(super) fn from_members(members: &impl Members) -> Result<Self, Refusal> {
+        let snapshot_id = members.i64("snapshot-id")?;
+        let kind = members.string("type")?;
+        let kind = match kind.to_ascii_lowercase().as_str() {
+            "branch" => SnapshotRefKind::Branch,
+            "tag" => SnapshotRefKind::Tag,
+            _ => {
+                let kind = brief(kind);
+                return Err(Refusal::invalid(format!("Invalid snapshot ref type: {kind}")));
+            }
+        };
+        let reference = Self {
+            snapshot_id,
+            kind,
+            min_snapshots_to_keep: members.opt_i32("min-snapshots-to-keep")?,
+            max_snapshot_age_ms: members.opt_i64("max-snapshot-age-ms")?,
+            max_ref_age_ms: members.opt_i64("max-ref-age-ms")?,
+        };
+        reference.check()?;
+        Ok(reference)
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let tag = self.kind == SnapshotRefKind::Tag;
+        let problem = if tag && self.min_snapshots_to_keep.is_some() {
+            "Tags do not support setting minSnapshotsToKeep"
+        } else if tag && self.max_snapshot_age_ms.is_some() {
+            "Tags do not support setting maxSnapshotAgeMs"
+        } else if self.min_snapshots_to_keep.is_some_and(|number| number <= 0) {
+            "Min snapshots to keep must be greater than 0"
+        } else if self.max_snapshot_age_ms.is_some_and(|age| age <= 0) {
+            "Max snapshot age must be greater than 0 ms"
+        } else if self.max_ref_age_ms.is_some_and(|age| age <= 0) {
+            "Max reference age must be greater than 0"
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::invalid(problem))
+    }
+}
+
+impl Serialize for SnapshotRef {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("snapshot-id", &self.snapshot_id)?;
+        map.serialize_entry("type", self.kind.name())?;
+        if let Some(number) = self.min_snapshots_to_keep {
+            map.serialize_entry("min-snapshots-to-keep", &number)?;
+        }
+        if let Some(age) = self.max_snapshot_age_ms {
+            map.serialize_entry("max-snapshot-age-ms", &age)?;
+        }
+        if let Some(age) = self.max_ref_age_ms {
+            map.serialize_entry("max-ref-age-ms", &age)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests;

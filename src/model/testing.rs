@@ -1,0 +1,159 @@
+//! Short ways to say things in this room's tests.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::commit::{Applied, Base, CommitContext, apply};
+use super::create::{NewTable, new_table};
+use super::partition::UnboundPartitionSpec;
+use super::refusal::Refusal;
+use super::requirement::parse_requirement;
+use super::schema::Schema;
+use super::sort::UnboundSortOrder;
+use super::table::TableMetadata;
+use super::update::TableUpdate;
+
+/// When the tables of these tests are created.
+pub(super) const CREATED_MS: i64 = 1_700_000_000_000;
+
+/// Where their documents are.
+pub(super) const METADATA_LOCATION: &str = "s3://b/t/metadata/00000.metadata.json";
+
+pub(super) fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("a value is JSON")
+}
+
+pub(super) fn ctx(now_ms: i64) -> CommitContext {
+    CommitContext { now_ms, new_uuid: Uuid::from_u128(7), default_location: None }
+}
+
+pub(super) fn schema(value: &Value) -> Schema {
+    Schema::parse(&raw(value)).expect("a valid schema")
+}
+
+/// Columns: id (1, long, identifier), name (2, string), at (3, timestamp), place (4, struct of
+/// x 6, y 7), tags (5, list of string 8).
+pub(super) fn columns() -> Value {
+    json!({"type": "struct", "schema-id": 0, "identifier-field-ids": [1], "fields": [
+        {"id": 1, "name": "id", "required": true, "type": "long"},
+        {"id": 2, "name": "name", "required": false, "type": "string", "doc": "what it is called"},
+        {"id": 3, "name": "at", "required": false, "type": "timestamp"},
+        {"id": 4, "name": "place", "required": false, "type": {"type": "struct", "fields": [
+            {"id": 6, "name": "x", "required": true, "type": "double"},
+            {"id": 7, "name": "y", "required": true, "type": "double"}]}},
+        {"id": 5, "name": "tags", "required": false, "type":
+            {"type": "list", "element-id": 8, "element": "string", "element-required": true}}]})
+}
+
+/// A table of `columns`, partitioned by bucket of id (1000) and day of at (1001), sorted by name.
+pub(super) fn table(format_version: u8) -> TableMetadata {
+    let spec = json!({"spec-id": 0, "fields": [
+        {"name": "id_bucket", "transform": "bucket[16]", "source-id": 1, "field-id": 1000},
+        {"name": "at_day", "transform": "day", "source-id": 3, "field-id": 1001}]});
+    let order = json!({"order-id": 1, "fields": [
+        {"transform": "identity", "source-id": 2, "direction": "asc", "null-order": "nulls-first"}]});
+    let new = NewTable {
+        location: "s3://b/t".to_owned(),
+        schema: schema(&columns()),
+        partition_spec: Some(UnboundPartitionSpec::parse(&raw(&spec)).expect("a valid spec")),
+        sort_order: Some(UnboundSortOrder::parse(&raw(&order)).expect("a valid order")),
+        properties: BTreeMap::from([("format-version".to_owned(), format_version.to_string())]),
+    };
+    new_table(new, &ctx(CREATED_MS)).expect("a valid table")
+}
+
+pub(super) fn updates(updates: &Value) -> Result<Vec<TableUpdate>, Refusal> {
+    let updates = updates.as_array().expect("a list of updates");
+    updates.iter().map(|update| TableUpdate::parse(&raw(update))).collect()
+}
+
+/// Commits a second after the base.
+pub(super) fn commit(base: &TableMetadata, changes: Value) -> Result<Applied, Refusal> {
+    commit_if(base, json!([]), changes)
+}
+
+pub(super) fn commit_if(
+    base: &TableMetadata,
+    requirements: Value,
+    changes: Value,
+) -> Result<Applied, Refusal> {
+    let requirements = requirements.as_array().expect("a list of requirements").iter();
+    let requirements: Vec<_> =
+        requirements.map(|requirement| parse_requirement(&raw(requirement))).collect::<Result<_, _>>()?;
+    let ctx = ctx(base.last_updated_ms + 1000);
+    let base = Base { metadata: base, metadata_location: METADATA_LOCATION };
+    apply(Some(base), &requirements, updates(&changes)?, &ctx)
+}
+
+/// A commit that is taken and changes something; what it leads to survives being written and read.
+#[track_caller]
+pub(super) fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
+    let applied = commit(base, changes).expect("a commit that is taken");
+    assert!(applied.changed, "the commit changed nothing");
+    assert_round_trip(&applied.metadata);
+    applied.metadata
+}
+
+/// The text of a commit that is refused as invalid.
+#[track_caller]
+pub(super) fn invalid(base: &TableMetadata, changes: Value) -> String {
+    match commit(base, changes) {
+        Err(Refusal::Invalid(text)) => text,
+        other => panic!("not invalid: {other:?}"),
+    }
+}
+
+/// The text of a commit that is refused as conflicting.
+#[track_caller]
+pub(super) fn conflict(base: &TableMetadata, changes: Value) -> String {
+    match commit(base, changes) {
+        Err(Refusal::Conflict(text)) => text,
+        other => panic!("not a conflict: {other:?}"),
+    }
+}
+
+#[track_caller]
+pub(super) fn assert_round_trip(metadata: &TableMetadata) {
+    let json = metadata.to_json();
+    let parsed = TableMetadata::parse(&json).expect("what is written can be read");
+    assert_eq!(&parsed, metadata);
+    assert_eq!(String::from_utf8_lossy(&parsed.to_json()), String::from_utf8_lossy(&json));
+}
+
+/// A snapshot as a client of version 2 sends it.
+pub(super) fn snapshot(id: i64, parent: Option<i64>, sequence_number: i64) -> Value {
+    let mut snapshot = json!({
+        "snapshot-id": id, "sequence-number": sequence_number, "schema-id": 0,
+        "timestamp-ms": CREATED_MS + sequence_number * 1000,
+        "manifest-list": format!("s3://b/t/metadata/snap-{id}.avro"),
+        "summary": {"operation": "append", "added-records": "1"}});
+    if let Some(parent) = parent {
+        snapshot["parent-snapshot-id"] = parent.into();
+    }
+    snapshot
+}
+
+pub(super) fn add_snapshot(snapshot: Value) -> Value {
+    json!({"action": "add-snapshot", "snapshot": snapshot})
+}
+
+pub(super) fn set_ref(name: &str, kind: &str, snapshot_id: i64) -> Value {
+    json!({"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot_id})
+}
+
+/// A table with snapshots 1 to `count`, each current once and made from the one before.
+pub(super) fn table_with_snapshots(format_version: u8, count: i64) -> TableMetadata {
+    (1..=count).fold(table(format_version), |table, id| {
+        let sequence_number = if format_version == 1 { 0 } else { id };
+        let mut next = snapshot(id, (id > 1).then(|| id - 1), sequence_number);
+        next["timestamp-ms"] = (CREATED_MS + id * 1000).into();
+        if format_version == 3 {
+            next["first-row-id"] = table.next_row_id.into();
+            next["added-rows"] = 10.into();
+        }
+        committed(&table, json!([add_snapshot(next), set_ref("main", "branch", id)]))
+    })
+}

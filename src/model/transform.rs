@@ -1,0 +1,128 @@
+//! Transforms: how a partition or sort value comes from a column's value.
+//!
+//! The crate's `Transform` forgets the name of a transform it does not know; ours keeps it, since a
+//! table may not lose what a newer client wrote.
+
+use std::fmt;
+
+use super::refusal::Refusal;
+use super::types::{PrimitiveType, Type};
+
+/// A transform ("Partition Transforms" in the table specification).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Transform {
+    /// The value itself.
+    Identity,
+    /// Hash of the value, modulo this many buckets.
+    Bucket(u32),
+    /// The value cut to this width.
+    Truncate(u32),
+    /// Years since 1970.
+    Year,
+    /// Months since 1970.
+    Month,
+    /// Days since 1970.
+    Day,
+    /// Hours since 1970.
+    Hour,
+    /// Always null: a partition field that was dropped.
+    Void,
+    /// A transform of a later specification, by its text.
+    Unknown(String),
+}
+
+impl Transform {
+    /// Parses a transform's text, without regard to case as the reference does.
+    pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
+        if let Some((name, width)) = split_width(text) {
+            if name.eq_ignore_ascii_case("bucket") {
+                let number = parse_width(width, "number of buckets")?;
+                return Ok(Self::Bucket(number));
+            }
+            if name.eq_ignore_ascii_case("truncate") {
+                return Ok(Self::Truncate(parse_width(width, "truncate width")?));
+            }
+        }
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "identity" => Self::Identity,
+            "year" => Self::Year,
+            "month" => Self::Month,
+            "day" => Self::Day,
+            "hour" => Self::Hour,
+            "void" => Self::Void,
+            _ => Self::Unknown(text.to_owned()),
+        })
+    }
+
+    /// Whether values of `source` can be transformed.
+    pub(super) fn can_transform(&self, source: &Type) -> bool {
+        use PrimitiveType as P;
+        let Some(primitive) = source.as_primitive() else {
+            return matches!(self, Self::Void | Self::Unknown(_));
+        };
+        match self {
+            Self::Void | Self::Unknown(_) => true,
+            Self::Identity => !matches!(primitive, P::Geometry { .. } | P::Geography { .. }),
+            Self::Bucket(_) => !matches!(
+                primitive,
+                P::Boolean
+                    | P::Float
+                    | P::Double
+                    | P::Unknown
+                    | P::Geometry { .. }
+                    | P::Geography { .. }
+            ),
+            Self::Truncate(_) => matches!(
+                primitive,
+                P::Int | P::Long | P::String | P::Binary | P::Decimal { .. }
+            ),
+            Self::Year | Self::Month | Self::Day => {
+                matches!(primitive, P::Date) || is_timestamp(primitive)
+            }
+            Self::Hour => is_timestamp(primitive),
+        }
+    }
+}
+
+fn is_timestamp(primitive: &PrimitiveType) -> bool {
+    matches!(
+        primitive,
+        PrimitiveType::Timestamp
+            | PrimitiveType::Timestamptz
+            | PrimitiveType::TimestampNs
+            | PrimitiveType::TimestamptzNs
+    )
+}
+
+/// `name[123]` in its two parts.
+fn split_width(text: &str) -> Option<(&str, &str)> {
+    let (name, width) = text.strip_suffix(']')?.split_once('[')?;
+    let digits = !width.is_empty() && width.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then_some((name, width))
+}
+
+fn parse_width(digits: &str, what: &str) -> Result<u32, Refusal> {
+    match digits.parse::<i32>().ok().and_then(|width| u32::try_from(width).ok()) {
+        Some(width) if width > 0 => Ok(width),
+        _ => Err(Refusal::invalid(format!(
+            "Invalid {what}: {} (must be > 0)",
+            super::members::brief(digits)
+        ))),
+    }
+}
+
+impl fmt::Display for Transform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Identity => f.write_str("identity"),
+            Self::Bucket(number) => write!(f, "bucket[{number}]"),
+            Self::Truncate(width) => write!(f, "truncate[{width}]"),
+            Self::Year => f.write_str("year"),
+            Self::Month => f.write_str("month"),
+            Self::Day => f.write_str("day"),
+            Self::Hour => f.write_str("hour"),
+            Self::Void => f.write_str("void"),
+            Self::Unknown(text) => f.write_str(text),
+        }
+    }
+}

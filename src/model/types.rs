@@ -1,0 +1,506 @@
+//! The types of Iceberg: primitives, `variant`, struct, list and map, as the table specification's
+//! "Schemas and Data Types" names them, up to format version 3.
+//!
+//! The crate's own types stop at version 2, so these are ours. A type is parsed from and written to
+//! the JSON of "Appendix C", and its `Display` is the reference's text for messages.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
+
+use super::defaults;
+use super::members::{Members, brief, elements, object};
+use super::refusal::Refusal;
+
+/// The coordinate reference system that `geometry` and `geography` have when they name none.
+const DEFAULT_CRS: &str = "OGC:CRS84";
+
+/// The type of a column or of a nested field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Type {
+    /// A value without fields of its own.
+    Primitive(PrimitiveType),
+    /// A semi-structured value (v3). Not a primitive: it can neither partition, sort nor identify.
+    Variant,
+    /// Named fields, in order.
+    Struct(Vec<NestedField>),
+    /// Elements of one type; the field is always named `element`.
+    List(Box<NestedField>),
+    /// Keys and values; the fields are always named `key` and `value`.
+    Map(Box<MapFields>),
+}
+
+/// The two fields of a map type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapFields {
+    /// The key; always required.
+    pub key: NestedField,
+    /// The value.
+    pub value: NestedField,
+}
+
+/// A type without fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrimitiveType {
+    /// True or false.
+    Boolean,
+    /// 32-bit signed integer.
+    Int,
+    /// 64-bit signed integer.
+    Long,
+    /// 32-bit IEEE 754.
+    Float,
+    /// 64-bit IEEE 754.
+    Double,
+    /// Fixed-point decimal.
+    Decimal {
+        /// Digits in all, at most 38.
+        precision: u32,
+        /// Digits after the point.
+        scale: u32,
+    },
+    /// Calendar date.
+    Date,
+    /// Time of day, microseconds.
+    Time,
+    /// Timestamp without zone, microseconds.
+    Timestamp,
+    /// Timestamp in UTC, microseconds.
+    Timestamptz,
+    /// Timestamp without zone, nanoseconds (v3).
+    TimestampNs,
+    /// Timestamp in UTC, nanoseconds (v3).
+    TimestamptzNs,
+    /// UTF-8 text.
+    String,
+    /// UUID.
+    Uuid,
+    /// Exactly this many bytes.
+    Fixed(u32),
+    /// Any bytes.
+    Binary,
+    /// Always null (v3).
+    Unknown,
+    /// Shapes on a plane (v3).
+    Geometry {
+        /// Coordinate reference system; `None` is `OGC:CRS84`.
+        crs: Option<String>,
+    },
+    /// Shapes on an ellipsoid (v3).
+    Geography {
+        /// Coordinate reference system; `None` is `OGC:CRS84`.
+        crs: Option<String>,
+        /// How edges run between points; `None` is spherical.
+        algorithm: Option<EdgeAlgorithm>,
+    },
+}
+
+/// How an edge of a geography runs between two points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdgeAlgorithm {
+    /// Great circles.
+    Spherical,
+    /// Vincenty's formulae.
+    Vincenty,
+    /// Thomas's method.
+    Thomas,
+    /// Andoyer's formulae.
+    Andoyer,
+    /// Karney's algorithm.
+    Karney,
+}
+
+/// A field of a struct, or the element, key or value of a list or map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NestedField {
+    /// The field id, unique within a schema and stable over the life of a table.
+    pub id: i32,
+    /// The name within its struct.
+    pub name: String,
+    /// Whether null is not allowed.
+    pub required: bool,
+    /// The type.
+    pub field_type: Type,
+    /// A comment.
+    pub doc: Option<String>,
+    /// The value of rows written before the field was (v3), as single-value JSON.
+    pub initial_default: Option<Value>,
+    /// The value that writers use when they are given none (v3), as single-value JSON.
+    pub write_default: Option<Value>,
+}
+
+impl Type {
+    /// Parses a type: a string for primitives and `variant`, an object for the others.
+    pub(super) fn parse(json: &Value) -> Result<Self, Refusal> {
+        let unknown =
+            || Refusal::invalid(format!("Cannot parse type from json: {}", brief(json)));
+        match json {
+            Value::String(name) => Self::from_name(name),
+            Value::Object(members) => match members.get("type").and_then(Value::as_str) {
+                Some("struct") => parse_struct(members).map(Self::Struct),
+                Some("list") => parse_list(members),
+                Some("map") => parse_map(members),
+                _ => Err(unknown()),
+            },
+            _ => Err(unknown()),
+        }
+    }
+
+    fn from_name(name: &str) -> Result<Self, Refusal> {
+        if name.eq_ignore_ascii_case("variant") {
+            return Ok(Self::Variant);
+        }
+        PrimitiveType::from_name(name).map(Self::Primitive)
+    }
+
+    /// Whether this is a struct.
+    pub(super) fn is_struct(&self) -> bool {
+        matches!(self, Self::Struct(_))
+    }
+
+    /// The primitive, if it is one.
+    pub(super) fn as_primitive(&self) -> Option<&PrimitiveType> {
+        match self {
+            Self::Primitive(primitive) => Some(primitive),
+            _ => None,
+        }
+    }
+
+    /// The first format version whose tables may hold this type.
+    pub(super) fn min_format_version(&self) -> u8 {
+        match self {
+            Self::Variant => 3,
+            Self::Primitive(
+                PrimitiveType::TimestampNs
+                | PrimitiveType::TimestamptzNs
+                | PrimitiveType::Unknown
+                | PrimitiveType::Geometry { .. }
+                | PrimitiveType::Geography { .. },
+            ) => 3,
+            _ => 1,
+        }
+    }
+}
+
+pub(super) fn parse_struct(members: &Map<String, Value>) -> Result<Vec<NestedField>, Refusal> {
+    let fields = members.required("fields")?;
+    if !fields.is_array() {
+        return Err(Refusal::invalid(format!(
+            "Cannot parse struct fields from non-array: {}",
+            brief(&*fields)
+        )));
+    }
+    elements(&fields).iter().map(NestedField::parse).collect()
+}
+
+fn parse_list(members: &Map<String, Value>) -> Result<Type, Refusal> {
+    let element = NestedField::nested(
+        members.i32("element-id")?,
+        "element",
+        members.bool("element-required")?,
+        Type::parse(&*members.required("element")?)?,
+    )?;
+    Ok(Type::List(Box::new(element)))
+}
+
+fn parse_map(members: &Map<String, Value>) -> Result<Type, Refusal> {
+    let key_type = Type::parse(&*members.required("key")?)?;
+    let key = NestedField::nested(members.i32("key-id")?, "key", true, key_type)?;
+    let value = NestedField::nested(
+        members.i32("value-id")?,
+        "value",
+        members.bool("value-required")?,
+        Type::parse(&*members.required("value")?)?,
+    )?;
+    Ok(Type::Map(Box::new(MapFields { key, value })))
+}
+
+impl NestedField {
+    fn parse(json: &Value) -> Result<Self, Refusal> {
+        let members = object("struct field", json)?;
+        let mut field = Self::nested(
+            members.i32("id")?,
+            &members.string("name")?,
+            members.bool("required")?,
+            Type::parse(&*members.required("type")?)?,
+        )?;
+        field.doc = members.opt_string("doc")?;
+        field.initial_default = parse_default(members, "initial-default", &field.field_type)?;
+        field.write_default = parse_default(members, "write-default", &field.field_type)?;
+        Ok(field)
+    }
+
+    fn nested(id: i32, name: &str, required: bool, field_type: Type) -> Result<Self, Refusal> {
+        if required && field_type == Type::Primitive(PrimitiveType::Unknown) {
+            return Err(Refusal::invalid(format!(
+                "Cannot create required field with unknown type: {}",
+                brief(name)
+            )));
+        }
+        Ok(Self {
+            id,
+            name: name.to_owned(),
+            required,
+            field_type,
+            doc: None,
+            initial_default: None,
+            write_default: None,
+        })
+    }
+}
+
+fn parse_default(
+    members: &Map<String, Value>,
+    name: &str,
+    field_type: &Type,
+) -> Result<Option<Value>, Refusal> {
+    let Some(value) = members.member(name)? else { return Ok(None) };
+    defaults::check(field_type, &value)?;
+    Ok(Some(value.into_owned()))
+}
+
+impl PrimitiveType {
+    /// Parses a type string, without regard to case as the reference does.
+    pub(super) fn from_name(text: &str) -> Result<Self, Refusal> {
+        let lower = text.to_ascii_lowercase();
+        let simple = match lower.as_str() {
+            "boolean" => Self::Boolean,
+            "int" => Self::Int,
+            "long" => Self::Long,
+            "float" => Self::Float,
+            "double" => Self::Double,
+            "date" => Self::Date,
+            "time" => Self::Time,
+            "timestamp" => Self::Timestamp,
+            "timestamptz" => Self::Timestamptz,
+            "timestamp_ns" => Self::TimestampNs,
+            "timestamptz_ns" => Self::TimestamptzNs,
+            "string" => Self::String,
+            "uuid" => Self::Uuid,
+            "binary" => Self::Binary,
+            "unknown" => Self::Unknown,
+            _ => return Self::from_parameters(text, &lower),
+        };
+        Ok(simple)
+    }
+
+    fn from_parameters(text: &str, lower: &str) -> Result<Self, Refusal> {
+        if let Some(parameters) = geo_parameters(text, "geometry") {
+            return Ok(Self::Geometry { crs: parse_crs(parameters)? });
+        }
+        if let Some(parameters) = geo_parameters(text, "geography") {
+            let (crs, algorithm) = match parameters.and_then(|inner| inner.split_once(',')) {
+                Some((crs, algorithm)) => (Some(crs), Some(EdgeAlgorithm::parse(algorithm)?)),
+                None => (parameters, None),
+            };
+            return Ok(Self::Geography { crs: parse_crs(crs)?, algorithm });
+        }
+        let fixed = between(lower, "fixed[", "]").and_then(parse_digits);
+        if let Some(length) = fixed {
+            return Ok(Self::Fixed(length));
+        }
+        let decimal = between(lower, "decimal(", ")").and_then(|inner| inner.split_once(','));
+        let decimal =
+            decimal.and_then(|(first, second)| parse_digits(first).zip(parse_digits(second)));
+        match decimal {
+            Some((precision, _)) if precision > 38 => Err(Refusal::invalid(format!(
+                "Decimals with precision larger than 38 are not supported: {precision}"
+            ))),
+            Some((precision, scale)) => Ok(Self::Decimal { precision, scale }),
+            None => Err(Refusal::invalid(format!(
+                "Cannot parse type string to primitive: {}",
+                brief(text)
+            ))),
+        }
+    }
+}
+
+impl EdgeAlgorithm {
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "spherical" => Ok(Self::Spherical),
+            "vincenty" => Ok(Self::Vincenty),
+            "thomas" => Ok(Self::Thomas),
+            "andoyer" => Ok(Self::Andoyer),
+            "karney" => Ok(Self::Karney),
+            _ => Err(Refusal::invalid(format!(
+                "Invalid edge interpolation algorithm: {}",
+                brief(text.trim())
+            ))),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spherical => "spherical",
+            Self::Vincenty => "vincenty",
+            Self::Thomas => "thomas",
+            Self::Andoyer => "andoyer",
+            Self::Karney => "karney",
+        }
+    }
+}
+
+/// `Some(None)` for the bare name, `Some(Some(inner))` for `name(inner)`.
+fn geo_parameters<'a>(text: &'a str, name: &str) -> Option<Option<&'a str>> {
+    let (head, rest) = text.split_at_checked(name.len())?;
+    if !head.eq_ignore_ascii_case(name) {
+        return None;
+    }
+    let rest = rest.trim_start();
+    if rest.is_empty() { Some(None) } else { between(rest, "(", ")").map(Some) }
+}
+
+fn parse_crs(crs: Option<&str>) -> Result<Option<String>, Refusal> {
+    match crs.map(str::trim) {
+        None => Ok(None),
+        Some("") => Err(Refusal::invalid("Invalid CRS: (empty string)")),
+        Some(crs) if crs.eq_ignore_ascii_case(DEFAULT_CRS) => Ok(None),
+        // A parenthesis or comma inside could not be read back from the type string.
+        Some(crs) if crs.contains(['(', ')', ',']) => {
+            Err(Refusal::invalid(format!("Invalid CRS: {}", brief(crs))))
+        }
+        Some(crs) => Ok(Some(crs.to_owned())),
+    }
+}
+
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    text.strip_prefix(open)?.strip_suffix(close)
+}
+
+/// Digits between optional blanks, as the reference's patterns allow them; at most `i32::MAX`.
+fn parse_digits(text: &str) -> Option<u32> {
+    let digits = text.trim();
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<i32>().ok().and_then(|number| u32::try_from(number).ok())
+}
+
+impl fmt::Display for PrimitiveType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Boolean => "boolean",
+            Self::Int => "int",
+            Self::Long => "long",
+            Self::Float => "float",
+            Self::Double => "double",
+            Self::Decimal { precision, scale } => {
+                return write!(f, "decimal({precision}, {scale})");
+            }
+            Self::Date => "date",
+            Self::Time => "time",
+            Self::Timestamp => "timestamp",
+            Self::Timestamptz => "timestamptz",
+            Self::TimestampNs => "timestamp_ns",
+            Self::TimestamptzNs => "timestamptz_ns",
+            Self::String => "string",
+            Self::Uuid => "uuid",
+            Self::Fixed(length) => return write!(f, "fixed[{length}]"),
+            Self::Binary => "binary",
+            Self::Unknown => "unknown",
+            Self::Geometry { crs: None } => "geometry",
+            Self::Geometry { crs: Some(crs) } => return write!(f, "geometry({crs})"),
+            Self::Geography { crs: None, algorithm: None } => "geography",
+            Self::Geography { crs: Some(crs), algorithm: None } => {
+                return write!(f, "geography({crs})");
+            }
+            Self::Geography { crs, algorithm: Some(algorithm) } => {
+                let crs = crs.as_deref().unwrap_or(DEFAULT_CRS);
+                return write!(f, "geography({crs}, {})", algorithm.name());
+            }
+        };
+        f.write_str(name)
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Primitive(primitive) => primitive.fmt(f),
+            Self::Variant => f.write_str("variant"),
+            Self::Struct(fields) => {
+                f.write_str("struct<")?;
+                for (position, field) in fields.iter().enumerate() {
+                    if position > 0 {
+                        f.write_str(", ")?;
+                    }
+                    field.fmt(f)?;
+                }
+                f.write_str(">")
+            }
+            Self::List(element) => write!(f, "list<{}>", element.field_type),
+            Self::Map(fields) => {
+                write!(f, "map<{}, {}>", fields.key.field_type, fields.value.field_type)
+            }
+        }
+    }
+}
+
+impl fmt::Display for NestedField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let required = if self.required { "required" } else { "optional" };
+        write!(f, "{}: {}: {required} {}", self.id, self.name, self.field_type)?;
+        match &self.doc {
+            Some(doc) => write!(f, " ({doc})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Type {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Primitive(primitive) => serializer.collect_str(primitive),
+            Self::Variant => serializer.serialize_str("variant"),
+            Self::Struct(fields) => {
+                let mut map = serializer.serialize_map(Some(2))?;
+                map.serialize_entry("type", "struct")?;
+                map.serialize_entry("fields", fields)?;
+                map.end()
+            }
+            Self::List(element) => {
+                let mut map = serializer.serialize_map(Some(4))?;
+                map.serialize_entry("type", "list")?;
+                map.serialize_entry("element-id", &element.id)?;
+                map.serialize_entry("element", &element.field_type)?;
+                map.serialize_entry("element-required", &element.required)?;
+                map.end()
+            }
+            Self::Map(fields) => {
+                let mut map = serializer.serialize_map(Some(6))?;
+                map.serialize_entry("type", "map")?;
+                map.serialize_entry("key-id", &fields.key.id)?;
+                map.serialize_entry("key", &fields.key.field_type)?;
+                map.serialize_entry("value-id", &fields.value.id)?;
+                map.serialize_entry("value", &fields.value.field_type)?;
+                map.serialize_entry("value-required", &fields.value.required)?;
+                map.end()
+            }
+        }
+    }
+}
+
+impl Serialize for NestedField {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("required", &self.required)?;
+        map.serialize_entry("type", &self.field_type)?;
+        if let Some(doc) = &self.doc {
+            map.serialize_entry("doc", doc)?;
+        }
+        if let Some(value) = &self.initial_default {
+            map.serialize_entry("initial-default", value)?;
+        }
+        if let Some(value) = &self.write_default {
+            map.serialize_entry("write-default", value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests;
