@@ -1,0 +1,164 @@
+//! Locations: the URLs that Iceberg metadata holds, and which of them lies below which.
+//!
+//! A location is compared by its parts, never by its text, and one whose parts could be read in two
+//! ways (`..`, encoded slashes, empty segments, ...) is refused: so what lies below a warehouse in the
+//! eyes of slateberg lies below it in everybody's.
+
+use std::fmt;
+
+/// A location, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Location {
+    scheme: String,
+    authority: String,
+    segments: Vec<String>,
+}
+
+/// Why a text is no location.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid location '{text}': {reason}")]
+pub struct InvalidLocation {
+    text: String,
+    reason: &'static str,
+}
+
+/// The longest location, in bytes: what S3 takes for a key, and some for the bucket.
+const LOCATION_BYTES_MAX: usize = 2048;
+
+/// Encodings of a dot, a slash and a backslash, which some readers decode and others do not.
+const AMBIGUOUS: [&str; 3] = ["%2e", "%2f", "%5c"];
+
+impl Location {
+    /// Takes a location apart: `scheme://authority/path`, `file:/path` or an absolute path.
+    pub fn parse(text: &str) -> Result<Self, InvalidLocation> {
+        let invalid = |reason| InvalidLocation { text: excerpt(text), reason };
+        if text.len() > LOCATION_BYTES_MAX {
+            return Err(invalid("too long"));
+        }
+        if text.chars().any(|c| c.is_control() || matches!(c, '?' | '#' | '\\')) {
+            return Err(invalid("contains a character that no location may hold"));
+        }
+        let lower = text.to_ascii_lowercase();
+        if AMBIGUOUS.iter().any(|encoded| lower.contains(encoded)) {
+            return Err(invalid("contains an encoded dot, slash or backslash"));
+        }
+        let (scheme, authority, path) = split(text).ok_or_else(|| {
+            invalid("expected a URL with a scheme, such as s3://bucket/path or file:///path")
+        })?;
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let segments: Vec<String> = match path {
+            "" => Vec::new(),
+            path => path.split('/').map(ToOwned::to_owned).collect(),
+        };
+        if segments.iter().any(|segment| matches!(segment.as_str(), "" | "." | "..")) {
+            return Err(invalid("contains an empty, '.' or '..' segment"));
+        }
+        Ok(Self { scheme, authority, segments })
+    }
+
+    /// Whether this location is `root` or lies below it.
+    pub fn is_within(&self, root: &Self) -> bool {
+        self.scheme == root.scheme
+            && self.authority == root.authority
+            && self.segments.starts_with(&root.segments)
+    }
+
+    /// The path below the bucket's or the file system's root, without a leading slash.
+    pub fn path(&self) -> String {
+        self.segments.join("/")
+    }
+
+    /// The scheme, with its synonyms folded into one.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}/{}", self.scheme, self.authority, self.path())
+    }
+}
+
+fn split(text: &str) -> Option<(String, String, &str)> {
+    if text.starts_with('/') {
+        return Some(("file".to_owned(), String::new(), text));
+    }
+    let (scheme, rest) = text.split_once(':')?;
+    let scheme = match scheme.to_ascii_lowercase().as_str() {
+        // Hadoop's names for the same store.
+        "s3a" | "s3n" => "s3".to_owned(),
+        other => other.to_owned(),
+    };
+    if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return None;
+    }
+    match rest.strip_prefix("//") {
+        Some(rest) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let needs_bucket = !matches!(scheme.as_str(), "file" | "memory");
+            if needs_bucket == authority.is_empty() {
+                return None;
+            }
+            Some((scheme, authority.to_owned(), path))
+        }
+        // Hadoop writes local files with one slash.
+        None if scheme == "file" && rest.starts_with('/') => Some((scheme, String::new(), rest)),
+        None => None,
+    }
+}
+
+/// As much of a text as an error message should repeat.
+fn excerpt(text: &str) -> String {
+    const CHARS_MAX: usize = 200;
+    text.chars().filter(|c| !c.is_control()).take(CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(child: &str, root: &str) -> bool {
+        let root = Location::parse(root).expect("the root is valid");
+        Location::parse(child).is_ok_and(|child| child.is_within(&root))
+    }
+
+    #[test]
+    fn what_lies_below_lies_below() {
+        assert!(within("s3://b/w/ns/t", "s3://b/w"));
+        assert!(within("s3a://b/w/ns/t/", "s3://b/w/"));
+        assert!(within("s3://b/w", "s3://b/w"));
+        assert!(within("file:/w/t", "file:///w"));
+        assert!(within("/w/t", "file:///w"));
+        assert!(within("memory:///w/a b/ü", "memory:///w"));
+    }
+
+    #[test]
+    fn what_lies_elsewhere_or_can_be_read_in_two_ways_does_not() {
+        for child in [
+            "s3://b/w2/t",
+            "s3://b/wt",
+            "s3://other/w/t",
+            "gs://b/w/t",
+            "s3://b/w/../x",
+            "s3://b/w/./t",
+            "s3://b/w//t",
+            "s3://b/w/%2e%2e/x",
+            "s3://b/w/..%2Fx",
+            "s3://b/w/t?versionId=1",
+            "s3://b/w/t#x",
+            "s3://b/w\\t",
+            "s3://b/w/\u{1f}",
+            "s3://user@b/w/t",
+            "s3:/b/w/t",
+            "w/t",
+            "",
+            "s3",
+            "://b/w",
+        ] {
+            assert!(!within(child, "s3://b/w"), "{child}");
+        }
+        assert!(!within("file://host/w/t", "file:///w"));
+    }
+}

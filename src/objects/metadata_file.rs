@@ -1,0 +1,160 @@
+//! Metadata files: their names, their compression, and reading them back.
+//!
+//! Names are those of the table specification's "Naming": `NNNNN-<uuid>.metadata.json`, where the
+//! number grows by one with each file, and `.gz` stands in front of `.metadata.json` where the content
+//! is compressed.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use uuid::Uuid;
+
+use super::error::Error;
+use super::warehouse_files::Objects;
+
+/// Where metadata files go, if not below the table's location.
+pub const PATH_PROPERTY: &str = "write.metadata.path";
+/// How metadata files are compressed.
+pub const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
+
+/// The most bytes that a compressed metadata file may unfold to.
+const METADATA_BYTES_MAX: u64 = 1 << 30;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// How a metadata file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// Not at all.
+    None,
+    /// With gzip.
+    Gzip,
+}
+
+impl Codec {
+    /// The codec that a table's properties ask for.
+    pub fn of(properties: &BTreeMap<String, String>) -> Result<Self, Error> {
+        match properties.get(CODEC_PROPERTY).map(|codec| codec.to_ascii_lowercase()).as_deref() {
+            None | Some("none" | "") => Ok(Self::None),
+            Some("gzip") => Ok(Self::Gzip),
+            Some(other) => {
+                Err(Error::NotAllowed(format!("Invalid codec name for {CODEC_PROPERTY}: {other}")))
+            }
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::None => ".metadata.json",
+            Self::Gzip => ".gz.metadata.json",
+        }
+    }
+
+    /// The codec that a file's name tells.
+    pub fn of_location(location: &str) -> Self {
+        if location.ends_with(".gz.metadata.json") || location.ends_with(".metadata.json.gz") {
+            Self::Gzip
+        } else {
+            Self::None
+        }
+    }
+
+    /// The file's content for this text.
+    pub fn encode(self, json: &Bytes) -> Bytes {
+        match self {
+            Self::None => json.clone(),
+            Self::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+                encoder.write_all(json).expect("writing into memory cannot fail");
+                encoder.finish().expect("writing into memory cannot fail").into()
+            }
+        }
+    }
+}
+
+/// The location of the next metadata file of a table or view.
+pub fn next_location(
+    table_location: &str,
+    properties: &BTreeMap<String, String>,
+    previous: Option<&str>,
+    file_id: Uuid,
+) -> Result<String, Error> {
+    let number = previous.and_then(number_of).map_or(0, |number| number.saturating_add(1));
+    let codec = Codec::of(properties)?;
+    let directory = match properties.get(PATH_PROPERTY) {
+        Some(path) => path.trim_end_matches('/').to_owned(),
+        None => format!("{}/metadata", table_location.trim_end_matches('/')),
+    };
+    Ok(format!("{directory}/{number:05}-{file_id}{}", codec.extension()))
+}
+
+/// The number at the head of a metadata file's name; none if the file was named by other rules.
+fn number_of(location: &str) -> Option<u32> {
+    let (_, name) = location.rsplit_once('/')?;
+    let (number, _) = name.split_once('-')?;
+    number.parse().ok()
+}
+
+/// Reads a metadata file's text, whatever its compression.
+pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<Bytes, Error> {
+    let content = objects.read(warehouse, location).await?;
+    if !content.starts_with(&GZIP_MAGIC) {
+        return Ok(content);
+    }
+    let mut json = Vec::new();
+    let unfolded = MultiGzDecoder::new(content.as_ref())
+        .take(METADATA_BYTES_MAX)
+        .read_to_end(&mut json)
+        .map_err(|error| Error::Unreadable {
+            location: location.to_owned(),
+            reason: error.to_string(),
+        })?;
+    if unfolded as u64 == METADATA_BYTES_MAX {
+        return Err(Error::Unreadable {
+            location: location.to_owned(),
+            reason: "unfolds to more than 1 GiB".to_owned(),
+        });
+    }
+    Ok(json.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(properties: &[(&str, &str)], previous: Option<&str>) -> String {
+        let properties =
+            properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        next_location("s3://b/t/", &properties, previous, Uuid::nil()).expect("valid properties")
+    }
+
+    #[test]
+    fn numbers_grow() {
+        let nil = Uuid::nil();
+        assert_eq!(next(&[], None), format!("s3://b/t/metadata/00000-{nil}.metadata.json"));
+        let previous = "s3://b/t/metadata/00041-x.metadata.json";
+        assert_eq!(next(&[], Some(previous)), format!("s3://b/t/metadata/00042-{nil}.metadata.json"));
+        let foreign = "s3://b/t/metadata/v3.metadata.json";
+        assert_eq!(next(&[], Some(foreign)), format!("s3://b/t/metadata/00000-{nil}.metadata.json"));
+    }
+
+    #[test]
+    fn properties_choose_the_place_and_the_codec() {
+        let nil = Uuid::nil();
+        assert_eq!(
+            next(&[(PATH_PROPERTY, "s3://b/m/"), (CODEC_PROPERTY, "GZIP")], None),
+            format!("s3://b/m/00000-{nil}.gz.metadata.json")
+        );
+        let unknown = BTreeMap::from([(CODEC_PROPERTY.to_owned(), "lz77".to_owned())]);
+        assert!(Codec::of(&unknown).is_err());
+    }
+
+    #[test]
+    fn a_compressed_file_says_so_in_its_name() {
+        assert_eq!(Codec::of_location("a/00000-x.gz.metadata.json"), Codec::Gzip);
+        assert_eq!(Codec::of_location("a/00000-x.metadata.json"), Codec::None);
+    }
+}

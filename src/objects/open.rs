@@ -1,0 +1,99 @@
+//! From a URL to an object store.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::aws::AmazonS3ConfigKey;
+use object_store::azure::AzureConfigKey;
+use object_store::gcp::GoogleConfigKey;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use url::Url;
+
+/// An object store and a path in it.
+#[derive(Clone)]
+pub struct Opened {
+    /// The bucket, or the whole local file system.
+    pub object_store: Arc<dyn ObjectStore>,
+    /// Where in it the URL points.
+    pub path: Path,
+    /// Whether the store can replace an object on the condition that it is unchanged (`If-Match`).
+    pub conditional_update: bool,
+}
+
+/// Why a URL cannot be opened.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("cannot open {url}: {reason}")]
+pub struct OpenError {
+    url: String,
+    reason: String,
+}
+
+/// Turns URLs into object stores. Tests put one in its place that injects faults.
+pub type Opener =
+    Arc<dyn Fn(&str, &BTreeMap<String, String>) -> Result<Opened, OpenError> + Send + Sync>;
+
+/// How long a request to an object store may take. The library's own 30 seconds let one lost answer
+/// stand in front of every commit behind it.
+const REQUEST_TIMEOUT: &str = "5 seconds";
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: &str = "2 seconds";
+
+/// Opens `file://`, `memory://`, `s3://`, `gs://`, `az://` and their synonyms. `options` are those of
+/// the `object_store` crate, such as `aws_endpoint` or `google_service_account`.
+pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened, OpenError> {
+    let failed = |reason: String| OpenError { url: url.to_owned(), reason };
+    let parsed = Url::parse(url).map_err(|error| failed(error.to_string()))?;
+    if parsed.scheme() == "file" {
+        let path = Path::parse(super::location::Location::parse(url)
+            .map_err(|error| failed(error.to_string()))?
+            .path())
+        .map_err(|error| failed(error.to_string()))?;
+        // Without fsync an answered commit would not survive a power failure.
+        let object_store = Arc::new(LocalFileSystem::new().with_fsync(true));
+        return Ok(Opened { object_store, path, conditional_update: false });
+    }
+    let defaults = [("timeout", REQUEST_TIMEOUT), ("connect_timeout", CONNECT_TIMEOUT)];
+    let options = defaults
+        .into_iter()
+        .chain(options.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    let (object_store, path) =
+        object_store::parse_url_opts(&parsed, options).map_err(|error| failed(error.to_string()))?;
+    Ok(Opened { object_store: Arc::from(object_store), path, conditional_update: true })
+}
+
+/// Refuses options that the URL's kind of store does not know.
+pub fn check_options(url: &str, options: &BTreeMap<String, String>) -> Result<(), OpenError> {
+    match options.keys().find(|key| !is_known(url, key)) {
+        None => Ok(()),
+        Some(key) => {
+            let reason = format!("unknown option '{key}' for this kind of store");
+            Err(OpenError { url: url.to_owned(), reason })
+        }
+    }
+}
+
+/// Those of `options` that the URL's kind of store knows.
+pub fn known_options(
+    url: &str,
+    options: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let known = options.iter().filter(|(key, _)| is_known(url, key));
+    known.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn is_known(url: &str, key: &str) -> bool {
+    match url.split_once("://").map(|(scheme, _)| scheme) {
+        Some("s3" | "s3a") => AmazonS3ConfigKey::from_str(key).is_ok(),
+        Some("gs") => GoogleConfigKey::from_str(key).is_ok(),
+        Some("az" | "adl" | "azure" | "abfs" | "abfss") => AzureConfigKey::from_str(key).is_ok(),
+        _ => false,
+    }
+}
+
+/// The opener that a server uses.
+pub fn opener() -> Opener {
+    Arc::new(open_url)
+}

@@ -1,0 +1,61 @@
+//! What can go wrong in the store, by what the caller does next.
+
+use slatedb::{CloseReason, ErrorKind};
+
+/// A failure of the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// A record cannot be read as what its key says it is: repair the store.
+    #[error("corrupt record at key {key}: {reason}")]
+    Corrupt {
+        /// The key, in hexadecimal.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A newer writer has taken the store: this process must stop answering.
+    #[error("another slateberg has opened this store and fenced this one")]
+    Fenced,
+    /// The store is shut: nothing was written.
+    #[error("the store is closed")]
+    Closed,
+    /// The object store does not answer: try again later, nothing was written.
+    #[error("the object store is unavailable: {0}")]
+    Unavailable(String),
+    /// Others changed the same records on every try: nothing was written.
+    #[error("transaction {name} met conflicting ones on {attempts} attempts")]
+    Contended {
+        /// The transaction's name.
+        name: &'static str,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The write was handed to the log and its end is not known.
+    #[error("the outcome of the write is unknown: {0}")]
+    Unknown(String),
+    /// The store is written in a format that this binary does not know.
+    #[error("the store has format version {found}, this slateberg knows up to {known}")]
+    NewerFormat {
+        /// The version that was found.
+        found: u32,
+        /// The newest that is known.
+        known: u32,
+    },
+    /// Anything else: a defect.
+    #[error("unexpected failure of the store: {0}")]
+    Internal(String),
+}
+
+impl From<slatedb::Error> for Error {
+    fn from(error: slatedb::Error) -> Self {
+        match error.kind() {
+            ErrorKind::Closed(CloseReason::Fenced) => Self::Fenced,
+            ErrorKind::Closed(_) => Self::Closed,
+            ErrorKind::Unavailable => Self::Unavailable(error.to_string()),
+            ErrorKind::Data => {
+                Self::Corrupt { key: "unknown".to_owned(), reason: error.to_string() }
+            }
+            _ => Self::Internal(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Walks every record and checks every invariant, without writing a byte.
+
+use std::collections::{HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::codec::Document;
+use super::error::Error;
+use super::invariants::{self, Broken};
+use super::keys::{
+    ChangeKey, FileDeletionKey, IdempotencyKey, Key, MetadataKey, NamespaceKey, NamespaceNameKey,
+    PublicationKey, StoreKey, TabularKey, TabularNameKey, WarehouseKey, space, tabular_names,
+};
+use super::read::{Range, Read};
+use super::records::{DoomedFiles, FORMAT_VERSION, NamespaceRecord, TabularRecord};
+use crate::model::ident::TabularKind;
+use crate::model::table::TableMetadata;
+use crate::model::view::ViewMetadata;
+
+/// What a walk through the store has found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Namespaces, tables, views, and records of every kind together.
+    pub namespaces: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Views.
+    pub views: usize,
+    /// All records.
+    pub records: usize,
+    /// Every broken invariant, in words.
+    pub broken: Vec<Broken>,
+    /// Where each live metadata file should be, and the text that it should hold. Those whose
+    /// publication is still under way are left out: the next start finishes them.
+    pub published: Vec<Published>,
+}
+
+/// A metadata file that a record says is in the warehouse.
+#[derive(Debug)]
+pub struct Published {
+    /// The warehouse's id.
+    pub warehouse: Uuid,
+    /// Where it is.
+    pub metadata_location: String,
+    /// What it holds.
+    pub document: Document,
+}
+
+/// Walks the store. An error is a store that cannot be read at all; what is merely wrong in it stands
+/// in the report.
+pub async fn walk(store: &impl Read) -> Result<Report, Error> {
+    let mut walk = Walk { store, report: Report::default() };
+    let warehouses = walk.store_and_warehouses().await?;
+    let namespaces = walk.namespaces(&warehouses).await?;
+    let tabulars = walk.tabulars(&namespaces).await?;
+    walk.tabular_names(&tabulars).await?;
+    let pending = walk.publications(&tabulars).await?;
+    walk.metadata(&tabulars, &pending).await?;
+    walk.other_records().await?;
+    walk.strangers().await?;
+    Ok(walk.report)
+}
+
+/// The id of a warehouse by its name, if the store knows it.
+pub async fn warehouse_id(store: &impl Read, name: &str) -> Result<Option<Uuid>, Error> {
+    Ok(store.get(&WarehouseKey(name.to_owned())).await?.map(|record| record.id))
+}
+
+struct Walk<'a, R> {
+    store: &'a R,
+    report: Report,
+}
+
+impl<R: Read> Walk<'_, R> {
+    fn note(&mut self, finding: Result<(), Broken>) {
+        self.report.broken.extend(finding.err());
+    }
+
+    async fn all<K: Key>(&mut self, space: u8) -> Result<Vec<(K, K::Value)>, Error> {
+        let entries = self.store.scan::<K>(&Range::prefix([space]), None).await?;
+        self.report.records += entries.len();
+        Ok(entries)
+    }
+
+    async fn store_and_warehouses(&mut self) -> Result<HashSet<Uuid>, Error> {
+        match self.store.get(&StoreKey).await? {
+            None => self.note(Err("the store has no format record".to_owned())),
+            Some(format) => {
+                self.report.records += 1;
+                if format.format_version > FORMAT_VERSION {
+                    return Err(Error::NewerFormat {
+                        found: format.format_version,
+                        known: FORMAT_VERSION,
+                    });
+                }
+            }
+        }
+        let warehouses = self.all::<WarehouseKey>(space::WAREHOUSE_NAMES).await?;
+        Ok(warehouses.into_iter().map(|(_, record)| record.id).collect())
+    }
+
+    async fn namespaces(
+        &mut self,
+        warehouses: &HashSet<Uuid>,
+    ) -> Result<HashMap<Uuid, NamespaceRecord>, Error> {
+        let records: HashMap<_, _> = self
+            .all::<NamespaceKey>(space::NAMESPACES)
+            .await?
+            .into_iter()
+            .map(|(key, record)| (key.0, record))
+            .collect();
+        self.report.namespaces = records.len();
+        let mut named = HashSet::new();
+        for (key, entry) in self.all::<NamespaceNameKey>(space::NAMESPACE_NAMES).await? {
+            self.note(invariants::namespace_name(&key, &entry, records.get(&entry.id)));
+            if !named.insert(entry.id) {
+                self.note(Err(format!("namespace {} has two names", entry.id)));
+            }
+        }
+        for (id, record) in &records {
+            if record.id != *id {
+                self.note(Err(format!("namespace {id} calls itself {}", record.id)));
+            }
+            if !named.contains(id) {
+                self.note(Err(format!("namespace {id} ({:?}) has no name", record.name)));
+            }
+            if !warehouses.contains(&record.warehouse) {
+                self.note(Err(format!("namespace {id} is in an unknown warehouse")));
+            }
+            let parent = record.parent;
+            if parent != record.warehouse && !records.contains_key(&parent) {
+                self.note(Err(format!("namespace {id} has no parent {parent}")));
+            }
+        }
+        Ok(records)
+    }
+
+    async fn tabulars(
+        &mut self,
+        namespaces: &HashMap<Uuid, NamespaceRecord>,
+    ) -> Result<HashMap<Uuid, TabularRecord>, Error> {
+        let mut records = HashMap::new();
+        for (key, record) in self.all::<TabularKey>(space::TABULARS).await? {
+            match record.kind {
+                TabularKind::Table => self.report.tables += 1,
+                TabularKind::View => self.report.views += 1,
+            }
+            if record.id != key.0 {
+                self.note(Err(format!("table or view {} calls itself {}", key.0, record.id)));
+            }
+            let at_root = record.namespace == record.warehouse;
+            if !at_root && !namespaces.contains_key(&record.namespace) {
+                self.note(Err(format!("{} is in a namespace that is not there", record.id)));
+            }
+            records.insert(key.0, record);
+        }
+        Ok(records)
+    }
+
+    async fn tabular_names(
+        &mut self,
+        tabulars: &HashMap<Uuid, TabularRecord>,
+    ) -> Result<(), Error> {
+        let mut named = HashSet::new();
+        for kind in [TabularKind::Table, TabularKind::View] {
+            for (key, entry) in self.all::<TabularNameKey>(tabular_names(kind)).await? {
+                self.note(invariants::tabular_name(&key, &entry, tabulars.get(&entry.id)));
+                if kind == TabularKind::Table {
+                    let as_view = TabularNameKey { kind: TabularKind::View, ..key.clone() };
+                    let view = self.store.get(&as_view).await?;
+                    self.note(invariants::one_kind_per_name(&key, view.as_ref()));
+                }
+                if !named.insert(entry.id) {
+                    self.note(Err(format!("{} has two names", entry.id)));
+                }
+            }
+        }
+        for (id, record) in tabulars {
+            if !named.contains(id) {
+                self.note(Err(format!("{id} ({:?}) has no name", record.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the markers, and says which tables' current metadata may not be published yet.
+    async fn publications(
+        &mut self,
+        tabulars: &HashMap<Uuid, TabularRecord>,
+    ) -> Result<HashSet<Uuid>, Error> {
+        let mut pending = HashSet::new();
+        for (key, marker) in self.all::<PublicationKey>(space::PUBLICATIONS).await? {
+            let record = tabulars.get(&key.id);
+            self.note(invariants::publication(&key, &marker, record));
+            if record.is_some_and(|record| record.version == key.version) {
+                pending.insert(key.id);
+            }
+        }
+        Ok(pending)
+    }
+
+    async fn metadata(
+        &mut self,
+        tabulars: &HashMap<Uuid, TabularRecord>,
+        pending: &HashSet<Uuid>,
+    ) -> Result<(), Error> {
+        let mut purged = HashSet::new();
+        for (_, job) in self.all::<FileDeletionKey>(space::FILE_DELETIONS).await? {
+            if let DoomedFiles::ReachableFrom { id, .. } = job.files {
+                purged.insert(id);
+            }
+        }
+        let mut documented = HashSet::new();
+        for (MetadataKey(id), document) in self.all::<MetadataKey>(space::METADATA).await? {
+            documented.insert(id);
+            match tabulars.get(&id) {
+                Some(record) => {
+                    self.note(metadata_of(record, &document));
+                    if !pending.contains(&id) {
+                        self.report.published.push(Published {
+                            warehouse: record.warehouse,
+                            metadata_location: record.metadata_location.clone(),
+                            document,
+                        });
+                    }
+                }
+                None if purged.contains(&id) => {}
+                None => self.note(Err(format!("the metadata of {id} belongs to nothing"))),
+            }
+        }
+        for id in tabulars.keys() {
+            if !documented.contains(id) {
+                self.note(Err(format!("{id} has no metadata")));
+            }
+        }
+        Ok(())
+    }
+
+    async fn other_records(&mut self) -> Result<(), Error> {
+        self.all::<IdempotencyKey>(space::IDEMPOTENCY).await?;
+        self.all::<ChangeKey>(space::CHANGES).await?;
+        Ok(())
+    }
+
+    /// Finds keys of no known space.
+    async fn strangers(&mut self) -> Result<(), Error> {
+        const KNOWN: [u8; 12] = [
+            space::STORE,
+            space::WAREHOUSE_NAMES,
+            space::NAMESPACE_NAMES,
+            space::NAMESPACES,
+            space::TABLE_NAMES,
+            space::VIEW_NAMES,
+            space::TABULARS,
+            space::METADATA,
+            space::PUBLICATIONS,
+            space::FILE_DELETIONS,
+            space::IDEMPOTENCY,
+            space::CHANGES,
+        ];
+        for space in (0..=u8::MAX).filter(|space| !KNOWN.contains(space)) {
+            if self.store.any(&Range::prefix([space])).await? {
+                self.note(Err(format!("there are keys in the unknown space 0x{space:02x}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A record and its metadata tell the same table or view.
+fn metadata_of(record: &TabularRecord, document: &Document) -> Result<(), Broken> {
+    let id = record.id;
+    if document.version != record.version {
+        return Err(format!(
+            "{id} is at version {}, its metadata at {}",
+            record.version, document.version
+        ));
+    }
+    let (uuid, location) = match record.kind {
+        TabularKind::Table => TableMetadata::parse(&document.json)
+            .map(|metadata| (metadata.table_uuid, metadata.location)),
+        TabularKind::View => ViewMetadata::parse(&document.json)
+            .map(|metadata| (metadata.view_uuid, metadata.location)),
+    }
+    .map_err(|refusal| format!("the metadata of {id} cannot be read: {refusal}"))?;
+    if uuid != record.uuid || location != record.location {
+        return Err(format!("the metadata of {id} has another uuid or location than its record"));
+    }
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! Every key of the store: one leading byte for its space, then the parts of an order-preserving tuple.
+//!
+//! | byte | space | rest of the key | value |
+//! |---|---|---|---|
+//! | 0x01 | store | – | [`StoreFormat`] |
+//! | 0x10 | warehouse names | name | [`WarehouseRecord`] |
+//! | 0x20 | namespace names | parent id, name | [`NameEntry`] |
+//! | 0x21 | namespaces | id | [`NamespaceRecord`] |
+//! | 0x30 | table names | namespace id, name | [`NameEntry`] |
+//! | 0x31 | view names | namespace id, name | [`NameEntry`] |
+//! | 0x32 | tables and views | id | [`TabularRecord`] |
+//! | 0x33 | metadata | id | [`Document`] |
+//! | 0x40 | publications | id, version | [`Publication`] |
+//! | 0x41 | file deletions | id | [`FileDeletion`] |
+//! | 0x50 | idempotency | key, principal | [`IdempotencyRecord`] |
+//! | 0x60 | change log | sequence number | [`Change`] |
+//!
+//! An id is 16 bytes and a name always stands last, so that no two tuples share a key whatever the
+//! names hold, and the names below one parent lie side by side in their own order. The parent of a
+//! top-level namespace is its warehouse.
+
+use uuid::Uuid;
+
+use super::codec::{Document, Value};
+use super::records::{
+    Change, FileDeletion, IdempotencyRecord, NameEntry, NamespaceRecord, Publication, StoreFormat,
+    TabularRecord, WarehouseRecord,
+};
+use crate::model::ident::TabularKind;
+
+/// A key, and the record that it holds.
+pub trait Key: Sized + Send + Sync {
+    /// What the key holds.
+    type Value: Value;
+    /// The key's bytes.
+    fn encode(&self) -> Vec<u8>;
+    /// The key with these bytes, if they are one of this space.
+    fn decode(bytes: &[u8]) -> Option<Self>;
+}
+
+/// Leading bytes of the spaces.
+pub mod space {
+    #![allow(missing_docs, reason = "the table at the head of the file says what each holds")]
+    pub const STORE: u8 = 0x01;
+    pub const WAREHOUSE_NAMES: u8 = 0x10;
+    pub const NAMESPACE_NAMES: u8 = 0x20;
+    pub const NAMESPACES: u8 = 0x21;
+    pub const TABLE_NAMES: u8 = 0x30;
+    pub const VIEW_NAMES: u8 = 0x31;
+    pub const TABULARS: u8 = 0x32;
+    pub const METADATA: u8 = 0x33;
+    pub const PUBLICATIONS: u8 = 0x40;
+    pub const FILE_DELETIONS: u8 = 0x41;
+    pub const IDEMPOTENCY: u8 = 0x50;
+    pub const CHANGES: u8 = 0x60;
+}
+
+const ID_BYTES: usize = 16;
+
+fn tuple(space: u8, id: Uuid, rest: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(1 + ID_BYTES + rest.len());
+    key.push(space);
+    key.extend_from_slice(id.as_bytes());
+    key.extend_from_slice(rest);
+    key
+}
+
+fn split_tuple(bytes: &[u8], space: u8) -> Option<(Uuid, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let (id, rest) = rest.split_at_checked(ID_BYTES)?;
+    (first == space).then_some((Uuid::from_slice(id).ok()?, rest))
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+/// The one key of the store's own record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreKey;
+
+impl Key for StoreKey {
+    type Value = StoreFormat;
+
+    fn encode(&self) -> Vec<u8> {
+        vec![space::STORE]
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        (bytes == [space::STORE]).then_some(Self)
+    }
+}
+
+/// A warehouse, by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WarehouseKey(pub String);
+
+impl Key for WarehouseKey {
+    type Value = WarehouseRecord;
+
+    fn encode(&self) -> Vec<u8> {
+        let mut key = vec![space::WAREHOUSE_NAMES];
+        key.extend_from_slice(self.0.as_bytes());
+        key
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&first, name) = bytes.split_first()?;
+        (first == space::WAREHOUSE_NAMES).then_some(Self(text(name)?))
+    }
+}
+
+/// A namespace's name below its parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceNameKey {
+    /// The parent namespace's id, or the warehouse's.
+    pub parent: Uuid,
+    /// The namespace's own level.
+    pub name: String,
+}
+
+impl Key for NamespaceNameKey {
+    type Value = NameEntry;
+
+    fn encode(&self) -> Vec<u8> {
+        tuple(space::NAMESPACE_NAMES, self.parent, self.name.as_bytes())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (parent, name) = split_tuple(bytes, space::NAMESPACE_NAMES)?;
+        Some(Self { parent, name: text(name)? })
+    }
+}
+
+/// A namespace, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamespaceKey(pub Uuid);
+
+/// A table or view, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TabularKey(pub Uuid);
+
+/// The metadata of a table or view, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetadataKey(pub Uuid);
+
+/// A background job that deletes files, by its (time-ordered) id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileDeletionKey(pub Uuid);
+
+macro_rules! id_key {
+    ($key:ident, $space:expr, $value:ty) => {
+        impl Key for $key {
+            type Value = $value;
+
+            fn encode(&self) -> Vec<u8> {
+                tuple($space, self.0, &[])
+            }
+
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                let (id, rest) = split_tuple(bytes, $space)?;
+                rest.is_empty().then_some(Self(id))
+            }
+        }
+    };
+}
+
+id_key!(NamespaceKey, space::NAMESPACES, NamespaceRecord);
+id_key!(TabularKey, space::TABULARS, TabularRecord);
+id_key!(MetadataKey, space::METADATA, Document);
+id_key!(FileDeletionKey, space::FILE_DELETIONS, FileDeletion);
+
+/// The name of a table or view in its namespace. Each kind has a space of its own, so that a page of
+/// tables costs no view; that no table and no view share a name is an invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TabularNameKey {
+    /// Which of the two spaces.
+    pub kind: TabularKind,
+    /// The namespace's id.
+    pub namespace: Uuid,
+    /// The name.
+    pub name: String,
+}
+
+/// The space of the names of one kind.
+pub fn tabular_names(kind: TabularKind) -> u8 {
+    match kind {
+        TabularKind::Table => space::TABLE_NAMES,
+        TabularKind::View => space::VIEW_NAMES,
+    }
+}
+
+impl Key for TabularNameKey {
+    type Value = NameEntry;
+
+    fn encode(&self) -> Vec<u8> {
+        tuple(tabular_names(self.kind), self.namespace, self.name.as_bytes())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let kind = match bytes.first()? {
+            &space::TABLE_NAMES => TabularKind::Table,
+            &space::VIEW_NAMES => TabularKind::View,
+            _ => return None,
+        };
+        let (namespace, name) = split_tuple(bytes, tabular_names(kind))?;
+        Some(Self { kind, namespace, name: text(name)? })
+    }
+}
+
+/// A publication: of which table or view, and which version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PublicationKey {
+    /// The table's or view's id.
+    pub id: Uuid,
+    /// The record's version.
+    pub version: u64,
+}
+
+impl Key for PublicationKey {
+    type Value = Publication;
+
+    fn encode(&self) -> Vec<u8> {
+        tuple(space::PUBLICATIONS, self.id, &self.version.to_be_bytes())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (id, version) = split_tuple(bytes, space::PUBLICATIONS)?;
+        Some(Self { id, version: u64::from_be_bytes(version.try_into().ok()?) })
+    }
+}
+
+/// An `Idempotency-Key`, and whose it is: nobody is answered with another's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// The header's value.
+    pub key: Uuid,
+    /// The principal's id.
+    pub principal: String,
+}
+
+impl Key for IdempotencyKey {
+    type Value = IdempotencyRecord;
+
+    fn encode(&self) -> Vec<u8> {
+        tuple(space::IDEMPOTENCY, self.key, self.principal.as_bytes())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (key, principal) = split_tuple(bytes, space::IDEMPOTENCY)?;
+        Some(Self { key, principal: text(principal)? })
+    }
+}
+
+/// An entry of the change log, by its sequence number: growing, with gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeKey(pub u64);
+
+impl Key for ChangeKey {
+    type Value = Change;
+
+    fn encode(&self) -> Vec<u8> {
+        let mut key = vec![space::CHANGES];
+        key.extend_from_slice(&self.0.to_be_bytes());
+        key
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&first, rest) = bytes.split_first()?;
+        let sequence = u64::from_be_bytes(rest.try_into().ok()?);
+        (first == space::CHANGES).then_some(Self(sequence))
+    }
+}
+
+#[cfg(test)]
+mod tests;

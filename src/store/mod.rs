@@ -1,0 +1,29 @@
+//! Rank 4: the catalog's records, typed and transactional, on SlateDB. The only room that knows a key.
+//!
+//! Nouns, in the order in which they build on each other:
+//! - a **space** is a range of keys with one leading byte ([`keys`]); each holds one kind of **record**
+//!   ([`records`]), written with a version byte in front ([`codec`]);
+//! - a **read** sees durable state only ([`read`]); a **transaction** ([`txn`]) sees everything accepted
+//!   so far and is serializable;
+//! - a transaction that committed is **accepted**: visible to later transactions, not yet durable. It is
+//!   **durable** once its write-ahead log object is in the bucket. Durability is ordered: what is durable
+//!   has all its predecessors durable;
+//! - a **publication** says that a metadata file may still be missing from the warehouse
+//!   ([`records::Publication`]); it is **landed** when both the log and the file are there, and its
+//!   marker goes with a later batch.
+//!
+//! The store knows no principal: who wants to begin a transaction shows a permit.
+
+pub mod codec;
+pub mod error;
+pub mod fsck;
+pub mod invariants;
+pub mod keys;
+pub mod open;
+pub mod read;
+pub mod records;
+pub mod settings;
+pub mod txn;
+
+pub use error::Error;
+pub use open::Store;

@@ -1,0 +1,235 @@
+//! Opening the store, and closing it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use slatedb::config::{CloseOptions, FlushType};
+use slatedb::db_cache::SplitCache;
+use slatedb::db_cache::foyer::{FoyerCache, FoyerCacheOptions};
+use slatedb::object_store::ObjectStore;
+use slatedb::{CacheTarget, CloseReason, Db, DbReader, DbReaderMode, IterationOrder, WriteHandle};
+use uuid::Uuid;
+
+use super::error::Error;
+use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
+use super::read::{Durable, Latest, Offline, Read};
+use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
+use super::settings::Settings;
+use crate::authz::action::Maintain;
+use crate::authz::permit::Permit;
+
+/// Where the store is.
+#[derive(Clone)]
+pub struct Place {
+    /// The bucket or directory.
+    pub object_store: Arc<dyn ObjectStore>,
+    /// The path below its root.
+    pub path: String,
+    /// Whether the object store can replace an object on the condition that it is unchanged (`If-Match`).
+    pub conditional_update: bool,
+}
+
+/// The open store: one writer. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pub(super) db: Db,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What all clones of a [`Store`] have in common.
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) next_change: AtomicU64,
+    pub(super) landed: Landed,
+    newest: Mutex<Option<WriteHandle>>,
+}
+
+impl Shared {
+    /// Keeps the write with the highest sequence number.
+    pub(super) fn remember_newest(&self, handle: &WriteHandle) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.as_ref().is_none_or(|known| known.seqnum() < handle.seqnum()) {
+            *newest = Some(handle.clone());
+        }
+    }
+
+    pub(super) fn newest(&self) -> Option<WriteHandle> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Markers of publications that have landed and wait for a batch to take them along.
+#[derive(Default)]
+pub(super) struct Landed(Mutex<Vec<PublicationKey>>);
+
+impl Landed {
+    pub(super) fn add(&self, key: PublicationKey) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+    }
+
+    pub(super) fn take(&self) -> Vec<PublicationKey> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn give_back(&self, keys: Vec<PublicationKey>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(keys);
+    }
+}
+
+impl Store {
+    /// Opens the store for writing; any other process that has it open is fenced.
+    pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
+        let cache = |bytes| {
+            Some(Arc::new(FoyerCache::new_with_opts(FoyerCacheOptions {
+                max_capacity: bytes,
+                ..FoyerCacheOptions::default()
+            })) as Arc<dyn slatedb::db_cache::DbCache>)
+        };
+        let caches = SplitCache::new()
+            .with_block_cache(cache(settings.block_cache_bytes))
+            .with_meta_cache(cache(settings.meta_cache_bytes))
+            .build();
+        // By default the data blocks that a compaction writes are not cached, so that every hot key
+        // would be cold after each one.
+        let keep_warm = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
+            CacheTarget::data::<&[u8], _>(..),
+            CacheTarget::Index,
+            CacheTarget::Filters,
+        ]);
+        let db = Db::builder(place.path.clone(), Arc::clone(&place.object_store))
+            .with_settings(settings.for_slatedb(place.conditional_update))
+            .with_db_cache(Arc::new(caches), 0)
+            .with_block_cache_policy(keep_warm)
+            .build()
+            .await?;
+        let shared = Shared {
+            settings,
+            next_change: AtomicU64::new(0),
+            landed: Landed::default(),
+            newest: Mutex::new(None),
+        };
+        let store = Self { db, shared: Arc::new(shared) };
+        store.shared.next_change.store(store.first_free_change().await?, Ordering::Relaxed);
+        Ok(store)
+    }
+
+    /// Opens the store for reading alone, without writing a byte.
+    pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
+        let reader = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
+            .with_reader_mode(DbReaderMode::FollowLatest)
+            .build()
+            .await?;
+        Ok(Offline { reader })
+    }
+
+    /// The durable state.
+    pub fn durable(&self) -> Durable {
+        Durable { db: self.db.clone() }
+    }
+
+    /// The accepted state.
+    pub fn latest(&self) -> Latest {
+        Latest { db: self.db.clone() }
+    }
+
+    /// Brings a new store into being, or refuses one that a newer binary has written.
+    pub async fn ensure_format(
+        &self,
+        permit: &Permit<Maintain>,
+        catalog_id: Uuid,
+        now_ms: i64,
+    ) -> Result<StoreFormat, Error> {
+        let (format, accepted) = self
+            .transact("ensure_format", permit, |t| async move {
+                if let Some(format) = t.get(&StoreKey).await? {
+                    return Ok::<_, Error>(format);
+                }
+                let format =
+                    StoreFormat { format_version: FORMAT_VERSION, catalog_id, created_ms: now_ms };
+                t.put(&StoreKey, &format)?;
+                Ok(format)
+            })
+            .await?;
+        accepted.durable().await?;
+        if format.format_version > FORMAT_VERSION {
+            return Err(Error::NewerFormat { found: format.format_version, known: FORMAT_VERSION });
+        }
+        Ok(format)
+    }
+
+    /// The record of a configured warehouse, made if it is new. `id` becomes a new one's identity.
+    pub async fn ensure_warehouse(
+        &self,
+        permit: &Permit<Maintain>,
+        name: &str,
+        location: &str,
+        id: Uuid,
+        now_ms: i64,
+    ) -> Result<WarehouseRecord, Error> {
+        let (record, accepted) = self
+            .transact("ensure_warehouse", permit, |t| async move {
+                let key = WarehouseKey(name.to_owned());
+                let known = t.get(&key).await?;
+                let record = WarehouseRecord {
+                    id: known.as_ref().map_or(id, |known| known.id),
+                    location: location.to_owned(),
+                    created_ms: known.as_ref().map_or(now_ms, |known| known.created_ms),
+                };
+                if known.as_ref() != Some(&record) {
+                    t.put(&key, &record)?;
+                }
+                Ok::<_, Error>(record)
+            })
+            .await?;
+        accepted.durable().await?;
+        Ok(record)
+    }
+
+    /// The sequence number that the next entry of the change log will get.
+    pub fn next_change(&self) -> u64 {
+        self.shared.next_change.load(Ordering::Relaxed)
+    }
+
+    /// Whether the store still answers, or why not.
+    pub fn check_open(&self) -> Result<(), Error> {
+        match self.db.status().close_reason {
+            None => Ok(()),
+            Some(CloseReason::Fenced) => Err(Error::Fenced),
+            Some(_) => Err(Error::Closed),
+        }
+    }
+
+    /// Returns when the store has shut, whoever shut it.
+    pub async fn closed(&self) -> Error {
+        let mut status = self.db.subscribe();
+        loop {
+            if let Err(error) = self.check_open() {
+                return error;
+            }
+            if status.changed().await.is_err() {
+                return Error::Closed;
+            }
+        }
+    }
+
+    /// Turns the log into a file of level 0, so that the next open has little to replay.
+    pub async fn flush(&self) -> Result<(), Error> {
+        let options = slatedb::config::FlushOptions { flush_type: FlushType::MemTable };
+        Ok(self.db.flush_with_options(options).await?)
+    }
+
+    /// Closes the store in order: everything accepted is durable before this returns.
+    pub async fn close(&self) -> Result<(), Error> {
+        let options = CloseOptions { flush_type: Some(FlushType::MemTable) };
+        Ok(self.db.close_with_options(options).await?)
+    }
+
+    async fn first_free_change(&self) -> Result<u64, Error> {
+        let mut options = super::read::scan_options(slatedb::config::DurabilityLevel::Memory);
+        options.order = IterationOrder::Descending;
+        let prefix = [space::CHANGES];
+        let mut newest_first = self.db.scan_prefix_with_options(prefix, .., &options).await?;
+        let newest = newest_first.next().await?;
+        Ok(newest.and_then(|entry| ChangeKey::decode(&entry.key)).map_or(0, |key| key.0 + 1))
+    }
+}

@@ -1,0 +1,213 @@
+//! Reading records: of durable state only, or inside a transaction.
+
+use std::future::Future;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions};
+use slatedb::{Db, DbIterator, DbReader};
+
+use super::codec::Value;
+use super::error::Error;
+use super::keys::Key;
+
+/// Bytes that a scan fetches at once: SlateDB's default is one block, which costs a request each.
+const SCAN_READ_AHEAD_BYTES: usize = 1 << 20;
+/// Fetches that a scan keeps under way.
+const SCAN_FETCHES_MAX: usize = 4;
+
+/// A part of a key space, in ascending order.
+#[derive(Debug, Clone)]
+pub struct Range {
+    /// The bytes that every key begins with.
+    pub prefix: Vec<u8>,
+    /// Only keys that sort strictly behind these bytes.
+    pub after: Option<Vec<u8>>,
+}
+
+impl Range {
+    /// Every key that begins with `prefix`.
+    pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
+        Self { prefix: prefix.into(), after: None }
+    }
+
+    /// Leaves out the keys up to and including `key`.
+    pub fn behind(mut self, key: Option<Vec<u8>>) -> Self {
+        self.after = key;
+        self
+    }
+
+    fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let start = match &self.after {
+            Some(after) if *after >= self.prefix => Bound::Excluded(after.clone()),
+            _ => Bound::Included(self.prefix.clone()),
+        };
+        (start, successor(&self.prefix))
+    }
+}
+
+/// The first key behind all those that begin with `prefix`.
+fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Bound::Excluded(end);
+        }
+    }
+    Bound::Unbounded
+}
+
+/// A view of the store that can be read.
+pub trait Read: Sync {
+    /// The bytes at a key.
+    fn get_bytes(&self, key: &[u8]) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send;
+
+    /// The entries of a range, in order.
+    fn iterate(&self, range: &Range) -> impl Future<Output = Result<DbIterator, Error>> + Send;
+
+    /// The record at a key.
+    fn get<K: Key>(&self, key: &K) -> impl Future<Output = Result<Option<K::Value>, Error>> + Send {
+        async move {
+            let key = key.encode();
+            match self.get_bytes(&key).await? {
+                None => Ok(None),
+                Some(bytes) => decode_value::<K>(&key, &bytes).map(Some),
+            }
+        }
+    }
+
+    /// The records of a range in the order of their keys: at most `limit`, if there is one.
+    fn scan<K: Key>(
+        &self,
+        range: &Range,
+        limit: Option<usize>,
+    ) -> impl Future<Output = Result<Vec<(K, K::Value)>, Error>> + Send {
+        async move {
+            let mut entries = Vec::new();
+            if limit == Some(0) {
+                return Ok(entries);
+            }
+            let mut iterator = self.iterate(range).await?;
+            while let Some(entry) = iterator.next().await? {
+                let key = K::decode(&entry.key)
+                    .ok_or_else(|| corrupt(&entry.key, "not a key of its space"))?;
+                let value = decode_value::<K>(&entry.key, &entry.value)?;
+                entries.push((key, value));
+                if limit.is_some_and(|limit| entries.len() >= limit) {
+                    break;
+                }
+            }
+            Ok(entries)
+        }
+    }
+
+    /// Whether a range holds any key at all.
+    fn any(&self, range: &Range) -> impl Future<Output = Result<bool, Error>> + Send {
+        async move {
+            let mut iterator = self.iterate(range).await?;
+            Ok(iterator.next().await?.is_some())
+        }
+    }
+}
+
+/// A record from its bytes, or an error that names the key.
+pub(super) fn decode_value<K: Key>(key: &[u8], bytes: &[u8]) -> Result<K::Value, Error> {
+    K::Value::decode(bytes).map_err(|error| corrupt(key, &error.to_string()))
+}
+
+/// A record that is not what it should be.
+pub(super) fn corrupt(key: &[u8], reason: &str) -> Error {
+    use std::fmt::Write;
+    let hex = key.iter().fold(String::with_capacity(key.len() * 2), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    Error::Corrupt { key: hex, reason: reason.to_owned() }
+}
+
+/// Options of every scan, with the given durability.
+pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
+    ScanOptions {
+        durability_filter: durability,
+        read_ahead_bytes: SCAN_READ_AHEAD_BYTES,
+        max_fetch_tasks: SCAN_FETCHES_MAX,
+        cache_blocks: true,
+        ..ScanOptions::default()
+    }
+}
+
+/// What is durable: what may be told to anyone.
+#[derive(Clone)]
+pub struct Durable {
+    pub(super) db: Db,
+}
+
+impl Read for Durable {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        let options = ReadOptions::new().with_durability_filter(DurabilityLevel::Remote);
+        Ok(self.db.get_with_options(key, &options).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Remote);
+        Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+    }
+}
+
+/// What has been accepted, durable or not: for judging a change that will itself wait until everything
+/// before it is durable.
+#[derive(Clone)]
+pub struct Latest {
+    pub(super) db: Db,
+}
+
+impl Read for Latest {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        Ok(self.db.get(key).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Memory);
+        Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+    }
+}
+
+/// A store that is read without being opened for writing, as `fsck` does.
+pub struct Offline {
+    pub(super) reader: DbReader,
+}
+
+impl Read for Offline {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        Ok(self.reader.get(key).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Memory);
+        Ok(self.reader.scan_with_options(range.bounds(), &options).await?)
+    }
+}
+
+impl Read for super::txn::Transaction {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        Ok(self.inner.get(key).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Memory);
+        Ok(self.inner.scan_with_options(range.bounds(), &options).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_where_the_next_one_begins() {
+        assert_eq!(successor(b"a"), Bound::Excluded(b"b".to_vec()));
+        assert_eq!(successor(b"a\xff\xff"), Bound::Excluded(b"b".to_vec()));
+        assert_eq!(successor(b"\xff"), Bound::Unbounded);
+    }
+}

@@ -1,0 +1,208 @@
+//! The records: what the catalog keeps of each thing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::codec::{DecodeError, Value, decode_json, encode_json};
+use crate::model::ident::TabularKind;
+
+macro_rules! json_records {
+    ($($record:ty),*) => {
+        $(
+            impl Value for $record {
+                fn encode(&self) -> Vec<u8> {
+                    encode_json(self)
+                }
+
+                fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+                    decode_json(bytes)
+                }
+            }
+        )*
+    };
+}
+
+json_records!(
+    StoreFormat,
+    WarehouseRecord,
+    NameEntry,
+    NamespaceRecord,
+    TabularRecord,
+    Publication,
+    FileDeletion,
+    IdempotencyRecord,
+    Change
+);
+
+/// The newest format of the store that this binary reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The store's own record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreFormat {
+    /// The format of the records and keys; an older binary refuses a newer one.
+    pub format_version: u32,
+    /// The identity of this catalog, minted when the store was made.
+    pub catalog_id: Uuid,
+    /// When that was.
+    pub created_ms: i64,
+}
+
+/// A warehouse that the catalog has served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarehouseRecord {
+    /// Its identity, minted when it was first configured.
+    pub id: Uuid,
+    /// The location that it was last configured with.
+    pub location: String,
+    /// When it was first configured.
+    pub created_ms: i64,
+}
+
+/// What a name points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameEntry {
+    /// The id of the namespace, table or view.
+    pub id: Uuid,
+}
+
+/// A namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceRecord {
+    /// Its identity.
+    pub id: Uuid,
+    /// The warehouse that it is in.
+    pub warehouse: Uuid,
+    /// The parent namespace, or the warehouse for a top-level one.
+    pub parent: Uuid,
+    /// Its own level.
+    pub name: String,
+    /// Its properties.
+    pub properties: BTreeMap<String, String>,
+    /// Grows by one with each change.
+    pub version: u64,
+    /// When it was made.
+    pub created_ms: i64,
+}
+
+/// A table or view, without its metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TabularRecord {
+    /// Its identity in the catalog, which a rename keeps. Not the `table-uuid`, which a table shares
+    /// with every other registration of the same metadata.
+    pub id: Uuid,
+    /// Table or view.
+    pub kind: TabularKind,
+    /// The warehouse that it is in.
+    pub warehouse: Uuid,
+    /// The namespace that it is in.
+    pub namespace: Uuid,
+    /// Its name there.
+    pub name: String,
+    /// The `table-uuid` or `view-uuid` of its metadata.
+    pub uuid: Uuid,
+    /// The `location` of its metadata.
+    pub location: String,
+    /// Where the metadata file of this version is.
+    pub metadata_location: String,
+    /// Grows by one with each new metadata.
+    pub version: u64,
+    /// When it came into the catalog.
+    pub created_ms: i64,
+    /// When its metadata last changed.
+    pub updated_ms: i64,
+}
+
+/// A metadata file that may not be in the warehouse yet: written with the record that names it, and
+/// gone with a later batch once the file is there. Whatever is left on open is finished then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publication {
+    /// Where the file belongs.
+    pub metadata_location: String,
+}
+
+/// Files that nothing refers to any more, to be deleted in the background.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDeletion {
+    /// The warehouse that the files are in.
+    pub warehouse: Uuid,
+    /// What is to be deleted.
+    pub files: DoomedFiles,
+    /// When the job was made.
+    pub created_ms: i64,
+}
+
+/// What a deletion job deletes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DoomedFiles {
+    /// These files and no others.
+    Listed(Vec<String>),
+    /// Everything that a purged table's last metadata leads to, and the metadata files themselves. The
+    /// metadata record outlives the table's until the job is done, and goes with it.
+    ReachableFrom {
+        /// The id that the table had.
+        id: Uuid,
+        /// Where its last metadata file is.
+        metadata_location: String,
+    },
+}
+
+/// How a request with an `Idempotency-Key` ended, to be told again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdempotencyRecord {
+    /// SHA-256 over the request's method, path and body, in hexadecimal: the same key for another
+    /// request is an error.
+    pub fingerprint: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// From when on the record counts for nothing.
+    pub expires_ms: i64,
+}
+
+/// The end of a mutation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Done, and there is nothing to say.
+    Done,
+    /// Done; the answer's body, which is small.
+    Body(serde_json::Value),
+    /// Done; the answer is the state of a table or view.
+    Tabular {
+        /// Which.
+        id: Uuid,
+        /// Where the metadata was that the answer held, should the table be gone by now.
+        metadata_location: String,
+    },
+    /// Refused for good.
+    Refused {
+        /// The specification's name of the exception.
+        kind: String,
+        /// What the client was told.
+        message: String,
+    },
+}
+
+/// An entry of the change log, written in the batch of the change itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// When.
+    pub at_ms: i64,
+    /// The transaction's name, such as `commit_table`.
+    pub action: String,
+    /// Who.
+    pub principal: String,
+    /// The warehouse's id.
+    pub warehouse: Uuid,
+    /// The id of the namespace, table or view.
+    pub subject: Uuid,
+    /// Its dotted name after the change.
+    pub name: String,
+    /// The record's version before, if it was there.
+    pub version_before: Option<u64>,
+    /// The record's version after, if it still is.
+    pub version_after: Option<u64>,
+}

@@ -1,0 +1,62 @@
+//! How the store is opened.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Settings of the store; each field's default stands in `config/default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Bytes of memory for cached blocks of sorted runs.
+    pub block_cache_bytes: u64,
+    /// Bytes of memory for cached indexes and filters.
+    pub meta_cache_bytes: u64,
+    /// Bytes at which a memtable becomes a file of level 0.
+    pub l0_sst_bytes: usize,
+    /// Bytes that may wait to be flushed before writers are held back.
+    pub unflushed_bytes_max: usize,
+    /// Milliseconds between two looks for a newer writer's manifest: the longest time for which an
+    /// idle deposed writer still answers.
+    pub manifest_poll_ms: u64,
+    /// Tries of one transaction against others that touch the same records.
+    pub transaction_attempts_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            block_cache_bytes: 256 << 20,
+            meta_cache_bytes: 64 << 20,
+            l0_sst_bytes: 16 << 20,
+            unflushed_bytes_max: 256 << 20,
+            manifest_poll_ms: 500,
+            transaction_attempts_max: 64,
+        }
+    }
+}
+
+impl Settings {
+    /// SlateDB's view of these settings. `conditional_update` says whether the object store can
+    /// replace an object on the condition that it is unchanged, which a local directory cannot:
+    /// garbage collection then works without its boundary files.
+    pub(super) fn for_slatedb(&self, conditional_update: bool) -> slatedb::Settings {
+        let garbage_collector = slatedb::config::GarbageCollectorOptions {
+            boundary_files_enabled: conditional_update,
+            ..Default::default()
+        };
+        slatedb::Settings {
+            // The ticker fires as soon as the running put of the log has ended: group commit, without
+            // a delay that a lone commit would feel.
+            flush_interval: Some(Duration::from_millis(1)),
+            manifest_poll_interval: Duration::from_millis(self.manifest_poll_ms),
+            l0_sst_size_bytes: self.l0_sst_bytes,
+            max_unflushed_bytes: self.unflushed_bytes_max,
+            garbage_collector_options: Some(garbage_collector),
+            // Without end: SlateDB closes itself for ever when it gives up on a put, and each caller
+            // has a deadline of its own.
+            object_store_max_retries: None,
+            ..Default::default()
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Transactions: serializable, named, tried again a bounded number of times, never held open across IO
+//! on the warehouse.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slatedb::config::PutOptions;
+use slatedb::{DbTransaction, ErrorKind, IsolationLevel, WriteHandle};
+
+use super::codec::Value;
+use super::error::Error;
+use super::keys::{ChangeKey, Key, PublicationKey};
+use super::open::Store;
+use super::records::Change;
+use crate::authz::action::Action;
+use crate::authz::permit::Permit;
+
+/// A transaction under way. What it reads and scans must still be so when it commits.
+pub struct Transaction {
+    pub(super) inner: DbTransaction,
+    store: Store,
+}
+
+impl Transaction {
+    /// Writes a record.
+    pub fn put<K: Key>(&self, key: &K, value: &K::Value) -> Result<(), Error> {
+        Ok(self.inner.put_with_options(key.encode(), value.encode(), &PutOptions::default())?)
+    }
+
+    /// Removes a record.
+    pub fn delete<K: Key>(&self, key: &K) -> Result<(), Error> {
+        Ok(self.inner.delete(key.encode())?)
+    }
+
+    /// Adds an entry to the change log.
+    pub fn log(&self, change: &Change) -> Result<(), Error> {
+        let sequence = self.store.shared.next_change.fetch_add(1, Ordering::Relaxed);
+        self.put(&ChangeKey(sequence), change)
+    }
+}
+
+/// A transaction that has committed: later ones see it, and it is not yet durable.
+#[derive(Clone)]
+#[must_use = "what was accepted may be told to nobody before it is durable"]
+pub struct Accepted {
+    handle: Option<WriteHandle>,
+}
+
+impl Accepted {
+    /// Waits until the write and all that went before it are in the bucket. If the store shuts first,
+    /// the outcome is unknown.
+    pub async fn durable(&self) -> Result<(), Error> {
+        match &self.handle {
+            None => Ok(()),
+            Some(handle) => {
+                handle.await_durable().await.map_err(|error| Error::Unknown(error.to_string()))
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Runs `work` in a serializable transaction and commits it; runs it again, from a new snapshot,
+    /// when others changed what it read. `name` says in logs and metrics what the transaction is for.
+    ///
+    /// An error of `work` ends the transaction without a write.
+    pub async fn transact<A, T, E, F, W>(
+        &self,
+        name: &'static str,
+        _permit: &Permit<A>,
+        work: W,
+    ) -> Result<(T, Accepted), E>
+    where
+        A: Action,
+        E: From<Error>,
+        F: Future<Output = Result<T, E>> + Send,
+        W: Fn(Arc<Transaction>) -> F + Send,
+    {
+        let attempts_max = self.shared.settings.transaction_attempts_max;
+        for attempt in 1..=attempts_max {
+            let transaction = Arc::new(self.begin()?);
+            let value = work(Arc::clone(&transaction)).await?;
+            let transaction = Arc::into_inner(transaction).ok_or_else(|| {
+                Error::Internal(format!("transaction {name} is still held by its work"))
+            })?;
+            match self.commit(transaction).await? {
+                Some(accepted) => return Ok((value, accepted)),
+                None => tracing::debug!(transaction = name, attempt, "transaction conflict"),
+            }
+        }
+        Err(Error::Contended { name, attempts: attempts_max }.into())
+    }
+
+    fn begin(&self) -> Result<Transaction, Error> {
+        let inner = self.db.begin(IsolationLevel::SerializableSnapshot).map_err(Error::from)?;
+        Ok(Transaction { inner, store: self.clone() })
+    }
+
+    /// Commits, and takes the markers of landed publications along. None is a conflict.
+    async fn commit(&self, transaction: Transaction) -> Result<Option<Accepted>, Error> {
+        let landed = self.shared.landed.take();
+        let outcome = self.commit_with(transaction, &landed).await;
+        if !matches!(outcome, Ok(Some(_))) {
+            self.shared.landed.give_back(landed);
+        }
+        outcome
+    }
+
+    async fn commit_with(
+        &self,
+        transaction: Transaction,
+        landed: &[PublicationKey],
+    ) -> Result<Option<Accepted>, Error> {
+        for key in landed {
+            transaction.delete(key)?;
+        }
+        match transaction.inner.commit().await {
+            Ok(handle) => {
+                if let Some(handle) = &handle {
+                    self.shared.remember_newest(handle);
+                }
+                Ok(Some(Accepted { handle }))
+            }
+            Err(error) if error.kind() == ErrorKind::Transaction => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until everything that has been accepted so far is durable. A refusal that was judged by
+    /// state which is not durable yet waits for this: a crash must not make it a lie.
+    pub async fn settled(&self) -> Result<(), Error> {
+        Accepted { handle: self.shared.newest() }.durable().await
+    }
+
+    /// Says that a publication has landed: its marker goes with the next transaction that commits.
+    pub fn landed(&self, key: PublicationKey) {
+        self.shared.landed.add(key);
+    }
+}
