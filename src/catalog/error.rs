@@ -1,0 +1,156 @@
+//! What a use case answers when it does not succeed: the specification's own vocabulary.
+
+use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use crate::model::refusal::Refusal;
+use crate::objects;
+use crate::store;
+
+/// Why a use case did not succeed. The text of each is the client's to read; what only the operator
+/// should see is in the `operator` fields and goes to the log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The warehouse is not served here.
+    #[error("Warehouse does not exist: {0}")]
+    NoSuchWarehouse(String),
+    /// The namespace is not there.
+    #[error("Namespace does not exist: {0}")]
+    NoSuchNamespace(String),
+    /// The table is not there.
+    #[error("Table does not exist: {0}")]
+    NoSuchTable(String),
+    /// The view is not there.
+    #[error("View does not exist: {0}")]
+    NoSuchView(String),
+    /// A file that the request names is not there.
+    #[error("{0}")]
+    NoSuchFile(String),
+    /// The name is taken.
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// Something is still in the namespace.
+    #[error("{0}")]
+    NamespaceNotEmpty(String),
+    /// A commit was right for another state: refresh and retry.
+    #[error("{0}")]
+    CommitFailed(String),
+    /// A commit may or may not have happened: look before doing anything else.
+    #[error("{message}")]
+    CommitStateUnknown {
+        /// For the client.
+        message: String,
+        /// For the log.
+        operator: String,
+    },
+    /// The request is wrong in itself.
+    #[error("{0}")]
+    Invalid(String),
+    /// The request says two things that exclude each other.
+    #[error("{0}")]
+    Unprocessable(String),
+    /// Not with these rights.
+    #[error("{0}")]
+    Forbidden(String),
+    /// Not now, and nothing was written: try again later.
+    #[error("{message}")]
+    Unavailable {
+        /// For the client.
+        message: String,
+        /// For the log.
+        operator: String,
+    },
+    /// A defect, or a record that is broken.
+    #[error("Internal error")]
+    Internal {
+        /// For the log.
+        operator: String,
+    },
+}
+
+impl Error {
+    /// The table or view is not there.
+    pub fn no_such(kind: TabularKind, ident: &TabularIdent) -> Self {
+        match kind {
+            TabularKind::Table => Self::NoSuchTable(ident.to_string()),
+            TabularKind::View => Self::NoSuchView(ident.to_string()),
+        }
+    }
+
+    /// The namespace is not there.
+    pub fn no_such_namespace(ident: &NamespaceIdent) -> Self {
+        Self::NoSuchNamespace(ident.to_string())
+    }
+
+    /// The name that something of kind `wanted` was to get belongs to something of kind `taken_by`.
+    pub fn taken(wanted: TabularKind, taken_by: TabularKind, ident: &TabularIdent) -> Self {
+        let title = taken_by.title();
+        Self::AlreadyExists(if wanted == taken_by {
+            format!("{title} already exists: {ident}")
+        } else {
+            format!("{title} with same name already exists: {ident}")
+        })
+    }
+
+    /// Too much is going on, or the store does not answer.
+    pub fn unavailable(message: &str, operator: impl ToString) -> Self {
+        Self::Unavailable { message: message.to_owned(), operator: operator.to_string() }
+    }
+
+    /// A defect.
+    pub fn internal(operator: impl ToString) -> Self {
+        Self::Internal { operator: operator.to_string() }
+    }
+
+    /// A commit whose end is not known.
+    pub fn unknown(operator: impl ToString) -> Self {
+        Self::CommitStateUnknown {
+            message: "The outcome of the commit is unknown: it may have been applied".to_owned(),
+            operator: operator.to_string(),
+        }
+    }
+
+    /// Whether the same request would always be refused with this, so that it may be remembered for
+    /// its `Idempotency-Key`.
+    pub fn is_final(&self) -> bool {
+        !matches!(
+            self,
+            Self::CommitStateUnknown { .. } | Self::Unavailable { .. } | Self::Internal { .. }
+        )
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Invalid(message) => Self::Invalid(message),
+            Refusal::Conflict(message) => Self::CommitFailed(message),
+        }
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        use store::Error as E;
+        match &error {
+            E::Fenced | E::Closed => Self::unavailable("This server is shutting down", error),
+            E::Unavailable(_) => Self::unavailable("The catalog's store does not answer", error),
+            E::Contended { .. } => Self::unavailable("Too many changes at the same time", error),
+            E::Unknown(_) => Self::unknown(error),
+            E::Corrupt { .. } | E::NewerFormat { .. } | E::Internal(_) => Self::internal(error),
+        }
+    }
+}
+
+impl From<objects::Error> for Error {
+    fn from(error: objects::Error) -> Self {
+        use objects::Error as E;
+        match &error {
+            E::NotAllowed(message) => Self::Invalid(message.clone()),
+            E::NotFound(_) => Self::NoSuchFile(error.to_string()),
+            E::Unreadable { .. } => Self::Invalid(format!("Cannot read file: {error}")),
+            E::Taken(_) => Self::internal(error),
+            E::Unavailable { .. } => {
+                Self::unavailable("The warehouse's object store does not answer", error)
+            }
+        }
+    }
+}

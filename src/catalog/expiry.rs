@@ -1,0 +1,70 @@
+//! Forgetting what nobody can ask for any more: old idempotency records, and the oldest changes.
+
+use super::{Catalog, Error, Result};
+use crate::authz::permit::{Permit, Task};
+use crate::store::keys::{ChangeKey, IdempotencyKey, Key, space};
+use crate::store::read::{Range, Read};
+
+/// Records that one transaction removes.
+const BATCH_RECORDS_MAX: usize = 1000;
+
+impl Catalog {
+    /// Removes what has expired. Returns how many records went.
+    pub async fn expire(&self) -> Result<usize> {
+        Ok(self.expire_idempotency().await? + self.trim_change_log().await?)
+    }
+
+    async fn expire_idempotency(&self) -> Result<usize> {
+        let store = self.store().durable();
+        let now_ms = self.now_ms();
+        let mut range = Range::prefix([space::IDEMPOTENCY]);
+        let mut removed = 0;
+        loop {
+            let records = store.scan::<IdempotencyKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
+            let Some((last, _)) = records.last() else { return Ok(removed) };
+            range = range.behind(Some(last.encode()));
+            let expired: Vec<_> = records
+                .into_iter()
+                .filter(|(_, record)| record.expires_ms <= now_ms)
+                .map(|(key, _)| key)
+                .collect();
+            removed += self.remove_records(&expired).await?;
+        }
+    }
+
+    async fn trim_change_log(&self) -> Result<usize> {
+        let newest = self.store().next_change();
+        let keep_from = newest.saturating_sub(self.settings().change_log_entries_max);
+        let range = Range::prefix([space::CHANGES]);
+        let mut removed = 0;
+        loop {
+            let oldest = self
+                .store()
+                .durable()
+                .scan::<ChangeKey>(&range, Some(BATCH_RECORDS_MAX))
+                .await?;
+            let dated: Vec<_> =
+                oldest.into_iter().map(|(key, _)| key).filter(|key| key.0 < keep_from).collect();
+            if dated.is_empty() {
+                return Ok(removed);
+            }
+            removed += self.remove_records(&dated).await?;
+        }
+    }
+
+    async fn remove_records<K: Key>(&self, keys: &[K]) -> Result<usize> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let permit = Permit::for_task(Task::Expiry);
+        let ((), accepted) = self
+            .store()
+            .transact("expire", &permit, |t| async move {
+                keys.iter().try_for_each(|key| t.delete(key))?;
+                Ok::<_, Error>(())
+            })
+            .await?;
+        accepted.durable().await?;
+        Ok(keys.len())
+    }
+}

@@ -1,0 +1,150 @@
+//! `Idempotency-Key`: a request that was answered is answered the same way again.
+//!
+//! The record is written in the same batch as the change, so that there is never one without the other.
+//! Final refusals are remembered too; what may go better next time (5xx) is not.
+
+use super::mutation::Answer;
+use super::operation::Idempotency;
+use super::tabulars::TabularState;
+use super::{Catalog, Error, Operation, Result, lookup};
+use crate::authz::permit::{Permit, Task};
+use crate::objects::metadata_file;
+use crate::store::keys::IdempotencyKey;
+use crate::store::read::Read;
+use crate::store::records::{IdempotencyRecord, Outcome};
+use crate::store::txn::Transaction;
+
+impl Catalog {
+    /// Remembers how a mutation ends, in its own transaction.
+    pub(super) fn remember(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        outcome: Outcome,
+    ) -> Result<()> {
+        if let Some(idempotency) = &operation.idempotency {
+            t.put(&key(operation, idempotency), &self.record(idempotency, outcome))?;
+        }
+        Ok(())
+    }
+
+    /// Remembers a final refusal, which has no transaction of its own.
+    pub(super) async fn remember_refusal(
+        &self,
+        operation: &Operation,
+        refusal: &Error,
+    ) -> Result<()> {
+        let Some(idempotency) = &operation.idempotency else { return Ok(()) };
+        let Some((kind, message)) = refusal_parts(refusal) else { return Ok(()) };
+        let outcome = Outcome::Refused { kind: kind.to_owned(), message };
+        let record = &self.record(idempotency, outcome);
+        let key = &key(operation, idempotency);
+        let permit = Permit::for_task(Task::Idempotency);
+        let remembering = async {
+            let ((), accepted) = self
+                .store()
+                .transact("remember_refusal", &permit, |t| async move {
+                    t.put(key, record)?;
+                    Ok::<_, Error>(())
+                })
+                .await?;
+            Ok::<_, Error>(accepted.durable().await?)
+        };
+        match tokio::time::timeout(self.settings().commit_deadline(), remembering).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Error::unavailable("The catalog's store does not answer", error)),
+            Err(late) => Err(Error::unavailable("The catalog's store does not answer", late)),
+        }
+    }
+
+    /// The answer that this key was given before, if it was.
+    pub(super) async fn replay(
+        &self,
+        operation: &Operation,
+        idempotency: &Idempotency,
+    ) -> Result<Option<Result<Answer>>> {
+        let record = self.store().durable().get(&key(operation, idempotency)).await?;
+        let Some(record) = record.filter(|record| record.expires_ms > self.now_ms()) else {
+            return Ok(None);
+        };
+        if record.fingerprint != idempotency.fingerprint {
+            return Ok(Some(Err(Error::Unprocessable(format!(
+                "Idempotency-Key {} was used for another request",
+                idempotency.key
+            )))));
+        }
+        Ok(Some(match record.outcome {
+            Outcome::Done => Ok(Answer::Done),
+            Outcome::Body(body) => Ok(Answer::Body(body)),
+            Outcome::Tabular { id, metadata_location } => {
+                self.replay_tabular(id, metadata_location).await.map(Answer::Tabular)
+            }
+            Outcome::Refused { kind, message } => Err(refusal_from(&kind, message)),
+        }))
+    }
+
+    /// The state of a table or view as it is now, or as the answer held it if it is gone.
+    async fn replay_tabular(
+        &self,
+        id: uuid::Uuid,
+        metadata_location: String,
+    ) -> Result<TabularState> {
+        if let Some(found) = lookup::tabular_by_id(&self.store().durable(), id).await? {
+            let version = found.record.version;
+            let key = crate::store::keys::PublicationKey { id, version };
+            self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
+            return Ok(TabularState::from(found));
+        }
+        for name in self.warehouses().names() {
+            let warehouse = self.warehouses().by_prefix(Some(name))?;
+            if self.objects().check(warehouse.id, &metadata_location).is_ok() {
+                let json =
+                    metadata_file::read(self.objects(), warehouse.id, &metadata_location).await?;
+                return Ok(TabularState {
+                    id,
+                    version: 0,
+                    metadata_location: Some(metadata_location),
+                    json,
+                });
+            }
+        }
+        Err(Error::NoSuchFile(format!("Failed to open input stream for file: {metadata_location}")))
+    }
+
+    fn record(&self, idempotency: &Idempotency, outcome: Outcome) -> IdempotencyRecord {
+        let lifetime = self.settings().idempotency_lifetime().as_millis();
+        IdempotencyRecord {
+            fingerprint: idempotency.fingerprint.clone(),
+            outcome,
+            expires_ms: self.now_ms().saturating_add(i64::try_from(lifetime).unwrap_or(i64::MAX)),
+        }
+    }
+}
+
+fn key(operation: &Operation, idempotency: &Idempotency) -> IdempotencyKey {
+    IdempotencyKey { key: idempotency.key, principal: operation.principal.id().to_owned() }
+}
+
+macro_rules! refusals {
+    ($($variant:ident)*) => {
+        /// A final refusal as the name of its variant and its text.
+        fn refusal_parts(refusal: &Error) -> Option<(&'static str, String)> {
+            match refusal {
+                $(Error::$variant(text) => Some((stringify!($variant), text.clone())),)*
+                _ => None,
+            }
+        }
+
+        fn refusal_from(kind: &str, text: String) -> Error {
+            match kind {
+                $(stringify!($variant) => Error::$variant(text),)*
+                other => Error::internal(format!("unknown refusal in a record: {other}")),
+            }
+        }
+    };
+}
+
+refusals! {
+    NoSuchWarehouse NoSuchNamespace NoSuchTable NoSuchView NoSuchFile AlreadyExists
+    NamespaceNotEmpty CommitFailed Invalid Unprocessable Forbidden
+}

@@ -1,0 +1,100 @@
+//! Lanes: changes of one table go one after the other, and those of different tables side by side.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+
+use super::{Error, Result};
+
+type Lane = Arc<tokio::sync::Mutex<()>>;
+
+/// All lanes under way.
+pub struct Lanes {
+    lanes: Mutex<HashMap<Uuid, Lane>>,
+    depth_max: usize,
+    deadline: Duration,
+}
+
+/// Lanes that were entered; dropping this leaves them.
+pub struct Entered {
+    _guards: Vec<OwnedMutexGuard<()>>,
+}
+
+/// Past this many lanes, those that nobody is in are forgotten.
+const SWEEP_AT: usize = 1024;
+
+impl Lanes {
+    /// Lanes in which at most `depth_max` wait, none longer than `deadline`.
+    pub fn new(depth_max: usize, deadline: Duration) -> Self {
+        Self { lanes: Mutex::default(), depth_max, deadline }
+    }
+
+    /// Enters the lanes of `ids`, always in the order of the ids, so that two who want the same ones
+    /// never wait for each other. Nothing has been written yet when this refuses.
+    pub async fn enter(&self, mut ids: Vec<Uuid>) -> Result<Entered> {
+        ids.sort_unstable();
+        ids.dedup();
+        let lanes = ids.into_iter().map(|id| self.lane(id)).collect::<Result<Vec<_>>>()?;
+        let deadline = Instant::now() + self.deadline;
+        let mut guards = Vec::with_capacity(lanes.len());
+        for lane in lanes {
+            let guard = timeout_at(deadline, lane.lock_owned()).await.map_err(|_| {
+                Error::unavailable("Earlier changes have not ended yet", "lane wait timed out")
+            })?;
+            guards.push(guard);
+        }
+        Ok(Entered { _guards: guards })
+    }
+
+    fn lane(&self, id: Uuid) -> Result<Lane> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        if lanes.len() >= SWEEP_AT {
+            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        }
+        let lane = lanes.entry(id).or_default();
+        // One count is the map's; every other belongs to somebody who waits or is inside.
+        if Arc::strong_count(lane) > self.depth_max {
+            return Err(Error::unavailable("Too many changes wait already", "lane is full"));
+        }
+        Ok(Arc::clone(lane))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lane_is_bounded_in_depth_and_in_time() {
+        let lanes = Lanes::new(2, Duration::from_millis(10));
+        let id = Uuid::nil();
+        let inside = lanes.enter(vec![id]).await.expect("the lane is empty");
+        let (second, third) = tokio::join!(lanes.enter(vec![id]), lanes.enter(vec![id]));
+        assert!(matches!(second.err(), Some(Error::Unavailable { .. })), "waited too long");
+        assert!(matches!(third.err(), Some(Error::Unavailable { .. })), "found the lane full");
+        drop(inside);
+        assert!(lanes.enter(vec![id]).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn two_who_want_the_same_lanes_do_not_lock_each_other_out() {
+        let lanes = Arc::new(Lanes::new(8, Duration::from_secs(5)));
+        let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let run = |ids: Vec<Uuid>| {
+            let lanes = Arc::clone(&lanes);
+            tokio::spawn(async move {
+                for _ in 0..100 {
+                    let _inside = lanes.enter(ids.clone()).await.expect("no deadlock");
+                    tokio::task::yield_now().await;
+                }
+            })
+        };
+        let (one, other) = tokio::join!(run(vec![a, b]), run(vec![b, a]));
+        one.expect("no panic");
+        other.expect("no panic");
+    }
+}

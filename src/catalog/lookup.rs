@@ -1,0 +1,137 @@
+//! From names to records.
+
+use uuid::Uuid;
+
+use super::{Catalog, Error, Result};
+use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use crate::model::warehouse::Warehouse;
+use crate::store::codec::Document;
+use crate::store::keys::{
+    MetadataKey, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
+};
+use crate::store::read::Read;
+use crate::store::records::{NamespaceRecord, TabularRecord};
+
+/// How often a lookup begins anew because a name moved between two reads.
+const LOOKUP_ATTEMPTS_MAX: usize = 16;
+
+/// A table or view, whole.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its record.
+    pub record: TabularRecord,
+    /// Its metadata at the record's version.
+    pub document: Document,
+}
+
+/// The id of a namespace; none if it is not there.
+pub async fn namespace_id(
+    store: &impl Read,
+    warehouse: Uuid,
+    ident: &NamespaceIdent,
+) -> Result<Option<Uuid>> {
+    let mut parent = warehouse;
+    for level in &ident.0 {
+        let key = NamespaceNameKey { parent, name: level.clone() };
+        match store.get(&key).await? {
+            Some(entry) => parent = entry.id,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(parent))
+}
+
+/// A namespace that has to be there.
+pub async fn namespace(
+    store: &impl Read,
+    warehouse: Uuid,
+    ident: &NamespaceIdent,
+) -> Result<NamespaceRecord> {
+    if ident.is_root() {
+        return Err(Error::Invalid("Invalid namespace: expected at least one level".to_owned()));
+    }
+    for _ in 0..LOOKUP_ATTEMPTS_MAX {
+        let Some(id) = namespace_id(store, warehouse, ident).await? else {
+            return Err(Error::no_such_namespace(ident));
+        };
+        // A record that is gone by now was dropped between the two reads: the name tells.
+        if let Some(record) = store.get(&NamespaceKey(id)).await? {
+            return Ok(record);
+        }
+    }
+    Err(Error::unavailable("The namespace changes too fast", ident))
+}
+
+/// The id of a table or view; none if it, or its namespace, is not there.
+pub async fn tabular_id(
+    store: &impl Read,
+    warehouse: Uuid,
+    kind: TabularKind,
+    ident: &TabularIdent,
+) -> Result<Option<Uuid>> {
+    let Some(namespace) = namespace_id(store, warehouse, &ident.namespace).await? else {
+        return Ok(None);
+    };
+    let key = TabularNameKey { kind, namespace, name: ident.name.clone() };
+    Ok(store.get(&key).await?.map(|entry| entry.id))
+}
+
+/// A table or view that has to be there, with its metadata.
+pub async fn tabular(
+    store: &impl Read,
+    warehouse: Uuid,
+    kind: TabularKind,
+    ident: &TabularIdent,
+) -> Result<Found> {
+    for _ in 0..LOOKUP_ATTEMPTS_MAX {
+        let Some(id) = tabular_id(store, warehouse, kind, ident).await? else {
+            return Err(Error::no_such(kind, ident));
+        };
+        if let Some(found) = tabular_by_id(store, id).await? {
+            return Ok(found);
+        }
+    }
+    Err(Error::unavailable("The table changes too fast", ident))
+}
+
+/// A table or view by its id, its record and metadata at the same version; none if either is gone or
+/// they did not meet.
+pub async fn tabular_by_id(store: &impl Read, id: Uuid) -> Result<Option<Found>> {
+    for _ in 0..LOOKUP_ATTEMPTS_MAX {
+        let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
+        let Some(document) = store.get(&MetadataKey(id)).await? else { return Ok(None) };
+        if record.version == document.version {
+            return Ok(Some(Found { record, document }));
+        }
+    }
+    Ok(None)
+}
+
+impl Catalog {
+    /// Refuses names that nothing can have, before anything is looked up.
+    pub(super) fn check_name(&self, ident: &TabularIdent) -> Result<()> {
+        Ok(ident.validate(self.settings().name_limits())?)
+    }
+
+    /// Refuses names that no namespace can have.
+    pub(super) fn check_namespace_name(&self, ident: &NamespaceIdent) -> Result<()> {
+        Ok(ident.validate(self.settings().name_limits())?)
+    }
+
+    /// A table or view as everybody may see it: durable, with its metadata file in the warehouse.
+    pub(super) async fn visible(
+        &self,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        ident: &TabularIdent,
+    ) -> Result<Found> {
+        // A name that cannot be is one that is not there.
+        if self.check_name(ident).is_err() {
+            return Err(Error::no_such(kind, ident));
+        }
+        let found = tabular(&self.store().durable(), warehouse.id, kind, ident).await?;
+        let key = PublicationKey { id: found.record.id, version: found.record.version };
+        self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
+        Ok(found)
+    }
+}

@@ -1,0 +1,144 @@
+//! Rank 5: the use cases. Everything that a client can cause happens here, and nothing here knows HTTP.
+//!
+//! How a mutation runs, whichever it is:
+//! 1. it leaves the request behind ([`mutation`]): a client that goes away cancels nothing;
+//! 2. an `Idempotency-Key` that was answered before is answered again ([`idempotency`]);
+//! 3. tables and views that change are entered by their [`lanes`], in the order of their ids;
+//! 4. the change is judged against the accepted state, outside of any transaction, and then written in
+//!    a serializable one that checks that the state is still the same;
+//! 5. the metadata file is written while the log becomes durable ([`publications`]), and only when both
+//!    are there is anyone told.
+//!
+//! Reads see durable state, and wait for a metadata file that is still on its way.
+
+pub mod change_log;
+pub mod error;
+pub mod expiry;
+pub mod file_deletion;
+pub mod flights;
+pub mod idempotency;
+pub mod lanes;
+pub mod locations;
+pub mod lookup;
+pub mod mutation;
+pub mod namespaces;
+pub mod operation;
+pub mod publications;
+pub mod settings;
+pub mod tables;
+pub mod tabulars;
+pub mod views;
+pub mod warehouses;
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+pub use error::Error;
+pub use operation::Operation;
+
+use crate::base::clock::Clock;
+use crate::base::ids::Ids;
+use crate::objects::Objects;
+use crate::store::{self, Store};
+
+/// The result of a use case.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The catalog. Cheap to clone.
+#[derive(Clone)]
+pub struct Catalog {
+    inner: Arc<Inner>,
+}
+
+/// What a catalog is made of.
+pub struct Parts {
+    /// The records.
+    pub store: Store,
+    /// The files.
+    pub objects: Objects,
+    /// The warehouses that it serves.
+    pub warehouses: warehouses::Warehouses,
+    /// Its bounds and times.
+    pub settings: settings::Settings,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// New identifiers.
+    pub ids: Arc<dyn Ids>,
+}
+
+struct Inner {
+    parts: Parts,
+    /// One lane for each table or view under change.
+    lanes: lanes::Lanes,
+    /// One lane for each idempotency key under way.
+    keys: lanes::Lanes,
+    flights: flights::Flights,
+    parsed: tabulars::ParsedCache,
+    file_deletions: Notify,
+}
+
+impl Catalog {
+    /// Puts a catalog together.
+    pub fn new(parts: Parts) -> Self {
+        let settings = &parts.settings;
+        let inner = Inner {
+            lanes: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
+            keys: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
+            flights: flights::Flights::default(),
+            parsed: tabulars::ParsedCache::new(settings.metadata_cache_bytes),
+            file_deletions: Notify::new(),
+            parts,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The catalog's bounds and times.
+    pub fn settings(&self) -> &settings::Settings {
+        &self.inner.parts.settings
+    }
+
+    /// The warehouses that it serves.
+    pub fn warehouses(&self) -> &warehouses::Warehouses {
+        &self.inner.parts.warehouses
+    }
+
+    /// Whether the catalog's store is open for writing, or why not.
+    pub fn check_open(&self) -> std::result::Result<(), store::Error> {
+        self.store().check_open()
+    }
+
+    /// Returns when the catalog's store has shut, whoever shut it.
+    pub async fn store_closed(&self) -> store::Error {
+        self.store().closed().await
+    }
+
+    /// Turns the log into a file of level 0, so that the next start has little to replay.
+    pub async fn flush(&self) -> Result<()> {
+        Ok(self.store().flush().await?)
+    }
+
+    /// Closes the catalog: what was accepted is durable before this returns.
+    pub async fn close(&self) -> std::result::Result<(), store::Error> {
+        if let Err(error) = self.forget_landed().await {
+            tracing::debug!(?error, "markers of landed publications are left to the next start");
+        }
+        self.store().close().await
+    }
+
+    fn store(&self) -> &Store {
+        &self.inner.parts.store
+    }
+
+    fn objects(&self) -> &Objects {
+        &self.inner.parts.objects
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.inner.parts.clock.now_ms()
+    }
+
+    fn ids(&self) -> &dyn Ids {
+        self.inner.parts.ids.as_ref()
+    }
+}

@@ -1,0 +1,320 @@
+//! Namespaces: create, list, load, change, drop.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use super::change_log::Entry;
+use super::mutation::Answer;
+use super::tabulars::cut_page;
+use super::{Catalog, Error, Operation, Result, lookup};
+use crate::authz::action::{
+    CreateNamespace, DescribeNamespace, DropNamespace, List, UpdateNamespace,
+};
+use crate::model::ident::{NamespaceIdent, TabularKind};
+use crate::model::page::{Page, PageRequest};
+use crate::model::warehouse::Warehouse;
+use crate::store::invariants;
+use crate::store::keys::{Key, NamespaceKey, NamespaceNameKey, space, tabular_names};
+use crate::store::read::{Range, Read};
+use crate::store::records::{NameEntry, NamespaceRecord, Outcome};
+use crate::store::txn::Transaction;
+
+/// Properties, by key.
+pub type Properties = BTreeMap<String, String>;
+
+impl Catalog {
+    /// Makes a namespace; its parent has to be there. Answers the body of `CreateNamespaceResponse`.
+    pub async fn create_namespace(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: NamespaceIdent,
+        properties: Properties,
+    ) -> Result<serde_json::Value> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.create_namespace_once(&operation, &warehouse, &ident, &properties).await
+        })
+        .await?
+        .into_body()
+    }
+
+    async fn create_namespace_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+        properties: &Properties,
+    ) -> Result<Answer> {
+        let permit = operation.permit::<CreateNamespace>()?;
+        self.check_namespace_name(ident)?;
+        self.check_properties(properties)?;
+        let (Some(name), Some(parent_ident)) = (ident.0.last(), ident.parent()) else {
+            return Err(Error::Invalid("Invalid namespace: expected at least one level".into()));
+        };
+        let id = self.ids().random();
+        let body = json!({ "namespace": ident, "properties": properties });
+        let (catalog, parent_ident, body_ref) = (self, &parent_ident, &body);
+        let ((), accepted) = self
+            .store()
+            .transact("create_namespace", &permit, |t| async move {
+                let parent = if parent_ident.is_root() {
+                    warehouse.id
+                } else {
+                    lookup::namespace(&*t, warehouse.id, parent_ident).await?.id
+                };
+                let key = NamespaceNameKey { parent, name: name.clone() };
+                if t.get(&key).await?.is_some() {
+                    return Err(Error::AlreadyExists(format!("Namespace already exists: {ident}")));
+                }
+                let record = NamespaceRecord {
+                    id,
+                    warehouse: warehouse.id,
+                    parent,
+                    name: name.clone(),
+                    properties: properties.clone(),
+                    version: 1,
+                    created_ms: catalog.now_ms(),
+                };
+                invariants::namespace_change(None, &record).map_err(Error::internal)?;
+                t.put(&key, &NameEntry { id })?;
+                t.put(&NamespaceKey(id), &record)?;
+                catalog.log_namespace(&t, operation, "create_namespace", ident, None, &record)?;
+                catalog.remember(&t, operation, Outcome::Body(body_ref.clone()))
+            })
+            .await?;
+        self.durable(accepted).await?;
+        Ok(Answer::Body(body))
+    }
+
+    /// The namespaces directly below `parent`, or the top-level ones.
+    pub async fn list_namespaces(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        parent: Option<&NamespaceIdent>,
+        page: &PageRequest,
+    ) -> Result<Page<NamespaceIdent>> {
+        let _permit = operation.permit::<List>()?;
+        let store = self.store().durable();
+        let (parent_id, levels) = match parent {
+            Some(ident) => (lookup::namespace(&store, warehouse.id, ident).await?.id, &ident.0[..]),
+            None => (warehouse.id, &[][..]),
+        };
+        let mut prefix = vec![space::NAMESPACE_NAMES];
+        prefix.extend_from_slice(parent_id.as_bytes());
+        let after = page
+            .after
+            .clone()
+            .map(|name| NamespaceNameKey { parent: parent_id, name }.encode());
+        let names: Vec<_> = store
+            .scan::<NamespaceNameKey>(
+                &Range::prefix(prefix).behind(after),
+                page.limit.map(|limit| limit.saturating_add(1)),
+            )
+            .await?
+            .into_iter()
+            .map(|(key, _)| key.name)
+            .collect();
+        Ok(cut_page(names, page.limit, |name| {
+            NamespaceIdent(levels.iter().cloned().chain([name]).collect())
+        }))
+    }
+
+    /// The properties of a namespace.
+    pub async fn load_namespace(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<Properties> {
+        let _permit = operation.permit::<DescribeNamespace>()?;
+        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        let record = lookup::namespace(&self.store().durable(), warehouse.id, ident).await?;
+        Ok(record.properties)
+    }
+
+    /// Whether a namespace is there.
+    pub async fn namespace_exists(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<()> {
+        let _permit = operation.permit::<DescribeNamespace>()?;
+        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        let found = lookup::namespace_id(&self.store().durable(), warehouse.id, ident).await?;
+        found.map(|_| ()).ok_or_else(|| Error::no_such_namespace(ident))
+    }
+
+    /// Sets and removes properties. Answers the body of `UpdateNamespacePropertiesResponse`.
+    pub async fn update_namespace_properties(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: NamespaceIdent,
+        removals: BTreeSet<String>,
+        updates: Properties,
+    ) -> Result<serde_json::Value> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.update_properties_once(&operation, &warehouse, &ident, &removals, &updates).await
+        })
+        .await?
+        .into_body()
+    }
+
+    async fn update_properties_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+        removals: &BTreeSet<String>,
+        updates: &Properties,
+    ) -> Result<Answer> {
+        let permit = operation.permit::<UpdateNamespace>()?;
+        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        let both: Vec<_> = removals.iter().filter(|key| updates.contains_key(*key)).collect();
+        if !both.is_empty() {
+            return Err(Error::Unprocessable(format!(
+                "Invalid namespace update, cannot simultaneously set and remove keys: {both:?}"
+            )));
+        }
+        let catalog = self;
+        let (body, accepted) = self
+            .store()
+            .transact("update_namespace_properties", &permit, |t| async move {
+                let before = lookup::namespace(&*t, warehouse.id, ident).await?;
+                let mut after = before.clone();
+                after.version += 1;
+                after.properties.extend(updates.clone());
+                let (removed, missing): (Vec<_>, Vec<_>) =
+                    removals.iter().partition(|key| after.properties.remove(*key).is_some());
+                catalog.check_properties(&after.properties)?;
+                let body = json!({
+                    "updated": updates.keys().collect::<Vec<_>>(),
+                    "removed": removed,
+                    "missing": missing,
+                });
+                if after.properties != before.properties {
+                    invariants::namespace_change(Some(&before), &after).map_err(Error::internal)?;
+                    t.put(&NamespaceKey(after.id), &after)?;
+                    let action = "update_namespace_properties";
+                    catalog.log_namespace(&t, operation, action, ident, Some(&before), &after)?;
+                }
+                catalog.remember(&t, operation, Outcome::Body(body.clone()))?;
+                Ok::<_, Error>(body)
+            })
+            .await?;
+        self.durable(accepted).await?;
+        Ok(Answer::Body(body))
+    }
+
+    /// Drops a namespace that holds nothing.
+    pub async fn drop_namespace(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: NamespaceIdent,
+    ) -> Result<()> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.drop_namespace_once(&operation, &warehouse, &ident).await
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn drop_namespace_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<Answer> {
+        let permit = operation.permit::<DropNamespace>()?;
+        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        let catalog = self;
+        let ((), accepted) = self
+            .store()
+            .transact("drop_namespace", &permit, |t| async move {
+                let record = lookup::namespace(&*t, warehouse.id, ident).await?;
+                refuse_unless_empty(&t, ident, &record).await?;
+                t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
+                t.delete(&NamespaceKey(record.id))?;
+                catalog.log_change(&t, operation, &Entry {
+                    action: "drop_namespace",
+                    warehouse: warehouse.id,
+                    subject: record.id,
+                    name: ident,
+                    versions: (Some(record.version), None),
+                })?;
+                catalog.remember(&t, operation, Outcome::Done)
+            })
+            .await?;
+        self.durable(accepted).await?;
+        Ok(Answer::Done)
+    }
+
+    fn log_namespace(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        action: &'static str,
+        ident: &NamespaceIdent,
+        before: Option<&NamespaceRecord>,
+        after: &NamespaceRecord,
+    ) -> Result<()> {
+        self.log_change(t, operation, &Entry {
+            action,
+            warehouse: after.warehouse,
+            subject: after.id,
+            name: ident,
+            versions: (before.map(|before| before.version), Some(after.version)),
+        })
+    }
+
+    fn check_properties(&self, properties: &Properties) -> Result<()> {
+        let bytes: usize = properties.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let bytes_max = self.settings().namespace_properties_bytes_max;
+        if bytes > bytes_max {
+            return Err(Error::Invalid(format!(
+                "Invalid namespace properties: {bytes} bytes, at most {bytes_max} are allowed"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Waits until an accepted change is durable: for a bounded time, after which the outcome is
+    /// unknown to the caller.
+    pub(super) async fn durable(&self, accepted: crate::store::txn::Accepted) -> Result<()> {
+        match tokio::time::timeout(self.settings().commit_deadline(), accepted.durable()).await {
+            Ok(durable) => Ok(durable?),
+            Err(_) => Err(Error::unknown("the log has not become durable within the deadline")),
+        }
+    }
+}
+
+/// Scans for anything below a namespace, in the serializable transaction that drops it: whoever puts
+/// something there at the same time conflicts.
+async fn refuse_unless_empty(
+    t: &Transaction,
+    ident: &NamespaceIdent,
+    record: &NamespaceRecord,
+) -> Result<()> {
+    let contents = [
+        (space::NAMESPACE_NAMES, "namespaces"),
+        (tabular_names(TabularKind::Table), "tables"),
+        (tabular_names(TabularKind::View), "views"),
+    ];
+    for (space, what) in contents {
+        let mut prefix = vec![space];
+        prefix.extend_from_slice(record.id.as_bytes());
+        if t.any(&Range::prefix(prefix)).await? {
+            return Err(Error::NamespaceNotEmpty(format!(
+                "Namespace {ident} is not empty: it contains {what}"
+            )));
+        }
+    }
+    Ok(())
+}

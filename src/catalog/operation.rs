@@ -1,0 +1,41 @@
+//! One request, as the use cases see it: who asks, and under which `Idempotency-Key`.
+
+use uuid::Uuid;
+
+use crate::authz::action::Action;
+use crate::authz::decide::decide;
+use crate::authz::permit::Permit;
+use crate::model::principal::Principal;
+
+use super::{Error, Result};
+
+/// What a use case knows of the request that it runs for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// Who asks.
+    pub principal: Principal,
+    /// The request's `Idempotency-Key`, if it has one.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// An `Idempotency-Key`, and the request that it came with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The header's value.
+    pub key: Uuid,
+    /// SHA-256 over method, path and body, in hexadecimal.
+    pub fingerprint: String,
+}
+
+impl Operation {
+    /// A request by nobody in particular.
+    pub fn anonymous() -> Self {
+        Self { principal: Principal::Anonymous, idempotency: None }
+    }
+
+    /// The permit to do `A`, or the refusal.
+    pub(super) fn permit<A: Action>(&self) -> Result<Permit<A>> {
+        decide(&self.principal)
+            .map_err(|_denied| Error::Forbidden(format!("Not allowed: {}", A::NAME)))
+    }
+}

@@ -1,0 +1,137 @@
+//! Publications: getting a new metadata file into the warehouse while the log becomes durable.
+//!
+//! A commit that was accepted is carried to its end whatever happens to the object store: its lane
+//! stays entered until both the log and the file are there, however long that takes. The caller waits
+//! for a bounded time and is then told that the outcome is unknown. Nothing is deleted.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::flights::Flight;
+use super::lanes::Entered;
+use super::{Catalog, Error, Result};
+use crate::authz::permit::{Permit, Task};
+use crate::base::retry::Backoff;
+use crate::objects::{self, metadata_file};
+use crate::store::keys::{MetadataKey, PublicationKey, TabularKey, space};
+use crate::store::read::{Range, Read};
+use crate::store::txn::Accepted;
+
+/// The first wait before a metadata file is tried again, and the longest.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
+
+/// A metadata file that is to be written.
+#[derive(Debug, Clone)]
+pub struct MetadataFile {
+    /// The warehouse that it belongs to.
+    pub warehouse: Uuid,
+    /// Where it goes.
+    pub location: String,
+    /// Its text.
+    pub json: Bytes,
+}
+
+/// Everything that has to be there before an accepted change may be told.
+pub struct Landing {
+    /// The accepted transaction.
+    pub accepted: Accepted,
+    /// The files that it promises.
+    pub files: Vec<MetadataFile>,
+    /// The versions that are on their way.
+    pub flight: Flight,
+    /// The lanes that stay entered until then.
+    pub lanes: Entered,
+}
+
+impl Catalog {
+    /// Carries an accepted change to its end, and waits for that: for a bounded time, after which the
+    /// outcome is unknown to the caller, and the change is carried on all the same.
+    pub(super) async fn land(&self, landing: Landing) -> Result<()> {
+        let catalog = self.clone();
+        let carried = tokio::spawn(async move {
+            let Landing { accepted, files, flight, lanes } = landing;
+            let published = files.iter().map(|file| catalog.publish(file));
+            let (durable, published) =
+                tokio::join!(accepted.durable(), futures::future::join_all(published));
+            durable?;
+            published.into_iter().collect::<Result<()>>()?;
+            for key in flight.keys() {
+                catalog.store().landed(*key);
+            }
+            drop(flight);
+            drop(lanes);
+            Ok::<_, Error>(())
+        });
+        match tokio::time::timeout(self.settings().commit_deadline(), carried).await {
+            Ok(Ok(landed)) => landed,
+            Ok(Err(stopped)) => Err(Error::unknown(stopped)),
+            Err(_) => Err(Error::unknown("the commit has not landed within its deadline")),
+        }
+    }
+
+    /// Writes a metadata file, and does not give up before it is there or the store has shut.
+    async fn publish(&self, file: &MetadataFile) -> Result<()> {
+        let content = metadata_file::Codec::of_location(&file.location).encode(&file.json);
+        let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+        loop {
+            let written =
+                self.objects().create(file.warehouse, &file.location, content.clone()).await;
+            match written {
+                Ok(()) => return Ok(()),
+                Err(error) if self.store().check_open().is_err() => {
+                    tracing::warn!(location = file.location, %error, "publication is left to the next start");
+                    return Err(Error::unknown(error));
+                }
+                Err(error @ objects::Error::Taken(_)) => {
+                    // The name holds a fresh UUID: somebody writes into the warehouse who should not.
+                    tracing::error!(location = file.location, %error, "cannot publish metadata");
+                }
+                Err(error) => {
+                    tracing::warn!(location = file.location, %error, "publishing metadata: trying again");
+                }
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Finishes every publication that an earlier process left: writes the file from the inline copy,
+    /// and forgets the marker. Returns how many files there were to see to.
+    pub async fn finish_publications(&self) -> Result<usize> {
+        let store = self.store().latest();
+        let markers = store
+            .scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None)
+            .await?;
+        for (key, marker) in &markers {
+            // A marker behind its record's version landed before that version was begun.
+            if let Some(record) = store.get(&TabularKey(key.id)).await?
+                && record.version == key.version
+                && let Some(document) = store.get(&MetadataKey(key.id)).await?
+            {
+                self.publish(&MetadataFile {
+                    warehouse: record.warehouse,
+                    location: marker.metadata_location.clone(),
+                    json: document.json,
+                })
+                .await?;
+            }
+            self.store().landed(*key);
+        }
+        if !markers.is_empty() {
+            self.forget_landed().await?;
+        }
+        Ok(markers.len())
+    }
+
+    /// Takes the markers of landed publications out of the store, should no other batch come along.
+    pub async fn forget_landed(&self) -> Result<()> {
+        let permit = Permit::for_task(Task::Publication);
+        let ((), accepted) = self
+            .store()
+            .transact("forget_landed", &permit, |_| async { Ok::<_, Error>(()) })
+            .await?;
+        Ok(accepted.durable().await?)
+    }
+}

@@ -1,0 +1,74 @@
+//! The catalog's bounds and times.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ident::NameLimits;
+
+/// Settings of the catalog; each field's default stands in `config/default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Levels that a namespace may have.
+    pub namespace_levels_max: usize,
+    /// Bytes (UTF-8) of one namespace level, table name or view name.
+    pub name_bytes_max: usize,
+    /// Bytes of all properties of one namespace together.
+    pub namespace_properties_bytes_max: usize,
+    /// Names on one page of a listing, however many a client asks for.
+    pub page_size_max: usize,
+    /// Tables that one transaction may change.
+    pub transaction_tables_max: usize,
+    /// Commits that may wait for one table; further ones are answered 503.
+    pub commit_lane_depth_max: usize,
+    /// Milliseconds after which a commit that waits is answered 503, and one that was handed to the log
+    /// is answered with an unknown outcome.
+    pub commit_deadline_ms: u64,
+    /// Seconds for which an `Idempotency-Key` is remembered.
+    pub idempotency_lifetime_seconds: u64,
+    /// Entries of the change log that are kept.
+    pub change_log_entries_max: u64,
+    /// Bytes of metadata (as JSON) that are kept parsed.
+    pub metadata_cache_bytes: u64,
+    /// Files that a background deletion deletes at the same time.
+    pub file_deletions_parallel_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace_levels_max: 32,
+            name_bytes_max: 512,
+            namespace_properties_bytes_max: 1 << 20,
+            page_size_max: 1000,
+            transaction_tables_max: 128,
+            commit_lane_depth_max: 1024,
+            commit_deadline_ms: 30_000,
+            idempotency_lifetime_seconds: 30 * 60,
+            change_log_entries_max: 100_000,
+            metadata_cache_bytes: 64 << 20,
+            file_deletions_parallel_max: 16,
+        }
+    }
+}
+
+impl Settings {
+    /// The bounds of names.
+    pub fn name_limits(&self) -> NameLimits {
+        NameLimits {
+            namespace_levels_max: self.namespace_levels_max,
+            name_bytes_max: self.name_bytes_max,
+        }
+    }
+
+    /// How long a commit may take.
+    pub fn commit_deadline(&self) -> Duration {
+        Duration::from_millis(self.commit_deadline_ms)
+    }
+
+    /// How long an `Idempotency-Key` is remembered.
+    pub fn idempotency_lifetime(&self) -> Duration {
+        Duration::from_secs(self.idempotency_lifetime_seconds)
+    }
+}

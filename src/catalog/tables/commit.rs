@@ -1,0 +1,421 @@
+//! Committing to tables: one, or several as one.
+//!
+//! A commit is judged against the accepted state, then written in a serializable transaction that finds
+//! that state unchanged. Its lane makes that certain for existing tables; for new ones the transaction
+//! itself decides between two who want the same name.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::authz::action::Commit;
+use crate::authz::permit::Permit;
+use crate::catalog::mutation::Answer;
+use crate::catalog::publications::{Landing, MetadataFile};
+use crate::catalog::tabulars::{
+    NewRecord, NewTabular, NewVersion, TabularState, metadata_file, outcome_of, state_of,
+};
+use crate::catalog::{Catalog, Error, Operation, Result, lookup};
+use crate::model::commit::{Base, CommitContext, apply};
+use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::requirement::TableRequirement;
+use crate::model::table::TableMetadata;
+use crate::model::update::TableUpdate;
+use crate::model::warehouse::Warehouse;
+use crate::store::keys::PublicationKey;
+use crate::store::records::{Outcome, TabularRecord};
+use crate::store::txn::Transaction;
+
+/// How often a commit is judged anew because the state under it changed.
+const COMMIT_ATTEMPTS_MAX: usize = 16;
+/// Whether old metadata files are deleted once the metadata log drops them.
+const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
+
+/// What is to change in one table.
+#[derive(Debug, Clone)]
+pub struct TableChange {
+    /// Which table.
+    pub ident: TabularIdent,
+    /// What has to be so.
+    pub requirements: Vec<TableRequirement>,
+    /// What becomes different, in order.
+    pub updates: Vec<TableUpdate>,
+}
+
+impl TableChange {
+    fn creates(&self) -> bool {
+        self.requirements.iter().any(|it| matches!(it, TableRequirement::NotExist))
+    }
+}
+
+/// A change that was judged and can be written.
+struct Planned {
+    ident: TabularIdent,
+    metadata: Arc<TableMetadata>,
+    json: Bytes,
+    write: Write,
+}
+
+enum Write {
+    /// Nothing: the table is already as the change wants it.
+    Nothing(TabularRecord),
+    /// A new table.
+    New(NewTabular),
+    /// A new version of a table.
+    Version(NewVersion),
+}
+
+impl Planned {
+    fn record(&self) -> &TabularRecord {
+        match &self.write {
+            Write::Nothing(record) => record,
+            Write::New(new) => &new.record,
+            Write::Version(new) => &new.after,
+        }
+    }
+
+    fn state(&self) -> TabularState {
+        state_of(self.record(), self.json.clone())
+    }
+
+    /// The version that is on its way, if there is a new one.
+    fn publication(&self) -> Option<PublicationKey> {
+        let record = self.record();
+        let key = PublicationKey { id: record.id, version: record.version };
+        (!matches!(self.write, Write::Nothing(_))).then_some(key)
+    }
+
+    fn file(&self) -> Option<MetadataFile> {
+        self.publication().map(|_| metadata_file(self.record(), &self.json))
+    }
+}
+
+impl Catalog {
+    /// Changes one table, or makes it where the change requires that it is not there.
+    pub async fn commit_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        change: TableChange,
+    ) -> Result<TabularState> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            let changes = vec![change];
+            let outcome = |planned: &[Planned]| {
+                planned.first().map_or(Outcome::Done, |first| outcome_of(first.record()))
+            };
+            let planned = catalog
+                .commit_once(&operation, &warehouse, "commit_table", changes, outcome)
+                .await?;
+            let first = planned.first().ok_or_else(|| Error::internal("nothing was planned"))?;
+            Ok(Answer::Tabular(first.state()))
+        })
+        .await?
+        .into_tabular()
+    }
+
+    /// Changes several tables: all of them or none.
+    pub async fn commit_transaction(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        changes: Vec<TableChange>,
+    ) -> Result<()> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            let outcome = |_: &[Planned]| Outcome::Done;
+            catalog
+                .commit_once(&operation, &warehouse, "commit_transaction", changes, outcome)
+                .await?;
+            Ok(Answer::Done)
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn commit_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        action: &'static str,
+        changes: Vec<TableChange>,
+        outcome: fn(&[Planned]) -> Outcome,
+    ) -> Result<Vec<Planned>> {
+        let permit = operation.permit::<Commit>()?;
+        self.check_changes(&changes)?;
+        for _ in 0..COMMIT_ATTEMPTS_MAX {
+            let ids = self.ids_of(warehouse, &changes).await?;
+            let lanes = self.inner.lanes.enter(ids.iter().flatten().copied().collect()).await?;
+            let mut planned = Vec::with_capacity(changes.len());
+            for (change, id) in changes.iter().zip(&ids) {
+                match self.plan(warehouse, change.clone(), *id).await? {
+                    Some(plan) => planned.push(plan),
+                    None => break,
+                }
+            }
+            if planned.len() < changes.len() {
+                continue;
+            }
+            let keys = planned.iter().filter_map(Planned::publication).collect();
+            let flight = self.inner.flights.register(keys);
+            let written = self.write(operation, &permit, action, &planned, outcome).await?;
+            let Some(accepted) = written else { continue };
+            for plan in planned.iter().filter(|plan| plan.publication().is_some()) {
+                let key = (plan.record().id, plan.record().version);
+                self.inner.parsed.keep(key, Arc::clone(&plan.metadata), plan.json.len());
+            }
+            let files = planned.iter().filter_map(Planned::file).collect();
+            self.land(Landing { accepted, files, flight, lanes }).await?;
+            if planned.iter().any(|plan| plan.outdates_files()) {
+                self.inner.file_deletions.notify_one();
+            }
+            return Ok(planned);
+        }
+        Err(Error::unavailable("The table changes too fast", action))
+    }
+
+    /// Writes what was planned, in one transaction; none if something has changed meanwhile.
+    async fn write(
+        &self,
+        operation: &Operation,
+        permit: &Permit<Commit>,
+        action: &'static str,
+        planned: &[Planned],
+        outcome: fn(&[Planned]) -> Outcome,
+    ) -> Result<Option<crate::store::txn::Accepted>> {
+        let catalog = self;
+        let written = self
+            .store()
+            .transact(action, permit, |t| async move {
+                for plan in planned {
+                    if !catalog.put_plan(&t, operation, action, plan).await? {
+                        return Err(Outrun::Stale);
+                    }
+                }
+                Ok(catalog.remember(&t, operation, outcome(planned))?)
+            })
+            .await;
+        match written {
+            Ok(((), accepted)) => Ok(Some(accepted)),
+            Err(Outrun::Stale) => Ok(None),
+            Err(Outrun::Failed(error)) => Err(error),
+        }
+    }
+
+    async fn put_plan(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        action: &'static str,
+        plan: &Planned,
+    ) -> Result<bool> {
+        match &plan.write {
+            Write::Nothing(_) => Ok(true),
+            Write::New(new) => {
+                self.put_new(t, operation, action, &plan.ident, new).await?;
+                Ok(true)
+            }
+            Write::Version(new) => {
+                self.put_version(t, operation, action, &plan.ident, new).await
+            }
+        }
+    }
+
+    fn check_changes(&self, changes: &[TableChange]) -> Result<()> {
+        let tables_max = self.settings().transaction_tables_max;
+        if changes.is_empty() {
+            return Err(Error::Invalid("Invalid table changes: empty".to_owned()));
+        }
+        if changes.len() > tables_max {
+            return Err(Error::Invalid(format!(
+                "Invalid table changes: {} tables, at most {tables_max} are allowed",
+                changes.len()
+            )));
+        }
+        let mut seen = HashSet::new();
+        for change in changes {
+            if !seen.insert(&change.ident) {
+                return Err(Error::Invalid(format!(
+                    "Invalid table changes: {} stands more than once",
+                    change.ident
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The ids of the tables that changes are for; none for those that are to be made.
+    async fn ids_of(
+        &self,
+        warehouse: &Warehouse,
+        changes: &[TableChange],
+    ) -> Result<Vec<Option<Uuid>>> {
+        let store = self.store().latest();
+        let mut ids = Vec::with_capacity(changes.len());
+        for change in changes {
+            let ident = &change.ident;
+            let kind = TabularKind::Table;
+            if change.creates() {
+                self.check_name(ident)?;
+            } else if self.check_name(ident).is_err() {
+                return Err(Error::no_such(kind, ident));
+            }
+            let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
+            if id.is_none() && !change.creates() {
+                return Err(Error::no_such(kind, ident));
+            }
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
+    /// Judges a change of the table `id`, or of one that is to be made. None if the table has moved.
+    async fn plan(
+        &self,
+        warehouse: &Warehouse,
+        change: TableChange,
+        id: Option<Uuid>,
+    ) -> Result<Option<Planned>> {
+        match id {
+            None => self.plan_new(warehouse, change).await.map(Some),
+            Some(id) => {
+                let store = self.store().latest();
+                let kind = TabularKind::Table;
+                let named =
+                    lookup::tabular_id(&store, warehouse.id, kind, &change.ident).await?;
+                match lookup::tabular_by_id(&store, id).await? {
+                    Some(found) if named == Some(id) => {
+                        self.plan_version(warehouse, change, found).map(Some)
+                    }
+                    _ => Ok(None),
+                }
+            }
+        }
+    }
+
+    fn plan_version(
+        &self,
+        warehouse: &Warehouse,
+        change: TableChange,
+        found: lookup::Found,
+    ) -> Result<Planned> {
+        let base = self.inner.parsed.parse(&found)?;
+        let before = found.record;
+        let metadata_location = before.metadata_location.as_str();
+        let context = CommitContext {
+            now_ms: self.now_ms(),
+            new_uuid: self.ids().random(),
+            default_location: None,
+        };
+        let applied = apply(
+            Some(Base { metadata: &base, metadata_location }),
+            &change.requirements,
+            change.updates,
+            &context,
+        )?;
+        if !applied.changed {
+            let write = Write::Nothing(before);
+            let json = found.document.json;
+            return Ok(Planned { ident: change.ident, metadata: base, json, write });
+        }
+        let metadata = applied.metadata;
+        let (location, metadata_location) = self.check_locations(
+            warehouse,
+            &metadata.location,
+            &metadata.properties,
+            Some(metadata_location),
+        )?;
+        let after = TabularRecord {
+            uuid: metadata.table_uuid,
+            location,
+            metadata_location,
+            version: before.version + 1,
+            updated_ms: context.now_ms,
+            ..before.clone()
+        };
+        let json = Bytes::from(metadata.to_json());
+        let outdated = outdated_files(&base, &metadata);
+        let version = NewVersion { before, after, json: json.clone(), outdated };
+        Ok(Planned {
+            ident: change.ident,
+            metadata: Arc::new(metadata),
+            json,
+            write: Write::Version(version),
+        })
+    }
+
+    async fn plan_new(&self, warehouse: &Warehouse, change: TableChange) -> Result<Planned> {
+        let ident = change.ident;
+        let namespace = self.free_name(warehouse, TabularKind::Table, &ident).await?;
+        let id = self.ids().random();
+        let now_ms = self.now_ms();
+        let context = CommitContext {
+            now_ms,
+            new_uuid: self.ids().random(),
+            default_location: Some(self.default_location(warehouse, &namespace, &ident, id)),
+        };
+        let metadata = apply(None, &change.requirements, change.updates, &context)?.metadata;
+        let (location, metadata_location) =
+            self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
+        let record = NewRecord {
+            id,
+            kind: TabularKind::Table,
+            warehouse,
+            namespace: namespace.id,
+            name: &ident.name,
+            uuid: metadata.table_uuid,
+            location: &location,
+            metadata_location: &metadata_location,
+            now_ms,
+        }
+        .build();
+        let json = Bytes::from(metadata.to_json());
+        let new = NewTabular { record, json: json.clone(), publish: true };
+        Ok(Planned { ident, metadata: Arc::new(metadata), json, write: Write::New(new) })
+    }
+}
+
+impl Planned {
+    fn outdates_files(&self) -> bool {
+        matches!(&self.write, Write::Version(new) if !new.outdated.is_empty())
+    }
+}
+
+/// Why a transaction of planned changes was not written.
+enum Outrun {
+    /// The state under a change is not the one that it was judged by.
+    Stale,
+    /// Something else.
+    Failed(Error),
+}
+
+impl From<Error> for Outrun {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<crate::store::Error> for Outrun {
+    fn from(error: crate::store::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// The metadata files that the log named before and does not name any more, where the table wants them
+/// deleted.
+fn outdated_files(before: &TableMetadata, after: &TableMetadata) -> Vec<String> {
+    let wanted = after.properties.get(DELETE_AFTER_COMMIT);
+    if !wanted.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        return Vec::new();
+    }
+    let kept: HashSet<_> = after.metadata_log.iter().map(|entry| &entry.metadata_file).collect();
+    before
+        .metadata_log
+        .iter()
+        .map(|entry| &entry.metadata_file)
+        .filter(|file| !kept.contains(file))
+        .cloned()
+        .collect()
+}

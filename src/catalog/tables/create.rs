@@ -1,0 +1,158 @@
+//! Making a table, or staging one that a later commit makes.
+
+use std::collections::BTreeMap;
+
+use crate::authz::action::Create;
+use crate::catalog::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
+use crate::catalog::mutation::Answer;
+use crate::catalog::tabulars::{NewRecord, NewTabular, TabularState};
+use crate::catalog::{Catalog, Error, Operation, Result, lookup};
+use crate::model::commit::CommitContext;
+use crate::model::create::{NewTable, new_table};
+use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::partition::UnboundPartitionSpec;
+use crate::model::schema::Schema;
+use crate::model::sort::UnboundSortOrder;
+use crate::model::warehouse::Warehouse;
+use crate::objects::metadata_file::next_location;
+use crate::store::keys::TabularNameKey;
+use crate::store::read::Read;
+use crate::store::records::NamespaceRecord;
+
+/// What `createTable` asks for.
+#[derive(Debug, Clone)]
+pub struct CreateTable {
+    /// Its name.
+    pub ident: TabularIdent,
+    /// Where its files go; a default location if there is none.
+    pub location: Option<String>,
+    /// Its schema, with field ids that the catalog replaces.
+    pub schema: Schema,
+    /// Its partition spec; unpartitioned if there is none.
+    pub partition_spec: Option<UnboundPartitionSpec>,
+    /// Its sort order; unsorted if there is none.
+    pub write_order: Option<UnboundSortOrder>,
+    /// Its properties.
+    pub properties: BTreeMap<String, String>,
+    /// Whether only the metadata is wanted, for a commit that makes the table later.
+    pub stage: bool,
+}
+
+impl Catalog {
+    /// Makes a table, or stages one.
+    pub async fn create_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: CreateTable,
+    ) -> Result<TabularState> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.create_table_once(&operation, &warehouse, request).await
+        })
+        .await?
+        .into_tabular()
+    }
+
+    async fn create_table_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: CreateTable,
+    ) -> Result<Answer> {
+        let permit = operation.permit::<Create>()?;
+        let ident = request.ident;
+        self.check_name(&ident)?;
+        let namespace = self.free_name(warehouse, TabularKind::Table, &ident).await?;
+        let id = self.ids().random();
+        let location = match request.location {
+            Some(location) => without_trailing_slash(&location),
+            None => self.default_location(warehouse, &namespace, &ident, id),
+        };
+        let now_ms = self.now_ms();
+        let context =
+            CommitContext { now_ms, new_uuid: self.ids().random(), default_location: None };
+        let table = NewTable {
+            location,
+            schema: request.schema,
+            partition_spec: request.partition_spec,
+            sort_order: request.write_order,
+            properties: request.properties,
+        };
+        let metadata = new_table(table, &context)?;
+        let (location, metadata_location) =
+            self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
+        let json = metadata.to_json().into();
+        if request.stage {
+            return Ok(Answer::Tabular(TabularState {
+                id,
+                version: 0,
+                metadata_location: None,
+                json,
+            }));
+        }
+        let record = NewRecord {
+            id,
+            kind: TabularKind::Table,
+            warehouse,
+            namespace: namespace.id,
+            name: &ident.name,
+            uuid: metadata.table_uuid,
+            location: &location,
+            metadata_location: &metadata_location,
+            now_ms,
+        }
+        .build();
+        let new = NewTabular { record, json, publish: true };
+        self.insert(operation, &permit, "create_table", &ident, new).await
+    }
+
+    /// The namespace that a new table or view goes into, if its name is free there.
+    pub(in crate::catalog) async fn free_name(
+        &self,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        ident: &TabularIdent,
+    ) -> Result<NamespaceRecord> {
+        let store = self.store().latest();
+        let namespace = lookup::namespace(&store, warehouse.id, &ident.namespace).await?;
+        for taken_by in [kind, kind.other()] {
+            let key = TabularNameKey {
+                kind: taken_by,
+                namespace: namespace.id,
+                name: ident.name.clone(),
+            };
+            if store.get(&key).await?.is_some() {
+                return Err(Error::taken(kind, taken_by, ident));
+            }
+        }
+        Ok(namespace)
+    }
+
+    /// Where a table or view goes that was given no location.
+    pub(in crate::catalog) fn default_location(
+        &self,
+        warehouse: &Warehouse,
+        namespace: &NamespaceRecord,
+        ident: &TabularIdent,
+        id: uuid::Uuid,
+    ) -> String {
+        let namespace_location = namespace.properties.get(LOCATION_PROPERTY).map(String::as_str);
+        default_location(warehouse, &ident.namespace, namespace_location, &ident.name, id)
+    }
+
+    /// The location of a table or view and that of its next metadata file, if the warehouse may use
+    /// both.
+    pub(in crate::catalog) fn check_locations(
+        &self,
+        warehouse: &Warehouse,
+        location: &str,
+        properties: &BTreeMap<String, String>,
+        previous: Option<&str>,
+    ) -> Result<(String, String)> {
+        self.objects().check(warehouse.id, location)?;
+        let metadata_location = next_location(location, properties, previous, self.ids().random())?;
+        self.objects().check(warehouse.id, &metadata_location)?;
+        Ok((location.to_owned(), metadata_location))
+    }
+}

@@ -1,0 +1,53 @@
+//! Reading tables: one, whether it is there, and the names of all.
+
+use crate::authz::action::{Load, ReportMetrics};
+use crate::catalog::tabulars::TabularState;
+use crate::catalog::{Catalog, Operation, Result};
+use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use crate::model::page::{Page, PageRequest};
+use crate::model::warehouse::Warehouse;
+
+impl Catalog {
+    /// A table's state.
+    pub async fn load_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<TabularState> {
+        let _permit = operation.permit::<Load>()?;
+        Ok(self.visible(warehouse, TabularKind::Table, ident).await?.into())
+    }
+
+    /// Whether a table is there.
+    pub async fn table_exists(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<()> {
+        self.exists(operation, warehouse, TabularKind::Table, ident).await
+    }
+
+    /// The names of the tables in a namespace.
+    pub async fn list_tables(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        namespace: &NamespaceIdent,
+        page: &PageRequest,
+    ) -> Result<Page<TabularIdent>> {
+        self.list(operation, warehouse, TabularKind::Table, namespace, page).await
+    }
+
+    /// Takes note of what a scan or a commit of a table cost; the table has to be there.
+    pub async fn report_metrics(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<()> {
+        let _permit = operation.permit::<ReportMetrics>()?;
+        self.exists(operation, warehouse, TabularKind::Table, ident).await
+    }
+}

@@ -1,0 +1,7 @@
+//! Tables, use case by use case.
+
+pub mod commit;
+pub mod create;
+pub mod drop;
+pub mod load;
+pub mod register;

@@ -1,0 +1,189 @@
+//! Registering an existing metadata file as a table, and taking a table out without touching its files.
+
+use std::sync::Arc;
+
+use crate::authz::action::{Drop, Register};
+use crate::catalog::lookup::Found;
+use crate::catalog::mutation::Answer;
+use crate::catalog::publications::Landing;
+use crate::catalog::tabulars::{
+    NewRecord, NewTabular, NewVersion, TabularState, outcome_of, state_of, unreadable_file,
+};
+use crate::catalog::{Catalog, Error, Operation, Result, lookup};
+use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::table::TableMetadata;
+use crate::model::warehouse::Warehouse;
+use crate::objects::metadata_file;
+use crate::store::keys::PublicationKey;
+use crate::store::records::TabularRecord;
+
+/// How often an overwriting registration begins anew because the table under it moved.
+const REGISTER_ATTEMPTS_MAX: usize = 16;
+
+/// What `registerTable` asks for.
+#[derive(Debug, Clone)]
+pub struct RegisterTable {
+    /// The name that the table gets.
+    pub ident: TabularIdent,
+    /// Its metadata file, which becomes its current one as it is.
+    pub metadata_location: String,
+    /// Whether a table of that name may be there, and then gets this metadata.
+    pub overwrite: bool,
+}
+
+impl Catalog {
+    /// Brings an existing metadata file into the catalog.
+    pub async fn register_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: RegisterTable,
+    ) -> Result<TabularState> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.register_table_once(&operation, &warehouse, &request).await
+        })
+        .await?
+        .into_tabular()
+    }
+
+    async fn register_table_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: &RegisterTable,
+    ) -> Result<Answer> {
+        let permit = operation.permit::<Register>()?;
+        let ident = &request.ident;
+        self.check_name(ident)?;
+        for _ in 0..REGISTER_ATTEMPTS_MAX {
+            let free = self.free_name(warehouse, TabularKind::Table, ident).await;
+            let namespace = match free {
+                Ok(namespace) => namespace,
+                Err(Error::AlreadyExists(_)) if request.overwrite => {
+                    match self.register_over(operation, warehouse, request).await? {
+                        Some(answer) => return Ok(answer),
+                        None => continue,
+                    }
+                }
+                Err(error) => return Err(error),
+            };
+            let (metadata, json) = self.read_table(warehouse, &request.metadata_location).await?;
+            let record = NewRecord {
+                id: self.ids().random(),
+                kind: TabularKind::Table,
+                warehouse,
+                namespace: namespace.id,
+                name: &ident.name,
+                uuid: metadata.table_uuid,
+                location: &metadata.location,
+                metadata_location: &request.metadata_location,
+                now_ms: self.now_ms(),
+            }
+            .build();
+            let new = NewTabular { record, json, publish: false };
+            return self.insert(operation, &permit, "register_table", ident, new).await;
+        }
+        Err(Error::unavailable("The table changes too fast", ident))
+    }
+
+    /// Gives the table of that name the registered metadata. None if it is gone by now.
+    async fn register_over(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: &RegisterTable,
+    ) -> Result<Option<Answer>> {
+        let permit = operation.permit::<Register>()?;
+        let ident = &request.ident;
+        let store = self.store().latest();
+        let kind = TabularKind::Table;
+        let Some(id) = lookup::tabular_id(&store, warehouse.id, kind, ident).await? else {
+            // The name is a view's, which no registration replaces, or free by now.
+            let view =
+                lookup::tabular_id(&store, warehouse.id, TabularKind::View, ident).await?;
+            return match view {
+                Some(_) => Err(Error::taken(kind, TabularKind::View, ident)),
+                None => Ok(None),
+            };
+        };
+        let (metadata, json) = self.read_table(warehouse, &request.metadata_location).await?;
+        let lanes = self.inner.lanes.enter(vec![id]).await?;
+        let Some(found) = lookup::tabular_by_id(&store, id).await? else { return Ok(None) };
+        if found.record.metadata_location == request.metadata_location {
+            self.store().settled().await?;
+            return Ok(Some(Answer::Tabular(found.into())));
+        }
+        let before = found.record;
+        let after = TabularRecord {
+            uuid: metadata.table_uuid,
+            location: metadata.location.clone(),
+            metadata_location: request.metadata_location.clone(),
+            version: before.version + 1,
+            updated_ms: self.now_ms(),
+            ..before.clone()
+        };
+        let key = PublicationKey { id, version: after.version };
+        let flight = self.inner.flights.register(vec![key]);
+        let new = NewVersion { before, after, json, outdated: Vec::new() };
+        let (catalog, new_ref) = (self, &new);
+        let (written, accepted) = self
+            .store()
+            .transact("register_table", &permit, |t| async move {
+                let action = "register_table";
+                if !catalog.put_version(&t, operation, action, ident, new_ref).await? {
+                    return Ok(false);
+                }
+                catalog.remember(&t, operation, outcome_of(&new_ref.after))?;
+                Ok::<_, Error>(true)
+            })
+            .await?;
+        if !written {
+            return Ok(None);
+        }
+        let state = state_of(&new.after, new.json);
+        self.inner.parsed.keep((id, state.version), Arc::new(metadata), state.json.len());
+        self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
+        Ok(Some(Answer::Tabular(state)))
+    }
+
+    /// Reads a table's metadata file that a request names.
+    async fn read_table(
+        &self,
+        warehouse: &Warehouse,
+        location: &str,
+    ) -> Result<(TableMetadata, bytes::Bytes)> {
+        if location.is_empty() {
+            return Err(Error::Invalid(
+                "Cannot register an empty metadata file location as a table".to_owned(),
+            ));
+        }
+        let json = metadata_file::read(self.objects(), warehouse.id, location).await?;
+        let metadata = TableMetadata::parse(&json).map_err(unreadable_file(location))?;
+        self.objects().check(warehouse.id, &metadata.location)?;
+        Ok((metadata, json))
+    }
+
+    /// Takes a table out of the catalog and leaves its files: the answer holds its last state, behind
+    /// which no commit can come any more.
+    pub async fn unregister_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: TabularIdent,
+    ) -> Result<TabularState> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            let permit = operation.permit::<Drop>()?;
+            let what = (TabularKind::Table, &ident);
+            let outcome = |found: &Found| outcome_of(&found.record);
+            let action = "unregister_table";
+            let found = catalog
+                .remove(&operation, &permit, action, &warehouse, what, false, outcome)
+                .await?;
+            Ok(Answer::Tabular(found.into()))
+        })
+        .await?
+        .into_tabular()
+    }
+}

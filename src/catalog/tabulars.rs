@@ -1,0 +1,530 @@
+//! What tables and views have in common: their state, coming into the catalog, changing, getting
+//! another name, and leaving.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use uuid::Uuid;
+
+use super::change_log::Entry;
+use super::lookup::{self, Found};
+use super::mutation::Answer;
+use super::publications::{Landing, MetadataFile};
+use super::{Catalog, Error, Operation, Result};
+use crate::authz::action::{Action, List, Load, Rename};
+use crate::authz::permit::Permit;
+use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::page::{Page, PageRequest, encode_token};
+use crate::model::refusal::Refusal;
+use crate::model::table::TableMetadata;
+use crate::model::warehouse::Warehouse;
+use crate::store::codec::Document;
+use crate::store::invariants;
+use crate::store::keys::{
+    FileDeletionKey, Key, MetadataKey, NamespaceKey, PublicationKey, TabularKey, TabularNameKey,
+    tabular_names,
+};
+use crate::store::read::{Range, Read};
+use crate::store::records::{
+    DoomedFiles, FileDeletion, NameEntry, Outcome, Publication, TabularRecord,
+};
+use crate::store::txn::Transaction;
+
+/// The state of a table or view, as it is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TabularState {
+    /// Its identity in the catalog.
+    pub id: Uuid,
+    /// The version of its record; with the id it tells this state from every other.
+    pub version: u64,
+    /// Where its metadata file is; none for a table that is only staged.
+    pub metadata_location: Option<String>,
+    /// Its metadata, as JSON.
+    pub json: Bytes,
+}
+
+impl From<Found> for TabularState {
+    fn from(found: Found) -> Self {
+        Self {
+            id: found.record.id,
+            version: found.record.version,
+            metadata_location: Some(found.record.metadata_location),
+            json: found.document.json,
+        }
+    }
+}
+
+/// Parsed table metadata, by table and version, so that a commit does not parse what the one before it
+/// wrote. Bounded by the size of the JSON that it was parsed from.
+pub struct ParsedCache(Cache<(Uuid, u64), Parsed, ParsedWeight>);
+
+#[derive(Clone)]
+struct Parsed {
+    metadata: Arc<TableMetadata>,
+    json_bytes: u64,
+}
+
+#[derive(Clone)]
+struct ParsedWeight;
+
+impl Weighter<(Uuid, u64), Parsed> for ParsedWeight {
+    fn weight(&self, _key: &(Uuid, u64), parsed: &Parsed) -> u64 {
+        parsed.json_bytes.max(1)
+    }
+}
+
+/// Bytes of JSON in a table's metadata, as the cache expects it.
+const TYPICAL_METADATA_BYTES: u64 = 16 << 10;
+
+impl ParsedCache {
+    /// A cache of metadata that is at most `bytes_max` long as JSON.
+    pub fn new(bytes_max: u64) -> Self {
+        let entries = usize::try_from(bytes_max / TYPICAL_METADATA_BYTES).unwrap_or(usize::MAX);
+        Self(Cache::with_weighter(entries.max(16), bytes_max, ParsedWeight))
+    }
+
+    /// The metadata of a table that was found.
+    pub fn parse(&self, found: &Found) -> Result<Arc<TableMetadata>> {
+        let key = (found.record.id, found.record.version);
+        if let Some(parsed) = self.0.get(&key) {
+            return Ok(parsed.metadata);
+        }
+        let metadata = TableMetadata::parse(&found.document.json).map_err(|refusal| {
+            Error::internal(format!("metadata of {} cannot be read: {refusal}", found.record.id))
+        })?;
+        let metadata = Arc::new(metadata);
+        self.keep(key, Arc::clone(&metadata), found.document.json.len());
+        Ok(metadata)
+    }
+
+    /// Keeps the metadata of a version that was accepted.
+    pub fn keep(&self, key: (Uuid, u64), metadata: Arc<TableMetadata>, json_bytes: usize) {
+        self.0.insert(key, Parsed { metadata, json_bytes: json_bytes as u64 });
+    }
+}
+
+/// A table or view that comes into the catalog.
+pub struct NewTabular {
+    /// Its record, at version 1.
+    pub record: TabularRecord,
+    /// Its metadata, as JSON.
+    pub json: Bytes,
+    /// Whether its metadata file is still to be written, or was there before.
+    pub publish: bool,
+}
+
+/// A table or view that gets new metadata.
+pub struct NewVersion {
+    /// Its record before.
+    pub before: TabularRecord,
+    /// Its record after.
+    pub after: TabularRecord,
+    /// Its new metadata, as JSON.
+    pub json: Bytes,
+    /// Metadata files that are no longer kept.
+    pub outdated: Vec<String>,
+}
+
+impl Catalog {
+    /// Writes a table or view that comes into the catalog, on the condition that its namespace is there
+    /// and its name is free.
+    pub(super) async fn put_new(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        action: &'static str,
+        ident: &TabularIdent,
+        new: &NewTabular,
+    ) -> Result<()> {
+        let record = &new.record;
+        if t.get(&NamespaceKey(record.namespace)).await?.is_none() {
+            return Err(Error::no_such_namespace(&ident.namespace));
+        }
+        for kind in [record.kind, record.kind.other()] {
+            if t.get(&name_key(record, kind)).await?.is_some() {
+                return Err(Error::taken(record.kind, kind, ident));
+            }
+        }
+        invariants::tabular_change(None, record).map_err(Error::internal)?;
+        t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
+        put_version(t, record, &new.json, new.publish)?;
+        self.log_change(t, operation, &Entry {
+            action,
+            warehouse: record.warehouse,
+            subject: record.id,
+            name: ident,
+            versions: (None, Some(record.version)),
+        })
+    }
+
+    /// Writes a new version of a table or view, on the condition that it is still as it was. False if
+    /// it is not.
+    pub(super) async fn put_version(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        action: &'static str,
+        ident: &TabularIdent,
+        new: &NewVersion,
+    ) -> Result<bool> {
+        let id = new.before.id;
+        if t.get(&TabularKey(id)).await?.as_ref() != Some(&new.before) {
+            return Ok(false);
+        }
+        invariants::tabular_change(Some(&new.before), &new.after).map_err(Error::internal)?;
+        put_version(t, &new.after, &new.json, true)?;
+        if !new.outdated.is_empty() {
+            let files = DoomedFiles::Listed(new.outdated.clone());
+            self.put_file_deletion(t, new.after.warehouse, files)?;
+        }
+        self.log_change(t, operation, &Entry {
+            action,
+            warehouse: new.after.warehouse,
+            subject: id,
+            name: ident,
+            versions: (Some(new.before.version), Some(new.after.version)),
+        })?;
+        Ok(true)
+    }
+
+    /// Leaves a deletion of files to the background.
+    fn put_file_deletion(
+        &self,
+        t: &Transaction,
+        warehouse: Uuid,
+        files: DoomedFiles,
+    ) -> Result<()> {
+        let job = FileDeletion { warehouse, files, created_ms: self.now_ms() };
+        Ok(t.put(&FileDeletionKey(self.ids().ordered()), &job)?)
+    }
+
+    /// Brings a table or view into the catalog, and answers its state.
+    pub(super) async fn insert<A: Action>(
+        &self,
+        operation: &Operation,
+        permit: &Permit<A>,
+        action: &'static str,
+        ident: &TabularIdent,
+        new: NewTabular,
+    ) -> Result<Answer> {
+        let record = &new.record;
+        let lanes = self.inner.lanes.enter(vec![record.id]).await?;
+        let key = PublicationKey { id: record.id, version: record.version };
+        let flight = self.inner.flights.register(vec![key]);
+        let (catalog, new_ref) = (self, &new);
+        let ((), accepted) = self
+            .store()
+            .transact(action, permit, |t| async move {
+                catalog.put_new(&t, operation, action, ident, new_ref).await?;
+                catalog.remember(&t, operation, outcome_of(&new_ref.record))
+            })
+            .await?;
+        let files = if new.publish { vec![metadata_file(record, &new.json)] } else { Vec::new() };
+        self.land(Landing { accepted, files, flight, lanes }).await?;
+        Ok(Answer::Tabular(state_of(&new.record, new.json)))
+    }
+
+    /// The names of one kind in a namespace.
+    pub(super) async fn list(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        namespace: &crate::model::ident::NamespaceIdent,
+        page: &PageRequest,
+    ) -> Result<Page<TabularIdent>> {
+        let _permit = operation.permit::<List>()?;
+        let store = self.store().durable();
+        let record = lookup::namespace(&store, warehouse.id, namespace).await?;
+        let key = |name: String| TabularNameKey { kind, namespace: record.id, name };
+        let mut prefix = vec![tabular_names(kind)];
+        prefix.extend_from_slice(record.id.as_bytes());
+        let range = Range::prefix(prefix).behind(page.after.clone().map(|name| key(name).encode()));
+        let names: Vec<_> = store
+            .scan::<TabularNameKey>(&range, page.limit.map(|limit| limit.saturating_add(1)))
+            .await?
+            .into_iter()
+            .map(|(key, _)| key.name)
+            .collect();
+        Ok(cut_page(names, page.limit, |name| TabularIdent { namespace: namespace.clone(), name }))
+    }
+
+    /// Whether a table or view is there.
+    pub(super) async fn exists(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        ident: &TabularIdent,
+    ) -> Result<()> {
+        let _permit = operation.permit::<Load>()?;
+        let found = match self.check_name(ident) {
+            Ok(()) => {
+                lookup::tabular_id(&self.store().durable(), warehouse.id, kind, ident).await?
+            }
+            Err(_) => None,
+        };
+        found.map(|_| ()).ok_or_else(|| Error::no_such(kind, ident))
+    }
+
+    /// Takes a table or view out of the catalog, and answers what it was. With `purge` its files go
+    /// too, in the background.
+    pub(super) async fn remove<A: Action>(
+        &self,
+        operation: &Operation,
+        permit: &Permit<A>,
+        action: &'static str,
+        warehouse: &Warehouse,
+        (kind, ident): (TabularKind, &TabularIdent),
+        purge: bool,
+        outcome: fn(&Found) -> Outcome,
+    ) -> Result<Found> {
+        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        let store = self.store().latest();
+        let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
+            .await?
+            .ok_or_else(|| Error::no_such(kind, ident))?;
+        let lanes = self.inner.lanes.enter(vec![id]).await?;
+        let catalog = self;
+        let (found, accepted) = self
+            .store()
+            .transact(action, permit, |t| async move {
+                let named = lookup::tabular_id(&*t, warehouse.id, kind, ident).await?;
+                if named != Some(id) {
+                    return Err(Error::no_such(kind, ident));
+                }
+                let found = lookup::tabular_by_id(&*t, id)
+                    .await?
+                    .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
+                t.delete(&name_key(&found.record, kind))?;
+                t.delete(&TabularKey(id))?;
+                if purge {
+                    let metadata_location = found.record.metadata_location.clone();
+                    let files = DoomedFiles::ReachableFrom { id, metadata_location };
+                    catalog.put_file_deletion(&t, warehouse.id, files)?;
+                } else {
+                    t.delete(&MetadataKey(id))?;
+                }
+                catalog.log_change(&t, operation, &Entry {
+                    action,
+                    warehouse: warehouse.id,
+                    subject: id,
+                    name: ident,
+                    versions: (Some(found.record.version), None),
+                })?;
+                catalog.remember(&t, operation, outcome(&found))?;
+                Ok(found)
+            })
+            .await?;
+        let flight = self.inner.flights.register(Vec::new());
+        self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
+        if purge {
+            self.inner.file_deletions.notify_one();
+        }
+        Ok(found)
+    }
+
+    /// Gives a table or view another name, in the same namespace or another.
+    pub(super) async fn rename(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        source: &TabularIdent,
+        destination: &TabularIdent,
+    ) -> Result<Answer> {
+        let permit = operation.permit::<Rename>()?;
+        self.check_name(source).map_err(|_| Error::no_such(kind, source))?;
+        self.check_name(destination)?;
+        let store = self.store().latest();
+        let id = lookup::tabular_id(&store, warehouse.id, kind, source)
+            .await?
+            .ok_or_else(|| Error::no_such(kind, source))?;
+        let lanes = self.inner.lanes.enter(vec![id]).await?;
+        let catalog = self;
+        let action = match kind {
+            TabularKind::Table => "rename_table",
+            TabularKind::View => "rename_view",
+        };
+        let ((), accepted) = self
+            .store()
+            .transact(action, &permit, |t| async move {
+                let named = lookup::tabular_id(&*t, warehouse.id, kind, source).await?;
+                if named != Some(id) {
+                    return Err(Error::no_such(kind, source));
+                }
+                if source != destination {
+                    catalog.move_name(&t, operation, action, warehouse, id, destination).await?;
+                }
+                catalog.remember(&t, operation, Outcome::Done)
+            })
+            .await?;
+        let flight = self.inner.flights.register(Vec::new());
+        self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
+        Ok(Answer::Done)
+    }
+
+    async fn move_name(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        action: &'static str,
+        warehouse: &Warehouse,
+        id: Uuid,
+        destination: &TabularIdent,
+    ) -> Result<()> {
+        let before = t
+            .get(&TabularKey(id))
+            .await?
+            .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
+        let namespace = lookup::namespace(t, warehouse.id, &destination.namespace).await?;
+        let after = TabularRecord {
+            namespace: namespace.id,
+            name: destination.name.clone(),
+            ..before.clone()
+        };
+        for kind in [after.kind.other(), after.kind] {
+            if t.get(&name_key(&after, kind)).await?.is_some() {
+                let from = self.ident_of(t, &before).await?;
+                let kind = kind.title();
+                return Err(Error::AlreadyExists(format!(
+                    "Cannot rename {from} to {destination}. {kind} already exists"
+                )));
+            }
+        }
+        invariants::tabular_change(Some(&before), &after).map_err(Error::internal)?;
+        t.delete(&name_key(&before, before.kind))?;
+        t.put(&name_key(&after, after.kind), &NameEntry { id })?;
+        t.put(&TabularKey(id), &after)?;
+        self.log_change(t, operation, &Entry {
+            action,
+            warehouse: warehouse.id,
+            subject: id,
+            name: destination,
+            versions: (Some(before.version), Some(after.version)),
+        })
+    }
+
+    /// The name of a table or view, for a message.
+    async fn ident_of(&self, store: &impl Read, record: &TabularRecord) -> Result<TabularIdent> {
+        let mut levels = Vec::new();
+        let mut id = record.namespace;
+        while let Some(namespace) = store.get(&NamespaceKey(id)).await? {
+            id = namespace.parent;
+            levels.push(namespace.name);
+        }
+        levels.reverse();
+        Ok(TabularIdent {
+            namespace: crate::model::ident::NamespaceIdent(levels),
+            name: record.name.clone(),
+        })
+    }
+}
+
+/// The record of a table or view that comes into the catalog.
+pub struct NewRecord<'a> {
+    /// Its identity.
+    pub id: Uuid,
+    /// Table or view.
+    pub kind: TabularKind,
+    /// The warehouse that it is in.
+    pub warehouse: &'a Warehouse,
+    /// The id of the namespace that it is in.
+    pub namespace: Uuid,
+    /// Its name.
+    pub name: &'a str,
+    /// Its `table-uuid` or `view-uuid`.
+    pub uuid: Uuid,
+    /// Its location.
+    pub location: &'a str,
+    /// Where its metadata file is, or is to be.
+    pub metadata_location: &'a str,
+    /// When.
+    pub now_ms: i64,
+}
+
+impl NewRecord<'_> {
+    /// The record, at version 1.
+    pub fn build(self) -> TabularRecord {
+        TabularRecord {
+            id: self.id,
+            kind: self.kind,
+            warehouse: self.warehouse.id,
+            namespace: self.namespace,
+            name: self.name.to_owned(),
+            uuid: self.uuid,
+            location: self.location.to_owned(),
+            metadata_location: self.metadata_location.to_owned(),
+            version: 1,
+            created_ms: self.now_ms,
+            updated_ms: self.now_ms,
+        }
+    }
+}
+
+/// What an `Idempotency-Key` remembers of a table or view that was answered.
+pub fn outcome_of(record: &TabularRecord) -> Outcome {
+    Outcome::Tabular { id: record.id, metadata_location: record.metadata_location.clone() }
+}
+
+/// The state of a table or view with this record and metadata.
+pub fn state_of(record: &TabularRecord, json: Bytes) -> TabularState {
+    TabularState {
+        id: record.id,
+        version: record.version,
+        metadata_location: Some(record.metadata_location.clone()),
+        json,
+    }
+}
+
+/// The metadata file that a record promises.
+pub fn metadata_file(record: &TabularRecord, json: &Bytes) -> MetadataFile {
+    MetadataFile {
+        warehouse: record.warehouse,
+        location: record.metadata_location.clone(),
+        json: json.clone(),
+    }
+}
+
+/// Cuts a listing that was read one name too far, and names the place where the next page begins.
+pub fn cut_page<T>(
+    mut names: Vec<String>,
+    limit: Option<usize>,
+    item: impl Fn(String) -> T,
+) -> Page<T> {
+    let mut next = None;
+    if let Some(limit) = limit
+        && names.len() > limit
+    {
+        names.truncate(limit);
+        next = names.last().map(|last| encode_token(last));
+    }
+    Page { items: names.into_iter().map(item).collect(), next }
+}
+
+/// The refusal of a metadata file that cannot be read, for a request that named the file.
+pub fn unreadable_file(location: &str) -> impl Fn(Refusal) -> Error {
+    move |refusal| Error::Invalid(format!("Invalid metadata file {location}: {refusal}"))
+}
+
+fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
+    TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
+}
+
+fn put_version(
+    t: &Transaction,
+    record: &TabularRecord,
+    json: &Bytes,
+    publish: bool,
+) -> Result<()> {
+    t.put(&TabularKey(record.id), record)?;
+    let document = Document { version: record.version, json: json.clone() };
+    t.put(&MetadataKey(record.id), &document)?;
+    if publish {
+        let key = PublicationKey { id: record.id, version: record.version };
+        t.put(&key, &Publication { metadata_location: record.metadata_location.clone() })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Making a view, and registering an existing metadata file as one.
+
+use std::collections::BTreeMap;
+
+use crate::authz::action::{Create, Register};
+use crate::catalog::locations::without_trailing_slash;
+use crate::catalog::mutation::Answer;
+use crate::catalog::tabulars::{NewRecord, NewTabular, TabularState, unreadable_file};
+use crate::catalog::{Catalog, Error, Operation, Result};
+use crate::model::commit::CommitContext;
+use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::schema::Schema;
+use crate::model::view::{ViewMetadata, ViewVersion};
+use crate::model::view_commit::{NewView, new_view};
+use crate::model::warehouse::Warehouse;
+use crate::objects::metadata_file;
+
+/// What `createView` asks for.
+#[derive(Debug, Clone)]
+pub struct CreateView {
+    /// Its name.
+    pub ident: TabularIdent,
+    /// Where its metadata files go; a default location if there is none.
+    pub location: Option<String>,
+    /// Its schema.
+    pub schema: Schema,
+    /// Its first version.
+    pub view_version: ViewVersion,
+    /// Its properties.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl Catalog {
+    /// Makes a view.
+    pub async fn create_view(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: CreateView,
+    ) -> Result<TabularState> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.create_view_once(&operation, &warehouse, request).await
+        })
+        .await?
+        .into_tabular()
+    }
+
+    async fn create_view_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: CreateView,
+    ) -> Result<Answer> {
+        let permit = operation.permit::<Create>()?;
+        let ident = request.ident;
+        self.check_name(&ident)?;
+        let namespace = self.free_name(warehouse, TabularKind::View, &ident).await?;
+        let id = self.ids().random();
+        let location = match request.location {
+            Some(location) => without_trailing_slash(&location),
+            None => self.default_location(warehouse, &namespace, &ident, id),
+        };
+        let now_ms = self.now_ms();
+        let context =
+            CommitContext { now_ms, new_uuid: self.ids().random(), default_location: None };
+        let view = NewView {
+            location,
+            schema: request.schema,
+            view_version: request.view_version,
+            properties: request.properties,
+        };
+        let metadata = new_view(view, &context)?;
+        let (location, metadata_location) =
+            self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
+        let record = NewRecord {
+            id,
+            kind: TabularKind::View,
+            warehouse,
+            namespace: namespace.id,
+            name: &ident.name,
+            uuid: metadata.view_uuid,
+            location: &location,
+            metadata_location: &metadata_location,
+            now_ms,
+        }
+        .build();
+        let new = NewTabular { record, json: metadata.to_json().into(), publish: true };
+        self.insert(operation, &permit, "create_view", &ident, new).await
+    }
+
+    /// Brings an existing metadata file into the catalog as a view.
+    pub async fn register_view(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: TabularIdent,
+        metadata_location: String,
+    ) -> Result<TabularState> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.register_view_once(&operation, &warehouse, &ident, &metadata_location).await
+        })
+        .await?
+        .into_tabular()
+    }
+
+    async fn register_view_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        metadata_location: &str,
+    ) -> Result<Answer> {
+        let permit = operation.permit::<Register>()?;
+        self.check_name(ident)?;
+        let namespace = self.free_name(warehouse, TabularKind::View, ident).await?;
+        if metadata_location.is_empty() {
+            return Err(Error::Invalid(
+                "Cannot register an empty metadata file location as a view".to_owned(),
+            ));
+        }
+        let json = metadata_file::read(self.objects(), warehouse.id, metadata_location).await?;
+        let metadata = ViewMetadata::parse(&json).map_err(unreadable_file(metadata_location))?;
+        self.objects().check(warehouse.id, &metadata.location)?;
+        let record = NewRecord {
+            id: self.ids().random(),
+            kind: TabularKind::View,
+            warehouse,
+            namespace: namespace.id,
+            name: &ident.name,
+            uuid: metadata.view_uuid,
+            location: &metadata.location,
+            metadata_location,
+            now_ms: self.now_ms(),
+        }
+        .build();
+        let new = NewTabular { record, json, publish: false };
+        self.insert(operation, &permit, "register_view", ident, new).await
+    }
+}

@@ -1,0 +1,48 @@
+//! Dropping and renaming views.
+
+use crate::authz::action::Drop;
+use crate::catalog::lookup::Found;
+use crate::catalog::mutation::Answer;
+use crate::catalog::{Catalog, Operation, Result};
+use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::warehouse::Warehouse;
+use crate::store::records::Outcome;
+
+impl Catalog {
+    /// Drops a view. Its metadata files stay, so that it can be registered again.
+    pub async fn drop_view(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: TabularIdent,
+    ) -> Result<()> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            let permit = operation.permit::<Drop>()?;
+            let what = (TabularKind::View, &ident);
+            let done = |_: &Found| Outcome::Done;
+            let action = "drop_view";
+            catalog.remove(&operation, &permit, action, &warehouse, what, false, done).await?;
+            Ok(Answer::Done)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Gives a view another name, in the same namespace or another.
+    pub async fn rename_view(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        source: TabularIdent,
+        destination: TabularIdent,
+    ) -> Result<()> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            let kind = TabularKind::View;
+            catalog.rename(&operation, &warehouse, kind, &source, &destination).await
+        })
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! Reading views: one, whether it is there, and the names of all.
+
+use crate::authz::action::Load;
+use crate::catalog::tabulars::TabularState;
+use crate::catalog::{Catalog, Operation, Result};
+use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use crate::model::page::{Page, PageRequest};
+use crate::model::warehouse::Warehouse;
+
+impl Catalog {
+    /// A view's state.
+    pub async fn load_view(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<TabularState> {
+        let _permit = operation.permit::<Load>()?;
+        Ok(self.visible(warehouse, TabularKind::View, ident).await?.into())
+    }
+
+    /// Whether a view is there.
+    pub async fn view_exists(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<()> {
+        self.exists(operation, warehouse, TabularKind::View, ident).await
+    }
+
+    /// The names of the views in a namespace.
+    pub async fn list_views(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        namespace: &NamespaceIdent,
+        page: &PageRequest,
+    ) -> Result<Page<TabularIdent>> {
+        self.list(operation, warehouse, TabularKind::View, namespace, page).await
+    }
+}
