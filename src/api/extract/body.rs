@@ -1,0 +1,121 @@
+//! Bodies, and the operation that a request with its body is.
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::path::whole_uri;
+use crate::api::error::ApiError;
+use crate::api::state::ApiState;
+use crate::catalog::Operation;
+use crate::catalog::operation::Idempotency;
+use crate::model::principal::Principal;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// An `Idempotency-Key` is a UUID in its usual form of 36 characters.
+const IDEMPOTENCY_KEY_CHARS: usize = 36;
+
+/// A request that only reads.
+pub struct Reading(pub Operation);
+
+impl FromRequestParts<ApiState> for Reading {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(_parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
+        Ok(Self(Operation { principal: Principal::Anonymous, idempotency: None }))
+    }
+}
+
+/// A request that changes something and has no body that matters.
+pub struct Mutating(pub Operation);
+
+impl FromRequest<ApiState> for Mutating {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (operation, _) = take(request, state).await?;
+        Ok(Self(operation))
+    }
+}
+
+/// A request that changes something and says in its body what.
+pub struct MutatingWith<T>(pub Operation, pub T);
+
+impl<T: DeserializeOwned> FromRequest<ApiState> for MutatingWith<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (operation, body) = take(request, state).await?;
+        let parsed = serde_json::from_slice(&body)
+            .map_err(|error| ApiError::bad_request(format!("Invalid request body: {error}")))?;
+        Ok(Self(operation, parsed))
+    }
+}
+
+async fn take(request: Request, state: &ApiState) -> Result<(Operation, Bytes), ApiError> {
+    let (parts, body) = request.into_parts();
+    let body = read(&parts, body, state.settings.body_bytes_max).await?;
+    let idempotency = idempotency(&parts, &body)?;
+    Ok((Operation { principal: Principal::Anonymous, idempotency }, body))
+}
+
+/// Reads a body to its end, and refuses one that is too long: from what it announces, before a byte of
+/// it is read.
+async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let too_long = || {
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "BadRequestException",
+            format!("The request body is longer than {bytes_max} bytes"),
+        )
+    };
+    let announced = parts
+        .headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok())
+        .and_then(|length| length.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > bytes_max) {
+        return Err(too_long());
+    }
+    match to_bytes(body, bytes_max).await {
+        Ok(bytes) => Ok(bytes),
+        Err(error) if is_length_limit(&error) => Err(too_long()),
+        Err(_) => Err(ApiError::bad_request("The request body ended too early")),
+    }
+}
+
+fn is_length_limit(error: &axum::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn idempotency(parts: &Parts, body: &Bytes) -> Result<Option<Idempotency>, ApiError> {
+    let Some(value) = parts.headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = value
+        .to_str()
+        .ok()
+        .filter(|text| text.len() == IDEMPOTENCY_KEY_CHARS)
+        .and_then(|text| Uuid::try_parse(text).ok())
+        .ok_or_else(|| {
+            ApiError::bad_request("Invalid Idempotency-Key: expected a UUID of 36 characters")
+        })?;
+    let mut hash = Sha256::new();
+    let target = whole_uri(parts).path_and_query().map_or("", |target| target.as_str());
+    for part in [parts.method.as_str().as_bytes(), target.as_bytes(), body] {
+        // The length in front keeps two requests apart whose parts run together the same way.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let fingerprint = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Some(Idempotency { key, fingerprint }))
+}

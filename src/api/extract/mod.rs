@@ -1,0 +1,6 @@
+//! What a handler wants of a request, and the refusal if the request does not hold it.
+
+pub mod body;
+pub mod paging;
+pub mod path;
+pub mod query;

@@ -1,0 +1,31 @@
+//! `GET /v1/config`.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+
+use super::Result;
+use crate::api::extract::body::Reading;
+use crate::api::extract::query::Query;
+use crate::api::router::ENDPOINTS;
+use crate::api::state::ApiState;
+use crate::api::wire::CatalogConfig;
+
+/// Tells a client its warehouse's prefix, and what is served.
+pub async fn get_config(
+    State(state): State<ApiState>,
+    Reading(operation): Reading,
+    query: Query,
+) -> Result<Json<CatalogConfig>> {
+    let warehouse = state.catalog.configured_warehouse(&operation, query.get("warehouse"))?;
+    let mut overrides: BTreeMap<_, _> = warehouse.client_overrides.clone();
+    overrides.insert("prefix".to_owned(), warehouse.name.clone());
+    let lifetime = state.catalog.settings().idempotency_lifetime_seconds;
+    Ok(Json(CatalogConfig {
+        defaults: warehouse.client_defaults.clone(),
+        overrides,
+        endpoints: ENDPOINTS.iter().map(ToString::to_string).collect(),
+        idempotency_key_lifetime: format!("PT{lifetime}S"),
+    }))
+}

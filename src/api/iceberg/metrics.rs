@@ -1,0 +1,31 @@
+//! `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics`.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::Result;
+use crate::api::error::ApiError;
+use crate::api::extract::body::MutatingWith;
+use crate::api::extract::path::TabularPath;
+use crate::api::state::ApiState;
+use crate::api::wire::ReportMetricsRequest;
+
+/// Accepts a report and counts it by its kind.
+pub async fn report(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    MutatingWith(operation, body): MutatingWith<ReportMetricsRequest>,
+) -> Result<StatusCode> {
+    let counter = match body.report_type.as_str() {
+        "scan-report" => &state.counters.scan_reports,
+        "commit-report" => &state.counters.commit_reports,
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "Invalid report type: expected scan-report or commit-report, got '{other}'"
+            )));
+        }
+    };
+    state.catalog.report_metrics(&operation, &warehouse, &ident).await?;
+    counter.add(1);
+    Ok(StatusCode::NO_CONTENT)
+}

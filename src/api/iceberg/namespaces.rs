@@ -1,0 +1,93 @@
+//! Namespaces.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::Value;
+
+use super::Result;
+use crate::api::error::ApiError;
+use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::paging::Paging;
+use crate::api::extract::path::{NamespacePath, WarehousePath, split_levels};
+use crate::api::extract::query::Query;
+use crate::api::state::ApiState;
+use crate::api::wire::{
+    CreateNamespaceRequest, GetNamespaceResponse, ListNamespacesResponse,
+    UpdateNamespacePropertiesRequest,
+};
+
+/// `POST /v1/{prefix}/namespaces`.
+pub async fn create(
+    State(state): State<ApiState>,
+    WarehousePath(warehouse): WarehousePath,
+    MutatingWith(operation, body): MutatingWith<CreateNamespaceRequest>,
+) -> Result<Json<Value>> {
+    let properties = body.properties.unwrap_or_default();
+    let created =
+        state.catalog.create_namespace(&operation, &warehouse, body.namespace, properties).await?;
+    Ok(Json(created))
+}
+
+/// `GET /v1/{prefix}/namespaces`.
+pub async fn list(
+    State(state): State<ApiState>,
+    WarehousePath(warehouse): WarehousePath,
+    Reading(operation): Reading,
+    Paging(page): Paging,
+    query: Query,
+) -> Result<Json<ListNamespacesResponse>> {
+    let parent = query.get("parent").filter(|parent| !parent.is_empty()).map(split_levels);
+    let page =
+        state.catalog.list_namespaces(&operation, &warehouse, parent.as_ref(), &page).await?;
+    Ok(Json(ListNamespacesResponse { next_page_token: page.next, namespaces: page.items }))
+}
+
+/// `GET /v1/{prefix}/namespaces/{namespace}`.
+pub async fn load(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    Reading(operation): Reading,
+) -> Result<Json<GetNamespaceResponse>> {
+    let properties = state.catalog.load_namespace(&operation, &warehouse, &namespace).await?;
+    Ok(Json(GetNamespaceResponse { namespace, properties }))
+}
+
+/// `HEAD /v1/{prefix}/namespaces/{namespace}`.
+pub async fn exists(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    Reading(operation): Reading,
+) -> Result<StatusCode> {
+    state.catalog.namespace_exists(&operation, &warehouse, &namespace).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `DELETE /v1/{prefix}/namespaces/{namespace}`.
+pub async fn drop(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    Mutating(operation): Mutating,
+) -> Result<StatusCode> {
+    state.catalog.drop_namespace(&operation, &warehouse, namespace).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /v1/{prefix}/namespaces/{namespace}/properties`.
+pub async fn update_properties(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    MutatingWith(operation, body): MutatingWith<UpdateNamespacePropertiesRequest>,
+) -> Result<Json<Value>> {
+    let removals = body.removals.unwrap_or_default();
+    let distinct: std::collections::BTreeSet<_> = removals.iter().cloned().collect();
+    if distinct.len() < removals.len() {
+        return Err(ApiError::bad_request("Invalid removals: a key stands more than once"));
+    }
+    let updates = body.updates.unwrap_or_default();
+    let updated = state
+        .catalog
+        .update_namespace_properties(&operation, &warehouse, namespace, distinct, updates)
+        .await?;
+    Ok(Json(updated))
+}

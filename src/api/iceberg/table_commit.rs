@@ -1,0 +1,37 @@
+//! `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}`: a commit.
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::{Result, parse_all, same_as_path};
+use crate::api::extract::body::MutatingWith;
+use crate::api::extract::path::TabularPath;
+use crate::api::respond::{SnapshotMode, commit_result, etag};
+use crate::api::state::ApiState;
+use crate::api::wire::CommitRequest;
+use crate::catalog::tables::commit::TableChange;
+use crate::model::ident::TabularIdent;
+use crate::model::requirement::parse_requirement;
+use crate::model::update::TableUpdate;
+
+/// Changes a table, or makes a staged one.
+pub async fn commit(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    MutatingWith(operation, body): MutatingWith<CommitRequest>,
+) -> Result<Response> {
+    same_as_path(body.identifier.as_ref(), &ident)?;
+    let change = table_change(ident, &body)?;
+    let committed = state.catalog.commit_table(&operation, &warehouse, change).await?;
+    Ok(commit_result(&committed, Some(&etag(&committed, SnapshotMode::All))))
+}
+
+/// A change out of its body.
+pub fn table_change(ident: TabularIdent, body: &CommitRequest) -> Result<TableChange> {
+    let requirements = body.requirements.as_deref().unwrap_or_default();
+    Ok(TableChange {
+        ident,
+        requirements: parse_all(requirements, parse_requirement)?,
+        updates: parse_all(&body.updates, TableUpdate::parse)?,
+    })
+}

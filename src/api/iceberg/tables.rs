@@ -1,0 +1,157 @@
+//! Tables, but for commits.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use super::Result;
+use crate::api::error::ApiError;
+use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::paging::Paging;
+use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
+use crate::api::extract::query::Query;
+use crate::api::respond::{
+    SnapshotMode, client_has, commit_result, etag, load_result, not_modified,
+};
+use crate::api::state::ApiState;
+use crate::api::wire::{
+    CreateTableRequest, ListTablesResponse, RegisterTableRequest, RenameTableRequest,
+};
+use crate::catalog;
+use crate::catalog::tables::create::CreateTable;
+use crate::catalog::tables::register::RegisterTable;
+use crate::catalog::tabulars::TabularState;
+use crate::model::ident::TabularIdent;
+use crate::model::partition::UnboundPartitionSpec;
+use crate::model::schema::Schema;
+use crate::model::sort::UnboundSortOrder;
+use crate::model::table::TableMetadata;
+
+/// `GET /v1/{prefix}/namespaces/{namespace}/tables`.
+pub async fn list(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    Reading(operation): Reading,
+    Paging(page): Paging,
+) -> Result<Json<ListTablesResponse>> {
+    let page = state.catalog.list_tables(&operation, &warehouse, &namespace, &page).await?;
+    Ok(Json(ListTablesResponse { next_page_token: page.next, identifiers: page.items }))
+}
+
+/// `POST /v1/{prefix}/namespaces/{namespace}/tables`.
+pub async fn create(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    MutatingWith(operation, body): MutatingWith<CreateTableRequest>,
+) -> Result<Response> {
+    let partition_spec = body.partition_spec.as_deref().map(UnboundPartitionSpec::parse);
+    let write_order = body.write_order.as_deref().map(UnboundSortOrder::parse);
+    let request = CreateTable {
+        ident: TabularIdent { namespace, name: body.name },
+        location: body.location,
+        schema: Schema::parse(&body.schema)?,
+        partition_spec: partition_spec.transpose()?,
+        write_order: write_order.transpose()?,
+        properties: body.properties.unwrap_or_default(),
+        stage: body.stage_create.unwrap_or(false),
+    };
+    let created = state.catalog.create_table(&operation, &warehouse, request).await?;
+    let tag = created.metadata_location.is_some().then(|| etag(&created, SnapshotMode::All));
+    Ok(load_result(&created, tag.as_deref()))
+}
+
+/// `POST /v1/{prefix}/namespaces/{namespace}/register`.
+pub async fn register(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    MutatingWith(operation, body): MutatingWith<RegisterTableRequest>,
+) -> Result<Response> {
+    let request = RegisterTable {
+        ident: TabularIdent { namespace, name: body.name },
+        metadata_location: body.metadata_location,
+        overwrite: body.overwrite.unwrap_or(false),
+    };
+    let registered = state.catalog.register_table(&operation, &warehouse, request).await?;
+    Ok(load_result(&registered, Some(&etag(&registered, SnapshotMode::All))))
+}
+
+/// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
+pub async fn load(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    Reading(operation): Reading,
+    query: Query,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let mode = snapshot_mode(&query)?;
+    let loaded = state.catalog.load_table(&operation, &warehouse, &ident).await?;
+    let tag = etag(&loaded, mode);
+    if client_has(&headers, &tag) {
+        return Ok(not_modified(&tag));
+    }
+    let shown = match mode {
+        SnapshotMode::All => loaded,
+        SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
+    };
+    Ok(load_result(&shown, Some(&tag)))
+}
+
+/// `HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
+pub async fn exists(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    Reading(operation): Reading,
+) -> Result<StatusCode> {
+    state.catalog.table_exists(&operation, &warehouse, &ident).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
+pub async fn drop(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    query: Query,
+    Mutating(operation): Mutating,
+) -> Result<StatusCode> {
+    let purge = query.flag("purgeRequested")?;
+    state.catalog.drop_table(&operation, &warehouse, ident, purge).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister`.
+pub async fn unregister(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    Mutating(operation): Mutating,
+) -> Result<Response> {
+    let last = state.catalog.unregister_table(&operation, &warehouse, ident).await?;
+    Ok(commit_result(&last, None))
+}
+
+/// `POST /v1/{prefix}/tables/rename`.
+pub async fn rename(
+    State(state): State<ApiState>,
+    WarehousePath(warehouse): WarehousePath,
+    MutatingWith(operation, body): MutatingWith<RenameTableRequest>,
+) -> Result<StatusCode> {
+    state.catalog.rename_table(&operation, &warehouse, body.source, body.destination).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn snapshot_mode(query: &Query) -> Result<SnapshotMode> {
+    match query.get("snapshots").map(str::to_ascii_lowercase).as_deref() {
+        None | Some("all") => Ok(SnapshotMode::All),
+        Some("refs") => Ok(SnapshotMode::Refs),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "Invalid query parameter snapshots: expected all or refs, got '{other}'"
+        ))),
+    }
+}
+
+fn with_referenced_snapshots_only(loaded: TabularState) -> Result<TabularState> {
+    let metadata = TableMetadata::parse(&loaded.json)
+        .map_err(|refusal| catalog::Error::internal(format!("metadata in the store: {refusal}")))?;
+    let json = metadata.with_referenced_snapshots_only().to_json().into();
+    Ok(TabularState { json, ..loaded })
+}

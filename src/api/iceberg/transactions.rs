@@ -1,0 +1,32 @@
+//! `POST /v1/{prefix}/transactions/commit`: several tables, all or none.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::Result;
+use super::table_commit::table_change;
+use crate::api::error::ApiError;
+use crate::api::extract::body::MutatingWith;
+use crate::api::extract::path::WarehousePath;
+use crate::api::state::ApiState;
+use crate::api::wire::CommitTransactionRequest;
+
+/// Changes several tables.
+pub async fn commit(
+    State(state): State<ApiState>,
+    WarehousePath(warehouse): WarehousePath,
+    MutatingWith(operation, body): MutatingWith<CommitTransactionRequest>,
+) -> Result<StatusCode> {
+    let changes = body
+        .table_changes
+        .iter()
+        .map(|change| {
+            let ident = change.identifier.clone().ok_or_else(|| {
+                ApiError::bad_request("Invalid table changes: table identifier is required")
+            })?;
+            table_change(ident, change)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    state.catalog.commit_transaction(&operation, &warehouse, changes).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

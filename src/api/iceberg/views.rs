@@ -1,0 +1,119 @@
+//! Views.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::{Result, parse_all, same_as_path};
+use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::paging::Paging;
+use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
+use crate::api::respond::load_result;
+use crate::api::state::ApiState;
+use crate::api::wire::{
+    CommitRequest, CreateViewRequest, ListTablesResponse, RegisterViewRequest, RenameTableRequest,
+};
+use crate::catalog::views::commit::ViewChange;
+use crate::catalog::views::create::CreateView;
+use crate::model::ident::TabularIdent;
+use crate::model::schema::Schema;
+use crate::model::view::ViewVersion;
+use crate::model::view_update::{ViewRequirement, ViewUpdate};
+
+/// `GET /v1/{prefix}/namespaces/{namespace}/views`.
+pub async fn list(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    Reading(operation): Reading,
+    Paging(page): Paging,
+) -> Result<Json<ListTablesResponse>> {
+    let page = state.catalog.list_views(&operation, &warehouse, &namespace, &page).await?;
+    Ok(Json(ListTablesResponse { next_page_token: page.next, identifiers: page.items }))
+}
+
+/// `POST /v1/{prefix}/namespaces/{namespace}/views`.
+pub async fn create(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    MutatingWith(operation, body): MutatingWith<CreateViewRequest>,
+) -> Result<Response> {
+    let request = CreateView {
+        ident: TabularIdent { namespace, name: body.name },
+        location: body.location,
+        schema: Schema::parse(&body.schema)?,
+        view_version: ViewVersion::parse(&body.view_version)?,
+        properties: body.properties.unwrap_or_default(),
+    };
+    let created = state.catalog.create_view(&operation, &warehouse, request).await?;
+    Ok(load_result(&created, None))
+}
+
+/// `POST /v1/{prefix}/namespaces/{namespace}/register-view`.
+pub async fn register(
+    State(state): State<ApiState>,
+    NamespacePath { warehouse, namespace }: NamespacePath,
+    MutatingWith(operation, body): MutatingWith<RegisterViewRequest>,
+) -> Result<Response> {
+    let ident = TabularIdent { namespace, name: body.name };
+    let location = body.metadata_location;
+    let registered = state.catalog.register_view(&operation, &warehouse, ident, location).await?;
+    Ok(load_result(&registered, None))
+}
+
+/// `GET /v1/{prefix}/namespaces/{namespace}/views/{view}`.
+pub async fn load(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    Reading(operation): Reading,
+) -> Result<Response> {
+    let loaded = state.catalog.load_view(&operation, &warehouse, &ident).await?;
+    Ok(load_result(&loaded, None))
+}
+
+/// `HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}`.
+pub async fn exists(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    Reading(operation): Reading,
+) -> Result<StatusCode> {
+    state.catalog.view_exists(&operation, &warehouse, &ident).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /v1/{prefix}/namespaces/{namespace}/views/{view}`: a commit.
+pub async fn commit(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    MutatingWith(operation, body): MutatingWith<CommitRequest>,
+) -> Result<Response> {
+    same_as_path(body.identifier.as_ref(), &ident)?;
+    let requirements = body.requirements.as_deref().unwrap_or_default();
+    let change = ViewChange {
+        ident,
+        requirements: parse_all(requirements, ViewRequirement::parse)?,
+        updates: parse_all(&body.updates, ViewUpdate::parse)?,
+    };
+    let committed = state.catalog.commit_view(&operation, &warehouse, change).await?;
+    Ok(load_result(&committed, None))
+}
+
+/// `DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}`.
+pub async fn drop(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    Mutating(operation): Mutating,
+) -> Result<StatusCode> {
+    state.catalog.drop_view(&operation, &warehouse, ident).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /v1/{prefix}/views/rename`.
+pub async fn rename(
+    State(state): State<ApiState>,
+    WarehousePath(warehouse): WarehousePath,
+    MutatingWith(operation, body): MutatingWith<RenameTableRequest>,
+) -> Result<StatusCode> {
+    state.catalog.rename_view(&operation, &warehouse, body.source, body.destination).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

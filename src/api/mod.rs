@@ -1,0 +1,15 @@
+//! Rank 6: HTTP. The only room that knows a status code, a header, a path or the shape of a body.
+//!
+//! A handler extracts, calls the catalog, and shapes the answer. All routes stand on one page
+//! ([`router`]), all errors in one table ([`error`]), and all shapes in [`wire`], with the names that
+//! the specification gives them.
+
+pub mod error;
+pub mod extract;
+pub mod iceberg;
+pub mod ops;
+pub mod respond;
+pub mod router;
+pub mod settings;
+pub mod state;
+pub mod wire;

@@ -1,0 +1,20 @@
+//! `GET /health`: the process answers. `GET /ready`: and it may be sent requests.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use crate::api::error::ApiError;
+use crate::api::state::ApiState;
+use crate::catalog;
+
+/// Always 200.
+pub async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// 200 while the store is open for writing, 503 once another writer has taken it or it is shut.
+pub async fn ready(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
+    state.catalog.check_open().map_err(catalog::Error::from)?;
+    Ok(Json(json!({ "status": "ready", "role": "writer" })))
+}

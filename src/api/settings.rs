@@ -1,0 +1,30 @@
+//! How the HTTP server listens, and what it bounds.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// Settings of the server; each field's default stands in `config/default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Bytes that a request's body may have.
+    pub body_bytes_max: usize,
+    /// Requests that are worked on at the same time; further ones are answered 503.
+    pub requests_in_flight_max: usize,
+    /// Seconds that requests under way get to end when the server stops.
+    pub drain_seconds_max: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8181)),
+            body_bytes_max: 32 << 20,
+            requests_in_flight_max: 4096,
+            drain_seconds_max: 30,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What a server prints once it serves: where it is, and how to use it.
+
+use std::net::SocketAddr;
+
+use super::build::App;
+
+/// The lines that greet whoever started the server.
+pub fn banner(app: &App, address: SocketAddr) -> String {
+    let uri = format!("http://{address}");
+    let warehouse = &app.settings.default_warehouse;
+    let warehouses: Vec<_> = app
+        .catalog
+        .warehouses()
+        .names()
+        .into_iter()
+        .filter_map(|name| app.catalog.warehouses().by_prefix(Some(name)).ok())
+        .map(|warehouse| format!("  warehouse   {:<12} {}", warehouse.name, warehouse.location))
+        .collect();
+    format!(
+        r#"slateberg {version} is ready at {uri}
+  state       {state}
+{warehouses}
+
+PyIceberg   pip install 'pyiceberg[pyarrow]'
+
+  from pyiceberg.catalog import load_catalog
+  catalog = load_catalog("slateberg", type="rest", uri="{uri}", warehouse="{warehouse}")
+  catalog.create_namespace_if_not_exists("demo")
+
+Spark
+
+  spark-sql --packages org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 \
+    --conf spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions \
+    --conf spark.sql.catalog.slateberg=org.apache.iceberg.spark.SparkCatalog \
+    --conf spark.sql.catalog.slateberg.type=rest \
+    --conf spark.sql.catalog.slateberg.uri={uri} \
+    --conf spark.sql.catalog.slateberg.warehouse={warehouse} \
+    --conf spark.sql.defaultCatalog=slateberg
+"#,
+        version = env!("CARGO_PKG_VERSION"),
+        state = app.state_url,
+        warehouses = warehouses.join("\n"),
+    )
+}

@@ -1,0 +1,273 @@
+//! From settings to an open catalog.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+
+use super::lock::{DataDirLock, LockError};
+use crate::api::router::router;
+use crate::api::state::ApiState;
+use crate::authz::permit::{Permit, Task};
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::ids::{Ids, RandomIds};
+use crate::catalog::warehouses::Warehouses;
+use crate::catalog::{self, Catalog, Parts};
+use crate::config::{Settings, WarehouseSettings};
+use crate::model::warehouse::{self, Warehouse};
+use crate::objects::location::Location;
+use crate::objects::open::{OpenError, Opened, Opener, opener};
+use crate::objects::{self, Objects};
+use crate::store::open::Place;
+use crate::store::read::Offline;
+use crate::store::{self, Store};
+use crate::telemetry::counters::Counters;
+
+/// Why a catalog cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A setting is wrong in itself.
+    #[error("{0}")]
+    Setting(String),
+    /// A bucket or directory cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The data directory is not ours.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The store cannot be opened.
+    #[error("cannot open the store at {url}: {source}")]
+    Store {
+        /// Where it is.
+        url: String,
+        /// What is wrong.
+        source: store::Error,
+    },
+    /// What an earlier process left cannot be finished.
+    #[error("cannot finish what an earlier run left: {0}")]
+    Recover(catalog::Error),
+}
+
+/// An open catalog, ready to serve.
+pub struct App {
+    /// The use cases.
+    pub catalog: Catalog,
+    /// What it was built from.
+    pub settings: Arc<Settings>,
+    /// Where the state is.
+    pub state_url: String,
+    /// What is counted.
+    pub counters: Arc<Counters>,
+    _lock: Option<DataDirLock>,
+}
+
+/// The parts that a test may replace.
+pub struct Seams {
+    /// From URLs to object stores.
+    pub opener: Opener,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// New identifiers.
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Default for Seams {
+    fn default() -> Self {
+        Self { opener: opener(), clock: Arc::new(SystemClock), ids: Arc::new(RandomIds) }
+    }
+}
+
+impl App {
+    /// Opens the catalog, and finishes what an earlier process left.
+    pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
+        let lock = lock_data_dir(&settings)?;
+        let (state_url, opened) = open_state(&settings, &seams.opener)?;
+        let place = place(opened);
+        let failed = |source| BuildError::Store { url: state_url.clone(), source };
+        let store = Store::open(&place, settings.store.clone()).await.map_err(failed)?;
+        let permit = Permit::for_task(Task::Open);
+        let now_ms = seams.clock.now_ms();
+        store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
+
+        let mut warehouses = Vec::new();
+        let mut roots = Vec::new();
+        for (name, warehouse) in &settings.warehouses {
+            let configured = Configured::new(&settings, name, warehouse, &seams.opener)?;
+            let location = &configured.location;
+            let record = store
+                .ensure_warehouse(&permit, name, location, seams.ids.random(), now_ms)
+                .await
+                .map_err(failed)?;
+            roots.push((record.id, configured.roots));
+            warehouses.push(Warehouse {
+                id: record.id,
+                name: name.clone(),
+                location: location.clone(),
+                allowed_locations: warehouse.allowed_locations.clone(),
+                client_defaults: warehouse.client_defaults.clone(),
+                client_overrides: warehouse.client_overrides.clone(),
+            });
+        }
+        if !settings.warehouses.contains_key(&settings.default_warehouse) {
+            return Err(BuildError::Setting(format!(
+                "default_warehouse: there is no warehouse '{}'",
+                settings.default_warehouse
+            )));
+        }
+        let catalog = Catalog::new(Parts {
+            store,
+            objects: Objects::new(roots),
+            warehouses: Warehouses::new(warehouses, &settings.default_warehouse),
+            settings: settings.catalog.clone(),
+            clock: seams.clock,
+            ids: seams.ids,
+        });
+        let finished = catalog.finish_publications().await.map_err(BuildError::Recover)?;
+        if finished > 0 {
+            tracing::info!(publications = finished, "finished what an earlier run left");
+        }
+        Ok(Self {
+            catalog,
+            settings: Arc::new(settings),
+            state_url,
+            counters: Arc::new(Counters::default()),
+            _lock: lock,
+        })
+    }
+
+    /// The server's routes.
+    pub fn router(&self) -> Router {
+        router(ApiState {
+            catalog: self.catalog.clone(),
+            settings: Arc::new(self.settings.server.clone()),
+            counters: Arc::clone(&self.counters),
+        })
+    }
+
+    /// Whether this server runs on local disk alone.
+    pub fn is_local(&self) -> bool {
+        self.state_url.starts_with("file:")
+    }
+}
+
+/// A store that is read without a server, and the warehouses' files.
+pub struct OfflineCatalog {
+    /// The records.
+    pub store: Offline,
+    /// The files, for warehouses that are configured.
+    pub objects: Objects,
+    /// Where the state is.
+    pub state_url: String,
+    _lock: Option<DataDirLock>,
+}
+
+impl OfflineCatalog {
+    /// Opens the store for reading alone, while no server runs on its directory.
+    pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+        if settings.state.url.is_empty() && !settings.data_dir.join("state").is_dir() {
+            return Err(BuildError::Setting(format!(
+                "{}: no catalog here",
+                settings.data_dir.display()
+            )));
+        }
+        let lock = lock_data_dir(settings)?;
+        let (state_url, opened) = open_state(settings, &seams.opener)?;
+        let failed = |source| BuildError::Store { url: state_url.clone(), source };
+        let store = Store::open_offline(&place(opened)).await.map_err(failed)?;
+        let mut roots = Vec::new();
+        for (name, warehouse) in &settings.warehouses {
+            let configured = Configured::new(settings, name, warehouse, &seams.opener)?;
+            if let Some(id) = store::fsck::warehouse_id(&store, name).await.map_err(failed)? {
+                roots.push((id, configured.roots));
+            }
+        }
+        Ok(Self { store, objects: Objects::new(roots), state_url, _lock: lock })
+    }
+}
+
+/// A warehouse's location, and the places that its tables may be in.
+struct Configured {
+    location: String,
+    roots: Vec<(Location, Opened)>,
+}
+
+impl Configured {
+    fn new(
+        settings: &Settings,
+        name: &str,
+        warehouse: &WarehouseSettings,
+        opener: &Opener,
+    ) -> Result<Self, BuildError> {
+        let at = |reason: String| BuildError::Setting(format!("warehouses.{name}: {reason}"));
+        warehouse::validate_name(name).map_err(|refusal| at(refusal.to_string()))?;
+        let location = match warehouse.location.trim_end_matches('/') {
+            "" => data_dir_url(settings, &format!("warehouse/{name}"))?,
+            location => location.to_owned(),
+        };
+        let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
+        let mut roots = Vec::new();
+        for url in urls {
+            let parsed = Location::parse(url).map_err(|error| at(error.to_string()))?;
+            let opened = open(url, &warehouse.options, settings, opener)?;
+            roots.push((parsed, opened));
+        }
+        Ok(Self { location, roots })
+    }
+}
+
+fn open_state(settings: &Settings, opener: &Opener) -> Result<(String, Opened), BuildError> {
+    let url = match settings.state.url.trim_end_matches('/') {
+        "" => data_dir_url(settings, "state")?,
+        url => url.to_owned(),
+    };
+    let opened = open(&url, &settings.state.options, settings, opener)?;
+    Ok((url, opened))
+}
+
+fn place(opened: Opened) -> Place {
+    Place {
+        object_store: opened.object_store,
+        path: opened.path.to_string(),
+        conditional_update: opened.conditional_update,
+    }
+}
+
+/// Opens a URL with its own options and, behind them, those of the environment that fit.
+fn open(
+    url: &str,
+    options: &BTreeMap<String, String>,
+    settings: &Settings,
+    opener: &Opener,
+) -> Result<Opened, BuildError> {
+    objects::open::check_options(url, options)?;
+    let mut all = objects::open::known_options(url, &settings.ambient_options);
+    all.extend(options.clone());
+    Ok(opener(url, &all)?)
+}
+
+/// Whether anything is kept in the data directory.
+fn uses_data_dir(settings: &Settings) -> bool {
+    settings.state.url.is_empty()
+}
+
+fn lock_data_dir(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {
+    if !uses_data_dir(settings) {
+        return Ok(None);
+    }
+    std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
+        BuildError::Setting(format!("data_dir: {}: {error}", settings.data_dir.display()))
+    })?;
+    Ok(Some(DataDirLock::take(&settings.data_dir)?))
+}
+
+/// The URL of a directory below the data directory.
+fn data_dir_url(settings: &Settings, below: &str) -> Result<String, BuildError> {
+    let wrong = |reason: String| {
+        BuildError::Setting(format!("data_dir: {}: {reason}", settings.data_dir.display()))
+    };
+    let absolute: &Path = &std::path::absolute(&settings.data_dir)
+        .map_err(|error| wrong(error.to_string()))?;
+    let text = absolute.to_str().ok_or_else(|| wrong("not UTF-8".to_owned()))?;
+    Ok(format!("file://{}/{below}", text.trim_end_matches('/')))
+}

@@ -1,0 +1,10 @@
+//! Rank 8: the composition root, the only room that knows all others: settings become components,
+//! components become a server, and the server stops in order.
+
+pub mod banner;
+pub mod build;
+pub mod lock;
+pub mod run;
+pub mod tasks;
+
+pub use build::App;

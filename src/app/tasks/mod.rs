@@ -1,0 +1,78 @@
+//! What goes on in the background, each on its own and all until the server stops.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::build::App;
+use crate::catalog::Catalog;
+
+/// How often markers of landed publications are taken out, should no commit do it.
+const FORGET_LANDED_EVERY: Duration = Duration::from_secs(10);
+/// How often expired records are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(60);
+/// How often file deletions are looked for, should nobody announce one.
+const DELETE_FILES_EVERY: Duration = Duration::from_secs(30);
+/// How often the log becomes a file of level 0, so that a start has little to replay.
+const FLUSH_EVERY: Duration = Duration::from_secs(30);
+
+/// Starts every task. Each ends soon after `stopping` turns true.
+pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    let forget = app.catalog.clone();
+    let expire = app.catalog.clone();
+    let flush = app.catalog.clone();
+    vec![
+        tokio::spawn(repeat("forget_landed", FORGET_LANDED_EVERY, stopping.clone(), move || {
+            let catalog = forget.clone();
+            async move { catalog.forget_landed().await.map(|()| 0) }
+        })),
+        tokio::spawn(repeat("expire", EXPIRE_EVERY, stopping.clone(), move || {
+            let catalog = expire.clone();
+            async move { catalog.expire().await }
+        })),
+        tokio::spawn(repeat("flush", FLUSH_EVERY, stopping.clone(), move || {
+            let catalog = flush.clone();
+            async move { catalog.flush().await.map(|()| 0) }
+        })),
+        tokio::spawn(delete_files(app.catalog.clone(), stopping.clone())),
+    ]
+}
+
+/// Does `work` again and again, with a pause of `period` before each time.
+async fn repeat<F, W, E>(
+    name: &'static str,
+    period: Duration,
+    mut stopping: watch::Receiver<bool>,
+    work: W,
+) where
+    F: Future<Output = Result<usize, E>> + Send,
+    W: Fn() -> F + Send,
+    E: std::fmt::Debug,
+{
+    loop {
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(period) => {}
+        }
+        match work().await {
+            Ok(0) => {}
+            Ok(records) => tracing::debug!(task = name, records, "background task"),
+            Err(error) => tracing::warn!(task = name, ?error, "background task failed"),
+        }
+    }
+}
+
+/// Deletes files as soon as somebody wants it, and now and then what an earlier try left.
+async fn delete_files(catalog: Catalog, mut stopping: watch::Receiver<bool>) {
+    loop {
+        if let Err(error) = catalog.run_file_deletions().await {
+            tracing::warn!(task = "delete_files", ?error, "background task failed");
+        }
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => return,
+            () = catalog.file_deletions_wanted(DELETE_FILES_EVERY) => {}
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Rank 9: the command line, one file for each subcommand.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{self, Settings, Sources};
+
+pub mod fsck;
+pub mod serve;
+
+/// An Apache Iceberg REST catalog whose only dependency is a bucket.
+#[derive(Debug, Parser)]
+#[command(name = "slateberg", version, about, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the catalog over HTTP
+    Serve(serve::Serve),
+    /// Check every record of a catalog, without writing, while no server runs on it
+    Fsck(fsck::Fsck),
+}
+
+/// Where the settings and the data are.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Directory for the state and the default warehouse [default: slateberg-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Settings file (TOML) [default: every config/*.toml but the examples]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Common {
+    fn settings(&self) -> Result<Settings, config::Error> {
+        let mut settings = config::load(&Sources { config: self.config.clone() })?;
+        if let Some(data_dir) = &self.data_dir {
+            settings.data_dir.clone_from(data_dir);
+        }
+        Ok(settings)
+    }
+}
+
+/// The exit code of wrong settings, as `sysexits.h` has it.
+const EX_CONFIG: u8 = 78;
+
+impl Cli {
+    /// Runs the subcommand and tells how it ended: 0 well, 1 not, 2 wrong usage, 78 wrong settings.
+    pub fn run(self) -> ExitCode {
+        match self.command {
+            Command::Serve(serve) => serve.run(),
+            Command::Fsck(fsck) => fsck.run(),
+        }
+    }
+}
+
+/// Says on standard error what went wrong.
+fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {
+    use std::io::Write;
+    // Nobody is left to tell if standard error is gone.
+    let _ = writeln!(std::io::stderr(), "slateberg: {error}");
+    ExitCode::from(code)
+}
+
+/// Prints on standard output; a reader that has gone away is no failure.
+fn print(text: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A runtime for a subcommand.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}

@@ -1,0 +1,60 @@
+//! `slateberg serve`.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{Common, EX_CONFIG, fail, print, runtime};
+use crate::app::banner::banner;
+use crate::app::build::Seams;
+use crate::app::{App, run};
+use crate::config::Settings;
+use crate::telemetry::logs;
+
+/// Serve the catalog over HTTP.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8181]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Serve {
+    /// Serves until it is told to stop.
+    pub fn run(self) -> ExitCode {
+        let mut settings = match self.common.settings() {
+            Ok(settings) => settings,
+            Err(error) => return fail(EX_CONFIG, error),
+        };
+        if let Some(listen) = self.listen {
+            settings.server.listen = listen;
+        }
+        if let Err(error) = logs::init(&settings.log) {
+            return fail(EX_CONFIG, error);
+        }
+        let runtime = match runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => return fail(1, error),
+        };
+        runtime.block_on(serve(settings))
+    }
+}
+
+async fn serve(settings: Settings) -> ExitCode {
+    let app = match App::build(settings, Seams::default()).await {
+        Ok(app) => app,
+        Err(error) => return fail(1, error),
+    };
+    let bound = match run::bind(&app).await {
+        Ok(bound) => bound,
+        Err(error) => return fail(1, error),
+    };
+    print(&banner(&app, bound.address));
+    match run::run(app, bound).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(1, error),
+    }
+}

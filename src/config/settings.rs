@@ -1,0 +1,84 @@
+//! All settings. Each field's default stands in `config/default.toml`, which a test compares with this.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{api, catalog, store, telemetry};
+
+/// Everything that can be set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where the state and the default warehouse are, unless their URLs say otherwise.
+    pub data_dir: PathBuf,
+    /// The warehouse that paths without a prefix mean, and clients that name none.
+    pub default_warehouse: String,
+    /// The HTTP server.
+    pub server: api::settings::Settings,
+    /// Where the state is.
+    pub state: StateSettings,
+    /// How the state's store is opened.
+    pub store: store::settings::Settings,
+    /// Bounds and times of the catalog.
+    pub catalog: catalog::settings::Settings,
+    /// The log.
+    pub log: telemetry::settings::Settings,
+    /// The warehouses, by name.
+    pub warehouses: BTreeMap<String, WarehouseSettings>,
+    /// Credentials and endpoints of object stores that the process's environment holds (`AWS_*`,
+    /// `GOOGLE_*`, `AZURE_*`), as options in lower case. Not to be set in a file.
+    #[serde(skip)]
+    pub ambient_options: BTreeMap<String, String>,
+}
+
+/// Where the state is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StateSettings {
+    /// The URL of the bucket and path; empty for `state` below `data_dir`.
+    pub url: String,
+    /// Options of the object store, such as `aws_endpoint`.
+    pub options: BTreeMap<String, String>,
+}
+
+/// A warehouse.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WarehouseSettings {
+    /// The URL below which tables get their locations; empty for `warehouse/<name>` below `data_dir`.
+    pub location: String,
+    /// Further URLs below which tables may lie.
+    pub allowed_locations: Vec<String>,
+    /// Options of the object store, such as `aws_endpoint`.
+    pub options: BTreeMap<String, String>,
+    /// What `GET /v1/config` hands to clients as defaults.
+    pub client_defaults: BTreeMap<String, String>,
+    /// What `GET /v1/config` hands to clients as overrides.
+    pub client_overrides: BTreeMap<String, String>,
+}
+
+/// The directory that a server uses that was told none.
+pub const DATA_DIR: &str = "slateberg-data";
+/// The warehouse that a server has that was told none.
+pub const DEFAULT_WAREHOUSE: &str = "default";
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from(DATA_DIR),
+            default_warehouse: DEFAULT_WAREHOUSE.to_owned(),
+            server: api::settings::Settings::default(),
+            state: StateSettings::default(),
+            store: store::settings::Settings::default(),
+            catalog: catalog::settings::Settings::default(),
+            log: telemetry::settings::Settings::default(),
+            warehouses: BTreeMap::from([(
+                DEFAULT_WAREHOUSE.to_owned(),
+                WarehouseSettings::default(),
+            )]),
+            ambient_options: BTreeMap::new(),
+        }
+    }
+}
