@@ -266,8 +266,8 @@ fn data_dir_url(settings: &Settings, below: &str) -> Result<String, BuildError> 
     let wrong = |reason: String| {
         BuildError::Setting(format!("data_dir: {}: {reason}", settings.data_dir.display()))
     };
-    let absolute: &Path = &std::path::absolute(&settings.data_dir)
-        .map_err(|error| wrong(error.to_string()))?;
+    let absolute: &Path =
+        &std::path::absolute(&settings.data_dir).map_err(|error| wrong(error.to_string()))?;
     let text = absolute.to_str().ok_or_else(|| wrong("not UTF-8".to_owned()))?;
     Ok(format!("file://{}/{below}", text.trim_end_matches('/')))
 }

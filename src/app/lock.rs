@@ -30,17 +30,11 @@ impl DataDirLock {
     pub fn take(data_dir: &Path) -> Result<Self, LockError> {
         let path = data_dir.join("lock");
         let io = |source| LockError::Io { path: path.display().to_string(), source };
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(io)?;
+        let file =
+            OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(io)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => {
-                Err(LockError::InUse(data_dir.display().to_string()))
-            }
+            Err(TryLockError::WouldBlock) => Err(LockError::InUse(data_dir.display().to_string())),
             Err(TryLockError::Error(source)) => Err(io(source)),
         }
     }

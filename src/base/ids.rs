@@ -15,6 +15,7 @@ pub trait Ids: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomIds;
 
+#[expect(clippy::disallowed_methods, reason = "the one place that mints ids")]
 impl Ids for RandomIds {
     fn random(&self) -> Uuid {
         Uuid::new_v4()

@@ -38,11 +38,8 @@ impl Catalog {
         let range = Range::prefix([space::CHANGES]);
         let mut removed = 0;
         loop {
-            let oldest = self
-                .store()
-                .durable()
-                .scan::<ChangeKey>(&range, Some(BATCH_RECORDS_MAX))
-                .await?;
+            let oldest =
+                self.store().durable().scan::<ChangeKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
             let dated: Vec<_> =
                 oldest.into_iter().map(|(key, _)| key).filter(|key| key.0 < keep_from).collect();
             if dated.is_empty() {

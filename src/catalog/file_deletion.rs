@@ -40,7 +40,9 @@ impl Catalog {
                     tracing::info!(job = %key.0, files, "files deleted");
                     finished += 1;
                 }
-                Err(error) => tracing::warn!(job = %key.0, ?error, "file deletion: trying again later"),
+                Err(error) => {
+                    tracing::warn!(job = %key.0, ?error, "file deletion: trying again later")
+                }
             }
         }
         Ok(finished)
@@ -106,8 +108,7 @@ impl Catalog {
         warehouse: Uuid,
         files: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<usize> {
-        let files: Vec<String> =
-            files.into_iter().map(|file| file.as_ref().to_owned()).collect();
+        let files: Vec<String> = files.into_iter().map(|file| file.as_ref().to_owned()).collect();
         let deletions = files.into_iter().map(|file| async move {
             match self.objects().delete(warehouse, &file).await {
                 Ok(()) => Ok(1),

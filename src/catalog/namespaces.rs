@@ -104,10 +104,8 @@ impl Catalog {
         };
         let mut prefix = vec![space::NAMESPACE_NAMES];
         prefix.extend_from_slice(parent_id.as_bytes());
-        let after = page
-            .after
-            .clone()
-            .map(|name| NamespaceNameKey { parent: parent_id, name }.encode());
+        let after =
+            page.after.clone().map(|name| NamespaceNameKey { parent: parent_id, name }.encode());
         let names: Vec<_> = store
             .scan::<NamespaceNameKey>(
                 &Range::prefix(prefix).behind(after),
@@ -159,7 +157,9 @@ impl Catalog {
     ) -> Result<serde_json::Value> {
         let warehouse = warehouse.clone();
         self.mutate(operation, |catalog, operation| async move {
-            catalog.update_properties_once(&operation, &warehouse, &ident, &removals, &updates).await
+            catalog
+                .update_properties_once(&operation, &warehouse, &ident, &removals, &updates)
+                .await
         })
         .await?
         .into_body()
@@ -242,13 +242,17 @@ impl Catalog {
                 refuse_unless_empty(&t, ident, &record).await?;
                 t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
                 t.delete(&NamespaceKey(record.id))?;
-                catalog.log_change(&t, operation, &Entry {
-                    action: "drop_namespace",
-                    warehouse: warehouse.id,
-                    subject: record.id,
-                    name: ident,
-                    versions: (Some(record.version), None),
-                })?;
+                catalog.log_change(
+                    &t,
+                    operation,
+                    &Entry {
+                        action: "drop_namespace",
+                        warehouse: warehouse.id,
+                        subject: record.id,
+                        name: ident,
+                        versions: (Some(record.version), None),
+                    },
+                )?;
                 catalog.remember(&t, operation, Outcome::Done)
             })
             .await?;
@@ -265,13 +269,17 @@ impl Catalog {
         before: Option<&NamespaceRecord>,
         after: &NamespaceRecord,
     ) -> Result<()> {
-        self.log_change(t, operation, &Entry {
-            action,
-            warehouse: after.warehouse,
-            subject: after.id,
-            name: ident,
-            versions: (before.map(|before| before.version), Some(after.version)),
-        })
+        self.log_change(
+            t,
+            operation,
+            &Entry {
+                action,
+                warehouse: after.warehouse,
+                subject: after.id,
+                name: ident,
+                versions: (before.map(|before| before.version), Some(after.version)),
+            },
+        )
     }
 
     fn check_properties(&self, properties: &Properties) -> Result<()> {

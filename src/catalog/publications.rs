@@ -101,9 +101,8 @@ impl Catalog {
     /// and forgets the marker. Returns how many files there were to see to.
     pub async fn finish_publications(&self) -> Result<usize> {
         let store = self.store().latest();
-        let markers = store
-            .scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None)
-            .await?;
+        let markers =
+            store.scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None).await?;
         for (key, marker) in &markers {
             // A marker behind its record's version landed before that version was begun.
             if let Some(record) = store.get(&TabularKey(key.id)).await?

@@ -115,6 +115,21 @@ pub struct NewTabular {
     pub publish: bool,
 }
 
+/// A table or view that leaves the catalog.
+#[derive(Clone, Copy)]
+pub struct Removal<'a> {
+    /// The transaction's name.
+    pub action: &'static str,
+    /// Table or view.
+    pub kind: TabularKind,
+    /// Which.
+    pub ident: &'a TabularIdent,
+    /// Whether its files go too, in the background.
+    pub purge: bool,
+    /// What its `Idempotency-Key` remembers.
+    pub outcome: fn(&Found) -> Outcome,
+}
+
 /// A table or view that gets new metadata.
 pub struct NewVersion {
     /// Its record before.
@@ -150,13 +165,17 @@ impl Catalog {
         invariants::tabular_change(None, record).map_err(Error::internal)?;
         t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
         put_version(t, record, &new.json, new.publish)?;
-        self.log_change(t, operation, &Entry {
-            action,
-            warehouse: record.warehouse,
-            subject: record.id,
-            name: ident,
-            versions: (None, Some(record.version)),
-        })
+        self.log_change(
+            t,
+            operation,
+            &Entry {
+                action,
+                warehouse: record.warehouse,
+                subject: record.id,
+                name: ident,
+                versions: (None, Some(record.version)),
+            },
+        )
     }
 
     /// Writes a new version of a table or view, on the condition that it is still as it was. False if
@@ -179,13 +198,17 @@ impl Catalog {
             let files = DoomedFiles::Listed(new.outdated.clone());
             self.put_file_deletion(t, new.after.warehouse, files)?;
         }
-        self.log_change(t, operation, &Entry {
-            action,
-            warehouse: new.after.warehouse,
-            subject: id,
-            name: ident,
-            versions: (Some(new.before.version), Some(new.after.version)),
-        })?;
+        self.log_change(
+            t,
+            operation,
+            &Entry {
+                action,
+                warehouse: new.after.warehouse,
+                subject: id,
+                name: ident,
+                versions: (Some(new.before.version), Some(new.after.version)),
+            },
+        )?;
         Ok(true)
     }
 
@@ -269,18 +292,15 @@ impl Catalog {
         found.map(|_| ()).ok_or_else(|| Error::no_such(kind, ident))
     }
 
-    /// Takes a table or view out of the catalog, and answers what it was. With `purge` its files go
-    /// too, in the background.
+    /// Takes a table or view out of the catalog, and answers what it was.
     pub(super) async fn remove<A: Action>(
         &self,
         operation: &Operation,
         permit: &Permit<A>,
-        action: &'static str,
         warehouse: &Warehouse,
-        (kind, ident): (TabularKind, &TabularIdent),
-        purge: bool,
-        outcome: fn(&Found) -> Outcome,
+        removal: Removal<'_>,
     ) -> Result<Found> {
+        let Removal { action, kind, ident, purge, outcome } = removal;
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
         let store = self.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
@@ -307,13 +327,17 @@ impl Catalog {
                 } else {
                     t.delete(&MetadataKey(id))?;
                 }
-                catalog.log_change(&t, operation, &Entry {
-                    action,
-                    warehouse: warehouse.id,
-                    subject: id,
-                    name: ident,
-                    versions: (Some(found.record.version), None),
-                })?;
+                catalog.log_change(
+                    &t,
+                    operation,
+                    &Entry {
+                        action,
+                        warehouse: warehouse.id,
+                        subject: id,
+                        name: ident,
+                        versions: (Some(found.record.version), None),
+                    },
+                )?;
                 catalog.remember(&t, operation, outcome(&found))?;
                 Ok(found)
             })
@@ -398,13 +422,17 @@ impl Catalog {
         t.delete(&name_key(&before, before.kind))?;
         t.put(&name_key(&after, after.kind), &NameEntry { id })?;
         t.put(&TabularKey(id), &after)?;
-        self.log_change(t, operation, &Entry {
-            action,
-            warehouse: warehouse.id,
-            subject: id,
-            name: destination,
-            versions: (Some(before.version), Some(after.version)),
-        })
+        self.log_change(
+            t,
+            operation,
+            &Entry {
+                action,
+                warehouse: warehouse.id,
+                subject: id,
+                name: destination,
+                versions: (Some(before.version), Some(after.version)),
+            },
+        )
     }
 
     /// The name of a table or view, for a message.
@@ -513,12 +541,7 @@ fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
     TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
 }
 
-fn put_version(
-    t: &Transaction,
-    record: &TabularRecord,
-    json: &Bytes,
-    publish: bool,
-) -> Result<()> {
+fn put_version(t: &Transaction, record: &TabularRecord, json: &Bytes, publish: bool) -> Result<()> {
     t.put(&TabularKey(record.id), record)?;
     let document = Document { version: record.version, json: json.clone() };
     t.put(&MetadataKey(record.id), &document)?;

@@ -77,9 +77,13 @@ fn describe(error: &figment::Error) -> String {
     format!("{source}: {key}{}", error.kind)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn ambient_options() -> BTreeMap<String, String> {
     std::env::vars()
         .filter(|(key, _)| AMBIENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix)))
         .map(|(key, value)| (key.to_ascii_lowercase(), value))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

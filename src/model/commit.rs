@@ -17,12 +17,10 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Map;
 use uuid::Uuid;
 
-pub use super::requirement::check_requirements;
 use super::refusal::Refusal;
 use super::requirement::TableRequirement;
-use super::table::{
-    FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX, TableMetadata, clean_location,
-};
+pub use super::requirement::check_requirements;
+use super::table::{FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX, TableMetadata, clean_location};
 use super::update::TableUpdate;
 use snapshots::{Removals, SnapshotIds};
 
@@ -198,7 +196,8 @@ impl<'a> Builder<'a> {
         if uuid.is_nil() {
             return Err(Refusal::invalid("Cannot set uuid to null"));
         }
-        let known = self.uuid_assigned || (self.base.is_some() && !self.metadata.table_uuid.is_nil());
+        let known =
+            self.uuid_assigned || (self.base.is_some() && !self.metadata.table_uuid.is_nil());
         if known && self.metadata.table_uuid != uuid {
             return Err(Refusal::invalid(format!(
                 "Cannot reassign uuid: {} != {uuid}",
@@ -294,7 +293,11 @@ fn empty_metadata(format_version: u8, ctx: &CommitContext) -> TableMetadata {
 }
 
 /// The id after the greatest of `ids`, and at least `first`.
-pub(super) fn next_id(what: &str, first: i32, ids: impl Iterator<Item = i32>) -> Result<i32, Refusal> {
+pub(super) fn next_id(
+    what: &str,
+    first: i32,
+    ids: impl Iterator<Item = i32>,
+) -> Result<i32, Refusal> {
     match ids.max() {
         None => Ok(first),
         Some(greatest) => match greatest.checked_add(1) {

@@ -67,9 +67,8 @@ pub fn new_table(new: NewTable, ctx: &CommitContext) -> Result<TableMetadata, Re
     let (schema, fresh_ids) = new.schema.with_fresh_ids(0)?;
     check_metrics_columns(&new.properties, &schema)?;
 
-    let mut spec = new
-        .partition_spec
-        .unwrap_or(UnboundPartitionSpec { spec_id: None, fields: Vec::new() });
+    let mut spec =
+        new.partition_spec.unwrap_or(UnboundPartitionSpec { spec_id: None, fields: Vec::new() });
     for field in &mut spec.fields {
         let fresh_id = fresh_ids.get(&field.source_id).ok_or_else(|| {
             Refusal::invalid(format!(
@@ -153,10 +152,7 @@ fn check_encryption_properties(
     if format_version >= 3 || set.is_empty() {
         return Ok(());
     }
-    Err(Refusal::invalid(format!(
-        "Invalid properties for v{format_version}: [{}]",
-        set.join(", ")
-    )))
+    Err(Refusal::invalid(format!("Invalid properties for v{format_version}: [{}]", set.join(", "))))
 }
 
 /// Only for new tables, as in the reference, so that no existing one breaks.

@@ -60,7 +60,7 @@ fn fits(primitive: &PrimitiveType, value: &Value) -> bool {
 }
 
 fn is_hex(text: &str) -> bool {
-    text.len() % 2 == 0 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn is_digits(text: &str) -> bool {

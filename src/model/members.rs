@@ -19,6 +19,9 @@ use super::refusal::Refusal;
 /// How many characters of a client's value a refusal repeats.
 const BRIEF_CHARS_MAX: usize = 200;
 
+/// How deep objects and arrays may be nested in what is kept as text. Known members need 4.
+const VERBATIM_DEPTH_MAX: usize = 32;
+
 /// A text shortened to what a refusal may repeat.
 pub(super) fn brief(text: impl ToString) -> String {
     let text = text.to_string();
@@ -69,9 +72,7 @@ pub(super) trait Members {
         let Some(value) = self.member(name)? else {
             return Err(Refusal::invalid(format!("Cannot parse missing boolean: {name}")));
         };
-        value
-            .as_bool()
-            .ok_or_else(|| wrong_type("Cannot parse to a boolean value", name, &value))
+        value.as_bool().ok_or_else(|| wrong_type("Cannot parse to a boolean value", name, &value))
     }
 
     fn string(&self, name: &str) -> Result<String, Refusal> {
@@ -148,9 +149,10 @@ impl<'a> RawMembers<'a> {
     pub(super) fn parse(what: &str, json: &'a str) -> Result<Self, Refusal> {
         match serde_json::from_str(json) {
             Ok(members) => Ok(Self(members)),
-            Err(error) if error.is_data() => {
-                Err(Refusal::invalid(format!("Cannot parse {what} from a non-object: {}", brief(json))))
-            }
+            Err(error) if error.is_data() => Err(Refusal::invalid(format!(
+                "Cannot parse {what} from a non-object: {}",
+                brief(json)
+            ))),
             Err(error) => Err(Refusal::invalid(format!("Cannot parse {what}: {error}"))),
         }
     }
@@ -232,9 +234,16 @@ fn wrong_type(problem: &str, name: &str, value: &Value) -> Refusal {
 ///
 /// Members that are `null` go, because the reference's parsers refuse some of them
 /// (`parent-snapshot-id`), and one client's spelling must not make a table unreadable for another.
+/// For the same reason nothing may be nested deeper than readers go.
 pub(super) fn compact(what: &str, raw: &RawValue) -> Result<Box<RawValue>, Refusal> {
     let text = raw.get();
-    if !has_blank_between_tokens(text) && !text.contains(":null") {
+    let shape = Shape::of(text);
+    if shape.depth > VERBATIM_DEPTH_MAX {
+        return Err(Refusal::invalid(format!(
+            "Cannot parse {what}: nested more than {VERBATIM_DEPTH_MAX} deep"
+        )));
+    }
+    if !shape.has_blanks && !text.contains(":null") {
         return Ok(raw.to_owned());
     }
     let mut value = parse_value(what, raw)?;
@@ -245,17 +254,41 @@ pub(super) fn compact(what: &str, raw: &RawValue) -> Result<Box<RawValue>, Refus
         .map_err(|error| Refusal::invalid(format!("Cannot parse {what}: {error}")))
 }
 
-fn has_blank_between_tokens(json: &str) -> bool {
-    let mut in_string = false;
-    let mut escaped = false;
-    for byte in json.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b' ' | b'\n' | b'\r' | b'\t' if !in_string => return true,
-            _ => {}
+/// What a JSON text looks like from afar.
+struct Shape {
+    /// Whether there is white space between its tokens.
+    has_blanks: bool,
+    /// How deep objects and arrays are nested.
+    depth: usize,
+}
+
+impl Shape {
+    fn of(json: &str) -> Self {
+        let mut shape = Self { has_blanks: false, depth: 0 };
+        let mut open: usize = 0;
+        let mut in_string = false;
+        let mut escaped = false;
+        for byte in json.bytes() {
+            if in_string {
+                match byte {
+                    _ if escaped => escaped = false,
+                    b'\\' => escaped = true,
+                    b'"' => in_string = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                b'"' => in_string = true,
+                b' ' | b'\n' | b'\r' | b'\t' => shape.has_blanks = true,
+                b'{' | b'[' => {
+                    open += 1;
+                    shape.depth = shape.depth.max(open);
+                }
+                b'}' | b']' => open = open.saturating_sub(1),
+                _ => {}
+            }
         }
+        shape
     }
-    false
 }

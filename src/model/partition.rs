@@ -155,8 +155,7 @@ impl PartitionSpec {
         let alike = |(a, b): (&PartitionField, &PartitionField)| {
             a.source_id == b.source_id && a.transform == b.transform && a.name == b.name
         };
-        self.fields.len() == other.fields.len()
-            && self.fields.iter().zip(&other.fields).all(alike)
+        self.fields.len() == other.fields.len() && self.fields.iter().zip(&other.fields).all(alike)
     }
 
     /// Whether the field ids are 1000, 1001, ...: version 1 stores no ids with the data.

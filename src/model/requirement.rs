@@ -15,9 +15,9 @@ pub type TableRequirement = iceberg::TableRequirement;
 /// Parses one requirement; an unknown `type` is refused, as the specification demands.
 pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
     let members = RawMembers::parse("update requirement", raw.get())?;
-    let kind = members.opt_string("type")?.ok_or_else(|| {
-        Refusal::invalid("Cannot parse update requirement. Missing field: type")
-    })?;
+    let kind = members
+        .opt_string("type")?
+        .ok_or_else(|| Refusal::invalid("Cannot parse update requirement. Missing field: type"))?;
     Ok(match kind.to_ascii_lowercase().as_str() {
         "assert-create" => TableRequirement::NotExist,
         "assert-table-uuid" => {

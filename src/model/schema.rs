@@ -95,7 +95,8 @@ impl Schema {
 
     /// Whether both have the same columns and the same identifier fields, whatever their ids.
     pub fn same_schema(&self, other: &Self) -> bool {
-        let set = |schema: &Self| schema.identifier_field_ids.iter().copied().collect::<HashSet<_>>();
+        let set =
+            |schema: &Self| schema.identifier_field_ids.iter().copied().collect::<HashSet<_>>();
         self.fields == other.fields && set(self) == set(other)
     }
 

@@ -79,9 +79,9 @@ impl Snapshot {
             (_, Some(rows)) if rows < 0 => {
                 refuse(format!("Invalid added-rows (cannot be negative): {rows}"))
             }
-            (Some(_), None) => refuse(
-                "Invalid added-rows (required when first-row-id is set): null".to_owned(),
-            ),
+            (Some(_), None) => {
+                refuse("Invalid added-rows (required when first-row-id is set): null".to_owned())
+            }
             _ => Ok(()),
         }
     }

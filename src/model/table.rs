@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::encryption_key::EncryptionKey;
+use super::members::brief;
 use super::partition::PartitionSpec;
 use super::refusal::Refusal;
 use super::schema::Schema;
@@ -185,7 +186,7 @@ impl TableMetadata {
         if let Some((name, _)) = self.refs.iter().find(|(_, r)| !ids.contains(&r.snapshot_id)) {
             return Err(Refusal::invalid(format!(
                 "Snapshot for reference {} does not exist in the existing snapshots list",
-                super::members::brief(name)
+                brief(name)
             )));
         }
         let main = self.refs.get(MAIN_BRANCH).map(|main| main.snapshot_id);
@@ -244,7 +245,7 @@ fn unique<T: std::hash::Hash + Eq + std::fmt::Display>(
     let mut seen = HashSet::with_capacity(ids.size_hint().0);
     for id in ids {
         if seen.contains(&id) {
-            let id = super::members::brief(&id);
+            let id = brief(&id);
             return Err(Refusal::invalid(format!("Invalid metadata: duplicate {what}: {id}")));
         }
         seen.insert(id);

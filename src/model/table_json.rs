@@ -62,10 +62,8 @@ impl TableMetadata {
     pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
         let json = std::str::from_utf8(json)
             .map_err(|error| Refusal::invalid(format!("Cannot parse metadata: {error}")))?;
-        let document = Document {
-            members: RawMembers::parse("metadata", json)?,
-            format_version: 0,
-        };
+        let document =
+            Document { members: RawMembers::parse("metadata", json)?, format_version: 0 };
         document.read()
     }
 
@@ -170,9 +168,9 @@ impl Document<'_> {
     fn read_specs(&self) -> Result<(i32, Vec<Arc<PartitionSpec>>), Refusal> {
         let bind = |raw: &RawValue| {
             let spec = UnboundPartitionSpec::parse(raw)?;
-            let id = spec.spec_id.ok_or_else(|| {
-                Refusal::invalid("Cannot parse missing int: spec-id")
-            })?;
+            let id = spec
+                .spec_id
+                .ok_or_else(|| Refusal::invalid("Cannot parse missing int: spec-id"))?;
             spec.with_sequential_ids(id)
         };
         let specs = self.read_list("partition-specs", bind)?;
@@ -235,7 +233,10 @@ impl Document<'_> {
             .map_err(|error| Refusal::invalid(format!("Cannot parse snapshot-log: {error}")))?;
         let entries = entries.into_iter();
         Ok(entries
-            .map(|Entry { timestamp_ms, snapshot_id }| SnapshotLogEntry { timestamp_ms, snapshot_id })
+            .map(|Entry { timestamp_ms, snapshot_id }| SnapshotLogEntry {
+                timestamp_ms,
+                snapshot_id,
+            })
             .collect())
     }
 

@@ -81,8 +81,9 @@ pub(super) fn commit_if(
     changes: Value,
 ) -> Result<Applied, Refusal> {
     let requirements = requirements.as_array().expect("a list of requirements").iter();
-    let requirements: Vec<_> =
-        requirements.map(|requirement| parse_requirement(&raw(requirement))).collect::<Result<_, _>>()?;
+    let requirements: Vec<_> = requirements
+        .map(|requirement| parse_requirement(&raw(requirement)))
+        .collect::<Result<_, _>>()?;
     let ctx = ctx(base.last_updated_ms + 1000);
     let base = Base { metadata: base, metadata_location: METADATA_LOCATION };
     apply(Some(base), &requirements, updates(&changes)?, &ctx)

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::members::brief;
 use super::refusal::Refusal;
 use super::types::{PrimitiveType, Type};
 
@@ -72,10 +73,9 @@ impl Transform {
                     | P::Geometry { .. }
                     | P::Geography { .. }
             ),
-            Self::Truncate(_) => matches!(
-                primitive,
-                P::Int | P::Long | P::String | P::Binary | P::Decimal { .. }
-            ),
+            Self::Truncate(_) => {
+                matches!(primitive, P::Int | P::Long | P::String | P::Binary | P::Decimal { .. })
+            }
             Self::Year | Self::Month | Self::Day => {
                 matches!(primitive, P::Date) || is_timestamp(primitive)
             }
@@ -104,10 +104,7 @@ fn split_width(text: &str) -> Option<(&str, &str)> {
 fn parse_width(digits: &str, what: &str) -> Result<u32, Refusal> {
     match digits.parse::<i32>().ok().and_then(|width| u32::try_from(width).ok()) {
         Some(width) if width > 0 => Ok(width),
-        _ => Err(Refusal::invalid(format!(
-            "Invalid {what}: {} (must be > 0)",
-            super::members::brief(digits)
-        ))),
+        _ => Err(Refusal::invalid(format!("Invalid {what}: {} (must be > 0)", brief(digits)))),
     }
 }
 

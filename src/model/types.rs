@@ -4,6 +4,8 @@
 //! The crate's own types stop at version 2, so these are ours. A type is parsed from and written to
 //! the JSON of "Appendix C", and its `Display` is the reference's text for messages.
 
+mod primitive;
+
 use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -12,9 +14,7 @@ use serde_json::{Map, Value};
 use super::defaults;
 use super::members::{Members, brief, elements, object};
 use super::refusal::Refusal;
-
-/// The coordinate reference system that `geometry` and `geography` have when they name none.
-const DEFAULT_CRS: &str = "OGC:CRS84";
+pub use primitive::{EdgeAlgorithm, PrimitiveType};
 
 /// The type of a column or of a nested field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,77 +40,6 @@ pub struct MapFields {
     pub value: NestedField,
 }
 
-/// A type without fields.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PrimitiveType {
-    /// True or false.
-    Boolean,
-    /// 32-bit signed integer.
-    Int,
-    /// 64-bit signed integer.
-    Long,
-    /// 32-bit IEEE 754.
-    Float,
-    /// 64-bit IEEE 754.
-    Double,
-    /// Fixed-point decimal.
-    Decimal {
-        /// Digits in all, at most 38.
-        precision: u32,
-        /// Digits after the point.
-        scale: u32,
-    },
-    /// Calendar date.
-    Date,
-    /// Time of day, microseconds.
-    Time,
-    /// Timestamp without zone, microseconds.
-    Timestamp,
-    /// Timestamp in UTC, microseconds.
-    Timestamptz,
-    /// Timestamp without zone, nanoseconds (v3).
-    TimestampNs,
-    /// Timestamp in UTC, nanoseconds (v3).
-    TimestamptzNs,
-    /// UTF-8 text.
-    String,
-    /// UUID.
-    Uuid,
-    /// Exactly this many bytes.
-    Fixed(u32),
-    /// Any bytes.
-    Binary,
-    /// Always null (v3).
-    Unknown,
-    /// Shapes on a plane (v3).
-    Geometry {
-        /// Coordinate reference system; `None` is `OGC:CRS84`.
-        crs: Option<String>,
-    },
-    /// Shapes on an ellipsoid (v3).
-    Geography {
-        /// Coordinate reference system; `None` is `OGC:CRS84`.
-        crs: Option<String>,
-        /// How edges run between points; `None` is spherical.
-        algorithm: Option<EdgeAlgorithm>,
-    },
-}
-
-/// How an edge of a geography runs between two points.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EdgeAlgorithm {
-    /// Great circles.
-    Spherical,
-    /// Vincenty's formulae.
-    Vincenty,
-    /// Thomas's method.
-    Thomas,
-    /// Andoyer's formulae.
-    Andoyer,
-    /// Karney's algorithm.
-    Karney,
-}
-
 /// A field of a struct, or the element, key or value of a list or map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NestedField {
@@ -133,8 +62,7 @@ pub struct NestedField {
 impl Type {
     /// Parses a type: a string for primitives and `variant`, an object for the others.
     pub(super) fn parse(json: &Value) -> Result<Self, Refusal> {
-        let unknown =
-            || Refusal::invalid(format!("Cannot parse type from json: {}", brief(json)));
+        let unknown = || Refusal::invalid(format!("Cannot parse type from json: {}", brief(json)));
         match json {
             Value::String(name) => Self::from_name(name),
             Value::Object(members) => match members.get("type").and_then(Value::as_str) {
@@ -258,161 +186,6 @@ fn parse_default(
     let Some(value) = members.member(name)? else { return Ok(None) };
     defaults::check(field_type, &value)?;
     Ok(Some(value.into_owned()))
-}
-
-impl PrimitiveType {
-    /// Parses a type string, without regard to case as the reference does.
-    pub(super) fn from_name(text: &str) -> Result<Self, Refusal> {
-        let lower = text.to_ascii_lowercase();
-        let simple = match lower.as_str() {
-            "boolean" => Self::Boolean,
-            "int" => Self::Int,
-            "long" => Self::Long,
-            "float" => Self::Float,
-            "double" => Self::Double,
-            "date" => Self::Date,
-            "time" => Self::Time,
-            "timestamp" => Self::Timestamp,
-            "timestamptz" => Self::Timestamptz,
-            "timestamp_ns" => Self::TimestampNs,
-            "timestamptz_ns" => Self::TimestamptzNs,
-            "string" => Self::String,
-            "uuid" => Self::Uuid,
-            "binary" => Self::Binary,
-            "unknown" => Self::Unknown,
-            _ => return Self::from_parameters(text, &lower),
-        };
-        Ok(simple)
-    }
-
-    fn from_parameters(text: &str, lower: &str) -> Result<Self, Refusal> {
-        if let Some(parameters) = geo_parameters(text, "geometry") {
-            return Ok(Self::Geometry { crs: parse_crs(parameters)? });
-        }
-        if let Some(parameters) = geo_parameters(text, "geography") {
-            let (crs, algorithm) = match parameters.and_then(|inner| inner.split_once(',')) {
-                Some((crs, algorithm)) => (Some(crs), Some(EdgeAlgorithm::parse(algorithm)?)),
-                None => (parameters, None),
-            };
-            return Ok(Self::Geography { crs: parse_crs(crs)?, algorithm });
-        }
-        let fixed = between(lower, "fixed[", "]").and_then(parse_digits);
-        if let Some(length) = fixed {
-            return Ok(Self::Fixed(length));
-        }
-        let decimal = between(lower, "decimal(", ")").and_then(|inner| inner.split_once(','));
-        let decimal =
-            decimal.and_then(|(first, second)| parse_digits(first).zip(parse_digits(second)));
-        match decimal {
-            Some((precision, _)) if precision > 38 => Err(Refusal::invalid(format!(
-                "Decimals with precision larger than 38 are not supported: {precision}"
-            ))),
-            Some((precision, scale)) => Ok(Self::Decimal { precision, scale }),
-            None => Err(Refusal::invalid(format!(
-                "Cannot parse type string to primitive: {}",
-                brief(text)
-            ))),
-        }
-    }
-}
-
-impl EdgeAlgorithm {
-    fn parse(text: &str) -> Result<Self, Refusal> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "spherical" => Ok(Self::Spherical),
-            "vincenty" => Ok(Self::Vincenty),
-            "thomas" => Ok(Self::Thomas),
-            "andoyer" => Ok(Self::Andoyer),
-            "karney" => Ok(Self::Karney),
-            _ => Err(Refusal::invalid(format!(
-                "Invalid edge interpolation algorithm: {}",
-                brief(text.trim())
-            ))),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Spherical => "spherical",
-            Self::Vincenty => "vincenty",
-            Self::Thomas => "thomas",
-            Self::Andoyer => "andoyer",
-            Self::Karney => "karney",
-        }
-    }
-}
-
-/// `Some(None)` for the bare name, `Some(Some(inner))` for `name(inner)`.
-fn geo_parameters<'a>(text: &'a str, name: &str) -> Option<Option<&'a str>> {
-    let (head, rest) = text.split_at_checked(name.len())?;
-    if !head.eq_ignore_ascii_case(name) {
-        return None;
-    }
-    let rest = rest.trim_start();
-    if rest.is_empty() { Some(None) } else { between(rest, "(", ")").map(Some) }
-}
-
-fn parse_crs(crs: Option<&str>) -> Result<Option<String>, Refusal> {
-    match crs.map(str::trim) {
-        None => Ok(None),
-        Some("") => Err(Refusal::invalid("Invalid CRS: (empty string)")),
-        Some(crs) if crs.eq_ignore_ascii_case(DEFAULT_CRS) => Ok(None),
-        // A parenthesis or comma inside could not be read back from the type string.
-        Some(crs) if crs.contains(['(', ')', ',']) => {
-            Err(Refusal::invalid(format!("Invalid CRS: {}", brief(crs))))
-        }
-        Some(crs) => Ok(Some(crs.to_owned())),
-    }
-}
-
-fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
-    text.strip_prefix(open)?.strip_suffix(close)
-}
-
-/// Digits between optional blanks, as the reference's patterns allow them; at most `i32::MAX`.
-fn parse_digits(text: &str) -> Option<u32> {
-    let digits = text.trim();
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse::<i32>().ok().and_then(|number| u32::try_from(number).ok())
-}
-
-impl fmt::Display for PrimitiveType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::Boolean => "boolean",
-            Self::Int => "int",
-            Self::Long => "long",
-            Self::Float => "float",
-            Self::Double => "double",
-            Self::Decimal { precision, scale } => {
-                return write!(f, "decimal({precision}, {scale})");
-            }
-            Self::Date => "date",
-            Self::Time => "time",
-            Self::Timestamp => "timestamp",
-            Self::Timestamptz => "timestamptz",
-            Self::TimestampNs => "timestamp_ns",
-            Self::TimestamptzNs => "timestamptz_ns",
-            Self::String => "string",
-            Self::Uuid => "uuid",
-            Self::Fixed(length) => return write!(f, "fixed[{length}]"),
-            Self::Binary => "binary",
-            Self::Unknown => "unknown",
-            Self::Geometry { crs: None } => "geometry",
-            Self::Geometry { crs: Some(crs) } => return write!(f, "geometry({crs})"),
-            Self::Geography { crs: None, algorithm: None } => "geography",
-            Self::Geography { crs: Some(crs), algorithm: None } => {
-                return write!(f, "geography({crs})");
-            }
-            Self::Geography { crs, algorithm: Some(algorithm) } => {
-                let crs = crs.as_deref().unwrap_or(DEFAULT_CRS);
-                return write!(f, "geography({crs}, {})", algorithm.name());
-            }
-        };
-        f.write_str(name)
-    }
 }
 
 impl fmt::Display for Type {

@@ -157,9 +157,16 @@ impl TableUpdate {
             }
             "set-location" => Ok(Self::SetLocation { location: members.string("location")? }),
             "set-properties" => Ok(Self::SetProperties { updates: read_updates(&members)? }),
-            "remove-properties" => Ok(Self::RemoveProperties { removals: read_removals(&members)? }),
-            "add-schema" | "set-current-schema" | "remove-schemas" | "add-spec"
-            | "set-default-spec" | "remove-partition-specs" | "add-sort-order"
+            "remove-properties" => {
+                Ok(Self::RemoveProperties { removals: read_removals(&members)? })
+            }
+            "add-schema"
+            | "set-current-schema"
+            | "remove-schemas"
+            | "add-spec"
+            | "set-default-spec"
+            | "remove-partition-specs"
+            | "add-sort-order"
             | "set-default-sort-order" => Self::parse_layout(&action, &members),
             "add-view-version" | "set-current-view-version" => {
                 Err(Refusal::invalid(format!("Cannot apply update {action} to a table")))
@@ -174,9 +181,7 @@ impl TableUpdate {
             "add-schema" => {
                 Self::AddSchema { schema: Schema::parse(members.required_raw("schema")?)? }
             }
-            "set-current-schema" => {
-                Self::SetCurrentSchema { schema_id: members.i32("schema-id")? }
-            }
+            "set-current-schema" => Self::SetCurrentSchema { schema_id: members.i32("schema-id")? },
             "remove-schemas" => Self::RemoveSchemas { schema_ids: members.i32_list("schema-ids")? },
             "add-spec" => {
                 let spec = UnboundPartitionSpec::parse(members.required_raw("spec")?)?;
@@ -289,9 +294,7 @@ pub(super) fn unrecognized(action: &str) -> Refusal {
 }
 
 /// The settings of `set-properties`; releases before 1.0 called them `updated`.
-pub(super) fn read_updates(
-    members: &RawMembers<'_>,
-) -> Result<BTreeMap<String, String>, Refusal> {
+pub(super) fn read_updates(members: &RawMembers<'_>) -> Result<BTreeMap<String, String>, Refusal> {
     match members.opt_string_map("updates")? {
         Some(updates) => Ok(updates),
         None if members.raw("updated").is_some() => members.string_map("updated"),

@@ -171,10 +171,7 @@ impl ViewMetadata {
     }
 }
 
-fn required_list<'a>(
-    members: &RawMembers<'a>,
-    name: &str,
-) -> Result<Vec<&'a RawValue>, Refusal> {
+fn required_list<'a>(members: &RawMembers<'a>, name: &str) -> Result<Vec<&'a RawValue>, Refusal> {
     members
         .raw_list(name)?
         .ok_or_else(|| Refusal::invalid(format!("Cannot parse missing field: {name}")))
@@ -232,12 +229,11 @@ impl ViewVersion {
 
     /// Refuses what no version may be added with: a dialect twice, or something that is not SQL.
     pub(super) fn check_representations(&self) -> Result<(), Refusal> {
-        let others = self.representations.iter().filter_map(|representation| {
-            match representation {
+        let others =
+            self.representations.iter().filter_map(|representation| match representation {
                 ViewRepresentation::Sql { .. } => None,
                 ViewRepresentation::Other { kind, .. } => Some(kind.as_str()),
-            }
-        });
+            });
         let others: Vec<&str> = others.collect();
         if !others.is_empty() {
             return Err(Refusal::invalid(format!(

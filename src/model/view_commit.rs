@@ -211,7 +211,8 @@ impl<'a> Builder<'a> {
         }
         version.check_representations()?;
         let ids = versions.iter().map(|version| version.version_id);
-        version.version_id = next_id("a version id", version.version_id.max(INITIAL_VERSION_ID), ids)?;
+        version.version_id =
+            next_id("a version id", version.version_id.max(INITIAL_VERSION_ID), ids)?;
         self.last_added_version_id = Some(version.version_id);
         self.added.insert(version.version_id);
         self.metadata.versions.push(Arc::new(version));
@@ -280,9 +281,8 @@ impl<'a> Builder<'a> {
         if after.is_superset(&before) {
             return Ok(());
         }
-        let list = |dialects: BTreeSet<String>| {
-            brief(dialects.into_iter().collect::<Vec<_>>().join(", "))
-        };
+        let list =
+            |dialects: BTreeSet<String>| brief(dialects.into_iter().collect::<Vec<_>>().join(", "));
         Err(Refusal::invalid(format!(
             "Cannot replace view due to loss of view dialects ({DROP_DIALECT_PROPERTY}=false):\n\
              Previous dialects: [{}]\nNew dialects: [{}]",

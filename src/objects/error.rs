@@ -35,9 +35,7 @@ impl Error {
     pub(super) fn of(location: &str, error: object_store::Error) -> Self {
         match error {
             object_store::Error::NotFound { .. } => Self::NotFound(location.to_owned()),
-            other => {
-                Self::Unavailable { location: location.to_owned(), reason: other.to_string() }
-            }
+            other => Self::Unavailable { location: location.to_owned(), reason: other.to_string() },
         }
     }
 }

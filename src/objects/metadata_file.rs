@@ -136,9 +136,15 @@ mod tests {
         let nil = Uuid::nil();
         assert_eq!(next(&[], None), format!("s3://b/t/metadata/00000-{nil}.metadata.json"));
         let previous = "s3://b/t/metadata/00041-x.metadata.json";
-        assert_eq!(next(&[], Some(previous)), format!("s3://b/t/metadata/00042-{nil}.metadata.json"));
+        assert_eq!(
+            next(&[], Some(previous)),
+            format!("s3://b/t/metadata/00042-{nil}.metadata.json")
+        );
         let foreign = "s3://b/t/metadata/v3.metadata.json";
-        assert_eq!(next(&[], Some(foreign)), format!("s3://b/t/metadata/00000-{nil}.metadata.json"));
+        assert_eq!(
+            next(&[], Some(foreign)),
+            format!("s3://b/t/metadata/00000-{nil}.metadata.json")
+        );
     }
 
     #[test]

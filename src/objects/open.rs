@@ -47,9 +47,11 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
     let failed = |reason: String| OpenError { url: url.to_owned(), reason };
     let parsed = Url::parse(url).map_err(|error| failed(error.to_string()))?;
     if parsed.scheme() == "file" {
-        let path = Path::parse(super::location::Location::parse(url)
-            .map_err(|error| failed(error.to_string()))?
-            .path())
+        let path = Path::parse(
+            super::location::Location::parse(url)
+                .map_err(|error| failed(error.to_string()))?
+                .path(),
+        )
         .map_err(|error| failed(error.to_string()))?;
         // Without fsync an answered commit would not survive a power failure.
         let object_store = Arc::new(LocalFileSystem::new().with_fsync(true));
@@ -59,8 +61,8 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
     let options = defaults
         .into_iter()
         .chain(options.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-    let (object_store, path) =
-        object_store::parse_url_opts(&parsed, options).map_err(|error| failed(error.to_string()))?;
+    let (object_store, path) = object_store::parse_url_opts(&parsed, options)
+        .map_err(|error| failed(error.to_string()))?;
     Ok(Opened { object_store: Arc::from(object_store), path, conditional_update: true })
 }
 
@@ -76,10 +78,7 @@ pub fn check_options(url: &str, options: &BTreeMap<String, String>) -> Result<()
 }
 
 /// Those of `options` that the URL's kind of store knows.
-pub fn known_options(
-    url: &str,
-    options: &BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
+pub fn known_options(url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let known = options.iter().filter(|(key, _)| is_known(url, key));
     known.map(|(key, value)| (key.clone(), value.clone())).collect()
 }

@@ -32,9 +32,7 @@ struct Target<'a> {
 
 impl Objects {
     /// The stores of these warehouses: by id, each allowed location with what it opened to.
-    pub fn new(
-        warehouses: impl IntoIterator<Item = (Uuid, Vec<(Location, Opened)>)>,
-    ) -> Self {
+    pub fn new(warehouses: impl IntoIterator<Item = (Uuid, Vec<(Location, Opened)>)>) -> Self {
         let roots = |opened: Vec<(Location, Opened)>| {
             let root = |(location, opened): (Location, Opened)| Root {
                 location,
@@ -95,9 +93,10 @@ impl Objects {
         let location =
             Location::parse(text).map_err(|error| Error::NotAllowed(error.to_string()))?;
         let roots = self.warehouses.get(&warehouse).map_or(&[][..], Vec::as_slice);
-        let root = roots.iter().find(|root| location.is_within(&root.location)).ok_or_else(|| {
-            Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
-        })?;
+        let root =
+            roots.iter().find(|root| location.is_within(&root.location)).ok_or_else(|| {
+                Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
+            })?;
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
         Ok(Target { object_store: root.object_store.as_ref(), path })

@@ -86,12 +86,10 @@ impl Value for Document {
         if format != [DOCUMENT_VERSION] {
             return Err(DecodeError::Version(head[0]));
         }
-        let version =
-            u64::from_be_bytes(version.try_into().map_err(|_| DecodeError::Truncated)?);
+        let version = u64::from_be_bytes(version.try_into().map_err(|_| DecodeError::Truncated)?);
         let broken = |error: std::io::Error| DecodeError::Body(error.to_string());
         let length = zstd::bulk::Decompressor::upper_bound(body).unwrap_or(DOCUMENT_BYTES_MAX);
-        let json =
-            zstd::bulk::decompress(body, length.min(DOCUMENT_BYTES_MAX)).map_err(broken)?;
+        let json = zstd::bulk::decompress(body, length.min(DOCUMENT_BYTES_MAX)).map_err(broken)?;
         Ok(Self { version, json: json.into() })
     }
 }

@@ -16,10 +16,9 @@ pub fn namespace_name(
     let record = record.ok_or_else(|| {
         format!("the namespace name {:?} points to {}, which is not there", key.name, entry.id)
     })?;
-    holds(
-        record.id == entry.id && record.parent == key.parent && record.name == key.name,
-        || format!("the namespace name {:?} points to {}, which has another", key.name, entry.id),
-    )
+    holds(record.id == entry.id && record.parent == key.parent && record.name == key.name, || {
+        format!("the namespace name {:?} points to {}, which has another", key.name, entry.id)
+    })
 }
 
 /// A table's or view's record and the name that leads to it say the same.
@@ -59,22 +58,16 @@ pub fn namespace_change(
     holds(before.id == after.id && before.warehouse == after.warehouse, || {
         "a namespace keeps its id and its warehouse".to_owned()
     })?;
-    holds(after.version == before.version + 1, || {
-        "a namespace's version grows by one".to_owned()
-    })
+    holds(after.version == before.version + 1, || "a namespace's version grows by one".to_owned())
 }
 
 /// A change of a table or view keeps what makes it that one, and its version tells its metadata.
-pub fn tabular_change(
-    before: Option<&TabularRecord>,
-    after: &TabularRecord,
-) -> Result<(), Broken> {
+pub fn tabular_change(before: Option<&TabularRecord>, after: &TabularRecord) -> Result<(), Broken> {
     let Some(before) = before else {
         return holds(after.version == 1, || "a new table or view has version 1".to_owned());
     };
-    let same = before.id == after.id
-        && before.kind == after.kind
-        && before.warehouse == after.warehouse;
+    let same =
+        before.id == after.id && before.kind == after.kind && before.warehouse == after.warehouse;
     holds(same, || "a table keeps its id, its kind and its warehouse".to_owned())?;
     if before.metadata_location == after.metadata_location {
         return holds(after.version == before.version, || {

@@ -198,9 +198,9 @@ impl Key for TabularNameKey {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let kind = match bytes.first()? {
-            &space::TABLE_NAMES => TabularKind::Table,
-            &space::VIEW_NAMES => TabularKind::View,
+        let kind = match *bytes.first()? {
+            space::TABLE_NAMES => TabularKind::Table,
+            space::VIEW_NAMES => TabularKind::View,
             _ => return None,
         };
         let (namespace, name) = split_tuple(bytes, tabular_names(kind))?;

@@ -35,7 +35,8 @@ impl Counters {
             "# HELP slateberg_metrics_reports_total Metrics reports that clients sent.\n\
              # TYPE slateberg_metrics_reports_total counter\n",
         );
-        let reports = [("scan-report", &self.scan_reports), ("commit-report", &self.commit_reports)];
+        let reports =
+            [("scan-report", &self.scan_reports), ("commit-report", &self.commit_reports)];
         for (kind, counter) in reports {
             let _ = writeln!(
                 text,

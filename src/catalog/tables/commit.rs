@@ -217,9 +217,7 @@ impl Catalog {
                 self.put_new(t, operation, action, &plan.ident, new).await?;
                 Ok(true)
             }
-            Write::Version(new) => {
-                self.put_version(t, operation, action, &plan.ident, new).await
-            }
+            Write::Version(new) => self.put_version(t, operation, action, &plan.ident, new).await,
         }
     }
 
@@ -283,8 +281,7 @@ impl Catalog {
             Some(id) => {
                 let store = self.store().latest();
                 let kind = TabularKind::Table;
-                let named =
-                    lookup::tabular_id(&store, warehouse.id, kind, &change.ident).await?;
+                let named = lookup::tabular_id(&store, warehouse.id, kind, &change.ident).await?;
                 match lookup::tabular_by_id(&store, id).await? {
                     Some(found) if named == Some(id) => {
                         self.plan_version(warehouse, change, found).map(Some)

@@ -1,8 +1,8 @@
 //! Dropping and renaming tables.
 
 use crate::authz::action::{Drop, Purge};
-use crate::catalog::lookup::Found;
 use crate::catalog::mutation::Answer;
+use crate::catalog::tabulars::Removal;
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::warehouse::Warehouse;
@@ -19,16 +19,19 @@ impl Catalog {
     ) -> Result<()> {
         let warehouse = warehouse.clone();
         self.mutate(operation, move |catalog, operation| async move {
-            let what = (TabularKind::Table, &ident);
-            let done = |_: &Found| Outcome::Done;
+            let removal = Removal {
+                action: if purge { "purge_table" } else { "drop_table" },
+                kind: TabularKind::Table,
+                ident: &ident,
+                purge,
+                outcome: |_| Outcome::Done,
+            };
             if purge {
                 let permit = operation.permit::<Purge>()?;
-                let action = "purge_table";
-                catalog.remove(&operation, &permit, action, &warehouse, what, true, done).await?;
+                catalog.remove(&operation, &permit, &warehouse, removal).await?;
             } else {
                 let permit = operation.permit::<Drop>()?;
-                let action = "drop_table";
-                catalog.remove(&operation, &permit, action, &warehouse, what, false, done).await?;
+                catalog.remove(&operation, &permit, &warehouse, removal).await?;
             }
             Ok(Answer::Done)
         })

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use crate::authz::action::{Drop, Register};
-use crate::catalog::lookup::Found;
 use crate::catalog::mutation::Answer;
 use crate::catalog::publications::Landing;
 use crate::catalog::tabulars::{
-    NewRecord, NewTabular, NewVersion, TabularState, outcome_of, state_of, unreadable_file,
+    NewRecord, NewTabular, NewVersion, Removal, TabularState, outcome_of, state_of, unreadable_file,
 };
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::ident::{TabularIdent, TabularKind};
@@ -100,8 +99,7 @@ impl Catalog {
         let kind = TabularKind::Table;
         let Some(id) = lookup::tabular_id(&store, warehouse.id, kind, ident).await? else {
             // The name is a view's, which no registration replaces, or free by now.
-            let view =
-                lookup::tabular_id(&store, warehouse.id, TabularKind::View, ident).await?;
+            let view = lookup::tabular_id(&store, warehouse.id, TabularKind::View, ident).await?;
             return match view {
                 Some(_) => Err(Error::taken(kind, TabularKind::View, ident)),
                 None => Ok(None),
@@ -175,12 +173,14 @@ impl Catalog {
         let warehouse = warehouse.clone();
         self.mutate(operation, |catalog, operation| async move {
             let permit = operation.permit::<Drop>()?;
-            let what = (TabularKind::Table, &ident);
-            let outcome = |found: &Found| outcome_of(&found.record);
-            let action = "unregister_table";
-            let found = catalog
-                .remove(&operation, &permit, action, &warehouse, what, false, outcome)
-                .await?;
+            let removal = Removal {
+                action: "unregister_table",
+                kind: TabularKind::Table,
+                ident: &ident,
+                purge: false,
+                outcome: |found| outcome_of(&found.record),
+            };
+            let found = catalog.remove(&operation, &permit, &warehouse, removal).await?;
             Ok(Answer::Tabular(found.into()))
         })
         .await?

@@ -74,10 +74,8 @@ impl Catalog {
             return Ok(None);
         }
         let new = self.plan_view(warehouse, change, &found)?;
-        let keys = new
-            .iter()
-            .map(|new| PublicationKey { id, version: new.after.version })
-            .collect();
+        let keys =
+            new.iter().map(|new| PublicationKey { id, version: new.after.version }).collect();
         let flight = self.inner.flights.register(keys);
         let record = new.as_ref().map_or(&found.record, |new| &new.after);
         let (catalog, new_ref) = (self, new.as_ref());

@@ -1,8 +1,8 @@
 //! Dropping and renaming views.
 
 use crate::authz::action::Drop;
-use crate::catalog::lookup::Found;
 use crate::catalog::mutation::Answer;
+use crate::catalog::tabulars::Removal;
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::warehouse::Warehouse;
@@ -19,10 +19,14 @@ impl Catalog {
         let warehouse = warehouse.clone();
         self.mutate(operation, |catalog, operation| async move {
             let permit = operation.permit::<Drop>()?;
-            let what = (TabularKind::View, &ident);
-            let done = |_: &Found| Outcome::Done;
-            let action = "drop_view";
-            catalog.remove(&operation, &permit, action, &warehouse, what, false, done).await?;
+            let removal = Removal {
+                action: "drop_view",
+                kind: TabularKind::View,
+                ident: &ident,
+                purge: false,
+                outcome: |_| Outcome::Done,
+            };
+            catalog.remove(&operation, &permit, &warehouse, removal).await?;
             Ok(Answer::Done)
         })
         .await?;

@@ -4,8 +4,10 @@
 //! lends its id. Departure from the reference: it then counts as the last added one, so that
 //! `-1` means what the client just sent; the reference refuses such a commit.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::super::members::brief;
 use super::super::partition::{PartitionSpec, UnboundPartitionSpec, sequential_id};
 use super::super::refusal::Refusal;
 use super::super::schema::Schema;
@@ -57,7 +59,7 @@ impl Builder<'_> {
         if schema_ids.contains(&self.metadata.current_schema_id) {
             return Err(Refusal::invalid("Cannot remove the current schema"));
         }
-        let ids: std::collections::HashSet<i32> = schema_ids.iter().copied().collect();
+        let ids: HashSet<i32> = schema_ids.iter().copied().collect();
         let before = self.metadata.schemas.len();
         self.metadata.schemas.retain(|schema| !ids.contains(&schema.schema_id()));
         self.changed |= self.metadata.schemas.len() != before;
@@ -71,17 +73,14 @@ impl Builder<'_> {
             self.last_added_spec_id = Some(same.spec_id);
             return Ok(());
         }
-        {
-            let current = Arc::clone(self.metadata.current_schema()?);
-            let schema = current.index()?;
-            spec.check_names(&schema)?;
-            spec.check_field_ids()?;
-            spec.check_compatibility(&schema)?;
-        }
+        let schema = self.metadata.current_schema()?.index()?;
+        spec.check_names(&schema)?;
+        spec.check_field_ids()?;
+        spec.check_compatibility(&schema)?;
         if self.metadata.format_version == 1 && !spec.has_sequential_ids() {
             return Err(Refusal::invalid(format!(
                 "Spec does not use sequential IDs that are required in v1: {}",
-                super::super::members::brief(&spec)
+                brief(&spec)
             )));
         }
         let ids = self.metadata.partition_specs.iter().map(|spec| spec.spec_id);
@@ -99,9 +98,10 @@ impl Builder<'_> {
     /// which gives one id to different fields; its own clients send ids.)
     fn assign_field_ids(&self, spec: UnboundPartitionSpec) -> Result<PartitionSpec, Refusal> {
         let v1 = self.metadata.format_version == 1;
-        let mut last = self.metadata.last_partition_id.max(
-            PartitionSpec::unpartitioned().last_assigned_field_id(),
-        );
+        let mut last = self
+            .metadata
+            .last_partition_id
+            .max(PartitionSpec::unpartitioned().last_assigned_field_id());
         spec.with_ids(0, |field, position| {
             if v1 {
                 return sequential_id(position);
@@ -124,9 +124,7 @@ impl Builder<'_> {
         let spec_id = match (spec_id, self.last_added_spec_id) {
             (LAST_ADDED, Some(id)) => id,
             (LAST_ADDED, None) => {
-                return Err(Refusal::invalid(
-                    "Cannot set last added spec: no spec has been added",
-                ));
+                return Err(Refusal::invalid("Cannot set last added spec: no spec has been added"));
             }
             (id, _) => id,
         };
@@ -147,7 +145,7 @@ impl Builder<'_> {
         if spec_ids.contains(&self.metadata.default_spec_id) {
             return Err(Refusal::invalid("Cannot remove the default partition spec"));
         }
-        let ids: std::collections::HashSet<i32> = spec_ids.iter().copied().collect();
+        let ids: HashSet<i32> = spec_ids.iter().copied().collect();
         let before = self.metadata.partition_specs.len();
         self.metadata.partition_specs.retain(|spec| !ids.contains(&spec.spec_id));
         self.changed |= self.metadata.partition_specs.len() != before;

@@ -131,9 +131,8 @@ impl Builder<'_> {
             )));
         }
         let after = first.checked_add(snapshot.added_rows.unwrap_or_default());
-        self.metadata.next_row_id = after.ok_or_else(|| {
-            Refusal::invalid("Cannot add a snapshot: row ids are exhausted")
-        })?;
+        self.metadata.next_row_id = after
+            .ok_or_else(|| Refusal::invalid("Cannot add a snapshot: row ids are exhausted"))?;
         Ok(())
     }
 
@@ -263,11 +262,7 @@ impl Builder<'_> {
 }
 
 /// Puts `file` in the place of all that are the `same`, and says whether that changed anything.
-fn replace<T: PartialEq>(
-    files: &mut Vec<Arc<T>>,
-    file: Arc<T>,
-    same: impl Fn(&T) -> bool,
-) -> bool {
+fn replace<T: PartialEq>(files: &mut Vec<Arc<T>>, file: Arc<T>, same: impl Fn(&T) -> bool) -> bool {
     let mut matching = files.iter().filter(|other| same(other));
     if matching.next() == Some(&file) && matching.next().is_none() {
         return false;

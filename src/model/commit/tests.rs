@@ -41,7 +41,11 @@ fn snapshot_ids(table: &TableMetadata) -> Vec<i64> {
 
 fn log(table: &TableMetadata) -> Vec<(i64, i64)> {
     let seconds = |ms: i64| (ms - CREATED_MS) / 1000;
-    table.snapshot_log.iter().map(|entry| (seconds(entry.timestamp_ms), entry.snapshot_id)).collect()
+    table
+        .snapshot_log
+        .iter()
+        .map(|entry| (seconds(entry.timestamp_ms), entry.snapshot_id))
+        .collect()
 }
 
 #[test]
@@ -124,7 +128,8 @@ fn an_identity_is_never_reassigned() {
 
 #[test]
 fn format_versions_only_rise() {
-    let upgrade = |version: i64| json!([{"action": "upgrade-format-version", "format-version": version}]);
+    let upgrade =
+        |version: i64| json!([{"action": "upgrade-format-version", "format-version": version}]);
     let v2 = committed(&table(1), upgrade(2));
     assert_eq!(v2.format_version, 2);
     let v3 = committed(&v2, upgrade(3));
@@ -156,10 +161,22 @@ fn a_schema_is_added_once_and_becomes_current() {
     let refused = [
         (json!([set_current_schema(-1)]), "Cannot set last added schema: no schema has been added"),
         (json!([set_current_schema(7)]), "Cannot set current schema to unknown schema: 7"),
-        (json!([{"action": "remove-schemas", "schema-ids": [1, 0]}]), "Cannot remove the current schema"),
-        (json!([add_schema(columns_and("v", "variant"))]), "Invalid schema for v2:\n- Invalid type for v: variant is not supported until v3"),
-        (json!([add_schema(columns_and("at_day", "int")), set_current_schema(-1)]), "Cannot create identity partition sourced from different field in schema: at_day"),
-        (json!([add_schema(json!({"type": "struct", "fields": []})), set_current_schema(-1)]), "Cannot find source column for partition field: 1000: id_bucket: bucket[16](1)"),
+        (
+            json!([{"action": "remove-schemas", "schema-ids": [1, 0]}]),
+            "Cannot remove the current schema",
+        ),
+        (
+            json!([add_schema(columns_and("v", "variant"))]),
+            "Invalid schema for v2:\n- Invalid type for v: variant is not supported until v3",
+        ),
+        (
+            json!([add_schema(columns_and("at_day", "int")), set_current_schema(-1)]),
+            "Cannot create identity partition sourced from different field in schema: at_day",
+        ),
+        (
+            json!([add_schema(json!({"type": "struct", "fields": []})), set_current_schema(-1)]),
+            "Cannot find source column for partition field: 1000: id_bucket: bucket[16](1)",
+        ),
     ];
     for (changes, text) in refused {
         assert_eq!(invalid(&base, changes), text);
@@ -193,11 +210,20 @@ fn a_spec_is_added_once_and_keeps_field_ids() {
     assert_eq!(v1.default_spec().expect("a spec").fields[0].field_id, 1000);
     let gap = json!([{"name": "hour", "transform": "hour", "source-id": 3, "field-id": 1001}]);
     let refused = [
-        (json!([add_spec(gap)]), "Spec does not use sequential IDs that are required in v1: [\n  1001: hour: hour(3)\n]"),
+        (
+            json!([add_spec(gap)]),
+            "Spec does not use sequential IDs that are required in v1: [\n  1001: hour: hour(3)\n]",
+        ),
         (json!([set_default_spec(-1)]), "Cannot set last added spec: no spec has been added"),
         (json!([set_default_spec(3)]), "Cannot set default partition spec to unknown spec: 3"),
-        (json!([{"action": "remove-partition-specs", "spec-ids": [0]}]), "Cannot remove the default partition spec"),
-        (json!([add_spec(json!([{"name": "p", "transform": "day", "source-id": 2}]))]), "Invalid source type string for transform: day"),
+        (
+            json!([{"action": "remove-partition-specs", "spec-ids": [0]}]),
+            "Cannot remove the default partition spec",
+        ),
+        (
+            json!([add_spec(json!([{"name": "p", "transform": "day", "source-id": 2}]))]),
+            "Invalid source type string for transform: day",
+        ),
     ];
     for (changes, text) in refused {
         assert_eq!(invalid(&table(1), changes), text);
@@ -209,9 +235,7 @@ fn a_spec_is_added_once_and_keeps_field_ids() {
 
 #[test]
 fn a_sort_order_is_added_once() {
-    let order = |id: i32, fields: Value| {
-        json!({"action": "add-sort-order", "sort-order": {"order-id": id, "fields": fields}})
-    };
+    let order = |id: i32, fields: Value| json!({"action": "add-sort-order", "sort-order": {"order-id": id, "fields": fields}});
     let by = |source_id: i32| {
         json!([{"transform": "identity", "source-id": source_id, "direction": "asc",
             "null-order": "nulls-first"}])
@@ -418,7 +442,8 @@ fn partition_statistics(snapshot_id: i64) -> Value {
 #[test]
 fn statistics_are_kept_once_for_each_snapshot() {
     let set = |id: i64, path: &str| json!({"action": "set-statistics", "statistics": statistics(id, path)});
-    let base = committed(&table_with_snapshots(2, 2), json!([set(1, "a"), set(2, "b"), set(1, "c")]));
+    let base =
+        committed(&table_with_snapshots(2, 2), json!([set(1, "a"), set(2, "b"), set(1, "c")]));
     let paths: Vec<&str> = base.statistics.iter().map(|file| file.json().get()).collect();
     assert_eq!(paths.len(), 2);
     assert!(paths[0].contains("\"c\"") && paths[0].contains("key-metadata"));
@@ -461,7 +486,10 @@ fn a_replaced_table_keeps_its_history() {
     );
     assert_eq!(snapshot_ids(&next), [1, 2, 3]);
     assert_eq!(log(&next), [(1, 1), (2, 2), (3, 3)]);
-    assert_eq!((next.current_schema_id, next.default_spec_id, next.default_sort_order_id), (1, 1, 0));
+    assert_eq!(
+        (next.current_schema_id, next.default_spec_id, next.default_sort_order_id),
+        (1, 1, 0)
+    );
 }
 
 #[test]

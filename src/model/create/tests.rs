@@ -113,14 +113,29 @@ fn requests_that_are_wrong_are_refused() {
     let table = [
         (spec(99), "Cannot find source column for partition field: p: identity(99)"),
         (spec(5), "Cannot partition by non-primitive source field: list<string>"),
-        (new(&[("format-version", "two")]), "Table property format-version must have integer value: two"),
+        (
+            new(&[("format-version", "two")]),
+            "Table property format-version must have integer value: two",
+        ),
         (new(&[("format-version", "4")]), "Unsupported format version: v4 (supported: v3)"),
         (new(&[("format-version", "0")]), "Unsupported format version: v0 (supported: v3)"),
-        (new(&[("commit.retry.num-retries", "x")]), "Table property commit.retry.num-retries must have integer value"),
-        (new(&[("commit.retry.max-wait-ms", "-1")]), "Table property commit.retry.max-wait-ms must have non negative integer value"),
-        (new(&[("write.metadata.metrics.column.nope", "full")]), "Invalid metrics config, could not find column nope from table prop write.metadata.metrics.column.nope in schema"),
+        (
+            new(&[("commit.retry.num-retries", "x")]),
+            "Table property commit.retry.num-retries must have integer value",
+        ),
+        (
+            new(&[("commit.retry.max-wait-ms", "-1")]),
+            "Table property commit.retry.max-wait-ms must have non negative integer value",
+        ),
+        (
+            new(&[("write.metadata.metrics.column.nope", "full")]),
+            "Invalid metrics config, could not find column nope from table prop write.metadata.metrics.column.nope in schema",
+        ),
         (new(&[("encryption.key-id", "k")]), "Invalid properties for v2: [encryption.key-id]"),
-        (NewTable { schema: variant, ..new(&[]) }, "Invalid schema for v2:\n- Invalid type for v: variant is not supported until v3"),
+        (
+            NewTable { schema: variant, ..new(&[]) },
+            "Invalid schema for v2:\n- Invalid type for v: variant is not supported until v3",
+        ),
         (NewTable { location: String::new(), ..new(&[]) }, "Invalid location: must not be empty"),
     ];
     for (request, text) in table {

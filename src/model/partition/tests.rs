@@ -35,21 +35,48 @@ fn a_spec_is_written_as_it_was_read() {
 fn specs_that_the_schema_cannot_serve_are_refused() {
     let schema = schema(&columns());
     let table = [
-        (json!([field("p", "identity", 99)]), "Cannot find source column for partition field: 1000: p: identity(99)"),
-        (json!([field("p", "identity", 4)]), "Cannot partition by non-primitive source field: struct<6: x: required double, 7: y: required double>"),
+        (
+            json!([field("p", "identity", 99)]),
+            "Cannot find source column for partition field: 1000: p: identity(99)",
+        ),
+        (
+            json!([field("p", "identity", 4)]),
+            "Cannot partition by non-primitive source field: struct<6: x: required double, 7: y: required double>",
+        ),
         (json!([field("p", "day", 2)]), "Invalid source type string for transform: day"),
-        (json!([field("p", "bucket[4]", 6)]), "Invalid source type double for transform: bucket[4]"),
-        (json!([field("p", "truncate[4]", 3)]), "Invalid source type timestamp for transform: truncate[4]"),
+        (
+            json!([field("p", "bucket[4]", 6)]),
+            "Invalid source type double for transform: bucket[4]",
+        ),
+        (
+            json!([field("p", "truncate[4]", 3)]),
+            "Invalid source type timestamp for transform: truncate[4]",
+        ),
         (json!([field("p", "identity", 8)]), "Invalid partition field parent: list<string>"),
-        (json!([field("name", "bucket[4]", 1)]), "Cannot create identity partition sourced from different field in schema: name"),
-        (json!([field("p", "day", 3), field("p", "bucket[4]", 1)]), "Cannot use partition name more than once: p"),
+        (
+            json!([field("name", "bucket[4]", 1)]),
+            "Cannot create identity partition sourced from different field in schema: name",
+        ),
+        (
+            json!([field("p", "day", 3), field("p", "bucket[4]", 1)]),
+            "Cannot use partition name more than once: p",
+        ),
         (json!([field("", "day", 3)]), "Cannot use empty partition name: "),
         (json!([field("p", "bucket[0]", 1)]), "Invalid number of buckets: 0 (must be > 0)"),
-        (json!([field("p", "truncate[99999999999]", 2)]), "Invalid truncate width: 99999999999 (must be > 0)"),
+        (
+            json!([field("p", "truncate[99999999999]", 2)]),
+            "Invalid truncate width: 99999999999 (must be > 0)",
+        ),
         (json!({}), "Cannot parse partition spec fields, not an array: {}"),
         (json!([{"name": "p", "transform": "day"}]), "Cannot parse missing int: source-id"),
-        (json!([{"name": "p", "transform": "day", "source-id": 3, "field-id": 1000}, field("q", "day", 3)]), "Cannot parse spec with missing field IDs: 1 missing of 2 fields."),
-        (json!([{"name": "p", "transform": "day", "source-id": 3, "field-id": 1000}, {"name": "q", "transform": "hour", "source-id": 3, "field-id": 1000}]), "Cannot use partition field id more than once: 1000"),
+        (
+            json!([{"name": "p", "transform": "day", "source-id": 3, "field-id": 1000}, field("q", "day", 3)]),
+            "Cannot parse spec with missing field IDs: 1 missing of 2 fields.",
+        ),
+        (
+            json!([{"name": "p", "transform": "day", "source-id": 3, "field-id": 1000}, {"name": "q", "transform": "hour", "source-id": 3, "field-id": 1000}]),
+            "Cannot use partition field id more than once: 1000",
+        ),
     ];
     for (fields, text) in table {
         assert_eq!(bind(&schema, fields), Err(Refusal::invalid(text)));
@@ -73,8 +100,14 @@ fn specs_that_the_schema_can_serve_are_taken() {
 #[test]
 fn transforms_take_the_types_of_the_specification() {
     let table = [
-        ("identity", "boolean int long float double decimal(9, 2) date time timestamp timestamptz timestamp_ns timestamptz_ns string uuid fixed[4] binary unknown"),
-        ("bucket[2]", "int long decimal(9, 2) date time timestamp timestamptz timestamp_ns timestamptz_ns string uuid fixed[4] binary"),
+        (
+            "identity",
+            "boolean int long float double decimal(9, 2) date time timestamp timestamptz timestamp_ns timestamptz_ns string uuid fixed[4] binary unknown",
+        ),
+        (
+            "bucket[2]",
+            "int long decimal(9, 2) date time timestamp timestamptz timestamp_ns timestamptz_ns string uuid fixed[4] binary",
+        ),
         ("truncate[2]", "int long decimal(9, 2) string binary"),
         ("year", "date timestamp timestamptz timestamp_ns timestamptz_ns"),
         ("month", "date timestamp timestamptz timestamp_ns timestamptz_ns"),

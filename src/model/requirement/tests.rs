@@ -30,16 +30,46 @@ fn each_requirement_holds_or_fails_with_the_text_of_the_reference() {
     let other = uuid::Uuid::from_u128(9);
     let fails = [
         (json!({"type": "assert-create"}), "table already exists".to_owned()),
-        (json!({"type": "assert-table-uuid", "uuid": other}), format!("UUID does not match: expected {uuid} != {other}")),
-        (json!({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": null}), "branch main was created concurrently".to_owned()),
-        (json!({"type": "assert-ref-snapshot-id", "ref": "old", "snapshot-id": null}), "tag old was created concurrently".to_owned()),
-        (json!({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1}), "branch main has changed: expected id 1 != 2".to_owned()),
-        (json!({"type": "assert-ref-snapshot-id", "ref": "none", "snapshot-id": 1}), "branch or tag none is missing, expected 1".to_owned()),
-        (json!({"type": "assert-last-assigned-field-id", "last-assigned-field-id": 7}), "last assigned field id changed: expected id 7 != 8".to_owned()),
-        (json!({"type": "assert-current-schema-id", "current-schema-id": 1}), "current schema changed: expected id 1 != 0".to_owned()),
-        (json!({"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": 999}), "last assigned partition id changed: expected id 999 != 1001".to_owned()),
-        (json!({"type": "assert-default-spec-id", "default-spec-id": 3}), "default partition spec changed: expected id 3 != 0".to_owned()),
-        (json!({"type": "assert-default-sort-order-id", "default-sort-order-id": 0}), "default sort order changed: expected id 0 != 1".to_owned()),
+        (
+            json!({"type": "assert-table-uuid", "uuid": other}),
+            format!("UUID does not match: expected {uuid} != {other}"),
+        ),
+        (
+            json!({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": null}),
+            "branch main was created concurrently".to_owned(),
+        ),
+        (
+            json!({"type": "assert-ref-snapshot-id", "ref": "old", "snapshot-id": null}),
+            "tag old was created concurrently".to_owned(),
+        ),
+        (
+            json!({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1}),
+            "branch main has changed: expected id 1 != 2".to_owned(),
+        ),
+        (
+            json!({"type": "assert-ref-snapshot-id", "ref": "none", "snapshot-id": 1}),
+            "branch or tag none is missing, expected 1".to_owned(),
+        ),
+        (
+            json!({"type": "assert-last-assigned-field-id", "last-assigned-field-id": 7}),
+            "last assigned field id changed: expected id 7 != 8".to_owned(),
+        ),
+        (
+            json!({"type": "assert-current-schema-id", "current-schema-id": 1}),
+            "current schema changed: expected id 1 != 0".to_owned(),
+        ),
+        (
+            json!({"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": 999}),
+            "last assigned partition id changed: expected id 999 != 1001".to_owned(),
+        ),
+        (
+            json!({"type": "assert-default-spec-id", "default-spec-id": 3}),
+            "default partition spec changed: expected id 3 != 0".to_owned(),
+        ),
+        (
+            json!({"type": "assert-default-sort-order-id", "default-sort-order-id": 0}),
+            "default sort order changed: expected id 0 != 1".to_owned(),
+        ),
     ];
     for (requirement, text) in fails {
         let requirement = parse(requirement).expect("a requirement");
@@ -53,9 +83,9 @@ fn a_missing_table_holds_assert_create_only() {
     let create = TableRequirement::NotExist;
     let uuid = TableRequirement::UuidMatch { uuid: uuid::Uuid::nil() };
     assert_eq!(check_requirements(None, &[]), Ok(()));
-    assert_eq!(check_requirements(None, &[create.clone()]), Ok(()));
+    assert_eq!(check_requirements(None, std::slice::from_ref(&create)), Ok(()));
     assert_eq!(
-        check_requirements(None, &[uuid.clone()]),
+        check_requirements(None, std::slice::from_ref(&uuid)),
         Err(Refusal::conflict("Requirement failed: table does not exist"))
     );
     let both = Err(Refusal::invalid("Invalid create requirements: [assert-table-uuid]"));
@@ -66,12 +96,21 @@ fn a_missing_table_holds_assert_create_only() {
 #[test]
 fn requirements_nobody_knows_are_refused() {
     let table = [
-        (json!({"type": "assert-view-uuid", "uuid": uuid::Uuid::nil()}), "Cannot validate assert-view-uuid against a table"),
-        (json!({"type": "assert-moon-phase"}), "Cannot parse update requirement. Unrecognized type: assert-moon-phase"),
+        (
+            json!({"type": "assert-view-uuid", "uuid": uuid::Uuid::nil()}),
+            "Cannot validate assert-view-uuid against a table",
+        ),
+        (
+            json!({"type": "assert-moon-phase"}),
+            "Cannot parse update requirement. Unrecognized type: assert-moon-phase",
+        ),
         (json!({"uuid": "x"}), "Cannot parse update requirement. Missing field: type"),
         (json!({"type": "assert-table-uuid", "uuid": "x"}), "Cannot parse to a UUID: uuid: x"),
         (json!({"type": "assert-default-spec-id"}), "Cannot parse missing int: default-spec-id"),
-        (json!("assert-create"), "Cannot parse update requirement from a non-object: \"assert-create\""),
+        (
+            json!("assert-create"),
+            "Cannot parse update requirement from a non-object: \"assert-create\"",
+        ),
     ];
     for (json, text) in table {
         assert_eq!(parse(json), Err(Refusal::invalid(text)));
@@ -81,6 +120,7 @@ fn requirements_nobody_knows_are_refused() {
 #[test]
 fn a_commit_checks_its_requirements_first() {
     let requirement = json!([{"type": "assert-current-schema-id", "current-schema-id": 4}]);
-    let refused = commit_if(&table(2), requirement, json!([{"action": "set-location", "location": ""}]));
+    let refused =
+        commit_if(&table(2), requirement, json!([{"action": "set-location", "location": ""}]));
     assert!(matches!(refused, Err(Refusal::Conflict(_))));
 }

@@ -45,8 +45,7 @@ fn ids_and_full_names_are_unique() {
 #[test]
 fn names_that_would_multiply_into_gigabytes_are_refused() {
     let long = "n".repeat(1 << 20);
-    let inner: Vec<Value> =
-        (2..100).map(|id| field(id, &id.to_string(), json!("int"))).collect();
+    let inner: Vec<Value> = (2..100).map(|id| field(id, &id.to_string(), json!("int"))).collect();
     let text = refusal(of(json!([field(1, &long, of(json!(inner)))])));
     assert!(text.contains("full names of fields exceed"), "{text}");
 }
@@ -58,9 +57,7 @@ fn identifier_fields_are_required_primitives_outside_of_lists_and_maps() {
         schema["identifier-field-ids"] = json!([id]);
         refusal(schema)
     };
-    let optional = |id: i32, name: &str, field_type: Value| {
-        json!({"id": id, "name": name, "required": false, "type": field_type})
-    };
+    let optional = |id: i32, name: &str, field_type: Value| json!({"id": id, "name": name, "required": false, "type": field_type});
     let cannot = "as an identifier field:";
     assert_eq!(
         with(2, json!([field(1, "a", json!("int"))])),

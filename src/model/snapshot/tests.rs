@@ -50,10 +50,18 @@ fn a_snapshot_that_is_wrong_is_refused_by_the_member_that_is() {
         ("snapshot-id", json!(null), "Cannot parse missing long: snapshot-id"),
         ("snapshot-id", json!(-1), "Invalid snapshot id: -1 (stands for no snapshot)"),
         ("snapshot-id", json!(1.5), "Cannot parse to a long value: snapshot-id: 1.5"),
-        ("snapshot-id", json!(u64::MAX), "Cannot parse to a long value: snapshot-id: 18446744073709551615"),
+        (
+            "snapshot-id",
+            json!(u64::MAX),
+            "Cannot parse to a long value: snapshot-id: 18446744073709551615",
+        ),
         ("timestamp-ms", json!([]), "Cannot parse to a long value: timestamp-ms: []"),
         ("sequence-number", json!(-1), "Invalid sequence number (cannot be negative): -1"),
-        ("schema-id", json!(1_i64 << 40), "Cannot parse to an integer value: schema-id: 1099511627776"),
+        (
+            "schema-id",
+            json!(1_i64 << 40),
+            "Cannot parse to an integer value: schema-id: 1099511627776",
+        ),
         ("summary", json!({"a": 1}), "Cannot parse to a string value: a: 1"),
         ("summary", json!("a"), "Cannot parse string map from non-object value: summary: \"a\""),
         ("manifest-list", json!(null), "Cannot parse missing string: manifest-list"),
@@ -81,14 +89,43 @@ fn references_check_their_retention() {
     );
     let table = [
         (json!({"type": "fork"}), "Invalid snapshot ref type: fork"),
-        (json!({"type": "tag", "min-snapshots-to-keep": 1}), "Tags do not support setting minSnapshotsToKeep"),
-        (json!({"type": "tag", "max-snapshot-age-ms": 1}), "Tags do not support setting maxSnapshotAgeMs"),
-        (json!({"type": "branch", "min-snapshots-to-keep": 0}), "Min snapshots to keep must be greater than 0"),
-        (json!({"type": "branch", "max-snapshot-age-ms": -1}), "Max snapshot age must be greater than 0 ms"),
-        (json!({"type": "branch", "max-ref-age-ms": 0}), "Max reference age must be greater than 0"),
+        (
+            json!({"type": "tag", "min-snapshots-to-keep": 1}),
+            "Tags do not support setting minSnapshotsToKeep",
+        ),
+        (
+            json!({"type": "tag", "max-snapshot-age-ms": 1}),
+            "Tags do not support setting maxSnapshotAgeMs",
+        ),
+        (
+            json!({"type": "branch", "min-snapshots-to-keep": 0}),
+            "Min snapshots to keep must be greater than 0",
+        ),
+        (
+            json!({"type": "branch", "max-snapshot-age-ms": -1}),
+            "Max snapshot age must be greater than 0 ms",
+        ),
+        (
+            json!({"type": "branch", "max-ref-age-ms": 0}),
+            "Max reference age must be greater than 0",
+        ),
     ];
     for (mut json, text) in table {
         json["snapshot-id"] = 1.into();
         assert_eq!(parse(json), Err(Refusal::invalid(text)));
     }
+}
+
+#[test]
+fn nothing_is_kept_that_readers_could_not_descend_into() {
+    let nested = |depth: usize| {
+        let inner = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let text =
+            format!(r#"{{"snapshot-id":5,"timestamp-ms":9,"manifest-list":"m","future":{inner}}}"#);
+        Snapshot::parse(&RawValue::from_string(text).expect("JSON")).map(|_| ())
+    };
+    assert_eq!(nested(31), Ok(()));
+    let refused = Err(Refusal::invalid("Cannot parse snapshot: nested more than 32 deep"));
+    assert_eq!(nested(32), refused);
+    assert_eq!(nested(100_000), refused);
 }

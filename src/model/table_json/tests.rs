@@ -51,7 +51,10 @@ fn each_version_is_written_with_its_members_in_the_order_of_the_reference() {
          default-sort-order-id sort-orders properties current-snapshot-id refs snapshots statistics \
          partition-statistics snapshot-log metadata-log"
     );
-    assert_eq!(names(3), names(2).replace("current-snapshot-id", "current-snapshot-id next-row-id"));
+    assert_eq!(
+        names(3),
+        names(2).replace("current-snapshot-id", "current-snapshot-id next-row-id")
+    );
     assert_eq!(
         names(1),
         names(2)
@@ -84,7 +87,8 @@ fn old_documents_of_version_1_are_read() {
     assert_eq!(table.sort_orders.len(), 1);
     assert_round_trip(&table);
     // The first commit gives it an identity.
-    let table = committed(&table, json!([{"action": "upgrade-format-version", "format-version": 2}]));
+    let table =
+        committed(&table, json!([{"action": "upgrade-format-version", "format-version": 2}]));
     assert_eq!(table.table_uuid, Uuid::from_u128(7));
 }
 
@@ -125,31 +129,79 @@ fn documents_whose_parts_contradict_each_other_are_refused() {
         (change("/location", json!("")), "Invalid location: must not be empty"),
         (without("schemas"), "schemas must exist in format v2"),
         (without("current-schema-id"), "Cannot parse missing int: current-schema-id"),
-        (change("/current-schema-id", json!(9)), "Cannot find schema with current-schema-id=9 from schemas"),
+        (
+            change("/current-schema-id", json!(9)),
+            "Cannot find schema with current-schema-id=9 from schemas",
+        ),
         (without("partition-specs"), "partition-specs must exist in format v2"),
         (change("/partition-specs", json!([])), "Partition specs cannot be null or empty"),
-        (change("/default-spec-id", json!(9)), "Cannot find spec with default-spec-id=9 from partition-specs"),
+        (
+            change("/default-spec-id", json!(9)),
+            "Cannot find spec with default-spec-id=9 from partition-specs",
+        ),
         (without("last-partition-id"), "last-partition-id must exist in format v2"),
         (without("sort-orders"), "sort-orders must exist in format v2"),
         (change("/sort-orders", json!([])), "Sort orders cannot be null or empty"),
-        (change("/default-sort-order-id", json!(9)), "Cannot find sort order with default-sort-order-id=9 from sort-orders"),
-        (change("/schemas", json!([columns(), columns()])), "Invalid metadata: duplicate schema id: 0"),
-        (change("/snapshots/1/snapshot-id", json!(1)), "Invalid metadata: duplicate snapshot id: 1"),
-        (change("/snapshots/1/sequence-number", json!(3)), "Invalid snapshot with sequence number 3 greater than last sequence number 2"),
-        (change("/last-sequence-number", json!(-3)), "Invalid last-sequence-number (cannot be negative): -3"),
-        (change("/current-snapshot-id", json!(1)), "Current snapshot ID does not match main branch (1 != 2)"),
-        (change("/current-snapshot-id", json!(-1)), "Current snapshot is not set, but main branch exists: 2"),
+        (
+            change("/default-sort-order-id", json!(9)),
+            "Cannot find sort order with default-sort-order-id=9 from sort-orders",
+        ),
+        (
+            change("/schemas", json!([columns(), columns()])),
+            "Invalid metadata: duplicate schema id: 0",
+        ),
+        (
+            change("/snapshots/1/snapshot-id", json!(1)),
+            "Invalid metadata: duplicate snapshot id: 1",
+        ),
+        (
+            change("/snapshots/1/sequence-number", json!(3)),
+            "Invalid snapshot with sequence number 3 greater than last sequence number 2",
+        ),
+        (
+            change("/last-sequence-number", json!(-3)),
+            "Invalid last-sequence-number (cannot be negative): -3",
+        ),
+        (
+            change("/current-snapshot-id", json!(1)),
+            "Current snapshot ID does not match main branch (1 != 2)",
+        ),
+        (
+            change("/current-snapshot-id", json!(-1)),
+            "Current snapshot is not set, but main branch exists: 2",
+        ),
         (change("/refs", json!({})), ""),
-        (change("/refs/main/snapshot-id", json!(7)), "Snapshot for reference main does not exist in the existing snapshots list"),
+        (
+            change("/refs/main/snapshot-id", json!(7)),
+            "Snapshot for reference main does not exist in the existing snapshots list",
+        ),
         (change("/refs/main", json!(7)), "Cannot parse snapshot reference from a non-object: 7"),
         (change("/snapshots", json!({})), "Cannot parse snapshots from non-array: {}"),
-        (change("/snapshot-log/1/timestamp-ms", json!(5)), "Invalid snapshot log: entries are not sorted by time"),
-        (change("/last-updated-ms", json!(5)), "Invalid update timestamp 5: before last snapshot log entry at 1700000002000"),
-        (change("/metadata-log/0/metadata-file", json!(5)), "Cannot parse to a string value: metadata-file: 5"),
-        (change("/metadata-log/0/timestamp-ms", json!(i64::MAX)), "Invalid metadata log: entries are not sorted by time"),
+        (
+            change("/snapshot-log/1/timestamp-ms", json!(5)),
+            "Invalid snapshot log: entries are not sorted by time",
+        ),
+        (
+            change("/last-updated-ms", json!(5)),
+            "Invalid update timestamp 5: before last snapshot log entry at 1700000002000",
+        ),
+        (
+            change("/metadata-log/0/metadata-file", json!(5)),
+            "Cannot parse to a string value: metadata-file: 5",
+        ),
+        (
+            change("/metadata-log/0/timestamp-ms", json!(i64::MAX)),
+            "Invalid metadata log: entries are not sorted by time",
+        ),
         (change("/properties", json!({"a": 1})), "Cannot parse to a string value: a: 1"),
-        (change("/partition-specs/0/fields/0/source-id", json!(99)), "Cannot find source column for partition field: 1000: id_bucket: bucket[16](99)"),
-        (change("/partition-specs/0/fields/0/name", json!("name")), "Cannot create identity partition sourced from different field in schema: name"),
+        (
+            change("/partition-specs/0/fields/0/source-id", json!(99)),
+            "Cannot find source column for partition field: 1000: id_bucket: bucket[16](99)",
+        ),
+        (
+            change("/partition-specs/0/fields/0/name", json!("name")),
+            "Cannot create identity partition sourced from different field in schema: name",
+        ),
     ];
     for (json, text) in table {
         let expected = if text.is_empty() { Ok(()) } else { Err(Refusal::invalid(text)) };

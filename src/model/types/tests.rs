@@ -46,10 +46,26 @@ fn type_strings_are_read_without_regard_to_case_and_written_as_the_reference_doe
 #[test]
 fn type_strings_that_mean_nothing_are_refused() {
     for text in [
-        "", "integer", "fixed", "fixed[]", "fixed[-1]", "fixed[99999999999]", "fixed[1",
-        "decimal", "decimal(1)", "decimal(39,0)", "decimal(1,2,3)", "decimal(1.5,2)",
-        "geometry()", "geometry(a)b", "geometryx", "geography(x,)", "geography(x,flat)",
-        "geography( ,karney)", "geo\u{1F30D}", "void",
+        "",
+        "integer",
+        "fixed",
+        "fixed[]",
+        "fixed[-1]",
+        "fixed[99999999999]",
+        "fixed[1",
+        "decimal",
+        "decimal(1)",
+        "decimal(39,0)",
+        "decimal(1,2,3)",
+        "decimal(1.5,2)",
+        "geometry()",
+        "geometry(a)b",
+        "geometryx",
+        "geography(x,)",
+        "geography(x,flat)",
+        "geography( ,karney)",
+        "geo\u{1F30D}",
+        "void",
     ] {
         assert!(matches!(parse(json!(text)), Err(Refusal::Invalid(_))), "{text}");
     }
@@ -66,10 +82,7 @@ fn nested_types_are_written_with_the_members_of_the_specification() {
             {"id": 5, "name": "v", "required": false, "type": "variant", "doc": "anything"}]}}});
     let parsed = parse(nested.clone()).expect("a valid type");
     assert_eq!(serde_json::to_value(&parsed).expect("JSON"), nested);
-    assert_eq!(
-        parsed.to_string(),
-        "map<string, list<struct<5: v: optional variant (anything)>>>"
-    );
+    assert_eq!(parsed.to_string(), "map<string, list<struct<5: v: optional variant (anything)>>>");
 }
 
 #[test]

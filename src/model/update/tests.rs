@@ -71,17 +71,44 @@ fn updates_that_are_wrong_are_refused_by_the_member_that_is() {
         (json!({"action": "assign-uuid"}), "Cannot parse missing string: uuid"),
         (json!({"action": "assign-uuid", "uuid": "1"}), "Cannot parse to a UUID: uuid: 1"),
         (json!({"action": "add-schema"}), "Cannot parse missing field: schema"),
-        (json!({"action": "add-schema", "schema": "int"}), "Cannot parse schema from a non-object: \"int\""),
-        (json!({"action": "add-schema", "schema": {"type": "list"}}), "Cannot create schema, not a struct type: {\"type\":\"list\"}"),
-        (json!({"action": "set-current-schema", "schema-id": 1e3}), "Cannot parse to an integer value: schema-id: 1000.0"),
-        (json!({"action": "set-default-spec", "spec-id": 3_000_000_000_u32}), "Cannot parse to an integer value: spec-id: 3000000000"),
-        (json!({"action": "remove-snapshots", "snapshot-ids": [1, "2"]}), "Cannot parse long from non-long value in snapshot-ids: \"2\""),
-        (json!({"action": "remove-snapshots", "snapshot-ids": 1}), "Cannot parse JSON array from non-array value: snapshot-ids: 1"),
+        (
+            json!({"action": "add-schema", "schema": "int"}),
+            "Cannot parse schema from a non-object: \"int\"",
+        ),
+        (
+            json!({"action": "add-schema", "schema": {"type": "list"}}),
+            "Cannot create schema, not a struct type: {\"type\":\"list\"}",
+        ),
+        (
+            json!({"action": "set-current-schema", "schema-id": 1e3}),
+            "Cannot parse to an integer value: schema-id: 1000.0",
+        ),
+        (
+            json!({"action": "set-default-spec", "spec-id": 3_000_000_000_u32}),
+            "Cannot parse to an integer value: spec-id: 3000000000",
+        ),
+        (
+            json!({"action": "remove-snapshots", "snapshot-ids": [1, "2"]}),
+            "Cannot parse long from non-long value in snapshot-ids: \"2\"",
+        ),
+        (
+            json!({"action": "remove-snapshots", "snapshot-ids": 1}),
+            "Cannot parse JSON array from non-array value: snapshot-ids: 1",
+        ),
         (json!({"action": "remove-schemas"}), "Cannot parse missing list: schema-ids"),
-        (json!({"action": "set-properties", "updates": {"a": 1}}), "Cannot parse to a string value: a: 1"),
+        (
+            json!({"action": "set-properties", "updates": {"a": 1}}),
+            "Cannot parse to a string value: a: 1",
+        ),
         (json!({"action": "set-properties"}), "Cannot parse missing map: updates"),
-        (json!({"action": "add-encryption-key", "encryption-key": {"key-id": "k", "encrypted-key-metadata": "?"}}), "Cannot parse encrypted-key-metadata: not base64"),
-        (json!({"action": "set-statistics", "statistics": {"snapshot-id": 1, "statistics-path": "p", "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}}), "Cannot parse missing field: blob-metadata"),
+        (
+            json!({"action": "add-encryption-key", "encryption-key": {"key-id": "k", "encrypted-key-metadata": "?"}}),
+            "Cannot parse encrypted-key-metadata: not base64",
+        ),
+        (
+            json!({"action": "set-statistics", "statistics": {"snapshot-id": 1, "statistics-path": "p", "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}}),
+            "Cannot parse missing field: blob-metadata",
+        ),
     ];
     for (json, text) in table {
         assert_eq!(parse(json).map(|_| ()), Err(Refusal::invalid(text)));

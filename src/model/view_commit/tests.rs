@@ -110,10 +110,7 @@ fn new_views_that_are_wrong_are_refused() {
         refused(version(1, -1, &[("trino", "select 1"), ("Trino", "select 2")])),
         "Invalid view version: Cannot add multiple queries for dialect trino"
     );
-    assert_eq!(
-        refused(version(1, -1, &[])),
-        "Cannot create view without specifying a query"
-    );
+    assert_eq!(refused(version(1, -1, &[])), "Cannot create view without specifying a query");
     let mut other = version(1, -1, &[]);
     other["representations"] = json!([{"type": "substrait", "plan": "x"}]);
     assert_eq!(refused(other), "Found unsupported view representations: [substrait]");
@@ -157,19 +154,43 @@ fn commits_that_are_wrong_are_refused() {
     let base = view();
     let both = &[("spark", "x"), ("trino", "x")];
     let table = [
-        (json!([set_current(-1)]), "Cannot set last version id: no current version id has been set"),
+        (
+            json!([set_current(-1)]),
+            "Cannot set last version id: no current version id has been set",
+        ),
         (json!([set_current(9)]), "Cannot set current version to unknown version: 9"),
-        (json!([add_version(version(2, -1, both))]), "Cannot set last added schema: no schema has been added"),
+        (
+            json!([add_version(version(2, -1, both))]),
+            "Cannot set last added schema: no schema has been added",
+        ),
         (json!([add_version(version(2, 8, both))]), "Cannot add version with unknown schema: 8"),
-        (json!([add_version(version(2, 0, &[("a", "x"), ("A", "y")]))]), "Invalid view version: Cannot add multiple queries for dialect a"),
+        (
+            json!([add_version(version(2, 0, &[("a", "x"), ("A", "y")]))]),
+            "Invalid view version: Cannot add multiple queries for dialect a",
+        ),
         (json!([{"action": "assign-uuid", "uuid": Uuid::from_u128(8)}]), "Cannot reassign uuid"),
-        (json!([{"action": "upgrade-format-version", "format-version": 2}]), "Unsupported format version: 2"),
-        (json!([{"action": "upgrade-format-version", "format-version": 0}]), "Cannot downgrade v1 view to v0"),
-        (json!([{"action": "set-location", "location": ""}]), "Invalid location: must not be empty"),
-        (json!([set_properties(json!({"version.history.num-entries": "0"}))]), "version.history.num-entries must be positive but was 0"),
+        (
+            json!([{"action": "upgrade-format-version", "format-version": 2}]),
+            "Unsupported format version: 2",
+        ),
+        (
+            json!([{"action": "upgrade-format-version", "format-version": 0}]),
+            "Cannot downgrade v1 view to v0",
+        ),
+        (
+            json!([{"action": "set-location", "location": ""}]),
+            "Invalid location: must not be empty",
+        ),
+        (
+            json!([set_properties(json!({"version.history.num-entries": "0"}))]),
+            "version.history.num-entries must be positive but was 0",
+        ),
         (json!([{"action": "add-snapshot"}]), "Cannot apply update add-snapshot to a view"),
         (json!([{"action": "fly"}]), "Cannot parse metadata update. Unrecognized action: fly"),
-        (json!([add_version(json!({"version-id": 1}))]), "Cannot parse missing field: representations"),
+        (
+            json!([add_version(json!({"version-id": 1}))]),
+            "Cannot parse missing field: representations",
+        ),
         (
             json!([add_version(version(2, 0, &[("spark", "x")])), set_current(-1)]),
             "Cannot replace view due to loss of view dialects (replace.drop-dialect.allowed=false):\n\
@@ -182,7 +203,8 @@ fn commits_that_are_wrong_are_refused() {
     let allowed = json!([
         set_properties(json!({"replace.drop-dialect.allowed": "true"})),
         add_version(version(2, 0, &[("spark", "x")])),
-        set_current(-1)]);
+        set_current(-1)
+    ]);
     assert_eq!(committed(&base, allowed).current_version_id, 2);
 }
 
@@ -270,6 +292,8 @@ fn documents_whose_parts_contradict_each_other_are_refused() {
     json["versions"][0]["representations"][1] = json!({"type": "substrait", "plan": [1]});
     let view = ViewMetadata::parse(json.to_string().as_bytes()).expect("a document");
     let representations = &view.current_version().expect("a version").representations;
-    assert!(matches!(&representations[1], ViewRepresentation::Other { kind, .. } if kind == "substrait"));
+    assert!(
+        matches!(&representations[1], ViewRepresentation::Other { kind, .. } if kind == "substrait")
+    );
     assert_eq!(serde_json::from_slice::<Value>(&view.to_json()).expect("JSON"), json);
 }

@@ -1,0 +1,11 @@
+"""A writer in a process of its own: appends one order for each id, each in a commit of its own."""
+
+import sys
+
+from pyiceberg.catalog import load_catalog
+from shop import orders
+
+uri, table_name, *order_ids = sys.argv[1:]
+table = load_catalog("slateberg", type="rest", uri=uri).load_table(table_name)
+for order_id in order_ids:
+    table.append(orders(int(order_id)))

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Runs the real clients against a server: `run.sh [pyiceberg|spark|any pytest arguments]`, both suites by default.
+# The server is the one at $SLATEBERG_URI, or else the binary $SLATEBERG_BIN, started for the tests alone.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export SLATEBERG_CACHE=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}
+venv=$SLATEBERG_CACHE/venv
+runtime=iceberg-spark-runtime-4.1_2.13
+runtime_version=1.12.0
+export SLATEBERG_SPARK_JAR=$SLATEBERG_CACHE/jars/$runtime-$runtime_version.jar
+
+# The pytest process changes directory, so a relative path would no longer lead to the binary.
+if [[ -n ${SLATEBERG_BIN:-} ]]; then
+    SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
+    export SLATEBERG_BIN
+fi
+
+wanted=$(sha256sum "$here/requirements.txt" | cut -d' ' -f1)
+stamp=$venv/requirements.sha256
+if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]]; then
+    [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
+    echo "$wanted" >"$stamp"
+fi
+
+if [[ ("$*" == *spark* || "$*" != *pyiceberg*) && ! -f $SLATEBERG_SPARK_JAR ]]; then
+    mvn --quiet --batch-mode dependency:copy \
+        -Dartifact="org.apache.iceberg:$runtime:$runtime_version" -DoutputDirectory="$(dirname "$SLATEBERG_SPARK_JAR")"
+fi
+
+cd "$here"
+PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -p no:cacheprovider "$@"

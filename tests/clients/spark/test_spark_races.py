@@ -1,0 +1,52 @@
+"""Statements that meet: the Java client retries what can be retried, and reports what cannot."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+
+@pytest.fixture
+def at_once(spark):
+    """Runs the statements together; gives back what each raised, or None."""
+
+    def outcome(statement):
+        try:
+            spark.sql(statement).collect()
+        except Exception as error:
+            return error
+        return None
+
+    def run(statements):
+        with ThreadPoolExecutor(len(statements)) as pool:
+            return list(pool.map(outcome, statements))
+
+    return run
+
+
+def test_inserts_all_arrive(sql, ids, at_once):
+    sql("CREATE TABLE orders (id BIGINT) TBLPROPERTIES ('commit.retry.num-retries' = '20', 'commit.retry.min-wait-ms' = '20')")
+    assert at_once([f"INSERT INTO orders VALUES ({i})" for i in range(6)]) == [None] * 6
+    assert ids() == list(range(6))
+    assert sql("SELECT count(*), count(DISTINCT parent_id) FROM @orders.snapshots") == [(6, 5)]
+
+
+def test_of_overlapping_updates_none_is_lost(sql, at_once):
+    sql("CREATE TABLE counters TBLPROPERTIES ('commit.retry.num-retries' = '20') AS SELECT 0 AS n")
+    outcomes = at_once(["UPDATE counters SET n = n + 1"] * 3)
+
+    ((n,),) = sql("SELECT n FROM counters")
+    assert n == outcomes.count(None) >= 1
+    assert all("conflicting" in str(error) or "missing" in str(error).lower() for error in outcomes if error)
+
+
+def test_of_many_creating_one_table_one_does(sql, at_once):
+    outcomes = at_once([f"CREATE TABLE orders AS SELECT {i} AS id" for i in range(3)])
+    assert outcomes.count(None) == 1
+    assert sql("SELECT id FROM orders") == [(outcomes.index(None),)]
+
+
+def test_columns_and_rows_are_added_together(sql, at_once):
+    sql("CREATE TABLE orders (id BIGINT)")
+    assert at_once(["INSERT INTO orders VALUES (1)", "ALTER TABLE orders SET TBLPROPERTIES (team = 'ada')"]) == [None, None]
+    assert sql("SELECT id FROM orders") == [(1,)]
+    assert ("team", "ada") in sql("SHOW TBLPROPERTIES orders")

@@ -1,0 +1,289 @@
+//! Keeps the house in order: ranks, fences round outside crates, and habits of every file.
+//!
+//! The tables below are `docs/architecture.md` as code; whoever changes one changes the other. The lists
+//! of exceptions may only get shorter.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rooms and their ranks: a file imports its own room, or one of a strictly lower rank.
+const RANKS: [(&str, u8); 11] = [
+    ("cli", 9),
+    ("app", 8),
+    ("config", 7),
+    ("api", 6),
+    ("catalog", 5),
+    ("store", 4),
+    ("objects", 4),
+    ("authz", 3),
+    ("telemetry", 2),
+    ("model", 1),
+    ("base", 0),
+];
+
+/// Outside crates that only these files or rooms may name.
+const FENCES: [(&str, &[&str]); 16] = [
+    ("slatedb", &["store/"]),
+    ("object_store", &["objects/", "store/open.rs"]),
+    ("apache_avro", &["objects/reachable.rs"]),
+    ("flate2", &["objects/metadata_file.rs"]),
+    ("zstd", &["store/codec.rs"]),
+    ("axum", &["api/", "app/"]),
+    ("tower_http", &["api/"]),
+    ("http_body_util", &["api/"]),
+    ("percent_encoding", &["api/"]),
+    ("sha2", &["api/"]),
+    ("figment", &["config/"]),
+    ("clap", &["cli/", "main.rs"]),
+    ("tracing_subscriber", &["telemetry/"]),
+    ("iceberg", &["model/"]),
+    ("rand", &["base/"]),
+    ("mimalloc", &["main.rs"]),
+];
+
+/// Words that a room may not hold in its code, and why.
+const ABSENT: [(&str, &[&str], &str); 5] = [
+    ("model/", &["async fn", "tokio::", "tracing::", ".await"], "the model is pure"),
+    ("authz/", &["async fn", "tokio::", "tracing::", ".await"], "decisions are pure"),
+    ("catalog/", &["StatusCode", "http::", "axum::"], "the catalog knows no HTTP"),
+    ("api/", &["crate::authz", "crate::store"], "handlers authorize nothing and know no record"),
+    ("", &["static mut", "LazyLock", "OnceLock", "lazy_static"], "there are no globals"),
+];
+
+/// Lines of code that a file may have, tests not counted.
+const FILE_LINES_MAX: usize = 400;
+/// Lines that a function may have.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Columns that a line may have.
+const COLUMNS_MAX: usize = 100;
+
+/// Files that are longer, with the reason.
+const LONG_FILES: [(&str, &str); 1] =
+    [("catalog/tabulars.rs", "what tables and views share reads best in one place")];
+
+#[test]
+fn rooms_import_only_what_lies_below_them() {
+    let ranks = BTreeMap::from(RANKS);
+    let mut broken = Vec::new();
+    for file in sources() {
+        let Some(room) = file.room() else { continue };
+        let rank = ranks.get(room).unwrap_or_else(|| panic!("{room} has no rank"));
+        for imported in file.imported_rooms() {
+            let other = ranks.get(imported.as_str());
+            if imported != room && other.is_none_or(|other| other >= rank) {
+                broken.push(format!("{} imports {imported}", file.name));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn outside_crates_stay_behind_their_fences() {
+    let mut broken = Vec::new();
+    for file in sources() {
+        for (name, rooms) in FENCES {
+            let names_it = [format!("{name}::"), format!("use {name};")]
+                .iter()
+                .any(|mention| file.mentions(mention));
+            if names_it && !rooms.iter().any(|room| file.name.starts_with(room)) {
+                broken.push(format!("{} names {name}", file.name));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn what_is_absent_stays_absent() {
+    let mut broken = Vec::new();
+    for file in sources() {
+        for (room, words, reason) in ABSENT {
+            for word in words.iter().filter(|_| file.name.starts_with(room)) {
+                if file.mentions(word) {
+                    broken.push(format!("{}: {word} ({reason})", file.name));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn every_file_says_what_it_is_for_and_keeps_its_measure() {
+    let mut broken = Vec::new();
+    for file in sources() {
+        if !file.text.starts_with("//!") {
+            broken.push(format!("{} does not begin with //!", file.name));
+        }
+        let lines = file.code_lines();
+        let listed = LONG_FILES.iter().any(|(name, _)| *name == file.name);
+        if lines > FILE_LINES_MAX && !listed {
+            broken.push(format!("{} has {lines} lines of code", file.name));
+        }
+        if lines <= FILE_LINES_MAX && listed {
+            broken.push(format!("{} is short enough to leave the list", file.name));
+        }
+        for (function, lines) in file.functions() {
+            if lines > FUNCTION_LINES_MAX && !is_test_file(&file.name) {
+                broken.push(format!("{}: {function} has {lines} lines", file.name));
+            }
+        }
+        for (number, line) in file.text.lines().enumerate() {
+            // A text that is one long literal cannot be broken without a change of its meaning.
+            if line.chars().count() > COLUMNS_MAX + 10 && !line.contains('"') {
+                broken.push(format!("{}:{} is too wide", file.name, number + 1));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn no_file_carries_leftovers() {
+    // Put together here, so that this file does not hold what it looks for.
+    let words = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["XX", "X"].concat()];
+    let mut broken = Vec::new();
+    for file in sources().into_iter().chain(files_below("tests")) {
+        for word in &words {
+            if file.text.contains(word.as_str()) {
+                broken.push(format!("{} holds {word}", file.name));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn the_documents_name_every_key_space_and_every_room() {
+    let layout = fs::read_to_string(root().join("docs/storage-layout.md")).expect("it is there");
+    let keys = fs::read_to_string(root().join("src/store/keys.rs")).expect("it is there");
+    let rows = keys.lines().filter_map(|line| line.strip_prefix("//! | 0x"));
+    for row in rows {
+        let space = format!("0x{}", &row[..2]);
+        assert!(layout.contains(&space), "docs/storage-layout.md does not know space {space}");
+    }
+    let map = fs::read_to_string(root().join("docs/architecture.md")).expect("it is there");
+    for (room, _) in RANKS {
+        assert!(map.contains(&format!("`{room}`")), "docs/architecture.md does not know {room}");
+    }
+}
+
+/// A source file.
+struct Source {
+    /// Its path below `src` or `tests`, with slashes.
+    name: String,
+    text: String,
+}
+
+impl Source {
+    /// The room that it is in; none for `lib.rs` and `main.rs`.
+    fn room(&self) -> Option<&str> {
+        self.name.split_once('/').map(|(room, _)| room)
+    }
+
+    /// Its lines without comments and without what stands behind `#[cfg(test)]`.
+    fn code(&self) -> impl Iterator<Item = &str> {
+        self.text
+            .lines()
+            .take_while(|line| line.trim() != "#[cfg(test)]" || !is_test_file(&self.name))
+            .take_while(|line| line.trim() != "#[cfg(test)]")
+            .filter(|line| !line.trim_start().starts_with("//"))
+    }
+
+    fn code_lines(&self) -> usize {
+        if is_test_file(&self.name) { 0 } else { self.code().count() }
+    }
+
+    fn mentions(&self, word: &str) -> bool {
+        !is_test_file(&self.name) && self.code().any(|line| mentions(line, word))
+    }
+
+    fn imported_rooms(&self) -> Vec<String> {
+        let mut rooms = Vec::new();
+        for line in self.code() {
+            for (at, found) in line.match_indices("crate::") {
+                let rest = &line[at + found.len()..];
+                let room: String =
+                    rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+                if !room.is_empty() {
+                    rooms.push(room);
+                }
+                // `use crate::{api, store};`
+                let list = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+                rooms.extend(list.into_iter().flat_map(|(list, _)| list.split(',')).map(|item| {
+                    item.trim().split("::").next().unwrap_or_default().to_owned()
+                }));
+            }
+        }
+        rooms
+    }
+
+    /// Functions with their lengths, as far as the formatter's indentation tells.
+    fn functions(&self) -> Vec<(String, usize)> {
+        let lines: Vec<&str> = self.text.lines().collect();
+        let mut functions = Vec::new();
+        for (start, line) in lines.iter().enumerate() {
+            let trimmed = line.trim_start();
+            let indent = &line[..line.len() - trimmed.len()];
+            let Some((_, signature)) = split_fn(trimmed) else { continue };
+            let close = format!("{indent}}}");
+            if let Some(length) = lines[start..].iter().position(|line| *line == close) {
+                let name = signature.split(['(', '<']).next().unwrap_or_default();
+                functions.push((name.to_owned(), length + 1));
+            }
+        }
+        functions
+    }
+}
+
+fn split_fn(line: &str) -> Option<(&str, &str)> {
+    let (before, signature) = line.split_once("fn ")?;
+    let modifiers = ["pub", "async", "const", "unsafe", "pub(super)", "pub(crate)"];
+    let plain = before.split_whitespace().all(|word| {
+        modifiers.contains(&word) || word.starts_with("pub(") || word.ends_with(')') || word == "in"
+    });
+    plain.then_some((before, signature))
+}
+
+/// Whether a word stands in a line and is not the tail of a longer path or name.
+fn mentions(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') || !word.ends_with("::")
+    })
+}
+
+fn is_test_file(name: &str) -> bool {
+    ["tests.rs", "testing.rs"].iter().any(|end| name.ends_with(end)) || name.contains("/tests/")
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources() -> Vec<Source> {
+    files_below("src")
+}
+
+fn files_below(directory: &str) -> Vec<Source> {
+    let top = root().join(directory);
+    let mut found = Vec::new();
+    collect(&top, &top, &mut found);
+    assert!(!found.is_empty(), "there are files below {directory}");
+    found
+}
+
+fn collect(top: &Path, directory: &Path, found: &mut Vec<Source>) {
+    let entries = fs::read_dir(directory).expect("the directory can be read");
+    for path in entries.map(|entry| entry.expect("the entry can be read").path()) {
+        if path.is_dir() {
+            collect(top, &path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.strip_prefix(top).expect("it is below").to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).expect("the file can be read");
+            found.push(Source { name, text });
+        }
+    }
+}
