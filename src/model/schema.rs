@@ -2,7 +2,7 @@
 //!
 //! A [`Schema`] is valid from birth: ids and full names are unique, and identifier fields are
 //! required primitives outside of lists and maps. What needs to look fields up by id or name builds
-//! a [`SchemaIndex`] once and passes it on.
+//! a `SchemaIndex` once and passes it on.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,0 +1,62 @@
+# The one door: continuous integration calls the same targets.
+#
+#   make run    a catalog on this machine, with no configuration
+#   make test   everything that has to hold, and whatever that needs installed
+#   make help   the rest
+
+# Build output and downloads stay outside of the checkout, so that a second clone is quick.
+CACHE ?= $(HOME)/.cache/slateberg
+export SLATEBERG_CACHE := $(CACHE)
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
+export SLATEBERG_BIN
+
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck clients figures
+
+help: ## show the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
+
+run: ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-data
+	cargo build --release --locked
+	$(CARGO_TARGET_DIR)/release/slateberg serve
+
+test: check unit rck clients ## run every check and every test
+
+check: fmt lint doc ## format, lints and documentation, warnings denied
+
+fmt:
+	cargo fmt --check
+
+lint:
+	cargo clippy --locked --all-targets -- --deny warnings
+
+doc:
+	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --no-deps --document-private-items --lib
+
+build:
+	cargo build --locked
+
+unit: ## the Rust tests: unit, tidy, API, crash, isolation
+	cargo test --locked
+
+tidy: ## that the house is in order
+	cargo test --locked --test tidy
+
+api: ## the HTTP API, bad input and the fuzz loop
+	cargo test --locked --test api
+
+crash: ## kill -9, a failing object store, lost answers
+	cargo test --locked --test crash
+
+isolation: ## concurrent histories have a serial order
+	cargo test --locked --test isolation
+
+rck: build ## Iceberg's own catalog suites (needs JDK 17+ and Maven)
+	scripts/with-server tests/rck/run.sh
+
+clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
+	tests/clients/run.sh
+
+figures: ## start-up time, memory and size of the release binary
+	cargo build --release --locked
+	scripts/figures $(CARGO_TARGET_DIR)/release/slateberg
