@@ -4,6 +4,7 @@
 //! ([`router`]), all errors in one table ([`error`]), and all shapes in [`wire`], with the names that
 //! the specification gives them.
 
+pub mod admission;
 pub mod error;
 pub mod extract;
 pub mod iceberg;

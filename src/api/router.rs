@@ -4,21 +4,20 @@ use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use super::admission::{Admission, shed_load};
 use super::error::ApiError;
 use super::iceberg::{config, metrics, namespaces, table_commit, tables, transactions, views};
 use super::ops::{health, metrics as counters};
 use super::state::ApiState;
 use crate::catalog;
 
-/// What `GET /v1/config` tells clients to be served: the routes of [`catalog_routes`] that a client
+/// What `GET /v1/config` tells clients to be served: the routes of `catalog_routes` that a client
 /// chooses by, in the specification's own spelling.
 pub const ENDPOINTS: [&str; 25] = [
     "GET /v1/{prefix}/namespaces",
@@ -50,12 +49,12 @@ pub const ENDPOINTS: [&str; 25] = [
 
 /// The whole server.
 pub fn router(state: ApiState) -> Router {
-    let in_flight = Arc::new(Semaphore::new(state.settings.requests_in_flight_max));
+    let admission = Arc::new(Admission::new(&state.settings));
     Router::new()
         .route("/v1/config", get(config::get_config))
         .nest("/v1", catalog_routes())
         .nest("/v1/{prefix}", catalog_routes())
-        .layer(from_fn_with_state(in_flight, shed_load))
+        .layer(from_fn_with_state(admission, shed_load))
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
         .route("/metrics", get(counters::metrics))
@@ -91,21 +90,6 @@ fn catalog_routes() -> Router<ApiState> {
             get(views::load).head(views::exists).post(views::commit).delete(views::drop),
         )
         .route("/views/rename", post(views::rename))
-}
-
-/// Turns requests away while too many are under way, before any work is done.
-async fn shed_load(
-    State(in_flight): State<Arc<Semaphore>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match in_flight.try_acquire() {
-        Ok(_permit) => next.run(request).await,
-        Err(_) => {
-            let full = catalog::Error::unavailable("Too many requests", "too many in flight");
-            ApiError::from(full).into_response()
-        }
-    }
 }
 
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {

@@ -12,6 +12,9 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Bytes that a request's body may have.
     pub body_bytes_max: usize,
+    /// Bytes that the bodies of all requests under way may have together; further requests are
+    /// answered 503.
+    pub bodies_bytes_max: usize,
     /// Requests that are worked on at the same time; further ones are answered 503.
     pub requests_in_flight_max: usize,
     /// Seconds that requests under way get to end when the server stops.
@@ -23,6 +26,7 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8181)),
             body_bytes_max: 32 << 20,
+            bodies_bytes_max: 512 << 20,
             requests_in_flight_max: 4096,
             drain_seconds_max: 30,
         }

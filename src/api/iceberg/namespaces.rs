@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::Result;
@@ -16,6 +17,7 @@ use crate::api::wire::{
     CreateNamespaceRequest, GetNamespaceResponse, ListNamespacesResponse,
     UpdateNamespacePropertiesRequest,
 };
+use crate::catalog;
 
 /// `POST /v1/{prefix}/namespaces`.
 pub async fn create(
@@ -37,10 +39,23 @@ pub async fn list(
     Paging(page): Paging,
     query: Query,
 ) -> Result<Json<ListNamespacesResponse>> {
-    let parent = query.get("parent").filter(|parent| !parent.is_empty()).map(split_levels);
-    let page =
-        state.catalog.list_namespaces(&operation, &warehouse, parent.as_ref(), &page).await?;
+    let parent = query.get("parent").filter(|parent| !parent.is_empty());
+    let list = async |parent: Option<&str>| {
+        let parent = parent.map(split_levels);
+        state.catalog.list_namespaces(&operation, &warehouse, parent.as_ref(), &page).await
+    };
+    let page = match (list(parent).await, parent.and_then(decoded_twice)) {
+        (Err(catalog::Error::NoSuchNamespace(_)), Some(parent)) => list(Some(&parent)).await?,
+        (listed, _) => listed?,
+    };
     Ok(Json(ListNamespacesResponse { next_page_token: page.next, namespaces: page.items }))
+}
+
+/// What a parent was before it was encoded twice, as PyIceberg (0.12) encodes names that need it; none
+/// if it was encoded once.
+fn decoded_twice(parent: &str) -> Option<String> {
+    let decoded = percent_decode_str(parent).decode_utf8().ok()?;
+    (decoded != parent).then(|| decoded.into_owned())
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}`.

@@ -29,7 +29,8 @@ fn the_default_file_says_what_holds_anyway() {
 
     // And it names every key: what the defaults write stands in it.
     let text = std::fs::read_to_string(root.join("config/default.toml")).expect("it is there");
-    let defaults = figment::value::Value::serialize(Settings::default()).expect("settings are data");
+    let defaults =
+        figment::value::Value::serialize(Settings::default()).expect("settings are data");
     for key in keys_of(&defaults) {
         let spellings = [format!("{key} = "), format!("{key}]"), format!("[{key}.")];
         let stands = spellings.iter().any(|spelling| text.contains(spelling));

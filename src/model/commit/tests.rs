@@ -1,3 +1,5 @@
+//! What commits make of tables.
+
 use serde_json::{Value, json};
 
 use super::super::snapshot::SnapshotRefKind;

@@ -1,3 +1,5 @@
+//! New tables, from requests and from staged updates.
+
 use serde_json::{Value, json};
 
 use super::super::testing::{CREATED_MS, assert_round_trip, columns, ctx, raw, schema, updates};

@@ -1,3 +1,5 @@
+//! Which specs and orders a schema can serve.
+
 use serde_json::json;
 
 use super::super::schema::Schema;

@@ -1,3 +1,5 @@
+//! Which requirements hold, and the texts of those that fail.
+
 use serde_json::{Value, json};
 
 use super::super::testing::{commit_if, committed, raw, set_ref, table, table_with_snapshots};

@@ -1,3 +1,5 @@
+//! Which schemas are valid, how ids are assigned afresh, and what names mean.
+
 use serde_json::json;
 
 use super::super::testing::{columns, raw, schema};

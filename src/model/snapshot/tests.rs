@@ -1,3 +1,5 @@
+//! That snapshots keep their text, and which are refused.
+
 use serde_json::json;
 
 use super::super::testing::raw;

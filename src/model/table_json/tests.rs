@@ -1,3 +1,5 @@
+//! Documents of every version: read, written, refused.
+
 use serde_json::json;
 
 use super::super::testing::{

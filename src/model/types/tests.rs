@@ -1,3 +1,5 @@
+//! What type strings and defaults are read, refused, and how they are written.
+
 use serde_json::{Value, json};
 
 use super::*;

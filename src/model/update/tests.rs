@@ -1,3 +1,5 @@
+//! Which updates are read, and the texts of those that are refused.
+
 use serde_json::{Value, json};
 
 use super::super::testing::{columns, raw, snapshot};

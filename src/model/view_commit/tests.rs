@@ -1,3 +1,5 @@
+//! What commits make of views.
+
 use serde_json::{Value, json};
 
 use super::super::testing::{CREATED_MS, ctx, raw};
