@@ -212,9 +212,11 @@ impl Source {
                 }
                 // `use crate::{api, store};`
                 let list = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-                rooms.extend(list.into_iter().flat_map(|(list, _)| list.split(',')).map(|item| {
-                    item.trim().split("::").next().unwrap_or_default().to_owned()
-                }));
+                rooms.extend(
+                    list.into_iter()
+                        .flat_map(|(list, _)| list.split(','))
+                        .map(|item| item.trim().split("::").next().unwrap_or_default().to_owned()),
+                );
             }
         }
         rooms
@@ -251,7 +253,8 @@ fn split_fn(line: &str) -> Option<(&str, &str)> {
 fn mentions(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
-        !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') || !word.ends_with("::")
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+            || !word.ends_with("::")
     })
 }
 

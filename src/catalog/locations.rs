@@ -41,7 +41,7 @@ fn segment(name: &str) -> String {
 pub fn without_trailing_slash(location: &str) -> String {
     let mut location = location;
     while let Some(shorter) = location.strip_suffix('/') {
-        if shorter.ends_with(':') || shorter.ends_with(":/") {
+        if [":", ":/", "://"].iter().any(|scheme| shorter.ends_with(scheme)) {
             break;
         }
         location = shorter;

@@ -90,6 +90,9 @@ impl Value for Document {
         let broken = |error: std::io::Error| DecodeError::Body(error.to_string());
         let length = zstd::bulk::Decompressor::upper_bound(body).unwrap_or(DOCUMENT_BYTES_MAX);
         let json = zstd::bulk::decompress(body, length.min(DOCUMENT_BYTES_MAX)).map_err(broken)?;
+        if json.is_empty() {
+            return Err(DecodeError::Truncated);
+        }
         Ok(Self { version, json: json.into() })
     }
 }
