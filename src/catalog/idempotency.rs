@@ -58,15 +58,24 @@ impl Catalog {
     }
 
     /// The answer that this key was given before, if it was.
+    ///
+    /// The record is looked for in the accepted state, because the first request may have been told
+    /// that its outcome is unknown while its change is still on its way; the answer waits until it is
+    /// durable.
     pub(super) async fn replay(
         &self,
         operation: &Operation,
         idempotency: &Idempotency,
     ) -> Result<Option<Result<Answer>>> {
-        let record = self.store().durable().get(&key(operation, idempotency)).await?;
+        let record = self.store().latest().get(&key(operation, idempotency)).await?;
         let Some(record) = record.filter(|record| record.expires_ms > self.now_ms()) else {
             return Ok(None);
         };
+        match tokio::time::timeout(self.settings().commit_deadline(), self.store().settled()).await
+        {
+            Ok(settled) => settled?,
+            Err(late) => return Err(Error::unknown(late)),
+        }
         if record.fingerprint != idempotency.fingerprint {
             return Ok(Some(Err(Error::Unprocessable(format!(
                 "Idempotency-Key {} was used for another request",

@@ -98,7 +98,8 @@ impl Catalog {
     }
 
     /// Finishes every publication that an earlier process left: writes the file from the inline copy,
-    /// and forgets the marker. Returns how many files there were to see to.
+    /// and forgets the marker. Those of a warehouse that is not configured any more stay. Returns how many
+    /// markers there were.
     pub async fn finish_publications(&self) -> Result<usize> {
         let store = self.store().latest();
         let markers =
@@ -109,12 +110,13 @@ impl Catalog {
                 && record.version == key.version
                 && let Some(document) = store.get(&MetadataKey(key.id)).await?
             {
-                self.publish(&MetadataFile {
-                    warehouse: record.warehouse,
-                    location: marker.metadata_location.clone(),
-                    json: document.json,
-                })
-                .await?;
+                let location = marker.metadata_location.clone();
+                if let Err(error) = self.objects().check(record.warehouse, &location) {
+                    tracing::error!(location, %error, "publication waits for its warehouse");
+                    continue;
+                }
+                let warehouse = record.warehouse;
+                self.publish(&MetadataFile { warehouse, location, json: document.json }).await?;
             }
             self.store().landed(*key);
         }
