@@ -18,6 +18,9 @@ use super::settings::Settings;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 
+/// Parts of a cache with a lock each.
+const CACHE_SHARDS: usize = 8;
+
 /// Where the store is.
 #[derive(Clone)]
 pub struct Place {
@@ -82,7 +85,8 @@ impl Store {
         let cache = |bytes| {
             Some(Arc::new(FoyerCache::new_with_opts(FoyerCacheOptions {
                 max_capacity: bytes,
-                ..FoyerCacheOptions::default()
+                // Given, because the default reads the whole of /proc/cpuinfo for it on each start.
+                shards: CACHE_SHARDS,
             })) as Arc<dyn slatedb::db_cache::DbCache>)
         };
         let caches = SplitCache::new()

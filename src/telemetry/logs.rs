@@ -1,5 +1,7 @@
 //! Logs go to standard error, so that what a command prints stays its own.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 use super::settings::{Format, Settings};
@@ -12,7 +14,10 @@ pub struct InvalidLevel(String);
 /// Begins to log. What is logged before is lost.
 pub fn init(settings: &Settings) -> Result<(), InvalidLevel> {
     let filter = EnvFilter::try_new(&settings.level).map_err(|e| InvalidLevel(e.to_string()))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     let begun = match settings.format {
         Format::Text => builder.try_init(),
         Format::Json => builder.json().try_init(),
