@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, Settings, Sources};
 
+pub mod bench;
 pub mod fsck;
 pub mod serve;
 
@@ -24,6 +25,8 @@ enum Command {
     Serve(serve::Serve),
     /// Check every record of a catalog, without writing, while no server runs on it
     Fsck(fsck::Fsck),
+    /// Measure an Iceberg REST catalog, this one or any other
+    Bench(bench::Bench),
 }
 
 /// Where the settings and the data are.
@@ -56,6 +59,7 @@ impl Cli {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
+            Command::Bench(bench) => bench.run(),
         }
     }
 }
