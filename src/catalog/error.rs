@@ -1,6 +1,7 @@
 //! What a use case answers when it does not succeed: the specification's own vocabulary.
 
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use crate::model::members::brief;
 use crate::model::refusal::Refusal;
 use crate::objects;
 use crate::store;
@@ -70,14 +71,14 @@ impl Error {
     /// The table or view is not there.
     pub fn no_such(kind: TabularKind, ident: &TabularIdent) -> Self {
         match kind {
-            TabularKind::Table => Self::NoSuchTable(ident.to_string()),
-            TabularKind::View => Self::NoSuchView(ident.to_string()),
+            TabularKind::Table => Self::NoSuchTable(brief(ident)),
+            TabularKind::View => Self::NoSuchView(brief(ident)),
         }
     }
 
     /// The namespace is not there.
     pub fn no_such_namespace(ident: &NamespaceIdent) -> Self {
-        Self::NoSuchNamespace(ident.to_string())
+        Self::NoSuchNamespace(brief(ident))
     }
 
     /// The name that something of kind `wanted` was to get belongs to something of kind `taken_by`.

@@ -84,10 +84,19 @@ pub async fn tabular(
     ident: &TabularIdent,
 ) -> Result<Found> {
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
-        let Some(id) = tabular_id(store, warehouse, kind, ident).await? else {
+        let Some(namespace) = namespace_id(store, warehouse, &ident.namespace).await? else {
             return Err(Error::no_such(kind, ident));
         };
-        if let Some(found) = tabular_by_id(store, id).await? {
+        let key = TabularNameKey { kind, namespace, name: ident.name.clone() };
+        let Some(entry) = store.get(&key).await? else {
+            return Err(Error::no_such(kind, ident));
+        };
+        // A record that is gone or has another name by now moved between the two reads: the names tell
+        // what is true at this moment.
+        if let Some(found) = tabular_by_id(store, entry.id).await?
+            && found.record.namespace == namespace
+            && found.record.name == ident.name
+        {
             return Ok(found);
         }
     }

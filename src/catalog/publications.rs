@@ -72,25 +72,25 @@ impl Catalog {
         }
     }
 
-    /// Writes a metadata file, and does not give up before it is there or the store has shut.
+    /// Writes a metadata file, and does not give up before it is there or the store has shut. Only a
+    /// name that another file has is hopeless: it holds a fresh UUID, so that somebody writes into the
+    /// warehouse who should not.
     async fn publish(&self, file: &MetadataFile) -> Result<()> {
-        let content = metadata_file::Codec::of_location(&file.location).encode(&file.json);
+        let MetadataFile { warehouse, location, json } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         loop {
-            let written =
-                self.objects().create(file.warehouse, &file.location, content.clone()).await;
-            match written {
+            match metadata_file::create(self.objects(), *warehouse, location, json).await {
                 Ok(()) => return Ok(()),
-                Err(error) if self.store().check_open().is_err() => {
-                    tracing::warn!(location = file.location, %error, "publication is left to the next start");
+                Err(error @ objects::Error::Taken(_)) => {
+                    tracing::error!(location, %error, "cannot publish metadata");
                     return Err(Error::unknown(error));
                 }
-                Err(error @ objects::Error::Taken(_)) => {
-                    // The name holds a fresh UUID: somebody writes into the warehouse who should not.
-                    tracing::error!(location = file.location, %error, "cannot publish metadata");
+                Err(error) if self.store().check_open().is_err() => {
+                    tracing::warn!(location, %error, "publication is left to the next start");
+                    return Err(Error::unknown(error));
                 }
                 Err(error) => {
-                    tracing::warn!(location = file.location, %error, "publishing metadata: trying again");
+                    tracing::warn!(location, %error, "publishing metadata: trying again");
                 }
             }
             backoff.wait().await;
@@ -98,8 +98,8 @@ impl Catalog {
     }
 
     /// Finishes every publication that an earlier process left: writes the file from the inline copy,
-    /// and forgets the marker. Those of a warehouse that is not configured any more stay. Returns how many
-    /// markers there were.
+    /// and forgets the marker. Those of a warehouse that is not configured any more, and those whose
+    /// name another file has, stay. Returns how many markers there were.
     pub async fn finish_publications(&self) -> Result<usize> {
         let store = self.store().latest();
         let markers =
@@ -116,7 +116,11 @@ impl Catalog {
                     continue;
                 }
                 let warehouse = record.warehouse;
-                self.publish(&MetadataFile { warehouse, location, json: document.json }).await?;
+                let file = MetadataFile { warehouse, location, json: document.json };
+                if self.publish(&file).await.is_err() {
+                    self.check_open()?;
+                    continue;
+                }
             }
             self.store().landed(*key);
         }

@@ -9,6 +9,7 @@ use quick_cache::sync::Cache;
 use uuid::Uuid;
 
 use super::change_log::Entry;
+use super::lanes::Entered;
 use super::lookup::{self, Found};
 use super::mutation::Answer;
 use super::publications::{Landing, MetadataFile};
@@ -130,6 +131,20 @@ pub struct Removal<'a> {
     pub outcome: fn(&Found) -> Outcome,
 }
 
+/// A change of a table or view whose lane is entered.
+pub struct Replacement<'a> {
+    /// The transaction's name.
+    pub action: &'static str,
+    /// Which.
+    pub ident: &'a TabularIdent,
+    /// What it was judged by.
+    pub found: Found,
+    /// Its new version; none if it is already as it should be.
+    pub new: Option<NewVersion>,
+    /// Its lane.
+    pub lanes: Entered,
+}
+
 /// A table or view that gets new metadata.
 pub struct NewVersion {
     /// Its record before.
@@ -140,6 +155,8 @@ pub struct NewVersion {
     pub json: Bytes,
     /// Metadata files that are no longer kept.
     pub outdated: Vec<String>,
+    /// Whether its metadata file is still to be written, or was there before.
+    pub publish: bool,
 }
 
 impl Catalog {
@@ -193,7 +210,7 @@ impl Catalog {
             return Ok(false);
         }
         invariants::tabular_change(Some(&new.before), &new.after).map_err(Error::internal)?;
-        put_version(t, &new.after, &new.json, true)?;
+        put_version(t, &new.after, &new.json, new.publish)?;
         if !new.outdated.is_empty() {
             let files = DoomedFiles::Listed(new.outdated.clone());
             self.put_file_deletion(t, new.after.warehouse, files)?;
@@ -247,6 +264,64 @@ impl Catalog {
         let files = if new.publish { vec![metadata_file(record, &new.json)] } else { Vec::new() };
         self.land(Landing { accepted, files, flight, lanes }).await?;
         Ok(Answer::Tabular(state_of(&new.record, new.json)))
+    }
+
+    /// Enters the lane of a table or view that is to change, and reads it there. None if its name moved
+    /// meanwhile.
+    pub(super) async fn enter(
+        &self,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        ident: &TabularIdent,
+    ) -> Result<Option<(Found, Entered)>> {
+        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        let store = self.store().latest();
+        let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
+            .await?
+            .ok_or_else(|| Error::no_such(kind, ident))?;
+        let lanes = self.inner.lanes.enter(vec![id]).await?;
+        let named = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
+        let found = lookup::tabular_by_id(&store, id).await?.filter(|_| named == Some(id));
+        Ok(found.map(|found| (found, lanes)))
+    }
+
+    /// Gives a table or view its new version, or leaves it as it is where there is none, and answers its
+    /// state. None if it changed meanwhile.
+    pub(super) async fn replace<A: Action>(
+        &self,
+        operation: &Operation,
+        permit: &Permit<A>,
+        replacement: Replacement<'_>,
+    ) -> Result<Option<Answer>> {
+        let Replacement { action, ident, found, new, lanes } = replacement;
+        let id = found.record.id;
+        let keys = new.iter().map(|new| PublicationKey { id, version: new.after.version });
+        let flight = self.inner.flights.register(keys.collect());
+        let record = new.as_ref().map_or(&found.record, |new| &new.after);
+        let (catalog, new_ref) = (self, new.as_ref());
+        let (written, accepted) = self
+            .store()
+            .transact(action, permit, |t| async move {
+                if let Some(new) = new_ref
+                    && !catalog.put_version(&t, operation, action, ident, new).await?
+                {
+                    return Ok(false);
+                }
+                catalog.remember(&t, operation, outcome_of(record))?;
+                Ok::<_, Error>(true)
+            })
+            .await?;
+        if !written {
+            return Ok(None);
+        }
+        let files = new.iter().filter(|new| new.publish);
+        let files = files.map(|new| metadata_file(&new.after, &new.json)).collect();
+        let state = match new {
+            Some(new) => state_of(&new.after, new.json),
+            None => found.into(),
+        };
+        self.land(Landing { accepted, files, flight, lanes }).await?;
+        Ok(Some(Answer::Tabular(state)))
     }
 
     /// The names of one kind in a namespace.

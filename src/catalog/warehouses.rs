@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::ReadConfig;
+use crate::model::members::brief;
 use crate::model::warehouse::Warehouse;
 
 /// All warehouses, by name and by location.
@@ -33,7 +34,7 @@ impl Warehouses {
             Some(name) => self.by_name.get(name).cloned(),
             None => self.default.clone(),
         }
-        .ok_or_else(|| Error::NoSuchWarehouse(prefix.unwrap_or("default").to_owned()))
+        .ok_or_else(|| Error::NoSuchWarehouse(brief(prefix.unwrap_or("default"))))
     }
 
     /// The warehouse with this identity.
@@ -61,7 +62,7 @@ impl Warehouses {
             .values()
             .find(|warehouse| warehouse.location == location)
             .cloned()
-            .ok_or_else(|| Error::NoSuchWarehouse(word.to_owned()))
+            .ok_or_else(|| Error::NoSuchWarehouse(brief(word)))
     }
 }
 

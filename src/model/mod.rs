@@ -17,7 +17,7 @@ pub mod warehouse;
 
 mod defaults;
 pub mod encryption_key;
-mod members;
+pub(crate) mod members;
 pub mod partition;
 pub mod schema;
 pub mod snapshot;

@@ -17,8 +17,8 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The name is taken by a file with other content.
-    #[error("{0} exists already, with other content")]
+    /// The name is taken.
+    #[error("{0} exists already")]
     Taken(String),
     /// The object store does not answer, or refuses: try again later.
     #[error("{location}: {reason}")]

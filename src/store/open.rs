@@ -7,7 +7,7 @@ use slatedb::config::{CloseOptions, FlushType};
 use slatedb::db_cache::SplitCache;
 use slatedb::db_cache::foyer::{FoyerCache, FoyerCacheOptions};
 use slatedb::object_store::ObjectStore;
-use slatedb::{CacheTarget, CloseReason, Db, DbReader, DbReaderMode, IterationOrder, WriteHandle};
+use slatedb::{CacheTarget, CloseReason, Db, DbReader, DbReaderMode, IterationOrder};
 use uuid::Uuid;
 
 use super::error::Error;
@@ -44,21 +44,6 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) next_change: AtomicU64,
     pub(super) landed: Landed,
-    newest: Mutex<Option<WriteHandle>>,
-}
-
-impl Shared {
-    /// Keeps the write with the highest sequence number.
-    pub(super) fn remember_newest(&self, handle: &WriteHandle) {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if newest.as_ref().is_none_or(|known| known.seqnum() < handle.seqnum()) {
-            *newest = Some(handle.clone());
-        }
-    }
-
-    pub(super) fn newest(&self) -> Option<WriteHandle> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// Markers of publications that have landed and wait for a batch to take them along.
@@ -106,12 +91,7 @@ impl Store {
             .with_block_cache_policy(keep_warm)
             .build()
             .await?;
-        let shared = Shared {
-            settings,
-            next_change: AtomicU64::new(0),
-            landed: Landed::default(),
-            newest: Mutex::new(None),
-        };
+        let shared = Shared { settings, next_change: AtomicU64::new(0), landed: Landed::default() };
         let store = Self { db, shared: Arc::new(shared) };
         store.shared.next_change.store(store.first_free_change().await?, Ordering::Relaxed);
         Ok(store)

@@ -43,19 +43,25 @@ impl Transaction {
 /// A transaction that has committed: later ones see it, and it is not yet durable.
 #[derive(Clone)]
 #[must_use = "what was accepted may be told to nobody before it is durable"]
-pub struct Accepted {
-    handle: Option<WriteHandle>,
+pub struct Accepted(Waiting);
+
+#[derive(Clone)]
+enum Waiting {
+    /// For the transaction's own write.
+    Written(WriteHandle),
+    /// For what a transaction has read that wrote nothing.
+    Read { store: Store, sequence: u64 },
 }
 
 impl Accepted {
-    /// Waits until the write and all that went before it are in the bucket. If the store shuts first,
-    /// the outcome is unknown.
+    /// Waits until the transaction and all that went before it are in the bucket. If the store shuts
+    /// first, the outcome is unknown.
     pub async fn durable(&self) -> Result<(), Error> {
-        match &self.handle {
-            None => Ok(()),
-            Some(handle) => {
+        match &self.0 {
+            Waiting::Written(handle) => {
                 handle.await_durable().await.map_err(|error| Error::Unknown(error.to_string()))
             }
+            Waiting::Read { store, sequence } => store.durable_up_to(*sequence).await,
         }
     }
 }
@@ -115,13 +121,10 @@ impl Store {
         for key in landed {
             transaction.delete(key)?;
         }
+        let sequence = transaction.inner.seqnum();
         match transaction.inner.commit().await {
-            Ok(handle) => {
-                if let Some(handle) = &handle {
-                    self.shared.remember_newest(handle);
-                }
-                Ok(Some(Accepted { handle }))
-            }
+            Ok(Some(handle)) => Ok(Some(Accepted(Waiting::Written(handle)))),
+            Ok(None) => Ok(Some(Accepted(Waiting::Read { store: self.clone(), sequence }))),
             Err(error) if error.kind() == ErrorKind::Transaction => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -130,7 +133,22 @@ impl Store {
     /// Waits until everything that has been accepted so far is durable. A refusal that was judged by
     /// state which is not durable yet waits for this: a crash must not make it a lie.
     pub async fn settled(&self) -> Result<(), Error> {
-        Accepted { handle: self.shared.newest() }.durable().await
+        // A snapshot sees everything that anybody can have been judged by until now.
+        let sequence = self.db.snapshot()?.seq();
+        self.durable_up_to(sequence).await
+    }
+
+    async fn durable_up_to(&self, sequence: u64) -> Result<(), Error> {
+        let mut status = self.db.subscribe();
+        loop {
+            if status.borrow_and_update().durable_seq >= sequence {
+                return Ok(());
+            }
+            self.check_open()?;
+            if status.changed().await.is_err() {
+                return Err(Error::Closed);
+            }
+        }
     }
 
     /// Says that a publication has landed: its marker goes with the next transaction that commits.

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::path::whole_uri;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::api::wire::object::Object;
 use crate::catalog::Operation;
 use crate::catalog::operation::Idempotency;
 use crate::model::principal::Principal;
@@ -50,7 +51,7 @@ impl<T: DeserializeOwned> FromRequest<ApiState> for MutatingWith<T> {
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let (operation, body) = take(request, state).await?;
-        let parsed = serde_json::from_slice(&body)
+        let Object(parsed) = serde_json::from_slice(&body)
             .map_err(|error| ApiError::bad_request(format!("Invalid request body: {error}")))?;
         Ok(Self(operation, parsed))
     }

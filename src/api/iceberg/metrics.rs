@@ -9,6 +9,7 @@ use crate::api::extract::body::MutatingWith;
 use crate::api::extract::path::TabularPath;
 use crate::api::state::ApiState;
 use crate::api::wire::ReportMetricsRequest;
+use crate::model::members::brief;
 
 /// Accepts a report and counts it by its kind.
 pub async fn report(
@@ -21,7 +22,8 @@ pub async fn report(
         "commit-report" => &state.counters.commit_reports,
         other => {
             return Err(ApiError::bad_request(format!(
-                "Invalid report type: expected scan-report or commit-report, got '{other}'"
+                "Invalid report type: expected scan-report or commit-report, got '{}'",
+                brief(other)
             )));
         }
     };

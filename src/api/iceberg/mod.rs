@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::error::ApiError;
 use crate::model::ident::TabularIdent;
+use crate::model::members::brief;
 use crate::model::refusal::Refusal;
 
 /// What a handler answers.
@@ -29,7 +30,9 @@ fn parse_all<T>(
 fn same_as_path(in_body: Option<&TabularIdent>, in_path: &TabularIdent) -> Result<()> {
     match in_body {
         Some(ident) if ident != in_path => Err(ApiError::bad_request(format!(
-            "The body's identifier is {ident}, the path's is {in_path}"
+            "The body's identifier is {}, the path's is {}",
+            brief(ident),
+            brief(in_path)
         ))),
         _ => Ok(()),
     }

@@ -20,7 +20,7 @@ pub async fn commit(
     TabularPath { warehouse, ident }: TabularPath,
     MutatingWith(operation, body): MutatingWith<CommitRequest>,
 ) -> Result<Response> {
-    same_as_path(body.identifier.as_ref(), &ident)?;
+    same_as_path(body.identifier.as_ref().map(|it| &it.0), &ident)?;
     let change = table_change(ident, &body)?;
     let committed = state.catalog.commit_table(&operation, &warehouse, change).await?;
     Ok(commit_result(&committed, Some(&etag(&committed, SnapshotMode::All))))

@@ -135,7 +135,7 @@ pub async fn rename(
     WarehousePath(warehouse): WarehousePath,
     MutatingWith(operation, body): MutatingWith<RenameTableRequest>,
 ) -> Result<StatusCode> {
-    state.catalog.rename_table(&operation, &warehouse, body.source, body.destination).await?;
+    state.catalog.rename_table(&operation, &warehouse, body.source.0, body.destination.0).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -10,6 +10,7 @@ use crate::api::extract::body::MutatingWith;
 use crate::api::extract::path::WarehousePath;
 use crate::api::state::ApiState;
 use crate::api::wire::CommitTransactionRequest;
+use crate::api::wire::object::Object;
 
 /// Changes several tables.
 pub async fn commit(
@@ -20,10 +21,11 @@ pub async fn commit(
     let changes = body
         .table_changes
         .iter()
-        .map(|change| {
-            let ident = change.identifier.clone().ok_or_else(|| {
-                ApiError::bad_request("Invalid table changes: table identifier is required")
-            })?;
+        .map(|Object(change)| {
+            let Some(Object(ident)) = change.identifier.clone() else {
+                let message = "Invalid table changes: table identifier is required";
+                return Err(ApiError::bad_request(message));
+            };
             table_change(ident, change)
         })
         .collect::<Result<Vec<_>>>()?;

@@ -87,7 +87,7 @@ pub async fn commit(
     TabularPath { warehouse, ident }: TabularPath,
     MutatingWith(operation, body): MutatingWith<CommitRequest>,
 ) -> Result<Response> {
-    same_as_path(body.identifier.as_ref(), &ident)?;
+    same_as_path(body.identifier.as_ref().map(|it| &it.0), &ident)?;
     let requirements = body.requirements.as_deref().unwrap_or_default();
     let change = ViewChange {
         ident,
@@ -114,6 +114,6 @@ pub async fn rename(
     WarehousePath(warehouse): WarehousePath,
     MutatingWith(operation, body): MutatingWith<RenameTableRequest>,
 ) -> Result<StatusCode> {
-    state.catalog.rename_view(&operation, &warehouse, body.source, body.destination).await?;
+    state.catalog.rename_view(&operation, &warehouse, body.source.0, body.destination.0).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,8 +3,11 @@
 //! Schemas, specs, updates and requirements stay JSON text here ([`serde_json::value::RawValue`]); what
 //! they mean is the model's to say.
 
+pub mod object;
+
 use std::collections::BTreeMap;
 
+use object::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -115,9 +118,9 @@ pub struct RegisterViewRequest {
 #[derive(Debug, Deserialize)]
 pub struct RenameTableRequest {
     /// Its name now.
-    pub source: TabularIdent,
+    pub source: Object<TabularIdent>,
     /// Its name afterwards.
-    pub destination: TabularIdent,
+    pub destination: Object<TabularIdent>,
 }
 
 /// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}` and of the same for views, and one
@@ -126,7 +129,7 @@ pub struct RenameTableRequest {
 pub struct CommitRequest {
     /// Which table or view; required in a transaction.
     #[serde(default)]
-    pub identifier: Option<TabularIdent>,
+    pub identifier: Option<Object<TabularIdent>>,
     /// What has to be so.
     #[serde(default)]
     pub requirements: Option<Vec<Box<RawValue>>>,
@@ -139,7 +142,7 @@ pub struct CommitRequest {
 #[serde(rename_all = "kebab-case")]
 pub struct CommitTransactionRequest {
     /// The changes, one for each table.
-    pub table_changes: Vec<CommitRequest>,
+    pub table_changes: Vec<Object<CommitRequest>>,
 }
 
 /// Body of `POST /v1/{prefix}/namespaces/{namespace}/views`.

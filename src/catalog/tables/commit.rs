@@ -20,6 +20,7 @@ use crate::catalog::tabulars::{
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::{Base, CommitContext, apply};
 use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::members::brief;
 use crate::model::requirement::TableRequirement;
 use crate::model::table::TableMetadata;
 use crate::model::update::TableUpdate;
@@ -237,7 +238,7 @@ impl Catalog {
             if !seen.insert(&change.ident) {
                 return Err(Error::Invalid(format!(
                     "Invalid table changes: {} stands more than once",
-                    change.ident
+                    brief(&change.ident)
                 )));
             }
         }
@@ -334,7 +335,7 @@ impl Catalog {
         };
         let json = Bytes::from(metadata.to_json());
         let outdated = outdated_files(&base, &metadata);
-        let version = NewVersion { before, after, json: json.clone(), outdated };
+        let version = NewVersion { before, after, json: json.clone(), outdated, publish: true };
         Ok(Planned {
             ident: change.ident,
             metadata: Arc::new(metadata),

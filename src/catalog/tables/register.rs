@@ -1,19 +1,16 @@
 //! Registering an existing metadata file as a table, and taking a table out without touching its files.
 
-use std::sync::Arc;
-
 use crate::authz::action::{Drop, Register};
 use crate::catalog::mutation::Answer;
-use crate::catalog::publications::Landing;
 use crate::catalog::tabulars::{
-    NewRecord, NewTabular, NewVersion, Removal, TabularState, outcome_of, state_of, unreadable_file,
+    NewRecord, NewTabular, NewVersion, Removal, Replacement, TabularState, outcome_of,
+    unreadable_file,
 };
-use crate::catalog::{Catalog, Error, Operation, Result, lookup};
+use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::table::TableMetadata;
 use crate::model::warehouse::Warehouse;
 use crate::objects::metadata_file;
-use crate::store::keys::PublicationKey;
 use crate::store::records::TabularRecord;
 
 /// How often an overwriting registration begins anew because the table under it moved.
@@ -95,54 +92,31 @@ impl Catalog {
     ) -> Result<Option<Answer>> {
         let permit = operation.permit::<Register>()?;
         let ident = &request.ident;
-        let store = self.store().latest();
-        let kind = TabularKind::Table;
-        let Some(id) = lookup::tabular_id(&store, warehouse.id, kind, ident).await? else {
-            // The name is a view's, which no registration replaces, or free by now.
-            let view = lookup::tabular_id(&store, warehouse.id, TabularKind::View, ident).await?;
-            return match view {
-                Some(_) => Err(Error::taken(kind, TabularKind::View, ident)),
-                None => Ok(None),
-            };
-        };
         let (metadata, json) = self.read_table(warehouse, &request.metadata_location).await?;
-        let lanes = self.inner.lanes.enter(vec![id]).await?;
-        let Some(found) = lookup::tabular_by_id(&store, id).await? else { return Ok(None) };
-        if found.record.metadata_location == request.metadata_location {
-            self.store().settled().await?;
-            return Ok(Some(Answer::Tabular(found.into())));
-        }
-        let before = found.record;
+        let entered = match self.enter(warehouse, TabularKind::Table, ident).await {
+            // The name is a view's, which no registration replaces, or free by now.
+            Err(Error::NoSuchTable(_)) => {
+                self.free_name(warehouse, TabularKind::Table, ident).await?;
+                return Ok(None);
+            }
+            entered => entered?,
+        };
+        let Some((found, lanes)) = entered else { return Ok(None) };
+        let before = found.record.clone();
+        let changed = before.metadata_location != request.metadata_location;
         let after = TabularRecord {
             uuid: metadata.table_uuid,
-            location: metadata.location.clone(),
+            location: metadata.location,
             metadata_location: request.metadata_location.clone(),
             version: before.version + 1,
             updated_ms: self.now_ms(),
             ..before.clone()
         };
-        let key = PublicationKey { id, version: after.version };
-        let flight = self.inner.flights.register(vec![key]);
-        let new = NewVersion { before, after, json, outdated: Vec::new() };
-        let (catalog, new_ref) = (self, &new);
-        let (written, accepted) = self
-            .store()
-            .transact("register_table", &permit, |t| async move {
-                let action = "register_table";
-                if !catalog.put_version(&t, operation, action, ident, new_ref).await? {
-                    return Ok(false);
-                }
-                catalog.remember(&t, operation, outcome_of(&new_ref.after))?;
-                Ok::<_, Error>(true)
-            })
-            .await?;
-        if !written {
-            return Ok(None);
-        }
-        let state = state_of(&new.after, new.json);
-        self.inner.parsed.keep((id, state.version), Arc::new(metadata), state.json.len());
-        self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
-        Ok(Some(Answer::Tabular(state)))
+        // The file is somebody else's and there already, so that there is nothing to publish.
+        let version = NewVersion { before, after, json, outdated: Vec::new(), publish: false };
+        let new = changed.then_some(version);
+        let replacement = Replacement { action: "register_table", ident, found, new, lanes };
+        self.replace(operation, &permit, replacement).await
     }
 
     /// Reads a table's metadata file that a request names.

@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use crate::authz::action::Commit;
 use crate::catalog::mutation::Answer;
-use crate::catalog::publications::Landing;
-use crate::catalog::tabulars::{NewVersion, TabularState, metadata_file, outcome_of, state_of};
+use crate::catalog::tabulars::{NewVersion, Replacement, TabularState};
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::CommitContext;
 use crate::model::ident::{TabularIdent, TabularKind};
@@ -13,7 +12,6 @@ use crate::model::view::ViewMetadata;
 use crate::model::view_commit::apply;
 use crate::model::view_update::{ViewRequirement, ViewUpdate};
 use crate::model::warehouse::Warehouse;
-use crate::store::keys::PublicationKey;
 use crate::store::records::TabularRecord;
 
 /// How often a commit is judged anew because the view under it moved.
@@ -61,47 +59,11 @@ impl Catalog {
     ) -> Result<Option<Answer>> {
         let permit = operation.permit::<Commit>()?;
         let ident = &change.ident;
-        let kind = TabularKind::View;
-        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
-        let store = self.store().latest();
-        let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
-            .await?
-            .ok_or_else(|| Error::no_such(kind, ident))?;
-        let lanes = self.inner.lanes.enter(vec![id]).await?;
-        let named = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
-        let Some(found) = lookup::tabular_by_id(&store, id).await? else { return Ok(None) };
-        if named != Some(id) {
-            return Ok(None);
-        }
+        let entered = self.enter(warehouse, TabularKind::View, ident).await?;
+        let Some((found, lanes)) = entered else { return Ok(None) };
         let new = self.plan_view(warehouse, change, &found)?;
-        let keys =
-            new.iter().map(|new| PublicationKey { id, version: new.after.version }).collect();
-        let flight = self.inner.flights.register(keys);
-        let record = new.as_ref().map_or(&found.record, |new| &new.after);
-        let (catalog, new_ref) = (self, new.as_ref());
-        let (written, accepted) = self
-            .store()
-            .transact("commit_view", &permit, |t| async move {
-                if let Some(new) = new_ref
-                    && !catalog.put_version(&t, operation, "commit_view", ident, new).await?
-                {
-                    return Ok(false);
-                }
-                catalog.remember(&t, operation, outcome_of(record))?;
-                Ok::<_, Error>(true)
-            })
-            .await?;
-        if !written {
-            return Ok(None);
-        }
-        let (files, state) = match new {
-            Some(new) => {
-                (vec![metadata_file(&new.after, &new.json)], state_of(&new.after, new.json))
-            }
-            None => (Vec::new(), found.into()),
-        };
-        self.land(Landing { accepted, files, flight, lanes }).await?;
-        Ok(Some(Answer::Tabular(state)))
+        let replacement = Replacement { action: "commit_view", ident, found, new, lanes };
+        self.replace(operation, &permit, replacement).await
     }
 
     /// Judges a change; none if the view is already as the change wants it.
@@ -141,6 +103,6 @@ impl Catalog {
             ..before.clone()
         };
         let json = Bytes::from(metadata.to_json());
-        Ok(Some(NewVersion { before, after, json, outdated: Vec::new() }))
+        Ok(Some(NewVersion { before, after, json, outdated: Vec::new(), publish: true }))
     }
 }
