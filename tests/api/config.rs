@@ -1,0 +1,142 @@
+//! `GET /v1/config`: and whether what it tells is what is served.
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, TestApp, WAREHOUSE};
+
+/// A route of the specification with names in the place of its parameters.
+fn concrete(path: &str, prefix: &str) -> String {
+    path.replace("/{prefix}", prefix)
+        .replace("{namespace}", "ns")
+        .replace("{table}", "t")
+        .replace("{view}", "v")
+}
+
+/// The methods that are advertised, each with its path in the specification's spelling.
+async fn advertised(app: &TestApp) -> Vec<(Method, String)> {
+    let config = app.get("/v1/config").await.expect(200);
+    let endpoints = config.body["endpoints"].as_array().expect("a list");
+    let endpoints = endpoints.iter().map(|endpoint| {
+        let (method, path) = endpoint.as_str().and_then(|it| it.split_once(' ')).expect("a pair");
+        (method.parse().expect("a method"), path.to_owned())
+    });
+    endpoints.collect()
+}
+
+fn is_routed(answer: &Answer) -> bool {
+    answer.status != StatusCode::METHOD_NOT_ALLOWED
+        && !answer.message().starts_with("No route for request")
+}
+
+#[tokio::test]
+async fn a_client_that_names_no_warehouse_gets_the_default_one() {
+    let app = TestApp::new().await;
+    let config = app.get("/v1/config").await.expect(200);
+    assert_eq!(config.header("content-type"), "application/json");
+    assert_eq!(config.body["overrides"], json!({ "prefix": "default" }));
+    assert_eq!(config.body["defaults"], json!({}));
+    assert_eq!(config.body["idempotency-key-lifetime"], "PT1800S");
+    for word in ["", "default", WAREHOUSE, "memory:///warehouse/"] {
+        let named = app.get(&format!("/v1/config?warehouse={word}")).await.expect(200);
+        assert_eq!(named.body, config.body, "{word}");
+    }
+}
+
+#[tokio::test]
+async fn a_warehouse_that_is_not_served_does_not_exist() {
+    let app = TestApp::new().await;
+    for word in ["nope", "memory:///other", "DEFAULT", "../default"] {
+        let answer = app.get(&format!("/v1/config?warehouse={word}")).await;
+        let message = format!("Warehouse does not exist: {word}");
+        assert_eq!(answer.error(), (404, "NoSuchWarehouseException", message.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn every_advertised_endpoint_is_served_with_and_without_a_prefix() {
+    for prefix in ["", "/default"] {
+        let app = TestApp::with_table_and_view().await;
+        let mut endpoints = advertised(&app).await;
+        assert_eq!(endpoints.len(), 25);
+        // What takes things away comes last, so that everything else meets them.
+        endpoints.sort_by_key(|(method, path)| {
+            (*method == Method::DELETE || path.ends_with("unregister"), path.len())
+        });
+        for (method, path) in endpoints {
+            let path = concrete(&path, prefix);
+            let answer = app.request(method.clone(), &path, &[], &Value::Null).await;
+            assert!(is_routed(&answer), "{method} {path}: {}", answer.body);
+            if matches!(method, Method::GET | Method::HEAD) {
+                assert!(answer.status.is_success(), "{method} {path}: {}", answer.status);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_served_that_is_not_advertised() {
+    let app = TestApp::with_table_and_view().await;
+    let endpoints = advertised(&app).await;
+    let mut paths: Vec<_> = endpoints.iter().map(|(_, path)| path).collect();
+    paths.sort();
+    paths.dedup();
+    let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
+    for path in paths {
+        let served = |method: &Method| endpoints.contains(&(method.clone(), path.clone()));
+        for method in methods.map(|method| method.parse::<Method>().expect("a method")) {
+            // Whoever serves GET serves HEAD: HTTP has it so.
+            if served(&method) || (method == Method::HEAD && served(&Method::GET)) {
+                continue;
+            }
+            for prefix in ["", "/default"] {
+                let path = concrete(path, prefix);
+                let answer = app.request(method.clone(), &path, &[], &Value::Null).await;
+                assert!(!is_routed(&answer), "{method} {path}: {}", answer.status);
+                if method != Method::HEAD {
+                    assert_eq!(answer.error_type(), "UnsupportedOperationException");
+                    assert!(answer.is_error_model(), "{method} {path}");
+                }
+            }
+        }
+    }
+}
+
+/// What the specification has and slateberg does not serve (yet).
+#[tokio::test]
+async fn what_is_not_built_yet_is_not_served() {
+    let app = TestApp::with_table_and_view().await;
+    let table = "/v1/default/namespaces/ns/tables/t";
+    let absent = [
+        (Method::POST, "/v1/oauth/tokens".to_owned()),
+        (Method::GET, "/v1/default/namespaces/ns/functions".to_owned()),
+        (Method::GET, "/v1/default/namespaces/ns/functions/f".to_owned()),
+        (Method::POST, format!("{table}/plan")),
+        (Method::GET, format!("{table}/plan/1")),
+        (Method::DELETE, format!("{table}/plan/1")),
+        (Method::POST, format!("{table}/tasks")),
+        (Method::GET, format!("{table}/credentials")),
+        (Method::POST, format!("{table}/sign")),
+        (Method::GET, "/".to_owned()),
+        (Method::GET, "/v2/config".to_owned()),
+        (Method::GET, "/v1/default/config".to_owned()),
+        (Method::GET, "/v1/namespaces/".to_owned()),
+    ];
+    for (method, path) in absent {
+        let answer = app.request(method.clone(), &path, &[], &json!({})).await;
+        let message = format!("No route for request: {method} {path}");
+        assert_eq!(answer.error(), (404, "NotFoundException", message.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn an_operator_can_ask_for_health() {
+    let app = TestApp::new().await;
+    assert_eq!(app.get("/health").await.expect(200).body, json!({ "status": "ok" }));
+    let ready = app.get("/ready").await.expect(200);
+    assert_eq!(ready.body, json!({ "status": "ready", "role": "writer" }));
+    app.app.catalog.close().await.expect("the catalog closes");
+    app.get("/health").await.expect(200);
+    let closed = app.get("/ready").await.expect_error(503, "SlowDownException");
+    assert_eq!(closed.header("retry-after"), "1");
+}

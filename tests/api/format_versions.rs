@@ -1,0 +1,236 @@
+//! Format versions 1, 2 and 3: what each has, and what each refuses.
+
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, TestApp};
+use crate::support::table::{append, create_table, of_version, schema};
+
+const TABLES: &str = "/v1/namespaces/ns/tables";
+const TABLE: &str = "/v1/namespaces/ns/tables/t";
+
+async fn with_version(version: u8) -> TestApp {
+    let app = TestApp::new().await;
+    app.create_namespace(&["ns"]).await;
+    let mut body = create_table("t");
+    body["properties"] = of_version(version);
+    app.post(TABLES, body).await.expect(200);
+    app
+}
+
+async fn create_with_column(app: &TestApp, version: u8, column: Value) -> Answer {
+    let mut body = create_table("c");
+    body["properties"] = of_version(version);
+    let fields = body["schema"]["fields"].as_array_mut().expect("fields");
+    fields.push(column);
+    app.post(TABLES, body).await
+}
+
+/// The updates that append a snapshot which assigns row ids.
+fn append_rows(id: i64, parent: Option<i64>, number: i64, first: i64, rows: i64) -> Vec<Value> {
+    let mut updates = append(id, parent, number);
+    updates[0]["snapshot"]["first-row-id"] = json!(first);
+    updates[0]["snapshot"]["added-rows"] = json!(rows);
+    updates
+}
+
+#[tokio::test]
+async fn a_table_has_the_version_that_was_asked_for() {
+    for version in [1, 2, 3] {
+        let app = with_version(version).await;
+        let metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
+        assert_eq!(metadata["format-version"], version);
+        assert_eq!(metadata["properties"].get("format-version"), None, "it is used up");
+        assert_eq!(metadata.get("next-row-id").is_some(), version == 3);
+        assert_eq!(metadata.get("last-sequence-number").is_some(), version > 1);
+        // Version 1 also has the members that its first readers know.
+        assert_eq!(metadata.get("schema").is_some(), version == 1);
+        assert_eq!(metadata.get("partition-spec").is_some(), version == 1);
+        let current = if version == 3 { None } else { Some(json!(-1)) };
+        assert_eq!(
+            metadata.get("current-snapshot-id").cloned().filter(|it| !it.is_null()),
+            current
+        );
+    }
+}
+
+#[tokio::test]
+async fn versions_that_there_are_not_are_refused() {
+    let app = with_version(2).await;
+    for version in ["0", "4", "-1", "two", "", "2.0", "99999999999"] {
+        let mut body = create_table("x");
+        body["properties"] = json!({ "format-version": version });
+        let refused = app.refused(TABLES, body).await;
+        assert_eq!(refused.error().1, "IllegalArgumentException", "{}", refused.message());
+    }
+}
+
+#[tokio::test]
+async fn versions_rise_one_after_the_other_or_at_once() {
+    let upgrade =
+        |version: u8| json!({ "action": "upgrade-format-version", "format-version": version });
+    let app = with_version(1).await;
+    let mut first = append(1, None, 0);
+    first[0]["snapshot"]["sequence-number"] = json!(0);
+    app.commit("ns", "t", vec![], first).await.expect(200);
+    for version in [2, 3] {
+        let answer = app.commit("ns", "t", vec![], vec![upgrade(version)]).await.expect(200);
+        assert_eq!(answer.body["metadata"]["format-version"], version);
+    }
+    let metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
+    assert_eq!(metadata["snapshots"][0]["snapshot-id"], 1);
+    assert_eq!(metadata["next-row-id"], 0);
+    let app = with_version(1).await;
+    app.commit("ns", "t", vec![], vec![upgrade(3)]).await.expect(200);
+}
+
+#[tokio::test]
+async fn version_1_knows_no_sequence_numbers() {
+    let app = with_version(1).await;
+    let body = json!({ "requirements": [], "updates": append(1, None, 1) });
+    let refused = app.refused(TABLE, body).await;
+    assert_eq!(
+        refused.error(),
+        (400, "IllegalArgumentException", "Sequence number must be 0 in v1: 1")
+    );
+}
+
+#[tokio::test]
+async fn rows_of_version_3_get_ids() {
+    let app = with_version(3).await;
+    let commit = async |updates: Vec<Value>| app.commit("ns", "t", vec![], updates).await;
+    let metadata =
+        commit(append_rows(1, None, 1, 0, 10)).await.expect(200).body["metadata"].clone();
+    assert_eq!(metadata["next-row-id"], 10);
+    let metadata =
+        commit(append_rows(2, Some(1), 2, 10, 5)).await.expect(200).body["metadata"].clone();
+    assert_eq!(metadata["next-row-id"], 15);
+    assert_eq!(metadata["snapshots"][1]["first-row-id"], 10);
+    assert_eq!(metadata["snapshots"][1]["added-rows"], 5);
+
+    let refused = |updates: Vec<Value>| {
+        let body = json!({ "requirements": [], "updates": updates });
+        app.refused(TABLE, body)
+    };
+    let without = refused(append(3, Some(2), 3)).await;
+    assert_eq!(
+        without.error(),
+        (400, "IllegalArgumentException", "Cannot add a snapshot: first-row-id is null")
+    );
+    let behind = refused(append_rows(3, Some(2), 3, 14, 1)).await;
+    assert_eq!(
+        behind.error(),
+        (
+            409,
+            "CommitFailedException",
+            "Validation failed, please retry: Cannot add a snapshot, first-row-id is behind \
+             table next-row-id: 14 < 15"
+        )
+    );
+    let negative = refused(append_rows(3, Some(2), 3, 15, -1)).await;
+    assert_eq!(negative.message(), "Invalid added-rows (cannot be negative): -1");
+    let exhausted = refused(append_rows(3, Some(2), 3, i64::MAX, 1)).await;
+    assert_eq!(exhausted.message(), "Cannot add a snapshot: row ids are exhausted");
+}
+
+#[tokio::test]
+async fn types_of_version_3_need_version_3() {
+    let app = with_version(3).await;
+    for (n, kind) in [
+        "variant",
+        "geometry",
+        "geometry(srid:3857)",
+        "geography",
+        "geography(srid:4326, karney)",
+        "unknown",
+        "timestamp_ns",
+        "timestamptz_ns",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let column = json!({ "id": 3, "name": "new", "required": false, "type": kind });
+        let refused = create_with_column(&app, 2, column.clone()).await;
+        assert_eq!(refused.status, 400, "{kind}");
+        let text = refused.message();
+        assert!(text.contains("is not supported until v3"), "{kind}: {text}");
+        let made = create_with_column(&app, 3, column.clone()).await.expect(200);
+        assert_eq!(made.body["metadata"]["schemas"][0]["fields"][2]["type"], kind);
+        let rename = json!({ "source": { "namespace": ["ns"], "name": "c" },
+                             "destination": { "namespace": ["ns"], "name": format!("c{n}") } });
+        app.post("/v1/tables/rename", rename).await.expect(204);
+
+        // And a schema that is added later is judged the same way.
+        let mut schema = schema();
+        schema["fields"].as_array_mut().expect("fields").push(column);
+        let add = json!({ "action": "add-schema", "schema": schema });
+        app.commit("ns", "t", vec![], vec![add]).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn defaults_of_columns_need_version_3_and_are_kept() {
+    let app = with_version(2).await;
+    let column = |kind: &str, default: Value| {
+        json!({ "id": 3, "name": "new", "required": false, "type": kind,
+                "initial-default": default, "write-default": default })
+    };
+    let refused = create_with_column(&app, 2, column("int", json!(7))).await;
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    for (kind, default) in [
+        ("int", json!(7)),
+        ("long", json!(-1)),
+        ("boolean", json!(true)),
+        ("string", json!("ü")),
+        ("double", json!(1.5)),
+        ("decimal(9,2)", json!("14.20")),
+        ("date", json!("2017-11-16")),
+        ("timestamp", json!("2017-11-16T22:31:08.123456")),
+        ("uuid", json!("f79c3e09-677c-4bbd-a479-3f349cb785e7")),
+        ("fixed[4]", json!("111F2C0A")),
+        ("binary", json!("00FF")),
+    ] {
+        let made = create_with_column(&app, 3, column(kind, default.clone())).await.expect(200);
+        let field = &made.body["metadata"]["schemas"][0]["fields"][2];
+        assert_eq!(field["initial-default"], default, "{kind}");
+        assert_eq!(field["write-default"], default, "{kind}");
+        app.delete("/v1/namespaces/ns/tables/c").await.expect(204);
+        let wrong = create_with_column(&app, 3, column(kind, json!({ "not": "one" }))).await;
+        assert_eq!(wrong.status, 400, "{kind}: {}", wrong.body);
+    }
+}
+
+#[tokio::test]
+async fn encryption_keys_come_and_go() {
+    let app = with_version(3).await;
+    let key = |id: &str| {
+        json!({ "key-id": id, "encrypted-key-metadata": "AAEC", "encrypted-by-id": "kek",
+                                 "properties": { "a": "b" }, "of-a-later-version": 1 })
+    };
+    let add = |id: &str| json!({ "action": "add-encryption-key", "encryption-key": key(id) });
+    let answer = app.commit("ns", "t", vec![], vec![add("a"), add("b")]).await.expect(200);
+    assert_eq!(answer.body["metadata"]["encryption-keys"], json!([key("a"), key("b")]));
+    let remove = json!({ "action": "remove-encryption-key", "key-id": "a" });
+    let answer = app.commit("ns", "t", vec![], vec![remove]).await.expect(200);
+    assert_eq!(answer.body["metadata"]["encryption-keys"], json!([key("b")]));
+    let mut broken = add("c");
+    broken["encryption-key"]["encrypted-key-metadata"] = json!("not base64!");
+    let body = json!({ "requirements": [], "updates": [broken] });
+    let refused = app.refused(TABLE, body).await;
+    assert_eq!(refused.message(), "Cannot parse encrypted-key-metadata: not base64");
+}
+
+#[tokio::test]
+async fn members_that_a_later_version_may_have_survive_registration_and_commits() {
+    let app = with_version(3).await;
+    let mut metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
+    let unknown = json!({ "nested": [1, null, { "a": 2.5 }] });
+    metadata["of-a-later-version"] = unknown.clone();
+    let file = "memory:///warehouse/later.metadata.json";
+    app.put_file(file, metadata.to_string()).await;
+    let body = json!({ "name": "later", "metadata-location": file });
+    let registered = app.post("/v1/namespaces/ns/register", body).await.expect(200);
+    assert_eq!(registered.body["metadata"]["of-a-later-version"], unknown);
+    let rows = append_rows(1, None, 1, 0, 1);
+    let committed = app.commit("ns", "later", vec![], rows).await.expect(200);
+    assert_eq!(committed.body["metadata"]["of-a-later-version"], unknown);
+}

@@ -1,0 +1,244 @@
+//! Generated requests, at least 100,000 of them: valid ones, and valid ones with something wrong.
+//!
+//! Whatever is sent, the answer is never a 5xx and never late, an error is always an `ErrorModel`, and
+//! what is refused leaves nothing behind. Each worker has a catalog of its own, so that one seed
+//! makes one story, whatever the scheduler does. `SLATEBERG_FUZZ_SEED` tells another one, and
+//! `SLATEBERG_FUZZ_REQUESTS` a longer one.
+
+mod changes;
+mod grammar;
+mod mutate;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+
+use self::grammar::Grammar;
+use crate::support::app::{Answer, TestApp};
+use crate::support::fsck::findings;
+use crate::support::knobs::knob;
+use crate::support::path;
+
+const REQUESTS: u64 = 100_000;
+const SEED: u64 = 20_260_901;
+/// Mutations wait for the log, so that two cores have work for many.
+const WORKERS: u64 = 16;
+/// Longer than this, and a request counts as hanging.
+const ANSWER_SECONDS_MAX: u64 = 30;
+/// Requests between two sweeps, which keep the catalog small.
+const SWEEP_EVERY: u64 = 200;
+/// One of so many requests is checked for what it leaves behind.
+const CHECK_ONE_OF: u32 = 20;
+/// Bytes of a table's metadata beyond which a sweep drops it.
+const METADATA_BYTES_MAX: usize = 64 << 10;
+/// Namespaces, tables and views that may be there after a sweep.
+const NAMES_MAX: usize = 1000;
+/// How much the process may grow; all buckets are in its memory.
+const GROWTH_BYTES_MAX: u64 = 2 << 30;
+
+/// A request that is about to be sent.
+struct Generated {
+    method: Method,
+    uri: String,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+impl Generated {
+    /// The request, if HTTP has such a one.
+    fn build(&self) -> Option<Request<Body>> {
+        let mut request = Request::builder().method(self.method.clone()).uri(&self.uri);
+        for (name, value) in &self.headers {
+            request = request.header(*name, value.as_str());
+        }
+        request = request.header("content-length", self.body.len());
+        request.body(Body::from(self.body.clone())).ok()
+    }
+
+    fn has_key(&self) -> bool {
+        self.headers.iter().any(|(name, _)| *name == "idempotency-key")
+    }
+}
+
+impl std::fmt::Display for Generated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let body: String = String::from_utf8_lossy(&self.body).chars().take(2000).collect();
+        let uri: String = self.uri.chars().take(2000).collect();
+        write!(f, "{} {uri} {:?} {body}", self.method, self.headers)
+    }
+}
+
+/// How many requests were answered with which status.
+type Tally = BTreeMap<u16, u64>;
+
+struct Worker {
+    name: String,
+    app: TestApp,
+    grammar: Grammar,
+    rng: StdRng,
+    tally: Tally,
+}
+
+impl Worker {
+    async fn new(seed: u64, number: u64) -> Self {
+        let seed = seed.wrapping_add(number);
+        let app = TestApp::with_settings(|settings| {
+            settings.server.body_bytes_max = 64 << 10;
+            settings.catalog.page_size_max = 3;
+            settings.store.block_cache_bytes = 1 << 20;
+            settings.store.meta_cache_bytes = 1 << 20;
+        })
+        .await;
+        Self {
+            name: format!("SLATEBERG_FUZZ_SEED={seed}, worker 0"),
+            app,
+            grammar: Grammar::new(StdRng::seed_from_u64(seed)),
+            rng: StdRng::seed_from_u64(!seed),
+            tally: Tally::new(),
+        }
+    }
+
+    async fn run(mut self, requests: u64) -> Tally {
+        let mut sent = 0;
+        while sent < requests {
+            if sent.is_multiple_of(SWEEP_EVERY) {
+                self.sweep().await;
+            }
+            let generated = self.grammar.request();
+            if let Some(request) = generated.build() {
+                self.send(&generated, request).await;
+                sent += 1;
+            }
+        }
+        self.sweep().await;
+        self.finish().await
+    }
+
+    async fn send(&mut self, generated: &Generated, request: Request<Body>) {
+        let checked = self.rng.random_ratio(1, CHECK_ONE_OF);
+        let before = if checked { Some(self.app.dump().await) } else { None };
+        let limit = Duration::from_secs(ANSWER_SECONDS_MAX);
+        let answer = tokio::time::timeout(limit, self.app.send(request)).await;
+        let name = &self.name;
+        let answer = answer.unwrap_or_else(|_| panic!("{name}: no answer to {generated}"));
+        *self.tally.entry(answer.status.as_u16()).or_default() += 1;
+        let fault = fault(generated, &answer);
+        assert!(fault.is_none(), "{name}: {fault:?}: {generated}: {}", answer.body);
+        if let Some(before) = before.filter(|_| !answer.status.is_success()) {
+            let after = self.app.dump().await;
+            assert_eq!(before.seen, after.seen, "{name}: {generated} changed something");
+            // A refusal under a key is remembered; otherwise not even the log has grown.
+            if !generated.has_key() {
+                assert_eq!(before.objects, after.objects, "{name}: {generated} wrote something");
+            }
+        }
+        self.grammar.learn(&answer);
+    }
+
+    /// Makes sure that there is something to talk about, and not too much.
+    async fn sweep(&mut self) {
+        for (path, body) in grammar::furniture() {
+            let answer = self.app.post(path, body).await;
+            let told = answer.body.to_string();
+            assert!(matches!(answer.status.as_u16(), 200 | 409), "{}: {path}: {told}", self.name);
+        }
+        let seen = self.app.seen("/v1").await;
+        let namespaces = seen.as_object().expect("an object");
+        let mut names = namespaces.len();
+        for (levels, namespace) in namespaces.iter().rev() {
+            let levels: Value = serde_json::from_str(levels).expect("a list");
+            let namespace_path = format!("/v1/{}", path::of_namespace(&levels));
+            for kind in ["tables", "views"] {
+                let held = namespace[kind].as_object().into_iter().flatten();
+                for (name, held) in held {
+                    names += 1;
+                    let known = grammar::NAMES.contains(&name.as_str());
+                    if !known || held.to_string().len() > METADATA_BYTES_MAX {
+                        let path = format!("{namespace_path}/{kind}/{}", path::segment(name));
+                        self.app.delete(&path).await.expect(204);
+                    }
+                }
+            }
+            let levels: Vec<_> = levels.as_array().into_iter().flatten().collect();
+            let known =
+                levels.iter().all(|it| it.as_str().is_some_and(|it| grammar::NAMES.contains(&it)));
+            if !known || namespace["itself"].to_string().len() > METADATA_BYTES_MAX {
+                // It may hold something that the next sweep drops.
+                self.app.delete(&namespace_path).await;
+            }
+        }
+        assert!(names < NAMES_MAX, "{}: {names} names", self.name);
+    }
+
+    /// What is there survives a restart, and every invariant holds.
+    async fn finish(self) -> Tally {
+        let before = self.app.seen("/v1").await;
+        let app = self.app.restart().await;
+        assert_eq!(app.seen("/v1").await, before, "{}: after a restart", self.name);
+        app.app.catalog.close().await.expect("the catalog closes");
+        let findings = findings(Arc::clone(&app.bucket)).await;
+        assert_eq!(findings, Vec::<String>::new(), "{}", self.name);
+        self.tally
+    }
+}
+
+/// What is wrong with an answer.
+fn fault(generated: &Generated, answer: &Answer) -> Option<&'static str> {
+    let status = answer.status;
+    if status.is_server_error() {
+        return Some("a server error");
+    }
+    let bodiless = generated.method == Method::HEAD || status == StatusCode::NOT_MODIFIED;
+    if bodiless || status == StatusCode::NO_CONTENT {
+        return (!answer.body.is_null()).then_some("a body where there is none");
+    }
+    if status.is_client_error() {
+        return (!answer.is_error_model()).then_some("no ErrorModel");
+    }
+    (status != StatusCode::OK).then_some("a status that the specification does not have")
+}
+
+/// Bytes of memory that this process has in use.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or_default() * 4096
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_breaks_the_catalog() {
+    let (requests, seed) =
+        (knob("SLATEBERG_FUZZ_REQUESTS", REQUESTS), knob("SLATEBERG_FUZZ_SEED", SEED));
+    let before = resident_bytes();
+    let mut workers = Vec::new();
+    for n in 0..WORKERS {
+        let worker = Worker::new(seed, n).await;
+        workers.push(tokio::spawn(worker.run(requests.div_ceil(WORKERS))));
+    }
+    let mut tally = Tally::new();
+    for worker in workers {
+        for (status, count) in worker.await.expect("a worker told what was wrong") {
+            *tally.entry(status).or_default() += count;
+        }
+    }
+    let growth = resident_bytes().saturating_sub(before);
+    assert!(growth < GROWTH_BYTES_MAX, "{growth} bytes more");
+    let total: u64 = tally.values().sum();
+    assert!(total >= requests);
+    // Both halves of the catalog were reached: what it does, and what it refuses.
+    let done = tally.get(&200).copied().unwrap_or_default();
+    let [invalid, missing, conflicts] = [400, 404, 409].map(|status| tally.get(&status).copied());
+    for count in [Some(done), invalid, missing, conflicts] {
+        assert!(count.is_some_and(|count| count > total / 100), "{tally:?}");
+    }
+    #[expect(clippy::print_stdout, reason = "who runs it wants to know what it did")]
+    {
+        println!("{total} requests, {} MiB more, {tally:?}", growth >> 20);
+    }
+}

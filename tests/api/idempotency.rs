@@ -1,0 +1,183 @@
+//! `Idempotency-Key`: a mutation that is sent again is done once, and answered as before.
+
+use axum::http::Method;
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, TestApp};
+use crate::support::table::{append, create_table, main_is, set_property};
+use crate::support::view::{create_view, replace_query};
+
+/// The `n`-th key of a test.
+fn key(n: usize) -> String {
+    format!("0195f1e0-0000-7000-8000-{n:012}")
+}
+
+async fn send(app: &TestApp, key: &str, method: &Method, path: &str, body: &Value) -> Answer {
+    app.request(method.clone(), path, &[("Idempotency-Key", key)], body).await
+}
+
+async fn post(app: &TestApp, key: &str, path: &str, body: &Value) -> Answer {
+    send(app, key, &Method::POST, path, body).await
+}
+
+/// A mutation, and the status that answers it.
+type Mutation = (Method, &'static str, Value, u16);
+
+/// Every mutation that there is, one after the other; each only works once.
+async fn mutations(app: &TestApp) -> Vec<Mutation> {
+    app.create_namespace(&["b"]).await;
+    let registered = app.create_table("b", "registered").await.body["metadata-location"].clone();
+    let view = app.create_view("b", "view").await.body["metadata-location"].clone();
+    app.create_table("b", "dropped").await;
+    app.create_table("b", "unregistered").await;
+    let rename = |from: &str, to: &str| {
+        json!({ "source": { "namespace": ["a"], "name": from },
+                "destination": { "namespace": ["b"], "name": to } })
+    };
+    let change = |name: &str| {
+        json!({ "identifier": { "namespace": ["b"], "name": name }, "requirements": [main_is(None)],
+                "updates": append(1, None, 1) })
+    };
+    let commit = json!({ "requirements": [main_is(None)], "updates": append(1, None, 1) });
+    let replace = json!({ "requirements": [], "updates": replace_query("SELECT 2") });
+    let changes = json!({ "table-changes": [change("registered"), change("r")] });
+    let register = json!({ "name": "r", "metadata-location": registered });
+    let register_view = json!({ "name": "rv", "metadata-location": view });
+    let properties = json!({ "updates": { "k": "v" }, "removals": ["missing"] });
+    let null = Value::Null;
+    vec![
+        (Method::POST, "/v1/namespaces", json!({ "namespace": ["a"] }), 200),
+        (Method::POST, "/v1/namespaces/a/properties", properties, 200),
+        (Method::POST, "/v1/namespaces/a/tables", create_table("t"), 200),
+        (Method::POST, "/v1/namespaces/a/tables/t", commit, 200),
+        (Method::POST, "/v1/namespaces/a/views", create_view("v"), 200),
+        (Method::POST, "/v1/namespaces/a/views/v", replace, 200),
+        (Method::POST, "/v1/namespaces/b/register", register, 200),
+        (Method::POST, "/v1/namespaces/b/register-view", register_view, 200),
+        (Method::POST, "/v1/transactions/commit", changes, 204),
+        (Method::POST, "/v1/tables/rename", rename("t", "t"), 204),
+        (Method::POST, "/v1/views/rename", rename("v", "v"), 204),
+        (Method::POST, "/v1/namespaces/b/tables/unregistered/unregister", null.clone(), 200),
+        (Method::DELETE, "/v1/namespaces/b/tables/dropped", null.clone(), 204),
+        (Method::DELETE, "/v1/namespaces/b/views/v", null.clone(), 204),
+        (Method::DELETE, "/v1/namespaces/a", null, 204),
+    ]
+}
+
+#[tokio::test]
+async fn every_mutation_is_done_once_and_answered_the_same_again() {
+    let app = TestApp::new().await;
+    for (n, (method, path, body, status)) in mutations(&app).await.into_iter().enumerate() {
+        let first = send(&app, &key(n), &method, path, &body).await.expect(status);
+        let before = app.dump().await;
+        for _ in 0..2 {
+            let again = send(&app, &key(n), &method, path, &body).await.expect(status);
+            assert_eq!(again.body, first.body, "{method} {path}");
+        }
+        assert_eq!(app.dump().await, before, "{method} {path} was done again");
+        // Without the key it would not have gone well a second time.
+        if status == 204 || path.ends_with("/unregister") {
+            let plain = app.request(method.clone(), path, &[], &body).await;
+            assert!(plain.status.is_client_error(), "{method} {path}: {}", plain.status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_answer_survives_a_restart() {
+    let mut app = TestApp::new().await;
+    for (n, (method, path, body, status)) in mutations(&app).await.into_iter().enumerate() {
+        let first = send(&app, &key(n), &method, path, &body).await.expect(status);
+        app = app.restart().await;
+        let again = send(&app, &key(n), &method, path, &body).await.expect(status);
+        assert_eq!(again.body, first.body, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_one_request() {
+    let app = TestApp::new().await;
+    let create = |name: &str| json!({ "namespace": [name] });
+    post(&app, &key(1), "/v1/namespaces", &create("a")).await.expect(200);
+    let message = format!("Idempotency-Key {} was used for another request", key(1));
+    let others = [
+        (Method::POST, "/v1/namespaces", create("b")),
+        (Method::POST, "/v1/namespaces?x=1", create("a")),
+        (Method::POST, "/v1/default/namespaces", create("a")),
+        (Method::DELETE, "/v1/namespaces/a", Value::Null),
+    ];
+    for (method, path, body) in others {
+        let headers = [("Idempotency-Key", key(1))];
+        let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let refused = app.harmless(method, path, &headers, &body).await;
+        assert_eq!(refused.error(), (422, "UnprocessableEntityException", message.as_str()));
+    }
+    post(&app, &key(1), "/v1/namespaces", &create("a")).await.expect(200);
+    post(&app, &key(2), "/v1/namespaces", &create("b")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_key_that_is_none_is_refused() {
+    let app = TestApp::with_table().await;
+    let body = json!({ "requirements": [], "updates": [set_property("a", "1")] });
+    let broken = [
+        "",
+        "x",
+        "0195f1e000007000800000000000000001",
+        "{0195f1e0-0000-7000-8000-000000000001}",
+        "0195f1e0-0000-7000-8000-00000000000g",
+        "0195f1e0-0000-7000-8000-000000000001 ",
+        "0195f1e0-0000-7000-8000-0000000000012",
+        "urn:uuid:0195f1e0-0000-7000-8000-0000",
+    ];
+    for key in broken {
+        let headers = [("Idempotency-Key", key)];
+        let path = "/v1/namespaces/ns/tables/t";
+        let refused = app.harmless(Method::POST, path, &headers, &body).await;
+        assert_eq!(
+            refused.error(),
+            (
+                400,
+                "BadRequestException",
+                "Invalid Idempotency-Key: expected a UUID of 36 characters"
+            ),
+            "{key}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_remembered() {
+    let app = TestApp::with_table().await;
+    let commit = json!({ "requirements": [main_is(Some(1))], "updates": append(2, Some(1), 2) });
+    let path = "/v1/namespaces/ns/tables/t";
+    let refused = post(&app, &key(1), path, &commit).await;
+    let text = "Requirement failed: branch or tag main is missing, expected 1";
+    assert_eq!(refused.error(), (409, "CommitFailedException", text));
+    let missing = post(&app, &key(2), "/v1/namespaces/ns/tables/u", &commit).await;
+    assert_eq!(missing.error(), (404, "NoSuchTableException", "Table does not exist: ns.u"));
+    // Now both would go well.
+    app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
+    app.create_table("ns", "u").await;
+    app.commit("ns", "u", vec![], append(1, None, 1)).await.expect(200);
+    let app = app.restart().await;
+    assert_eq!(post(&app, &key(1), path, &commit).await.error(), refused.error());
+    let again = post(&app, &key(2), "/v1/namespaces/ns/tables/u", &commit).await;
+    assert_eq!(again.error(), missing.error());
+    post(&app, &key(3), path, &commit).await.expect(200);
+}
+
+#[tokio::test]
+async fn two_in_flight_become_one() {
+    let app = TestApp::with_table().await;
+    let path = "/v1/namespaces/ns/tables/t";
+    let body = json!({ "requirements": [main_is(None)], "updates": append(1, None, 1) });
+    let key = key(1);
+    let answers = join_all((0..16).map(|_| post(&app, &key, path, &body))).await;
+    for answer in &answers {
+        assert_eq!((answer.status.as_u16(), &answer.body), (200, &answers[0].body));
+    }
+    let loaded = app.get(path).await.expect(200);
+    assert_eq!(loaded.body["metadata"]["metadata-log"].as_array().map(Vec::len), Some(1));
+}

@@ -1,0 +1,141 @@
+//! For how long an `Idempotency-Key` is remembered, and what its answer shows meanwhile.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use object_store::memory::InMemory;
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::clock::HandClock;
+use crate::support::table::{append, create_table, set_property};
+
+const KEY: &str = "0195f1e0-0000-7000-8000-000000000001";
+const TABLE: &str = "/v1/namespaces/ns/tables/t";
+
+async fn with_key(app: &TestApp, method: Method, path: &str, body: &Value) -> Answer {
+    app.request(method, path, &[("Idempotency-Key", KEY)], body).await
+}
+
+/// A catalog whose clock is in the test's hand.
+async fn with_hand_clock() -> (TestApp, Arc<HandClock>) {
+    let clock = Arc::new(HandClock::default());
+    let bucket = Arc::new(InMemory::new());
+    (TestApp::with_clock(bucket, memory_settings(), clock.clone()).await, clock)
+}
+
+#[tokio::test]
+async fn a_key_is_forgotten_when_its_lifetime_ends() {
+    let (app, clock) = with_hand_clock().await;
+    let body = json!({ "namespace": ["a"] });
+    with_key(&app, Method::POST, "/v1/namespaces", &body).await.expect(200);
+    clock.advance_seconds(30 * 60 - 1);
+    with_key(&app, Method::POST, "/v1/namespaces", &body).await.expect(200);
+    clock.advance_seconds(1);
+    let anew = with_key(&app, Method::POST, "/v1/namespaces", &body).await;
+    anew.expect_error(409, "AlreadyExistsException");
+}
+
+#[tokio::test]
+async fn an_expired_key_can_be_used_for_something_else() {
+    let (app, clock) = with_hand_clock().await;
+    with_key(&app, Method::POST, "/v1/namespaces", &json!({ "namespace": ["a"] }))
+        .await
+        .expect(200);
+    clock.advance_seconds(30 * 60);
+    let other = json!({ "namespace": ["b"] });
+    with_key(&app, Method::POST, "/v1/namespaces", &other).await.expect(200);
+    with_key(&app, Method::POST, "/v1/namespaces", &other).await.expect(200);
+}
+
+#[tokio::test]
+async fn the_background_removes_what_has_expired_and_nothing_else() {
+    let (app, clock) = with_hand_clock().await;
+    let a = json!({ "namespace": ["a"] });
+    with_key(&app, Method::POST, "/v1/namespaces", &a).await.expect(200);
+    assert_eq!(app.app.catalog.expire().await.expect("expiry works"), 0);
+    clock.advance_seconds(30 * 60);
+    assert_eq!(app.app.catalog.expire().await.expect("expiry works"), 1);
+    assert_eq!(app.app.catalog.expire().await.expect("expiry works"), 0);
+}
+
+#[tokio::test]
+async fn the_lifetime_is_told_to_clients() {
+    let app =
+        TestApp::with_settings(|settings| settings.catalog.idempotency_lifetime_seconds = 7).await;
+    let config = app.get("/v1/config").await.expect(200);
+    assert_eq!(config.body["idempotency-key-lifetime"], "PT7S");
+}
+
+#[tokio::test]
+async fn a_replayed_commit_may_show_the_tables_newer_state() {
+    let app = TestApp::with_table().await;
+    let body = json!({ "requirements": [], "updates": append(1, None, 1) });
+    with_key(&app, Method::POST, TABLE, &body).await.expect(200);
+    app.commit("ns", "t", vec![], append(2, Some(1), 2)).await.expect(200);
+    let loaded = app.get(TABLE).await.expect(200);
+    let replayed = with_key(&app, Method::POST, TABLE, &body).await.expect(200);
+    assert_eq!(replayed.body["metadata"], loaded.body["metadata"]);
+    assert_eq!(replayed.header("etag"), loaded.header("etag"), "the tag fits what is shown");
+}
+
+#[tokio::test]
+async fn a_replayed_commit_shows_what_was_answered_if_the_table_is_gone() {
+    let app = TestApp::with_table().await;
+    let body = json!({ "requirements": [], "updates": append(1, None, 1) });
+    let first = with_key(&app, Method::POST, TABLE, &body).await.expect(200);
+    app.delete(TABLE).await.expect(204);
+    let replayed = with_key(&app, Method::POST, TABLE, &body).await.expect(200);
+    assert_eq!(replayed.body, first.body);
+    app.get(TABLE).await.expect_error(404, "NoSuchTableException");
+}
+
+#[tokio::test]
+async fn a_staged_create_may_be_staged_again() {
+    let app = TestApp::new().await;
+    app.create_namespace(&["ns"]).await;
+    let mut body = create_table("t");
+    body["stage-create"] = json!(true);
+    let path = "/v1/namespaces/ns/tables";
+    with_key(&app, Method::POST, path, &body).await.expect(200);
+    with_key(&app, Method::POST, path, &body).await.expect(200);
+    app.get(TABLE).await.expect_error(404, "NoSuchTableException");
+}
+
+#[tokio::test]
+async fn a_commit_without_effect_is_remembered_too() {
+    let app = TestApp::with_table().await;
+    app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
+    let body = json!({ "requirements": [], "updates": [set_property("a", "1")] });
+    let first = with_key(&app, Method::POST, TABLE, &body).await.expect(200);
+    app.commit("ns", "t", vec![], vec![set_property("a", "2")]).await.expect(200);
+    with_key(&app, Method::POST, TABLE, &body).await.expect(200);
+    let loaded = app.get(TABLE).await.expect(200);
+    assert_eq!(loaded.body["metadata"]["properties"]["a"], "2", "the replay changed nothing");
+    assert_ne!(loaded.body, first.body);
+}
+
+/// Or else the replay, sent when the table has moved on, would take it back.
+#[tokio::test]
+async fn a_registration_without_effect_is_remembered_too() {
+    let app = TestApp::with_table().await;
+    let made = app.get(TABLE).await.expect(200);
+    let location = &made.body["metadata-location"];
+    let body = json!({ "name": "t", "metadata-location": location, "overwrite": true });
+    let path = "/v1/namespaces/ns/register";
+    with_key(&app, Method::POST, path, &body).await.expect(200);
+    app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
+    let committed = app.get(TABLE).await.expect(200);
+    with_key(&app, Method::POST, path, &body).await.expect(200);
+    assert_eq!(app.get(TABLE).await.expect(200).body, committed.body, "the commit is lost");
+}
+
+#[tokio::test]
+async fn reads_pay_no_heed_to_a_key() {
+    let app = TestApp::with_table().await;
+    for value in [KEY, "not a key"] {
+        let headers = [("Idempotency-Key", value)];
+        app.request(Method::GET, TABLE, &headers, &Value::Null).await.expect(200);
+        app.request(Method::HEAD, TABLE, &headers, &Value::Null).await.expect(204);
+    }
+}

@@ -1,0 +1,216 @@
+//! Locations: where files go, and that none goes anywhere else.
+
+use serde_json::{Value, json};
+
+use crate::support::app::TestApp;
+use crate::support::table::{create_table, schema, set_property};
+use crate::support::view::create_view;
+
+/// Locations that are not below the warehouse, or not to everybody who reads them.
+fn outside() -> Vec<String> {
+    let mut locations: Vec<String> = [
+        "memory:///",
+        "memory:///other/t",
+        "memory:///warehouse2/t",
+        "memory:///warehouse/../other/t",
+        "memory:///warehouse/t/..",
+        "memory:///warehouse/./t",
+        "memory:///warehouse//t",
+        "memory:///warehouse/%2e%2e/other",
+        "memory:///warehouse/%2E%2E/other",
+        "memory:///warehouse/..%2Fother",
+        "memory:///warehouse%2Ft",
+        "memory:///warehouse%2f..%2fother",
+        "memory:///warehouse/..%5Cother",
+        "memory:///warehouse\\..\\other",
+        "memory:///warehouse/t?versionId=1",
+        "memory:///warehouse/t#fragment",
+        "memory:///warehouse/t\u{0}",
+        "memory:///warehouse/t\n",
+        "memory:///warehouse/\u{1f}t",
+        "memory:///WAREHOUSE/t",
+        "memory://warehouse/t",
+        "memory://user:password@/warehouse/t",
+        "memory://host/warehouse/t",
+        "memory:/warehouse/t",
+        "file:///warehouse/t",
+        "file:/warehouse/t",
+        "/warehouse/t",
+        "warehouse/t",
+        "s3://warehouse/t",
+        "s3://bucket@evil/warehouse/t",
+        "http://169.254.169.254/warehouse/t",
+        "://warehouse/t",
+        "t",
+        " memory:///warehouse/t",
+    ]
+    .map(ToOwned::to_owned)
+    .into();
+    locations.push(format!("memory:///warehouse/{}", "x".repeat(2048)));
+    locations
+}
+
+/// A request that would bring a location in, and where to.
+type Way = (&'static str, &'static str, fn(&str) -> Value);
+
+/// Every way in which a location can come from a client.
+const WAYS: [Way; 12] = [
+    ("create", "tables", |location| with(create_table("x"), "location", location)),
+    ("stage", "tables", |location| {
+        let mut body = with(create_table("x"), "location", location);
+        body["stage-create"] = json!(true);
+        body
+    }),
+    ("create with write.metadata.path", "tables", |location| {
+        let mut body = create_table("x");
+        body["properties"] = json!({ "write.metadata.path": location });
+        body
+    }),
+    ("set-location", "tables/t", |location| updates([set_location(location)])),
+    ("set write.metadata.path", "tables/t", |location| {
+        updates([set_property("write.metadata.path", location)])
+    }),
+    ("commit a create", "tables/x", |location| {
+        json!({ "requirements": [{ "type": "assert-create" }], "updates": [
+            { "action": "upgrade-format-version", "format-version": 2 },
+            { "action": "add-schema", "schema": schema() },
+            { "action": "set-current-schema", "schema-id": -1 },
+            { "action": "add-spec", "spec": { "fields": [] } },
+            { "action": "set-default-spec", "spec-id": -1 },
+            { "action": "add-sort-order", "sort-order": { "order-id": 0, "fields": [] } },
+            { "action": "set-default-sort-order", "sort-order-id": -1 },
+            set_location(location) ]})
+    }),
+    ("register", "register", |location| json!({ "name": "x", "metadata-location": location })),
+    (
+        "register over",
+        "register",
+        |location| json!({ "name": "t", "metadata-location": location, "overwrite": true }),
+    ),
+    ("create a view", "views", |location| with(create_view("x"), "location", location)),
+    ("set-location of a view", "views/v", |location| updates([set_location(location)])),
+    ("set write.metadata.path of a view", "views/v", |location| {
+        updates([set_property("write.metadata.path", location)])
+    }),
+    (
+        "register a view",
+        "register-view",
+        |location| json!({ "name": "x", "metadata-location": location }),
+    ),
+];
+
+fn with(mut body: Value, member: &str, value: &str) -> Value {
+    body[member] = json!(value);
+    body
+}
+
+fn set_location(location: &str) -> Value {
+    json!({ "action": "set-location", "location": location })
+}
+
+fn updates(updates: impl IntoIterator<Item = Value>) -> Value {
+    json!({ "requirements": [], "updates": updates.into_iter().collect::<Vec<_>>() })
+}
+
+#[tokio::test]
+async fn no_location_outside_of_the_warehouse_is_taken() {
+    let app = TestApp::with_table_and_view().await;
+    // Should a location be taken for another, something would be there to be found.
+    app.put_file("memory:///other/t", "{}").await;
+    for (way, path, body) in WAYS {
+        for location in outside() {
+            let refused = app.refused(&format!("/v1/namespaces/ns/{path}"), body(&location)).await;
+            assert_eq!(
+                (refused.error().0, refused.error().1),
+                (400, "IllegalArgumentException"),
+                "{way}: {location}: {}",
+                refused.message()
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_brings_none_in_either() {
+    let app = TestApp::with_table_and_view().await;
+    for location in outside() {
+        for update in [set_location(&location), set_property("write.metadata.path", &location)] {
+            let mut change = updates([update]);
+            change["identifier"] = json!({ "namespace": ["ns"], "name": "t" });
+            let body = json!({ "table-changes": [change] });
+            let refused = app.refused("/v1/transactions/commit", body).await;
+            assert_eq!(refused.error_type(), "IllegalArgumentException", "{location}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_points_outside_gets_no_tables() {
+    let app = TestApp::new().await;
+    for (n, location) in outside().into_iter().enumerate() {
+        let name = format!("n{n}");
+        let body = json!({ "namespace": [name], "properties": { "location": location } });
+        let made = app.post("/v1/namespaces", body).await;
+        if made.status.is_client_error() {
+            assert!(made.is_error_model(), "{}", made.body);
+            continue;
+        }
+        for (kind, body) in [("tables", create_table("x")), ("views", create_view("x"))] {
+            let refused = app.refused(&format!("/v1/namespaces/{name}/{kind}"), body).await;
+            assert_eq!(refused.error_type(), "IllegalArgumentException", "{location}");
+        }
+    }
+    assert_eq!(app.files("memory:///warehouse").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_metadata_file_that_points_outside_is_not_registered() {
+    let app = TestApp::with_table_and_view().await;
+    for (kind, register) in [("tables/t", "register"), ("views/v", "register-view")] {
+        let loaded = app.get(&format!("/v1/namespaces/ns/{kind}")).await.expect(200);
+        for location in ["memory:///other/t", "memory:///warehouse/../other", "s3://b/t"] {
+            let mut metadata = loaded.body["metadata"].clone();
+            metadata["location"] = json!(location);
+            let file = "memory:///warehouse/smuggled.metadata.json";
+            app.put_file(file, metadata.to_string()).await;
+            let body = json!({ "name": "x", "metadata-location": file });
+            let refused = app.refused(&format!("/v1/namespaces/ns/{register}"), body).await;
+            assert_eq!(refused.error_type(), "IllegalArgumentException", "{location}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn locations_below_the_warehouse_are_taken_as_they_are() {
+    let app = TestApp::with_table_and_view().await;
+    for (n, location) in [
+        "memory:///warehouse",
+        "memory:///warehouse/a b/ü",
+        "memory:///warehouse/a.b/..c/d..",
+        "memory:///warehouse/a=1/b+c",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("x{n}");
+        let body = with(create_table(&name), "location", location);
+        let made = app.post("/v1/namespaces/ns/tables", body).await.expect(200);
+        assert_eq!(made.body["metadata"]["location"], location);
+        let file = made.body["metadata-location"].as_str().expect("a location");
+        assert!(app.file(file).await.is_some(), "{file}");
+        let body = with(create_view(&format!("v{n}")), "location", location);
+        let made = app.post("/v1/namespaces/ns/views", body).await.expect(200);
+        assert_eq!(made.body["metadata"]["location"], location);
+    }
+}
+
+#[tokio::test]
+async fn tables_go_where_their_namespace_says() {
+    let app = TestApp::new().await;
+    let body = json!({ "namespace": ["ns"],
+                       "properties": { "location": "memory:///warehouse/own/place/" } });
+    app.post("/v1/namespaces", body).await.expect(200);
+    let made = app.create_table("ns", "t").await;
+    let location = made.body["metadata"]["location"].as_str().expect("a location");
+    assert!(location.starts_with("memory:///warehouse/own/place/t-"), "{location}");
+}

@@ -1,0 +1,33 @@
+//! The HTTP API, endpoint by endpoint: one file for each file of `src/api/iceberg`, and one for each
+//! thing that all endpoints have in common.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod config;
+mod metrics;
+mod namespaces;
+mod table_commit;
+mod table_snapshots;
+mod table_updates;
+mod tables;
+mod transactions;
+mod view_history;
+mod views;
+
+mod bad_bodies;
+mod bad_input;
+mod conditional;
+mod errors;
+mod format_versions;
+mod fuzz;
+mod idempotency;
+mod idempotency_lifetime;
+mod locations;
+mod metadata_files;
+mod names;
+mod pagination;
+mod purge;
+mod registration;
+mod staged;
+mod warehouses;

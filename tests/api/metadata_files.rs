@@ -1,0 +1,176 @@
+//! Metadata files: their names, places and compression, and how long old ones are kept.
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, TestApp};
+use crate::support::table::{create_table, set_property};
+use crate::support::view::replace_query;
+
+const TABLE: &str = "/v1/namespaces/ns/tables/t";
+
+async fn with_properties(properties: Value) -> (TestApp, Answer) {
+    let app = TestApp::new().await;
+    app.create_namespace(&["ns"]).await;
+    let mut body = create_table("t");
+    body["properties"] = properties;
+    let made = app.post("/v1/namespaces/ns/tables", body).await.expect(200);
+    (app, made)
+}
+
+async fn set(app: &TestApp, key: &str, value: &str) -> Answer {
+    app.commit("ns", "t", vec![], vec![set_property(key, value)]).await.expect(200)
+}
+
+fn file(answer: &Answer) -> &str {
+    answer.body["metadata-location"].as_str().expect("a location")
+}
+
+/// Directory, number and rest of a metadata file's name.
+#[track_caller]
+fn parts(location: &str) -> (&str, &str, &str) {
+    let (directory, name) = location.rsplit_once('/').expect("a directory");
+    let (number, rest) = name.split_once('-').expect("a number");
+    let (uuid, extension) = rest.split_at(36);
+    assert!(uuid.parse::<uuid::Uuid>().is_ok(), "{location}");
+    (directory, number, extension)
+}
+
+fn log(answer: &Answer) -> Vec<String> {
+    let log = answer.body["metadata"]["metadata-log"].as_array().expect("a list").iter();
+    log.map(|entry| entry["metadata-file"].as_str().expect("a location").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn numbers_grow_with_each_file() {
+    let (app, made) = with_properties(json!({})).await;
+    let directory =
+        format!("{}/metadata", made.body["metadata"]["location"].as_str().expect("one"));
+    assert_eq!(parts(file(&made)), (directory.as_str(), "00000", ".metadata.json"));
+    for n in 1..=12 {
+        let committed = set(&app, "n", &n.to_string()).await;
+        let number = format!("{n:05}");
+        assert_eq!(
+            parts(file(&committed)),
+            (directory.as_str(), number.as_str(), ".metadata.json")
+        );
+    }
+    assert_eq!(app.files(&directory).await.len(), 13);
+}
+
+#[tokio::test]
+async fn views_name_their_files_the_same_way() {
+    let app = TestApp::with_table_and_view().await;
+    let answer = app.commit_view("ns", "v", vec![], replace_query("SELECT 2")).await.expect(200);
+    let directory =
+        format!("{}/metadata", answer.body["metadata"]["location"].as_str().expect("one"));
+    assert_eq!(parts(file(&answer)), (directory.as_str(), "00001", ".metadata.json"));
+    let stored = app.file(file(&answer)).await.expect("the file");
+    let stored: Value = serde_json::from_slice(&stored).expect("JSON");
+    assert_eq!(stored, answer.body["metadata"]);
+}
+
+#[tokio::test]
+async fn files_go_where_the_table_says() {
+    let path = "memory:///warehouse/meta/of/t/";
+    let (app, made) = with_properties(json!({ "write.metadata.path": path })).await;
+    assert_eq!(parts(file(&made)).0, "memory:///warehouse/meta/of/t");
+    let moved = set(&app, "write.metadata.path", "memory:///warehouse/elsewhere").await;
+    assert_eq!(parts(file(&moved)).0, "memory:///warehouse/elsewhere");
+    assert!(app.file(file(&moved)).await.is_some());
+    let removal = json!({ "action": "remove-properties", "removals": ["write.metadata.path"] });
+    let back = app.commit("ns", "t", vec![], vec![removal]).await.expect(200);
+    let location = back.body["metadata"]["location"].as_str().expect("a location");
+    assert_eq!(
+        parts(file(&back)),
+        (format!("{location}/metadata").as_str(), "00002", ".metadata.json")
+    );
+}
+
+#[tokio::test]
+async fn files_are_compressed_if_the_table_says_so() {
+    let codec = "write.metadata.compression-codec";
+    let (app, made) = with_properties(json!({ (codec): "gzip" })).await;
+    assert_eq!(parts(file(&made)).2, ".gz.metadata.json");
+    let stored = app.file(file(&made)).await.expect("the file");
+    let mut text = String::new();
+    GzDecoder::new(stored.as_slice()).read_to_string(&mut text).expect("gzip");
+    let stored: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(stored, made.body["metadata"]);
+    // A compressed file can be registered, whatever its name says.
+    let body = json!({ "name": "r", "metadata-location": file(&made) });
+    app.post("/v1/namespaces/ns/register", body).await.expect(200);
+    let plain = set(&app, codec, "none").await;
+    assert_eq!(parts(file(&plain)).2, ".metadata.json");
+    assert!(app.file(file(&plain)).await.expect("the file").starts_with(b"{"));
+    let upper = set(&app, codec, "GZIP").await;
+    assert_eq!(parts(file(&upper)).2, ".gz.metadata.json");
+    let body = json!({ "requirements": [], "updates": [set_property(codec, "lz77")] });
+    let refused = app.refused(TABLE, body).await;
+    assert_eq!(
+        refused.error(),
+        (
+            400,
+            "IllegalArgumentException",
+            "Invalid codec name for write.metadata.compression-codec: lz77"
+        )
+    );
+}
+
+#[tokio::test]
+async fn the_log_is_trimmed_to_what_the_table_wants_and_files_stay() {
+    let limit = json!({ "write.metadata.previous-versions-max": "2" });
+    let (app, made) = with_properties(limit).await;
+    let mut written = vec![file(&made).to_owned()];
+    for n in 0..5 {
+        let committed = set(&app, "n", &n.to_string()).await;
+        let newest: Vec<_> = written.iter().rev().take(2).rev().cloned().collect();
+        assert_eq!(log(&committed), newest);
+        written.push(file(&committed).to_owned());
+    }
+    app.app.catalog.run_file_deletions().await.expect("deletions run");
+    for file in &written {
+        assert!(app.file(file).await.is_some(), "nobody asked for {file} to be deleted");
+    }
+}
+
+#[tokio::test]
+async fn files_that_left_the_log_are_deleted_in_the_background_if_the_table_wants_it() {
+    let limit = json!({
+        "write.metadata.previous-versions-max": "2",
+        "write.metadata.delete-after-commit.enabled": "true",
+    });
+    let (app, made) = with_properties(limit).await;
+    let mut written = vec![file(&made).to_owned()];
+    for n in 0..5 {
+        let committed = set(&app, "n", &n.to_string()).await;
+        written.push(file(&committed).to_owned());
+    }
+    for file in &written {
+        assert!(app.file(file).await.is_some(), "no request deletes a file");
+    }
+    // A restart before the background has come to it loses nothing.
+    let app = app.restart().await;
+    app.app.catalog.run_file_deletions().await.expect("deletions run");
+    let (outdated, kept) = written.split_at(3);
+    for file in outdated {
+        assert!(app.file(file).await.is_none(), "{file} is still there");
+    }
+    for file in kept {
+        assert!(app.file(file).await.is_some(), "{file} is gone");
+    }
+    let loaded = app.get(TABLE).await.expect(200);
+    assert_eq!(log(&loaded), written[3..5]);
+}
+
+#[tokio::test]
+async fn a_table_survives_the_loss_of_its_metadata_file() {
+    use object_store::ObjectStoreExt;
+    let (app, made) = with_properties(json!({})).await;
+    let path = file(&made).strip_prefix("memory:///").expect("in memory").into();
+    app.bucket.delete(&path).await.expect("the file can be deleted");
+    assert_eq!(app.get(TABLE).await.expect(200).body, made.body);
+    set(&app, "a", "1").await;
+}

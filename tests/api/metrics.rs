@@ -1,0 +1,79 @@
+//! Metrics reports: accepted, and counted.
+
+use serde_json::{Value, json};
+
+use crate::support::app::TestApp;
+
+const REPORTS: &str = "/v1/namespaces/ns/tables/t/metrics";
+
+/// A report as Java's client sends it.
+fn scan_report() -> Value {
+    json!({
+        "report-type": "scan-report",
+        "table-name": "ns.t",
+        "snapshot-id": 1,
+        "filter": true,
+        "schema-id": 0,
+        "projected-field-ids": [1],
+        "projected-field-names": ["id"],
+        "metrics": { "total-planning-duration":
+            { "count": 1, "time-unit": "nanoseconds", "total-duration": 7 } },
+        "metadata": {},
+    })
+}
+
+fn commit_report() -> Value {
+    json!({
+        "report-type": "commit-report",
+        "table-name": "ns.t",
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "operation": "append",
+        "metrics": { "attempts": { "unit": "count", "value": 1 } },
+    })
+}
+
+async fn counted(app: &TestApp) -> String {
+    let metrics = app.get("/metrics").await.expect(200);
+    assert_eq!(metrics.header("content-type"), "text/plain; version=0.0.4");
+    let text = metrics.body.as_str().expect("text").to_owned();
+    text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn reports_are_counted_by_their_kind() {
+    let app = TestApp::with_table().await;
+    let before = app.dump().await;
+    for _ in 0..3 {
+        assert_eq!(app.post(REPORTS, scan_report()).await.expect(204).body, Value::Null);
+    }
+    app.post(REPORTS, commit_report()).await.expect(204);
+    insta::assert_snapshot!(counted(&app).await, @r#"
+    slateberg_metrics_reports_total{report_type="scan-report"} 3
+    slateberg_metrics_reports_total{report_type="commit-report"} 1
+    "#);
+    assert_eq!(app.dump().await, before, "a report leaves nothing behind");
+}
+
+#[tokio::test]
+async fn a_report_that_is_none_is_refused_and_not_counted() {
+    let app = TestApp::with_table().await;
+    let refused = app.post(REPORTS, json!({ "report-type": "weather" })).await;
+    assert_eq!(
+        refused.error(),
+        (
+            400,
+            "BadRequestException",
+            "Invalid report type: expected scan-report or commit-report, got 'weather'"
+        )
+    );
+    for body in [json!({}), json!([]), json!({ "report-type": 1 }), Value::Null] {
+        app.post(REPORTS, body).await.expect_error(400, "BadRequestException");
+    }
+    let elsewhere = "/v1/namespaces/ns/tables/nope/metrics";
+    app.post(elsewhere, scan_report()).await.expect_error(404, "NoSuchTableException");
+    insta::assert_snapshot!(counted(&app).await, @r#"
+    slateberg_metrics_reports_total{report_type="scan-report"} 0
+    slateberg_metrics_reports_total{report_type="commit-report"} 0
+    "#);
+}

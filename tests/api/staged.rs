@@ -1,0 +1,152 @@
+//! Staged tables: metadata without a table, and the commit that makes the table.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, TestApp};
+use crate::support::table::{append, create_table, set_property};
+use crate::support::view::create_view;
+
+const TABLE: &str = "/v1/namespaces/ns/tables/t";
+
+async fn empty_namespace() -> TestApp {
+    let app = TestApp::new().await;
+    app.create_namespace(&["ns"]).await;
+    app
+}
+
+async fn stage(app: &TestApp, name: &str) -> Answer {
+    let mut body = create_table(name);
+    body["stage-create"] = json!(true);
+    app.post("/v1/namespaces/ns/tables", body).await
+}
+
+/// The updates that make a table out of staged metadata, as Java's client sends them.
+fn updates_of(metadata: &Value) -> Vec<Value> {
+    vec![
+        json!({ "action": "assign-uuid", "uuid": metadata["table-uuid"] }),
+        json!({ "action": "upgrade-format-version", "format-version": metadata["format-version"] }),
+        json!({ "action": "add-schema", "schema": metadata["schemas"][0], "last-column-id": 2 }),
+        json!({ "action": "set-current-schema", "schema-id": -1 }),
+        json!({ "action": "add-spec", "spec": metadata["partition-specs"][0] }),
+        json!({ "action": "set-default-spec", "spec-id": -1 }),
+        json!({ "action": "add-sort-order", "sort-order": metadata["sort-orders"][0] }),
+        json!({ "action": "set-default-sort-order", "sort-order-id": -1 }),
+        json!({ "action": "set-location", "location": metadata["location"] }),
+        json!({ "action": "set-properties", "updates": metadata["properties"] }),
+    ]
+}
+
+fn create() -> Value {
+    json!({ "type": "assert-create" })
+}
+
+#[tokio::test]
+async fn a_staged_table_is_not_there() {
+    let app = empty_namespace().await;
+    let before = app.dump().await;
+    let staged = stage(&app, "t").await.expect(200);
+    assert_eq!(staged.body.get("metadata-location"), None);
+    assert_eq!(staged.header("etag"), "");
+    assert_eq!(staged.body["metadata"]["format-version"], 2);
+    assert_eq!(app.dump().await, before);
+    app.get(TABLE).await.expect_error(404, "NoSuchTableException");
+    app.create_table("ns", "t").await;
+    let taken = stage(&app, "t").await;
+    assert_eq!(taken.error(), (409, "AlreadyExistsException", "Table already exists: ns.t"));
+}
+
+#[tokio::test]
+async fn a_commit_makes_a_staged_table_with_its_first_snapshot() {
+    let app = empty_namespace().await;
+    let staged = stage(&app, "t").await.expect(200).body["metadata"].clone();
+    let mut updates = updates_of(&staged);
+    updates.extend(append(1, None, 1));
+    let made = app.commit("ns", "t", vec![create()], updates).await.expect(200);
+    let metadata = &made.body["metadata"];
+    for member in ["table-uuid", "location", "schemas", "partition-specs", "sort-orders"] {
+        assert_eq!(metadata[member], staged[member], "{member}");
+    }
+    assert_eq!(metadata["current-snapshot-id"], 1);
+    let file = made.body["metadata-location"].as_str().expect("a location");
+    assert!(file.contains("/metadata/00000-"), "{file}");
+    let loaded = app.get(TABLE).await.expect(200);
+    assert_eq!(&loaded.body["metadata"], metadata);
+    assert_eq!(loaded.header("etag"), made.header("etag"));
+}
+
+#[tokio::test]
+async fn a_table_can_be_made_without_having_been_staged() {
+    let app = empty_namespace().await;
+    let staged = stage(&app, "t").await.expect(200).body["metadata"].clone();
+    let updates: Vec<_> = updates_of(&staged)
+        .into_iter()
+        .filter(|update| update["action"] != "set-location" && update["action"] != "assign-uuid")
+        .collect();
+    let made = app.commit("ns", "t", vec![create()], updates).await.expect(200);
+    let location = made.body["metadata"]["location"].as_str().expect("a location");
+    assert!(location.starts_with("memory:///warehouse/ns/t-"), "{location}");
+    assert_ne!(made.body["metadata"]["table-uuid"], staged["table-uuid"]);
+}
+
+#[tokio::test]
+async fn of_those_who_make_one_table_one_wins() {
+    let app = empty_namespace().await;
+    let staged = stage(&app, "t").await.expect(200).body["metadata"].clone();
+    let commits = (0..8).map(|n| {
+        let mut updates = updates_of(&staged);
+        updates.push(set_property("who", &format!("{n}")));
+        let app = &app;
+        async move { app.commit("ns", "t", vec![create()], updates).await }
+    });
+    let answers = join_all(commits).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
+    for lost in answers.iter().filter(|answer| answer.status != 200) {
+        assert_eq!(lost.status, 409);
+        let text = lost.message();
+        assert!(
+            text == "Requirement failed: table already exists"
+                || text == "Table already exists: ns.t",
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_create_that_cannot_be_is_refused() {
+    let app = empty_namespace().await;
+    let staged = stage(&app, "t").await.expect(200).body["metadata"].clone();
+    let updates = updates_of(&staged);
+    let commit = |requirements: Value, updates: &[Value]| json!({ "requirements": requirements, "updates": updates });
+    let extra = json!({ "type": "assert-default-spec-id", "default-spec-id": 0 });
+    let with_more = commit(json!([create(), extra]), &updates);
+    let refused = app.refused(TABLE, with_more).await;
+    assert_eq!(
+        refused.error(),
+        (400, "IllegalArgumentException", "Invalid create requirements: [assert-default-spec-id]")
+    );
+    let bare = app.refused(TABLE, commit(json!([create()]), &[])).await;
+    assert_eq!(bare.status, 400);
+    let elsewhere = "/v1/namespaces/nope/tables/t";
+    let refused = app.refused(elsewhere, commit(json!([create()]), &updates)).await;
+    assert_eq!(
+        refused.error(),
+        (404, "NoSuchNamespaceException", "Namespace does not exist: nope")
+    );
+    let without = app.refused(TABLE, commit(json!([]), &updates)).await;
+    assert_eq!(without.error(), (404, "NoSuchTableException", "Table does not exist: ns.t"));
+
+    app.post("/v1/namespaces/ns/views", create_view("t")).await.expect(200);
+    let view = app.refused(TABLE, commit(json!([create()]), &updates)).await;
+    assert_eq!(
+        view.error(),
+        (409, "AlreadyExistsException", "View with same name already exists: ns.t")
+    );
+    app.delete("/v1/namespaces/ns/views/t").await.expect(204);
+    app.create_table("ns", "t").await;
+    let table = app.refused(TABLE, commit(json!([create()]), &updates)).await;
+    assert_eq!(
+        table.error(),
+        (409, "CommitFailedException", "Requirement failed: table already exists")
+    );
+}

@@ -1,0 +1,114 @@
+//! Stores that are broken on purpose: `slateberg fsck` finds what is wrong, and says so by its exit code.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use slateberg::model::ident::TabularKind;
+use slateberg::store::codec::{Document, Value};
+use slateberg::store::keys::{Key, MetadataKey, TabularKey, TabularNameKey};
+use slatedb::Db;
+use slatedb::object_store::local::LocalFileSystem;
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::server::{Server, assert_sound, fsck};
+
+/// A directory with the table `ns.t` and no server on it, and the table's metadata file.
+async fn data_dir_with_table() -> (tempfile::TempDir, PathBuf) {
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let server = Server::start(data_dir.path());
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    client.create_table("ns", "t").await.expect(200);
+    let loaded = client.load("namespaces/ns/tables/t").await;
+    let location = loaded["metadata-location"].as_str().expect("a location");
+    let file = PathBuf::from(location.strip_prefix("file://").expect("a local warehouse"));
+    server.terminate();
+    assert_eq!(server.ended().code(), Some(0));
+    assert_sound(data_dir.path(), "before anything is broken");
+    (data_dir, file)
+}
+
+#[track_caller]
+fn assert_broken(data_dir: &Path, finding: &str) {
+    let (code, said) = fsck(data_dir);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(finding), "expected {finding:?} in: {said}");
+}
+
+/// Writes into the store behind the server's back.
+async fn write_record(data_dir: &Path, key: &[u8], value: Option<&[u8]>) {
+    let directory = data_dir.join("state");
+    let object_store = LocalFileSystem::new_with_prefix(directory).expect("the directory is there");
+    let db = Db::open("", Arc::new(object_store)).await.expect("the store opens");
+    let written = match value {
+        Some(value) => db.put(key, value).await,
+        None => db.delete(key).await,
+    };
+    written.expect("it is written").await_durable().await.expect("it is durable");
+    db.close().await.expect("the store closes");
+}
+
+#[tokio::test]
+async fn a_metadata_file_that_is_missing() {
+    let (data_dir, file) = data_dir_with_table().await;
+    std::fs::remove_file(&file).expect("it was there");
+    assert_broken(data_dir.path(), "Failed to open input stream");
+}
+
+#[tokio::test]
+async fn a_metadata_file_that_was_altered() {
+    let (data_dir, file) = data_dir_with_table().await;
+    let altered = std::fs::read_to_string(&file).expect("it is there").replace("\"id\"", "\"ID\"");
+    std::fs::write(&file, altered).expect("it can be written");
+    assert_broken(data_dir.path(), "differs from its record");
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read() {
+    let (data_dir, _) = data_dir_with_table().await;
+    let key = TabularKey(Uuid::from_u128(1)).encode();
+    write_record(data_dir.path(), &key, Some(b"\x01not json")).await;
+    assert_broken(data_dir.path(), "corrupt record");
+}
+
+#[tokio::test]
+async fn a_name_that_leads_nowhere() {
+    let (data_dir, _) = data_dir_with_table().await;
+    let (kind, namespace) = (TabularKind::Table, Uuid::from_u128(1));
+    let key = TabularNameKey { kind, namespace, name: "ghost".to_owned() }.encode();
+    let value = format!("\x01{{\"id\":\"{}\"}}", Uuid::from_u128(2));
+    write_record(data_dir.path(), &key, Some(value.as_bytes())).await;
+    assert_broken(data_dir.path(), "points to");
+}
+
+#[tokio::test]
+async fn metadata_that_belongs_to_nothing() {
+    let (data_dir, _) = data_dir_with_table().await;
+    let key = MetadataKey(Uuid::from_u128(1)).encode();
+    let document = Document { version: 1, json: "{}".into() }.encode();
+    write_record(data_dir.path(), &key, Some(&document)).await;
+    assert_broken(data_dir.path(), "belongs to nothing");
+}
+
+#[tokio::test]
+async fn a_key_of_no_space() {
+    let (data_dir, _) = data_dir_with_table().await;
+    write_record(data_dir.path(), b"\xeestranger", Some(b"x")).await;
+    assert_broken(data_dir.path(), "unknown space 0xee");
+}
+
+#[tokio::test]
+async fn a_store_without_its_format() {
+    let (data_dir, _) = data_dir_with_table().await;
+    write_record(data_dir.path(), b"\x01", None).await;
+    assert_broken(data_dir.path(), "no format record");
+}
+
+#[test]
+fn a_directory_without_a_catalog_is_no_sound_one() {
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let (code, said) = fsck(data_dir.path());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("no catalog here"), "{said}");
+}

@@ -1,0 +1,125 @@
+//! Requests whose outcome is unknown, sent again with the same `Idempotency-Key`: applied exactly once.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::scene::{PATIENCE, Scene, TABLE, namespace, within};
+use crate::support::app::Answer;
+use crate::support::faults::{Fault, LOG, METADATA_FILES, Verb};
+use crate::support::table::{append, create_table, main_is};
+
+/// Sends a request with the one key of a test until its outcome is known.
+async fn until_known(scene: &Scene, path: &str, body: &Value) -> Answer {
+    within(PATIENCE, "an outcome", async {
+        loop {
+            let answer = with_key(scene, path, body).await;
+            if !answer.status.is_server_error() {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+}
+
+async fn with_key(scene: &Scene, path: &str, body: &Value) -> Answer {
+    let key = Uuid::from_u128(7).to_string();
+    scene.app.request(Method::POST, path, &[("idempotency-key", &key)], body).await
+}
+
+/// Sends a request while `part` hangs, then again while it still hangs and after it goes on; returns the
+/// answer that ends it.
+async fn unknown_then_known(scene: &Scene, part: &str, path: &str, body: &Value) -> Answer {
+    scene.faults.inject(Verb::Put, part, Fault::Hang);
+    with_key(scene, path, body).await.expect_error(500, "CommitStateUnknownException");
+    let second = with_key(scene, path, body).await;
+    assert!(second.status.is_server_error(), "nothing is known yet: {}", second.body);
+    let lifting = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        scene.faults.lift();
+    };
+    let (answer, ()) = tokio::join!(until_known(scene, path, body), lifting);
+    answer
+}
+
+fn appending() -> Value {
+    json!({ "requirements": [main_is(None)], "updates": append(1, None, 1) })
+}
+
+#[tokio::test]
+async fn a_commit_whose_log_hangs() {
+    let scene = Scene::new().await;
+    unknown_then_known(&scene, LOG, TABLE, &appending()).await.expect(200);
+    let loaded = scene.app.get(TABLE).await.expect(200);
+    assert_eq!(loaded.body["metadata"]["snapshots"].as_array().map(Vec::len), Some(1));
+    scene.assert_is(&[]).await;
+}
+
+#[tokio::test]
+async fn a_commit_whose_metadata_file_hangs() {
+    let scene = Scene::new().await;
+    unknown_then_known(&scene, METADATA_FILES, TABLE, &appending()).await.expect(200);
+    scene.assert_is(&[]).await;
+}
+
+#[tokio::test]
+async fn a_table_whose_log_hangs() {
+    let scene = Scene::new().await;
+    let tables = "/v1/namespaces/ns/tables";
+    unknown_then_known(&scene, LOG, tables, &create_table("u")).await.expect(200);
+    scene.app.get("/v1/namespaces/ns/tables/u").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_table_whose_metadata_file_hangs() {
+    let scene = Scene::new().await;
+    let tables = "/v1/namespaces/ns/tables";
+    unknown_then_known(&scene, METADATA_FILES, tables, &create_table("u")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_namespace_whose_log_hangs() {
+    let scene = Scene::new().await;
+    unknown_then_known(&scene, LOG, "/v1/namespaces", &namespace("other")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_rename_whose_log_hangs() {
+    let scene = Scene::new().await;
+    let rename = json!({
+        "source": { "namespace": ["ns"], "name": "t" },
+        "destination": { "namespace": ["ns"], "name": "u" },
+    });
+    unknown_then_known(&scene, LOG, "/v1/tables/rename", &rename).await.expect(204);
+}
+
+#[tokio::test]
+async fn a_transaction_whose_log_hangs() {
+    let scene = Scene::new().await;
+    let change = json!({
+        "identifier": { "namespace": ["ns"], "name": "t" },
+        "requirements": [main_is(None)], "updates": append(1, None, 1),
+    });
+    let body = json!({ "table-changes": [change] });
+    unknown_then_known(&scene, LOG, "/v1/transactions/commit", &body).await.expect(204);
+}
+
+/// The unknown request dies with its process; its retry meets the next one.
+#[tokio::test]
+async fn a_commit_whose_process_dies() {
+    for part in [LOG, METADATA_FILES] {
+        let scene = Scene::new().await;
+        scene.faults.inject(Verb::Put, part, Fault::Hang);
+        let unknown = with_key(&scene, TABLE, &appending()).await;
+        unknown.expect_error(500, "CommitStateUnknownException");
+        let scene = scene.crash().await;
+        until_known(&scene, TABLE, &appending()).await.expect(200);
+        let replayed = until_known(&scene, TABLE, &appending()).await.expect(200);
+        let snapshots = replayed.body["metadata"]["snapshots"].as_array().map(Vec::len);
+        assert_eq!(snapshots, Some(1));
+        scene.assert_is(&[]).await;
+    }
+}

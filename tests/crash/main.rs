@@ -1,0 +1,32 @@
+//! What is left after a crash, and what is told while the object store misbehaves.
+//!
+//! Two kinds of tests. Those of [`kills`] and [`processes`] run the real binary on a real directory and
+//! kill it at random moments. The others run the catalog in the process, on a bucket that fails, delays
+//! or loses the answers of requests, and stop that bucket dead where a kill would be too coarse.
+
+#![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
+#![expect(
+    clippy::print_stderr,
+    reason = "seeds and figures are for whoever reads the test's output"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod scene;
+
+mod fault_store;
+mod fencing;
+mod idempotency;
+mod log;
+mod metadata_files;
+mod outages;
+mod refusals;
+mod reopening;
+
+mod broken_stores;
+mod client;
+mod kills;
+mod processes;
+mod server;
+mod workload;

@@ -1,0 +1,117 @@
+//! A warehouse that does not take metadata files: a commit waits for its file, or its outcome is unknown,
+//! and nobody is told of a `metadata-location` that does not exist.
+
+use crate::scene::{DEADLINE, PATIENCE, Scene, TABLE, within};
+use crate::support::faults::{Fault, METADATA_FILES, Verb};
+use crate::support::table::create_table;
+
+#[tokio::test]
+async fn a_put_that_fails_is_tried_again_until_it_works() {
+    let scene = Scene::new().await;
+    let before = scene.faults.count(Verb::Put, METADATA_FILES);
+    scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::Fail, 2);
+    scene.set("a").await.expect(200);
+    assert_eq!(scene.faults.count(Verb::Put, METADATA_FILES) - before, 3, "two fail, one works");
+    scene.assert_is(&["a"]).await;
+}
+
+#[tokio::test]
+async fn a_put_whose_answer_is_lost_is_acknowledged_once() {
+    let scene = Scene::new().await;
+    scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::LoseAnswer, 2);
+    let committed = scene.set("a").await.expect(200);
+    let log = committed.body["metadata"]["metadata-log"].as_array().map(Vec::len);
+    assert_eq!(log, Some(1), "one commit, one version");
+    scene.set("b").await.expect(200);
+    scene.assert_is(&["a", "b"]).await;
+}
+
+#[tokio::test]
+async fn a_put_that_hangs_makes_the_outcome_unknown_and_the_table_wait() {
+    let scene = Scene::new().await;
+    scene.set("a").await.expect(200);
+    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
+    scene.set("b").await.expect_error(500, "CommitStateUnknownException");
+    // The new version is durable and its file is not there: its location may be told to nobody.
+    scene.app.get(TABLE).await.expect(503);
+    scene.set("c").await.expect(503);
+    scene.app.head(TABLE).await.expect(204);
+    scene.app.create_namespace(&["other"]).await;
+    scene.faults.lift();
+    within(PATIENCE, "publishing", async { while scene.app.get(TABLE).await.status != 200 {} })
+        .await;
+    scene.assert_is(&["a", "b"]).await;
+    scene.set("d").await.expect(200);
+    scene.assert_is(&["a", "b", "d"]).await;
+}
+
+#[tokio::test]
+async fn a_reader_waits_for_a_file_that_comes_in_time() {
+    let scene = Scene::new().await;
+    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
+    let puts = scene.faults.count(Verb::Put, METADATA_FILES);
+    let setting = scene.setting("a");
+    scene.faults.arrived(Verb::Put, METADATA_FILES, puts + 1).await;
+    let lifting = async {
+        tokio::time::sleep(DEADLINE / 4).await;
+        scene.faults.lift();
+    };
+    let (loaded, ()) = tokio::join!(scene.app.get(TABLE), lifting);
+    let loaded = loaded.expect(200);
+    assert!(scene.file_of(&loaded).await.is_some(), "what is told is there");
+    setting.await.expect("no panic").expect(200);
+    scene.assert_is(&["a"]).await;
+}
+
+#[tokio::test]
+async fn a_table_whose_first_file_hangs_is_told_to_nobody() {
+    let scene = Scene::new().await;
+    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
+    let tables = "/v1/namespaces/ns/tables";
+    let created = scene.app.post(tables, create_table("new")).await;
+    created.expect_error(500, "CommitStateUnknownException");
+    scene.app.get("/v1/namespaces/ns/tables/new").await.expect(503);
+    // Other tables are not held up.
+    scene.app.get(TABLE).await.expect(200);
+    scene.faults.lift();
+    let new = "/v1/namespaces/ns/tables/new";
+    within(PATIENCE, "publishing", async { while scene.app.get(new).await.status != 200 {} }).await;
+    let again = scene.app.post(tables, create_table("new")).await;
+    again.expect_error(409, "AlreadyExistsException");
+    scene.assert_is(&[]).await;
+}
+
+#[tokio::test]
+async fn a_transaction_is_seen_in_none_of_its_tables_before_all_of_their_files_are_there() {
+    let scene = Scene::new().await;
+    scene.app.create_table("ns", "u").await;
+    let change = |table: &str| {
+        serde_json::json!({
+            "identifier": { "namespace": ["ns"], "name": table }, "requirements": [],
+            "updates": [crate::support::table::set_property("a", "a")],
+        })
+    };
+    let body = serde_json::json!({ "table-changes": [change("t"), change("u")] });
+    scene.faults.inject(Verb::Put, "warehouse/ns/u", Fault::Hang);
+    let committed = scene.app.post("/v1/transactions/commit", body).await;
+    committed.expect_error(500, "CommitStateUnknownException");
+    for table in ["t", "u"] {
+        let answer = scene.app.get(&format!("/v1/namespaces/ns/tables/{table}")).await;
+        answer.expect(503);
+    }
+    scene.faults.lift();
+    for table in ["t", "u"] {
+        let path = format!("/v1/namespaces/ns/tables/{table}");
+        let loaded = within(PATIENCE, "publishing", async {
+            loop {
+                let loaded = scene.app.get(&path).await;
+                if loaded.status == 200 {
+                    return loaded;
+                }
+            }
+        })
+        .await;
+        assert_eq!(loaded.body["metadata"]["properties"]["a"], "a");
+    }
+    scene.assert_is(&["a"]).await;
+}

@@ -1,0 +1,124 @@
+//! Answers that were judged by state which is not durable yet wait until it is: a crash must not make
+//! them a lie.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::scene::{A_WHILE, Scene, TABLE, namespace};
+use crate::support::app::Answer;
+use crate::support::faults::{Fault, LOG, Verb};
+use crate::support::table::create_table;
+
+/// Sends requests one after the other into a log that hangs: the first one's change is accepted, and the
+/// others are judged by it. Returns what each is answered once the log goes on.
+async fn while_the_log_hangs(scene: &Scene, requests: Vec<(&str, Value)>) -> Vec<Answer> {
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    let mut waiting: Vec<JoinHandle<Answer>> = Vec::new();
+    for (path, body) in requests {
+        let (app, path) = (Arc::clone(&scene.app), path.to_owned());
+        waiting.push(tokio::spawn(async move {
+            if body.is_null() { app.delete(&path).await } else { app.post(&path, body).await }
+        }));
+        tokio::time::sleep(A_WHILE / 5).await;
+    }
+    tokio::time::sleep(A_WHILE).await;
+    for (at, request) in waiting.iter().enumerate() {
+        assert!(!request.is_finished(), "request {at} was answered by state that is not durable");
+    }
+    scene.faults.lift();
+    let mut answers = Vec::new();
+    for request in waiting {
+        answers.push(request.await.expect("no panic"));
+    }
+    answers
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_is_refused_once_its_taker_is_durable() {
+    let scene = Scene::new().await;
+    let tables = "/v1/namespaces/ns/tables";
+    let requests = vec![(tables, create_table("u")), (tables, create_table("u"))];
+    let answers = while_the_log_hangs(&scene, requests).await;
+    assert_eq!(answers[0].status, 200);
+    assert_eq!(answers[1].status, 409);
+}
+
+#[tokio::test]
+async fn a_table_that_is_dropped_is_missed_once_its_end_is_durable() {
+    let scene = Scene::new().await;
+    let set = json!({ "requirements": [], "updates": [] });
+    let requests = vec![(TABLE, Value::Null), (TABLE, Value::Null), (TABLE, set)];
+    let answers = while_the_log_hangs(&scene, requests).await;
+    assert_eq!(answers[0].status, 204);
+    assert_eq!(answers[1].status, 404);
+    assert_eq!(answers[2].status, 404);
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_not_empty_is_kept_once_its_content_is_durable() {
+    let scene = Scene::new().await;
+    scene.app.create_namespace(&["other"]).await;
+    let rename = json!({
+        "source": { "namespace": ["ns"], "name": "t" },
+        "destination": { "namespace": ["other"], "name": "t" },
+    });
+    let requests = vec![("/v1/tables/rename", rename), ("/v1/namespaces/other", Value::Null)];
+    let answers = while_the_log_hangs(&scene, requests).await;
+    assert_eq!(answers[0].status, 204);
+    assert_eq!(answers[1].error_type(), "NamespaceNotEmptyException");
+}
+
+/// A change that finds everything as it wants it writes nothing; what it found has to last all the same.
+#[tokio::test]
+async fn properties_that_are_set_already_are_acknowledged_once_they_are_durable() {
+    let scene = Scene::new().await;
+    let properties = "/v1/namespaces/ns/properties";
+    let set = json!({ "updates": { "a": "1" } });
+    let requests = vec![(properties, set.clone()), (properties, set)];
+    let answers = while_the_log_hangs(&scene, requests).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+}
+
+/// The same for a table, whose lane makes the second commit wait.
+#[tokio::test]
+async fn a_commit_that_changes_nothing_is_acknowledged_once_what_it_found_is_durable() {
+    let scene = Scene::new().await;
+    let set = json!({
+        "requirements": [],
+        "updates": [{ "action": "set-properties", "updates": { "a": "1" } }],
+    });
+    let answers = while_the_log_hangs(&scene, vec![(TABLE, set.clone()), (TABLE, set)]).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    let version = |answer: &Answer| answer.body["metadata-location"].clone();
+    assert_eq!(version(&answers[0]), version(&answers[1]));
+}
+
+/// Many at the same time want one name: whoever loses may have read the winner's change the very moment
+/// that it was accepted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn losers_of_a_race_are_refused_once_the_winner_is_durable() {
+    const ROUNDS: usize = 40;
+    const RACERS: usize = 12;
+    let scene = Scene::new().await;
+    for round in 0..ROUNDS {
+        scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+        let body = namespace(&format!("n{round}"));
+        let racing: Vec<_> = (0..RACERS)
+            .map(|_| {
+                let (app, body) = (Arc::clone(&scene.app), body.clone());
+                tokio::spawn(async move { app.post("/v1/namespaces", body).await })
+            })
+            .collect();
+        tokio::time::sleep(A_WHILE / 10).await;
+        let early = racing.iter().filter(|racer| racer.is_finished()).count();
+        scene.faults.lift();
+        let mut won = 0;
+        for racer in racing {
+            won += usize::from(racer.await.expect("no panic").status == 200);
+        }
+        assert_eq!(early, 0, "round {round}: answered by state that is not durable");
+        assert_eq!(won, 1, "round {round}: one name, one winner");
+    }
+}

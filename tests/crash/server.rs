@@ -1,0 +1,131 @@
+//! [`Server`]: the real binary on a directory, started and killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to start, or a process to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server. It is killed when this is dropped.
+pub struct Server {
+    child: Child,
+    /// Where it listens: `http://127.0.0.1:PORT`.
+    pub uri: String,
+}
+
+/// The binary, in a directory without settings of its own.
+fn slateberg(data_dir: &Path, subcommand: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
+    command.arg(subcommand).arg("--data-dir").arg(data_dir).current_dir(data_dir);
+    command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+    command
+}
+
+fn serving(data_dir: &Path) -> Command {
+    let mut command = slateberg(data_dir, "serve");
+    command.args(["--listen", "127.0.0.1:0"]);
+    command
+}
+
+impl Server {
+    /// Starts a server, and waits until it says that it is ready.
+    pub fn start(data_dir: &Path) -> Self {
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(data_dir.join("test-server.log"))
+            .expect("the log can be written");
+        let child = serving(data_dir).stdout(Stdio::piped()).stderr(log).spawn();
+        let mut server =
+            Self { child: child.expect("the server can be started"), uri: String::new() };
+        let stdout = server.child.stdout.take().expect("stdout is piped");
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        // The thread ends with the server, whose end closes the pipe.
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if let Some((_, uri)) = line.split_once(" is ready at ") {
+                    let _ = ready.send(uri.trim().to_owned());
+                }
+            }
+        });
+        match is_ready.recv_timeout(PATIENCE) {
+            Ok(uri) => server.uri = uri,
+            Err(error) => {
+                let log = std::fs::read_to_string(data_dir.join("test-server.log"));
+                panic!("the server did not start: {error}\n{}", log.unwrap_or_default());
+            }
+        }
+        server
+    }
+
+    /// Starts a server and kills it soon after, wherever it has got to.
+    pub fn start_and_kill(data_dir: &Path, after: Duration) {
+        let child = serving(data_dir).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = child.expect("the server can be started");
+        std::thread::sleep(after);
+        Self { child, uri: String::new() }.kill();
+    }
+
+    /// `kill -9`, at this very moment.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it can be waited for");
+    }
+
+    /// Asks it to stop.
+    pub fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.expect("kill is there").success(), "SIGTERM is sent");
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn ended(mut self) -> ExitStatus {
+        ended(&mut self.child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ended(child: &mut Child) -> ExitStatus {
+    let since = Instant::now();
+    while since.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    panic!("the process did not end within {PATIENCE:?}");
+}
+
+/// Runs `slateberg fsck`; returns its exit code and all that it said.
+pub fn fsck(data_dir: &Path) -> (Option<i32>, String) {
+    said(slateberg(data_dir, "fsck").output().expect("fsck can be started"))
+}
+
+/// Starts a server that has to give up; returns its exit code and all that it said.
+pub fn serve_in_vain(data_dir: &Path) -> (Option<i32>, String) {
+    let child = serving(data_dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("the server can be started");
+    ended(&mut child);
+    said(child.wait_with_output().expect("it has ended"))
+}
+
+fn said(output: Output) -> (Option<i32>, String) {
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Asserts that `slateberg fsck` finds nothing.
+pub fn assert_sound(data_dir: &Path, when: &str) {
+    let (code, said) = fsck(data_dir);
+    assert_eq!(code, Some(0), "fsck {when}: {said}");
+}

@@ -1,0 +1,163 @@
+//! Many clients commit to few tables: no update is lost or done twice, transactions are whole, and all of
+//! it has one serial order.
+//!
+//! Each commit appends a snapshot of its own, so that a table's snapshots tell in which order its commits
+//! were applied. The tables have format version 1, which takes snapshots in any order of their sequence
+//! numbers: a commit without a requirement is never refused.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::StreamExt;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+
+use super::chain_checker::{Outcome, Step, TABLES, What};
+use super::requests::{PATIENCE, catalog, snapshot_ids};
+use crate::support::app::TestApp;
+use crate::support::fsck::findings;
+use crate::support::knobs::{knob, seed};
+use crate::support::table::{create_table, main_is};
+
+/// Histories, unless the environment wants another number.
+const SEEDS: u64 = 240;
+/// Histories that are made at the same time.
+const SIDE_BY_SIDE: usize = 6;
+const CLIENTS: std::ops::RangeInclusive<usize> = 8..=16;
+const OPS_PER_CLIENT: usize = 5;
+fn path(table: usize) -> String {
+    format!("/v1/namespaces/ns/tables/t{table}")
+}
+
+fn appending(id: i64) -> Value {
+    let snapshot = json!({
+        "snapshot-id": id,
+        "timestamp-ms": 1_700_000_000_000_i64,
+        "manifest-list": format!("memory:///warehouse/lists/{id}.avro"),
+        "summary": { "operation": "append" },
+        "schema-id": 0,
+    });
+    json!([
+        { "action": "add-snapshot", "snapshot": snapshot },
+        { "action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": id },
+    ])
+}
+
+/// Everybody's clock and everybody's catalog.
+struct Course {
+    app: Arc<TestApp>,
+    clock: AtomicU64,
+}
+
+impl Course {
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// One client, from its first request to its last.
+    async fn run(self: Arc<Self>, client: usize, mut rng: StdRng) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut known: HashMap<usize, Option<i64>> = HashMap::new();
+        for step in 0..OPS_PER_CLIENT {
+            let id = i64::try_from(client * OPS_PER_CLIENT + step + 1).expect("courses are short");
+            let table = rng.random_range(0..TABLES);
+            let called = self.tick();
+            let what = match rng.random_range(0..10) {
+                0..3 => self.read(table).await,
+                3..5 => self.append(table, id, None).await,
+                5..8 => {
+                    let required = known.get(&table).copied().flatten();
+                    self.append(table, id, Some(required)).await
+                }
+                _ => self.transact(vec![table, (table + 1) % TABLES], id).await,
+            };
+            let answered = self.tick();
+            if let What::Read { table, seen } | What::Append { table, seen, .. } = &what {
+                known.insert(*table, seen.last().copied());
+            }
+            steps.push(Step { called, answered, what });
+        }
+        steps
+    }
+
+    async fn read(&self, table: usize) -> What {
+        let loaded = self.app.get(&path(table)).await.expect(200);
+        What::Read { table, seen: snapshot_ids(&loaded.body["metadata"]) }
+    }
+
+    async fn append(&self, table: usize, id: i64, required: Option<Option<i64>>) -> What {
+        let requirements: Vec<_> = required.map(main_is).into_iter().collect();
+        let body = json!({ "requirements": requirements, "updates": appending(id) });
+        let answer = self.app.post(&path(table), body).await;
+        if let (409, Some(required)) = (answer.status.as_u16(), required) {
+            return What::Refused { table, id, required };
+        }
+        let seen = snapshot_ids(&answer.expect(200).body["metadata"]);
+        What::Append { table, id, required, seen }
+    }
+
+    async fn transact(&self, tables: Vec<usize>, id: i64) -> What {
+        let change = |table: &usize| {
+            let identifier = json!({ "namespace": ["ns"], "name": format!("t{table}") });
+            json!({ "identifier": identifier, "requirements": [], "updates": appending(id) })
+        };
+        let changes: Vec<_> = tables.iter().map(change).collect();
+        let body = json!({ "table-changes": changes });
+        self.app.post("/v1/transactions/commit", body).await.expect(204);
+        What::Transact { tables, id }
+    }
+}
+
+async fn outcome_of(seed: u64) -> Outcome {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let (app, bucket) = catalog(rng.random_bool(0.5)).await;
+    app.create_namespace(&["ns"]).await;
+    for table in 0..TABLES {
+        let mut body = create_table(&format!("t{table}"));
+        body["properties"] = json!({ "format-version": "1" });
+        app.post("/v1/namespaces/ns/tables", body).await.expect(200);
+    }
+    let course = Arc::new(Course { app: Arc::clone(&app), clock: AtomicU64::new(0) });
+    let clients: Vec<_> = (0..rng.random_range(CLIENTS))
+        .map(|client| {
+            let rng = StdRng::seed_from_u64(rng.random());
+            tokio::spawn(Arc::clone(&course).run(client, rng))
+        })
+        .collect();
+    let mut steps = Vec::new();
+    for client in clients {
+        steps.extend(client.await.unwrap_or_else(|error| panic!("seed {seed}: {error}")));
+    }
+    let mut chains = Vec::new();
+    for table in 0..TABLES {
+        let loaded = app.get(&path(table)).await.expect(200);
+        chains.push(snapshot_ids(&loaded.body["metadata"]));
+    }
+    let findings = findings(bucket).await;
+    assert!(findings.is_empty(), "seed {seed}: {findings:#?}");
+    app.app.catalog.close().await.expect("the store closes");
+    Outcome { steps, chains }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_to_few_tables_have_a_serial_order() {
+    let first = seed("SLATEBERG_ISOLATION_SEED");
+    let seeds = knob("SLATEBERG_ISOLATION_SEEDS", SEEDS);
+    let mut outcomes = futures::stream::iter(first..first + seeds)
+        .map(|seed| async move {
+            let work = tokio::spawn(tokio::time::timeout(PATIENCE, outcome_of(seed)));
+            let outcome = work.await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            (seed, outcome.unwrap_or_else(|_| panic!("seed {seed} hangs")))
+        })
+        .buffer_unordered(SIDE_BY_SIDE);
+    let (mut commits, mut refusals) = (0, 0);
+    while let Some((seed, outcome)) = outcomes.next().await {
+        outcome.check().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        commits += outcome.steps.iter().filter(|step| !step.what.writes().is_empty()).count();
+        let is_refusal = |step: &&Step| matches!(step.what, What::Refused { .. });
+        refusals += outcome.steps.iter().filter(is_refusal).count();
+    }
+    eprintln!("seeds {first}..{}: {commits} commits, {refusals} refusals", first + seeds);
+}

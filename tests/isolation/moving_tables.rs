@@ -1,0 +1,135 @@
+//! A read that meets a change half way: what it finds has been so at one moment.
+//!
+//! A read finds a table in steps: its namespace, its name there, its record, its metadata. Here, some
+//! steps are done before a change and the others after it, for every way to divide them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use serde_json::json;
+use slateberg::app::build::{OfflineCatalog, Seams};
+use slateberg::catalog::{Error, lookup};
+use slateberg::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg::store;
+use slateberg::store::fsck::warehouse_id;
+use slateberg::store::read::{Offline, Range, Read};
+
+use crate::support::app::{TestApp, bucket_opener, memory_settings};
+use crate::support::table::set_property;
+
+/// More steps than any read of one table needs.
+const STEPS_MAX: usize = 40;
+
+/// Reads from one state for some steps, and from a later one from then on.
+struct Straddling<'a> {
+    before: &'a Offline,
+    after: &'a Offline,
+    switch_at: usize,
+    steps: AtomicUsize,
+}
+
+impl Straddling<'_> {
+    fn now(&self) -> &Offline {
+        match self.steps.fetch_add(1, Ordering::SeqCst) < self.switch_at {
+            true => self.before,
+            false => self.after,
+        }
+    }
+}
+
+impl Read for Straddling<'_> {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<bytes::Bytes>, store::Error> {
+        self.now().get_bytes(key).await
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<slatedb::DbIterator, store::Error> {
+        self.now().iterate(range).await
+    }
+}
+
+/// The state of a bucket as it is now, whatever is written to it later: an open store follows its bucket,
+/// and a copy of the bucket stays what it is.
+async fn state_of(bucket: &InMemory) -> Offline {
+    let copy: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
+    let seams = Seams { opener: bucket_opener(copy), ..Seams::default() };
+    OfflineCatalog::open(&memory_settings(), &seams).await.expect("the store opens").store
+}
+
+/// Asserts that a read of `ns.t`, wherever the changes of `change` come in between its steps, finds it as
+/// it was before them or as it is after them, and never anything else.
+async fn assert_whole(change: impl AsyncFnOnce(&TestApp)) {
+    let bucket = Arc::new(InMemory::new());
+    let app = TestApp::on(Arc::<InMemory>::clone(&bucket)).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_namespace(&["other"]).await;
+    app.create_table("ns", "t").await;
+    let before = state_of(&bucket).await;
+    change(&app).await;
+    let after = state_of(&bucket).await;
+    let warehouse =
+        warehouse_id(&before, "default").await.expect("it is read").expect("it is there");
+    let namespace = NamespaceIdent(vec!["ns".to_owned()]);
+    let ident = TabularIdent { namespace, name: "t".to_owned() };
+    let kind = TabularKind::Table;
+    let mut outcomes = Vec::new();
+    for switch_at in 0..STEPS_MAX {
+        let steps = AtomicUsize::new(0);
+        let straddling = Straddling { before: &before, after: &after, switch_at, steps };
+        outcomes.push(match lookup::tabular(&straddling, warehouse, kind, &ident).await {
+            Ok(found) => Some((found.record.version, found.document.json)),
+            Err(Error::NoSuchTable(_)) => None,
+            Err(error) => panic!("switching at step {switch_at}: {error:?}"),
+        });
+    }
+    let (Some(all_after), Some(all_before)) = (outcomes.first(), outcomes.last()) else {
+        unreachable!("there are some steps")
+    };
+    assert_ne!(all_after, all_before, "the change makes a difference");
+    for (switch_at, outcome) in outcomes.iter().enumerate() {
+        assert!(
+            outcome == all_before || outcome == all_after,
+            "switching at step {switch_at}, a read found what has never been so: {outcome:?}"
+        );
+    }
+}
+
+/// Renames `ns.t` to `other.t`, and back again if `there` is false.
+async fn rename(app: &TestApp, there: bool) {
+    let identifier = |namespace: &str| json!({ "namespace": [namespace], "name": "t" });
+    let (from, to) = if there { ("ns", "other") } else { ("other", "ns") };
+    let body = json!({ "source": identifier(from), "destination": identifier(to) });
+    app.post("/v1/tables/rename", body).await.expect(204);
+}
+
+async fn set(app: &TestApp, namespace: &str) {
+    let updates = vec![set_property("later", "yes")];
+    app.commit(namespace, "t", vec![], updates).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_commit() {
+    assert_whole(async |app| set(app, "ns").await).await;
+}
+
+#[tokio::test]
+async fn a_drop() {
+    assert_whole(async |app| drop(app.delete("/v1/namespaces/ns/tables/t").await.expect(204)))
+        .await;
+}
+
+#[tokio::test]
+async fn a_rename() {
+    assert_whole(async |app| rename(app, true).await).await;
+}
+
+/// Under the old name, nobody may see what happened to the table after it had lost that name.
+#[tokio::test]
+async fn a_rename_and_a_commit_under_the_new_name() {
+    assert_whole(async |app| {
+        rename(app, true).await;
+        set(app, "other").await;
+    })
+    .await;
+}

@@ -1,0 +1,118 @@
+//! Looking for a serial order, as Wing and Gong do it: try every request that could have been the next,
+//! and never the same remainder from the same state twice.
+
+use std::collections::HashSet;
+
+use super::history::Event;
+use super::model::State;
+
+/// Requests that were put in order so far, one bit each.
+type Done = u128;
+
+/// Whether a history has a serial order that respects its moments.
+pub fn is_linearizable(events: &[Event]) -> bool {
+    assert!(events.len() < Done::BITS as usize, "{} events are too many", events.len());
+    let mut seen = HashSet::new();
+    let mut open = vec![(0, State::default())];
+    let all = (1 << events.len()) - 1;
+    while let Some((done, state)) = open.pop() {
+        if done == all {
+            return true;
+        }
+        for (bit, event) in candidates(events, done) {
+            if let Some(next) = state.after(&event.op, &event.outcome)
+                && seen.insert((done | bit, next.clone()))
+            {
+                open.push((done | bit, next));
+            }
+        }
+    }
+    false
+}
+
+/// Those that may come next: no other one that is left was answered before they were called.
+fn candidates(events: &[Event], done: Done) -> impl Iterator<Item = (Done, &Event)> {
+    let left = move || {
+        let bits = events.iter().enumerate().map(|(at, event)| (1 << at, event));
+        bits.filter(move |(bit, _)| done & bit == 0)
+    };
+    let first_answer = left().map(|(_, event)| event.answered).min().unwrap_or(u64::MAX);
+    left().filter(move |(_, event)| event.called < first_answer)
+}
+
+/// The checker has to refuse what is wrong, or its consent means nothing.
+mod tests {
+    use super::super::model::{Name, Namespace, Op, Outcome, Table};
+    use super::*;
+
+    const A: Namespace = &["a"];
+    const T: Name = (A, "t");
+
+    fn table(properties: &[u32]) -> Outcome {
+        let properties = properties.iter().copied().collect();
+        Outcome::Table(Table { uuid: "1".to_owned(), properties, snapshots: Vec::new() })
+    }
+
+    /// Events of which each is called and answered at these moments.
+    fn history(events: &[(u64, u64, Op, Outcome)]) -> Vec<Event> {
+        let made = [(0, 1, Op::CreateNamespace(A), Outcome::Done)];
+        let created = [(2, 3, Op::CreateTable(T), table(&[]))];
+        let all = made.iter().chain(&created).chain(events);
+        all.map(|(called, answered, op, outcome)| Event {
+            client: 0,
+            op: op.clone(),
+            outcome: outcome.clone(),
+            called: *called,
+            answered: *answered,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn requests_at_the_same_time_may_take_any_order() {
+        let one = (10, 20, Op::Set(T, 1), table(&[1, 2]));
+        let other = (11, 19, Op::Set(T, 2), table(&[2]));
+        assert!(is_linearizable(&history(&[one, other])));
+    }
+
+    #[test]
+    fn a_lost_update_is_found() {
+        let one = (10, 20, Op::Set(T, 1), table(&[1]));
+        let other = (11, 19, Op::Set(T, 2), table(&[2]));
+        let read = (30, 31, Op::Load(T), table(&[1]));
+        assert!(!is_linearizable(&history(&[one, other, read])));
+    }
+
+    #[test]
+    fn a_stale_read_is_found() {
+        let set = (10, 11, Op::Set(T, 1), table(&[1]));
+        assert!(!is_linearizable(&history(&[set.clone(), (12, 13, Op::Load(T), table(&[]))])));
+        assert!(is_linearizable(&history(&[set, (10, 13, Op::Load(T), table(&[]))])));
+    }
+
+    #[test]
+    fn a_table_in_a_dropped_namespace_is_found() {
+        let drop = (10, 20, Op::DropNamespace(A), Outcome::Done);
+        assert!(!is_linearizable(&history(&[drop])));
+    }
+
+    #[test]
+    fn a_refusal_without_a_reason_is_found() {
+        let refused = (10, 20, Op::CreateNamespace(&["b"]), Outcome::AlreadyExists);
+        assert!(!is_linearizable(&history(std::slice::from_ref(&refused))));
+        let made = (15, 25, Op::CreateNamespace(&["b"]), Outcome::Done);
+        assert!(is_linearizable(&history(&[refused, made])));
+    }
+
+    #[test]
+    fn half_a_transaction_is_found() {
+        let u: Name = (A, "u");
+        let other = Outcome::Table(Table { uuid: "2".to_owned(), ..Table::default() });
+        let made = (4, 5, Op::CreateTable(u), other.clone());
+        let both = Op::Transact { tables: vec![T, u], property: 1, parent: None };
+        let transact = (10, 40, both, Outcome::Done);
+        let sees = (11, 12, Op::Load(T), table(&[1]));
+        let misses = (13, 14, Op::Load(u), other);
+        assert!(!is_linearizable(&history(&[made, transact, sees, misses])));
+    }
+}

@@ -1,0 +1,214 @@
+//! [`TestApp`]: a catalog on memory, and requests to it.
+//!
+//! The engine, the router and every byte in between are the real ones; only the bucket is memory. A
+//! test that wants the bucket to misbehave hands in its own opener.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use serde_json::Value;
+use slateberg::app::App;
+use slateberg::app::build::Seams;
+use slateberg::base::clock::{Clock, SystemClock};
+use slateberg::config::Settings;
+use slateberg::objects::location::Location;
+use slateberg::objects::open::{Opened, Opener};
+use tower::ServiceExt;
+
+/// The warehouse of every test catalog.
+pub const WAREHOUSE: &str = "memory:///warehouse";
+
+/// A catalog, in the process.
+pub struct TestApp {
+    /// What was built.
+    pub app: App,
+    router: Router,
+    /// The bucket that holds state and warehouse.
+    pub bucket: Arc<dyn ObjectStore>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What a request was answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, as JSON; null if there is none.
+    pub body: Value,
+}
+
+impl Answer {
+    /// The exception's name, if this is an error.
+    pub fn error_type(&self) -> &str {
+        self.body["error"]["type"].as_str().unwrap_or("no error")
+    }
+
+    /// The exception's text, if this is an error.
+    pub fn message(&self) -> &str {
+        self.body["error"]["message"].as_str().unwrap_or("no error")
+    }
+
+    /// A header's value; empty if it is not there.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("headers are ASCII here"))
+    }
+
+    /// Status, exception and text of an error.
+    pub fn error(&self) -> (u16, &str, &str) {
+        (self.status.as_u16(), self.error_type(), self.message())
+    }
+
+    /// Whether the body is the specification's `IcebergErrorResponse`, and tells the status.
+    pub fn is_error_model(&self) -> bool {
+        let error = &self.body["error"];
+        self.body.as_object().is_some_and(|body| body.len() == 1)
+            && error.as_object().is_some_and(|error| error.len() == 3)
+            && error["message"].as_str().is_some_and(|message| !message.is_empty())
+            && error["type"].as_str().is_some_and(|kind| !kind.is_empty())
+            && error["code"] == self.status.as_u16()
+            && self.header("content-type") == "application/json"
+    }
+
+    /// Asserts the status, and tells the body if it is another.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status.as_u16(), status, "{}", self.body);
+        self
+    }
+
+    /// Asserts an error of this status and type.
+    #[track_caller]
+    pub fn expect_error(self, status: u16, kind: &str) -> Self {
+        assert_eq!((self.status.as_u16(), self.error_type()), (status, kind), "{}", self.body);
+        assert_eq!(self.body["error"]["code"], status, "the body tells the status");
+        self
+    }
+}
+
+/// Settings of a catalog whose state and warehouse are both in memory.
+pub fn memory_settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.state.url = "memory:///state".to_owned();
+    let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");
+    warehouse.location = WAREHOUSE.to_owned();
+    settings
+}
+
+/// Opens every URL in one and the same bucket.
+pub fn bucket_opener(bucket: Arc<dyn ObjectStore>) -> Opener {
+    Arc::new(move |url, _options| {
+        let path = Location::parse(url).expect("test URLs are valid").path();
+        Ok(Opened {
+            object_store: Arc::clone(&bucket),
+            path: Path::parse(path).expect("test paths are valid"),
+            conditional_update: true,
+        })
+    })
+}
+
+impl TestApp {
+    /// A new, empty catalog.
+    pub async fn new() -> Self {
+        Self::on(Arc::new(InMemory::new())).await
+    }
+
+    /// A catalog on this bucket: empty, or as an earlier one left it.
+    pub async fn on(bucket: Arc<dyn ObjectStore>) -> Self {
+        Self::with(bucket, memory_settings()).await
+    }
+
+    /// A catalog on this bucket with these settings.
+    pub async fn with(bucket: Arc<dyn ObjectStore>, settings: Settings) -> Self {
+        Self::with_clock(bucket, settings, Arc::new(SystemClock)).await
+    }
+
+    /// A catalog on this bucket with these settings, to which this clock tells the time.
+    pub async fn with_clock(
+        bucket: Arc<dyn ObjectStore>,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let opener = bucket_opener(Arc::clone(&bucket));
+        let seams = Seams { opener, clock: Arc::clone(&clock), ..Seams::default() };
+        let app = App::build(settings, seams).await.expect("the catalog opens");
+        let router = app.router();
+        Self { app, router, bucket, clock }
+    }
+
+    /// A new, empty catalog with some settings changed.
+    pub async fn with_settings(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = memory_settings();
+        change(&mut settings);
+        Self::with(Arc::new(InMemory::new()), settings).await
+    }
+
+    /// Stops the catalog, and opens it anew on what it left.
+    pub async fn restart(self) -> Self {
+        self.app.catalog.close().await.expect("the catalog closes");
+        let settings = Settings::clone(&self.app.settings);
+        Self::with_clock(self.bucket, settings, self.clock).await
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub async fn send(&self, request: Request<Body>) -> Answer {
+        let response =
+            self.router.clone().oneshot(request).await.expect("the router is infallible");
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.expect("the body is in memory");
+        let body = if bytes.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()))
+        };
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    /// Sends a request with these headers, and with a JSON body unless it is null.
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        // What every client announces; without it, a server reckons with the longest body.
+        request = request.header(header::CONTENT_LENGTH, body.len());
+        self.send(request.body(Body::from(body)).expect("test requests are valid")).await
+    }
+
+    /// `GET`.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.request(Method::GET, path, &[], &Value::Null).await
+    }
+
+    /// `HEAD`.
+    pub async fn head(&self, path: &str) -> Answer {
+        self.request(Method::HEAD, path, &[], &Value::Null).await
+    }
+
+    /// `DELETE`.
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.request(Method::DELETE, path, &[], &Value::Null).await
+    }
+
+    /// `POST` with a body.
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.request(Method::POST, path, &[], &body).await
+    }
+}

@@ -1,0 +1,28 @@
+//! [`HandClock`]: a clock that a test sets.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use slateberg::base::clock::Clock;
+
+/// A clock that stands still until it is told to move.
+pub struct HandClock(AtomicI64);
+
+impl Default for HandClock {
+    fn default() -> Self {
+        Self(AtomicI64::new(1_800_000_000_000))
+    }
+}
+
+impl HandClock {
+    /// Lets so much time pass.
+    pub fn advance_seconds(&self, seconds: u64) {
+        let ms = i64::try_from(seconds * 1000).expect("test times are short");
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}

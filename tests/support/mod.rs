@@ -1,0 +1,15 @@
+//! What the tests have in common: a whole catalog in the process, on real SlateDB, spoken to over its
+//! own router.
+
+#![allow(dead_code, reason = "each test crate uses its part of this")]
+#![allow(unreachable_pub, reason = "each test crate is the whole world of this module")]
+
+pub mod app;
+pub mod clock;
+pub mod faults;
+pub mod fsck;
+pub mod knobs;
+pub mod path;
+pub mod state;
+pub mod table;
+pub mod view;

@@ -1,0 +1,130 @@
+//! Everything that a catalog holds, to be compared: what clients see, and which objects were written.
+
+use axum::http::Method;
+use futures::TryStreamExt;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use serde_json::{Map, Value, json};
+
+use super::app::{Answer, TestApp};
+use super::path;
+
+/// What a catalog holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dump {
+    /// Namespaces, tables and views with all that a load tells of them.
+    pub seen: Value,
+    /// The write-ahead log's objects and the warehouse's files. A log that got no new object is the
+    /// proof that nothing was written at all, not even what no client can see.
+    pub objects: Vec<String>,
+}
+
+impl TestApp {
+    /// Everything in the default warehouse. Markers of publications that have landed are taken out
+    /// first: they go with whatever is written next, and that is nothing to be told.
+    pub async fn dump(&self) -> Dump {
+        self.app.catalog.forget_landed().await.expect("the catalog is open");
+        Dump { seen: self.seen("/v1").await, objects: self.objects().await }
+    }
+
+    /// Sends a request that has to leave everything as it was.
+    pub async fn harmless(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Answer {
+        let before = self.dump().await;
+        let answer = self.request(method.clone(), path, headers, body).await;
+        let after = self.dump().await;
+        let text: String = body.to_string().chars().take(500).collect();
+        assert_eq!(before, after, "{method} {path} {text} wrote something: {}", answer.body);
+        answer
+    }
+
+    /// `POST` of something that has to be refused, and to leave everything as it was.
+    pub async fn refused(&self, path: &str, body: Value) -> Answer {
+        let answer = self.harmless(Method::POST, path, &[], &body).await;
+        assert!(answer.status.is_client_error(), "POST {path} {body}: {}", answer.status);
+        assert!(answer.is_error_model(), "POST {path} {body}: {}", answer.body);
+        answer
+    }
+
+    /// Everything that clients see below `base`, which is `/v1` or `/v1/{prefix}`.
+    pub async fn seen(&self, base: &str) -> Value {
+        let mut namespaces = Map::new();
+        let mut parents = vec![None];
+        while let Some(parent) = parents.pop() {
+            let query = parent.map(|parent: Value| {
+                format!("?parent={}", path::of_namespace(&parent).replace("namespaces/", ""))
+            });
+            let query = query.unwrap_or_default();
+            let listed = self.get(&format!("{base}/namespaces{query}")).await.expect(200);
+            for levels in listed.body["namespaces"].as_array().expect("a list") {
+                let seen = self.seen_in(base, levels).await;
+                namespaces.insert(levels.to_string(), seen);
+                parents.push(Some(levels.clone()));
+            }
+        }
+        Value::Object(namespaces)
+    }
+
+    async fn seen_in(&self, base: &str, levels: &Value) -> Value {
+        let namespace = format!("{base}/{}", path::of_namespace(levels));
+        let mut seen = json!({ "itself": self.get(&namespace).await.expect(200).body });
+        for kind in ["tables", "views"] {
+            let listed = self.get(&format!("{namespace}/{kind}")).await.expect(200);
+            for identifier in listed.body["identifiers"].as_array().expect("a list") {
+                let path = format!("{base}/{}", path::of_tabular(kind, identifier));
+                let loaded = self.get(&path).await.expect(200).body;
+                seen[kind][identifier["name"].as_str().expect("a name")] = loaded;
+            }
+        }
+        seen
+    }
+
+    /// The paths of all objects that a mutation leaves behind: the log's and the warehouse's.
+    pub async fn objects(&self) -> Vec<String> {
+        let objects: Vec<_> =
+            self.bucket.list(None).try_collect().await.expect("memory can be listed");
+        let paths = objects.into_iter().map(|object| object.location.to_string());
+        let mut paths: Vec<_> = paths
+            .filter(|path| !path.starts_with("state/") || path.starts_with("state/wal/"))
+            .collect();
+        paths.sort();
+        paths
+    }
+
+    /// The warehouse's files below a location.
+    pub async fn files(&self, location: &str) -> Vec<String> {
+        let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
+        let path = Path::parse(path).expect("a location is a path");
+        let objects: Vec<_> =
+            self.bucket.list(Some(&path)).try_collect().await.expect("memory can be listed");
+        let mut files: Vec<_> =
+            objects.into_iter().map(|object| format!("memory:///{}", object.location)).collect();
+        files.sort();
+        files
+    }
+
+    /// The content of a file; none if it is not there.
+    pub async fn file(&self, location: &str) -> Option<Vec<u8>> {
+        use object_store::ObjectStoreExt;
+        let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
+        let path = Path::parse(path).expect("a location is a path");
+        match self.bucket.get(&path).await {
+            Ok(found) => Some(found.bytes().await.expect("it is in memory").to_vec()),
+            Err(object_store::Error::NotFound { .. }) => None,
+            Err(error) => panic!("{location}: {error}"),
+        }
+    }
+
+    /// Puts a file into the warehouse, as a client does.
+    pub async fn put_file(&self, location: &str, content: impl Into<Vec<u8>>) {
+        use object_store::ObjectStoreExt;
+        let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
+        let path = Path::parse(path).expect("a location is a path");
+        self.bucket.put(&path, content.into().into()).await.expect("memory takes everything");
+    }
+}

@@ -1,0 +1,86 @@
+//! Tables, as the tests make and change them.
+
+use serde_json::{Value, json};
+
+use super::app::{Answer, TestApp};
+
+/// A schema with a required long `id` and an optional string `data`.
+pub fn schema() -> Value {
+    json!({ "type": "struct", "schema-id": 0, "fields": [
+        { "id": 1, "name": "id", "required": true, "type": "long" },
+        { "id": 2, "name": "data", "required": false, "type": "string" },
+    ]})
+}
+
+/// The body that makes a table of that schema.
+pub fn create_table(name: &str) -> Value {
+    json!({ "name": name, "schema": schema() })
+}
+
+/// The update that sets a property.
+pub fn set_property(key: &str, value: &str) -> Value {
+    json!({ "action": "set-properties", "updates": { key: value } })
+}
+
+/// The updates that append a snapshot to `main`, on top of `parent`.
+pub fn append(snapshot_id: i64, parent: Option<i64>, sequence_number: i64) -> Vec<Value> {
+    let mut snapshot = json!({
+        "snapshot-id": snapshot_id,
+        "sequence-number": sequence_number,
+        "timestamp-ms": 1_700_000_000_000_i64 + sequence_number,
+        "manifest-list": format!("memory:///warehouse/lists/{snapshot_id}.avro"),
+        "summary": { "operation": "append" },
+        "schema-id": 0,
+    });
+    if let Some(parent) = parent {
+        snapshot["parent-snapshot-id"] = json!(parent);
+    }
+    vec![
+        json!({ "action": "add-snapshot", "snapshot": snapshot }),
+        json!({ "action": "set-snapshot-ref", "ref-name": "main", "type": "branch",
+                "snapshot-id": snapshot_id }),
+    ]
+}
+
+/// The requirement that `main` still points to this snapshot.
+pub fn main_is(snapshot_id: Option<i64>) -> Value {
+    json!({ "type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": snapshot_id })
+}
+
+/// The properties that ask for a format version, and more.
+pub fn of_version(version: u8) -> Value {
+    json!({ "format-version": version.to_string() })
+}
+
+impl TestApp {
+    /// A catalog with the namespace `ns` and in it the table `t`.
+    pub async fn with_table() -> Self {
+        let app = Self::new().await;
+        app.create_namespace(&["ns"]).await;
+        app.create_table("ns", "t").await;
+        app
+    }
+
+    /// Makes a namespace that has to come about.
+    pub async fn create_namespace(&self, levels: &[&str]) -> Answer {
+        self.post("/v1/namespaces", json!({ "namespace": levels })).await.expect(200)
+    }
+
+    /// Makes a table that has to come about.
+    pub async fn create_table(&self, namespace: &str, name: &str) -> Answer {
+        let path = format!("/v1/namespaces/{namespace}/tables");
+        self.post(&path, create_table(name)).await.expect(200)
+    }
+
+    /// Commits to a table.
+    pub async fn commit(
+        &self,
+        namespace: &str,
+        table: &str,
+        requirements: Vec<Value>,
+        updates: Vec<Value>,
+    ) -> Answer {
+        let path = format!("/v1/namespaces/{namespace}/tables/{table}");
+        self.post(&path, json!({ "requirements": requirements, "updates": updates })).await
+    }
+}
