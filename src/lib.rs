@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 9 | [`cli`] | one file for each subcommand |
 //! | 8 | [`app`] | the composition root: settings become components, components become a server |
-//! | 8 | [`bench`] | a load generator for any Iceberg REST catalog |
+//! | 8 | [`mod@bench`] | a load generator for any Iceberg REST catalog |
 //! | 7 | [`config`] | settings: the only reader of files and of the environment |
 //! | 6 | [`api`] | HTTP: routes, errors, extraction, the shapes of bodies |
 //! | 5 | [`catalog`] | the use cases: everything that a client can cause |
