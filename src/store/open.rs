@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use slatedb::config::{CloseOptions, FlushType};
 use slatedb::db_cache::SplitCache;
-use slatedb::db_cache::foyer::{FoyerCache, FoyerCacheOptions};
+use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::object_store::ObjectStore;
 use slatedb::{CacheTarget, CloseReason, Db, DbReader, DbReaderMode, IterationOrder};
 use uuid::Uuid;
@@ -17,9 +17,6 @@ use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
 use super::settings::Settings;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
-
-/// Parts of a cache with a lock each.
-const CACHE_SHARDS: usize = 8;
 
 /// Where the store is.
 #[derive(Clone)]
@@ -68,10 +65,10 @@ impl Store {
     /// Opens the store for writing; any other process that has it open is fenced.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
         let cache = |bytes| {
-            Some(Arc::new(FoyerCache::new_with_opts(FoyerCacheOptions {
+            Some(Arc::new(MokaCache::new_with_opts(MokaCacheOptions {
                 max_capacity: bytes,
-                // Given, because the default reads the whole of /proc/cpuinfo for it on each start.
-                shards: CACHE_SHARDS,
+                time_to_live: None,
+                time_to_idle: None,
             })) as Arc<dyn slatedb::db_cache::DbCache>)
         };
         let caches = SplitCache::new()
