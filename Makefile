@@ -33,8 +33,10 @@ lint:
 doc:
 	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --no-deps --document-private-items --lib
 
+# As `cargo test` builds it: without the tests' own dependencies, half of all crates would be built a
+# second time, with other features.
 build:
-	cargo build --locked
+	cargo test --locked --no-run
 
 unit: ## the Rust tests: unit, tidy, API, crash, isolation
 	cargo test --locked
