@@ -144,11 +144,6 @@ impl App {
             counters: Arc::clone(&self.counters),
         })
     }
-
-    /// Whether this server runs on local disk alone.
-    pub fn is_local(&self) -> bool {
-        self.state_url.starts_with("file:")
-    }
 }
 
 /// A store that is read without a server, and the warehouses' files.

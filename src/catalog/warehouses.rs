@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::ReadConfig;
 use crate::model::members::brief;
@@ -35,11 +33,6 @@ impl Warehouses {
             None => self.default.clone(),
         }
         .ok_or_else(|| Error::NoSuchWarehouse(brief(prefix.unwrap_or("default"))))
-    }
-
-    /// The warehouse with this identity.
-    pub fn by_id(&self, id: Uuid) -> Option<Arc<Warehouse>> {
-        self.by_name.values().find(|warehouse| warehouse.id == id).cloned()
     }
 
     /// Names, in order.

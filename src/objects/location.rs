@@ -68,11 +68,6 @@ impl Location {
     pub fn path(&self) -> String {
         self.segments.join("/")
     }
-
-    /// The scheme, with its synonyms folded into one.
-    pub fn scheme(&self) -> &str {
-        &self.scheme
-    }
 }
 
 impl fmt::Display for Location {
