@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -54,7 +55,13 @@ pub async fn run(app: App, bound: Bound) -> Result<(), RunError> {
     let (stop, stopping) = watch::channel(false);
     let background = tasks::spawn(&app, &stopping);
     let mut drained = stopping.clone();
-    let server = axum::serve(bound.listener, app.router()).with_graceful_shutdown(async move {
+    // Without it, the end of a long answer would wait for the client's acknowledgement of its beginning.
+    let listener = bound.listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "connection ended before it was served");
+        }
+    });
+    let server = axum::serve(listener, app.router()).with_graceful_shutdown(async move {
         let _ = drained.wait_for(|stop| *stop).await;
     });
     let mut serving = tokio::spawn(async move { server.await });

@@ -5,4 +5,5 @@
 
 pub mod clock;
 pub mod ids;
+pub mod pace;
 pub mod retry;

@@ -73,6 +73,8 @@ struct Inner {
     lanes: lanes::Lanes,
     /// One lane for each idempotency key under way.
     keys: lanes::Lanes,
+    /// The commits that wait for those lanes, table by table.
+    groups: tables::group::Groups,
     flights: flights::Flights,
     parsed: tabulars::ParsedCache,
     file_deletions: Notify,
@@ -85,6 +87,7 @@ impl Catalog {
         let inner = Inner {
             lanes: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
             keys: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
+            groups: tables::group::Groups::new(settings.commit_lane_depth_max),
             flights: flights::Flights::default(),
             parsed: tabulars::ParsedCache::new(settings.metadata_cache_bytes),
             file_deletions: Notify::new(),

@@ -102,19 +102,12 @@ impl Catalog {
             Some(ident) => (lookup::namespace(&store, warehouse.id, ident).await?.id, &ident.0[..]),
             None => (warehouse.id, &[][..]),
         };
-        let mut prefix = vec![space::NAMESPACE_NAMES];
-        prefix.extend_from_slice(parent_id.as_bytes());
         let after =
             page.after.clone().map(|name| NamespaceNameKey { parent: parent_id, name }.encode());
-        let names: Vec<_> = store
-            .scan::<NamespaceNameKey>(
-                &Range::prefix(prefix).behind(after),
-                page.limit.map(|limit| limit.saturating_add(1)),
-            )
-            .await?
-            .into_iter()
-            .map(|(key, _)| key.name)
-            .collect();
+        let range = Range::below(space::NAMESPACE_NAMES, parent_id).behind(after);
+        let limit = page.limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
+        let keys = store.scan_keys::<NamespaceNameKey>(&range, limit).await?;
+        let names = keys.into_iter().map(|key| key.name).collect();
         Ok(cut_page(names, page.limit, |name| {
             NamespaceIdent(levels.iter().cloned().chain([name]).collect())
         }))
@@ -316,9 +309,7 @@ async fn refuse_unless_empty(
         (tabular_names(TabularKind::View), "views"),
     ];
     for (space, what) in contents {
-        let mut prefix = vec![space];
-        prefix.extend_from_slice(record.id.as_bytes());
-        if t.any(&Range::prefix(prefix)).await? {
+        if t.any(&Range::below(space, record.id)).await? {
             return Err(Error::NamespaceNotEmpty(format!(
                 "Namespace {ident} is not empty: it contains {what}"
             )));

@@ -48,8 +48,9 @@ pub struct Landing {
 
 impl Catalog {
     /// Carries an accepted change to its end, and waits for that: for a bounded time, after which the
-    /// outcome is unknown to the caller, and the change is carried on all the same.
-    pub(super) async fn land(&self, landing: Landing) -> Result<()> {
+    /// outcome is unknown to the caller, and the change is carried on all the same. Whoever waited to the
+    /// end gets the lanes back, to leave them.
+    pub(super) async fn land(&self, landing: Landing) -> Result<Entered> {
         let catalog = self.clone();
         let carried = tokio::spawn(async move {
             let Landing { accepted, files, flight, lanes } = landing;
@@ -62,8 +63,7 @@ impl Catalog {
                 catalog.store().landed(*key);
             }
             drop(flight);
-            drop(lanes);
-            Ok::<_, Error>(())
+            Ok::<_, Error>(lanes)
         });
         match tokio::time::timeout(self.settings().commit_deadline(), carried).await {
             Ok(Ok(landed)) => landed,

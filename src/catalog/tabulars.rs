@@ -64,7 +64,7 @@ pub struct ParsedCache(Cache<(Uuid, u64), Parsed, ParsedWeight>);
 #[derive(Clone)]
 struct Parsed {
     metadata: Arc<TableMetadata>,
-    json_bytes: u64,
+    json: Bytes,
 }
 
 #[derive(Clone)]
@@ -72,7 +72,7 @@ struct ParsedWeight;
 
 impl Weighter<(Uuid, u64), Parsed> for ParsedWeight {
     fn weight(&self, _key: &(Uuid, u64), parsed: &Parsed) -> u64 {
-        parsed.json_bytes.max(1)
+        parsed.json.len() as u64
     }
 }
 
@@ -86,23 +86,28 @@ impl ParsedCache {
         Self(Cache::with_weighter(entries.max(16), bytes_max, ParsedWeight))
     }
 
+    /// The metadata of a version, and the JSON that it was parsed from.
+    pub fn get(&self, key: (Uuid, u64)) -> Option<(Arc<TableMetadata>, Bytes)> {
+        self.0.get(&key).map(|parsed| (parsed.metadata, parsed.json))
+    }
+
     /// The metadata of a table that was found.
     pub fn parse(&self, found: &Found) -> Result<Arc<TableMetadata>> {
         let key = (found.record.id, found.record.version);
-        if let Some(parsed) = self.0.get(&key) {
-            return Ok(parsed.metadata);
+        if let Some((metadata, _)) = self.get(key) {
+            return Ok(metadata);
         }
         let metadata = TableMetadata::parse(&found.document.json).map_err(|refusal| {
             Error::internal(format!("metadata of {} cannot be read: {refusal}", found.record.id))
         })?;
         let metadata = Arc::new(metadata);
-        self.keep(key, Arc::clone(&metadata), found.document.json.len());
+        self.keep(key, Arc::clone(&metadata), found.document.json.clone());
         Ok(metadata)
     }
 
     /// Keeps the metadata of a version that was accepted.
-    pub fn keep(&self, key: (Uuid, u64), metadata: Arc<TableMetadata>, json_bytes: usize) {
-        self.0.insert(key, Parsed { metadata, json_bytes: json_bytes as u64 });
+    pub fn keep(&self, key: (Uuid, u64), metadata: Arc<TableMetadata>, json: Bytes) {
+        self.0.insert(key, Parsed { metadata, json });
     }
 }
 
@@ -205,8 +210,26 @@ impl Catalog {
         ident: &TabularIdent,
         new: &NewVersion,
     ) -> Result<bool> {
-        let id = new.before.id;
-        if t.get(&TabularKey(id)).await?.as_ref() != Some(&new.before) {
+        if !self.write_version(t, new).await? {
+            return Ok(false);
+        }
+        self.log_change(
+            t,
+            operation,
+            &Entry {
+                action,
+                warehouse: new.after.warehouse,
+                subject: new.before.id,
+                name: ident,
+                versions: (Some(new.before.version), Some(new.after.version)),
+            },
+        )?;
+        Ok(true)
+    }
+
+    /// The same without an entry in the change log.
+    pub(super) async fn write_version(&self, t: &Transaction, new: &NewVersion) -> Result<bool> {
+        if t.get(&TabularKey(new.before.id)).await?.as_ref() != Some(&new.before) {
             return Ok(false);
         }
         invariants::tabular_change(Some(&new.before), &new.after).map_err(Error::internal)?;
@@ -215,17 +238,6 @@ impl Catalog {
             let files = DoomedFiles::Listed(new.outdated.clone());
             self.put_file_deletion(t, new.after.warehouse, files)?;
         }
-        self.log_change(
-            t,
-            operation,
-            &Entry {
-                action,
-                warehouse: new.after.warehouse,
-                subject: id,
-                name: ident,
-                versions: (Some(new.before.version), Some(new.after.version)),
-            },
-        )?;
         Ok(true)
     }
 
@@ -337,15 +349,11 @@ impl Catalog {
         let store = self.store().durable();
         let record = lookup::namespace(&store, warehouse.id, namespace).await?;
         let key = |name: String| TabularNameKey { kind, namespace: record.id, name };
-        let mut prefix = vec![tabular_names(kind)];
-        prefix.extend_from_slice(record.id.as_bytes());
-        let range = Range::prefix(prefix).behind(page.after.clone().map(|name| key(name).encode()));
-        let names: Vec<_> = store
-            .scan::<TabularNameKey>(&range, page.limit.map(|limit| limit.saturating_add(1)))
-            .await?
-            .into_iter()
-            .map(|(key, _)| key.name)
-            .collect();
+        let range = Range::below(tabular_names(kind), record.id)
+            .behind(page.after.clone().map(|name| key(name).encode()));
+        let limit = page.limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
+        let keys = store.scan_keys::<TabularNameKey>(&range, limit).await?;
+        let names = keys.into_iter().map(|key| key.name).collect();
         Ok(cut_page(names, page.limit, |name| TabularIdent { namespace: namespace.clone(), name }))
     }
 

@@ -29,8 +29,9 @@ use snapshots::{Removals, SnapshotIds};
 pub struct Base<'a> {
     /// The current metadata.
     pub metadata: &'a TableMetadata,
-    /// Where it is published; becomes the newest entry of the metadata log.
-    pub metadata_location: &'a str,
+    /// Where it is published; becomes the newest entry of the metadata log. None if it never is, as
+    /// between two commits that become one version.
+    pub metadata_location: Option<&'a str>,
 }
 
 /// What a commit needs from the world.

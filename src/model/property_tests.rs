@@ -220,7 +220,7 @@ fn try_commit(base: &TableMetadata, changes: &Value) {
     let list = changes.as_array().map(Vec::as_slice).unwrap_or_default();
     let parsed: Vec<TableUpdate> =
         list.iter().filter_map(|update| TableUpdate::parse(&raw(update)).ok()).collect();
-    let base = Base { metadata: base, metadata_location: METADATA_LOCATION };
+    let base = Base { metadata: base, metadata_location: Some(METADATA_LOCATION) };
     if let Ok(applied) = apply(Some(base), &[], parsed.clone(), &ctx(i64::MAX)) {
         assert_readable(&applied.metadata);
     }

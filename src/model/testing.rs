@@ -85,7 +85,7 @@ pub(super) fn commit_if(
         .map(|requirement| parse_requirement(&raw(requirement)))
         .collect::<Result<_, _>>()?;
     let ctx = ctx(base.last_updated_ms + 1000);
-    let base = Base { metadata: base, metadata_location: METADATA_LOCATION };
+    let base = Base { metadata: base, metadata_location: Some(METADATA_LOCATION) };
     apply(Some(base), &requirements, updates(&changes)?, &ctx)
 }
 

@@ -16,6 +16,7 @@
 
 pub mod codec;
 pub mod error;
+mod flusher;
 pub mod fsck;
 pub mod invariants;
 pub mod keys;

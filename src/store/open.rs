@@ -11,6 +11,7 @@ use slatedb::{CacheTarget, CloseReason, Db, DbReader, DbReaderMode, IterationOrd
 use uuid::Uuid;
 
 use super::error::Error;
+use super::flusher::Flusher;
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
 use super::read::{Durable, Latest, Offline, Read};
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) next_change: AtomicU64,
     pub(super) landed: Landed,
+    pub(super) flusher: Flusher,
 }
 
 /// Markers of publications that have landed and wait for a batch to take them along.
@@ -88,7 +90,12 @@ impl Store {
             .with_block_cache_policy(keep_warm)
             .build()
             .await?;
-        let shared = Shared { settings, next_change: AtomicU64::new(0), landed: Landed::default() };
+        let shared = Shared {
+            settings,
+            next_change: AtomicU64::new(0),
+            landed: Landed::default(),
+            flusher: Flusher::start(db.clone()),
+        };
         let store = Self { db, shared: Arc::new(shared) };
         store.shared.next_change.store(store.first_free_change().await?, Ordering::Relaxed);
         Ok(store)

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use bytes::Bytes;
 use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions};
 use slatedb::{Db, DbIterator, DbReader};
+use uuid::Uuid;
 
 use super::codec::Value;
 use super::error::Error;
@@ -29,6 +30,13 @@ impl Range {
     /// Every key that begins with `prefix`.
     pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
         Self { prefix: prefix.into(), after: None }
+    }
+
+    /// Every key of a space that begins with this id: what lies below it.
+    pub fn below(space: u8, id: Uuid) -> Self {
+        let mut prefix = vec![space];
+        prefix.extend_from_slice(id.as_bytes());
+        Self::prefix(prefix)
     }
 
     /// Leaves out the keys up to and including `key`.
@@ -99,6 +107,25 @@ pub trait Read: Sync {
                 }
             }
             Ok(entries)
+        }
+    }
+
+    /// The keys of a range in their order, without a look at what they hold: at most `limit`.
+    fn scan_keys<K: Key>(
+        &self,
+        range: &Range,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<K>, Error>> + Send {
+        async move {
+            let mut keys = Vec::new();
+            let mut iterator = self.iterate(range).await?;
+            while keys.len() < limit
+                && let Some(entry) = iterator.next().await?
+            {
+                let key = K::decode(&entry.key);
+                keys.push(key.ok_or_else(|| corrupt(&entry.key, "not a key of its space"))?);
+            }
+            Ok(keys)
         }
     }
 

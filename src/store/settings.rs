@@ -46,9 +46,8 @@ impl Settings {
             ..Default::default()
         };
         slatedb::Settings {
-            // The ticker fires as soon as the running put of the log has ended: group commit, without
-            // a delay that a lone commit would feel.
-            flush_interval: Some(Duration::from_millis(1)),
+            // No timer flushes the log: the flusher does, as soon as something waits.
+            flush_interval: None,
             manifest_poll_interval: Duration::from_millis(self.manifest_poll_ms),
             l0_sst_size_bytes: self.l0_sst_bytes,
             max_unflushed_bytes: self.unflushed_bytes_max,

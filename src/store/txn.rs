@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slatedb::config::PutOptions;
-use slatedb::{DbTransaction, ErrorKind, IsolationLevel, WriteHandle};
+use slatedb::{DbTransaction, ErrorKind, IsolationLevel};
 
 use super::codec::Value;
 use super::error::Error;
+use super::flusher::Membership;
 use super::keys::{ChangeKey, Key, PublicationKey};
 use super::open::Store;
 use super::records::Change;
@@ -41,28 +42,14 @@ impl Transaction {
 }
 
 /// A transaction that has committed: later ones see it, and it is not yet durable.
-#[derive(Clone)]
 #[must_use = "what was accepted may be told to nobody before it is durable"]
-pub struct Accepted(Waiting);
-
-#[derive(Clone)]
-enum Waiting {
-    /// For the transaction's own write.
-    Written(WriteHandle),
-    /// For what a transaction has read that wrote nothing.
-    Read { store: Store, sequence: u64 },
-}
+pub struct Accepted(Membership);
 
 impl Accepted {
     /// Waits until the transaction and all that went before it are in the bucket. If the store shuts
     /// first, the outcome is unknown.
     pub async fn durable(&self) -> Result<(), Error> {
-        match &self.0 {
-            Waiting::Written(handle) => {
-                handle.await_durable().await.map_err(|error| Error::Unknown(error.to_string()))
-            }
-            Waiting::Read { store, sequence } => store.durable_up_to(*sequence).await,
-        }
+        self.0.durable().await
     }
 }
 
@@ -121,10 +108,9 @@ impl Store {
         for key in landed {
             transaction.delete(key)?;
         }
-        let sequence = transaction.inner.seqnum();
         match transaction.inner.commit().await {
-            Ok(Some(handle)) => Ok(Some(Accepted(Waiting::Written(handle)))),
-            Ok(None) => Ok(Some(Accepted(Waiting::Read { store: self.clone(), sequence }))),
+            // One that wrote nothing waits too: what it has read may not be durable yet.
+            Ok(_) => Ok(Some(Accepted(self.shared.flusher.join()))),
             Err(error) if error.kind() == ErrorKind::Transaction => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -134,21 +120,11 @@ impl Store {
     /// state which is not durable yet waits for this: a crash must not make it a lie.
     pub async fn settled(&self) -> Result<(), Error> {
         // A snapshot sees everything that anybody can have been judged by until now.
-        let sequence = self.db.snapshot()?.seq();
-        self.durable_up_to(sequence).await
-    }
-
-    async fn durable_up_to(&self, sequence: u64) -> Result<(), Error> {
-        let mut status = self.db.subscribe();
-        loop {
-            if status.borrow_and_update().durable_seq >= sequence {
-                return Ok(());
-            }
-            self.check_open()?;
-            if status.changed().await.is_err() {
-                return Err(Error::Closed);
-            }
+        let accepted = self.db.snapshot()?.seq();
+        if self.db.status().durable_seq >= accepted {
+            return Ok(());
         }
+        self.shared.flusher.join().durable().await
     }
 
     /// Says that a publication has landed: its marker goes with the next transaction that commits.

@@ -17,6 +17,7 @@ mod scene;
 
 mod fault_store;
 mod fencing;
+mod groups;
 mod idempotency;
 mod log;
 mod metadata_files;

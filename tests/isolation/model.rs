@@ -80,6 +80,10 @@ impl State {
                 let fits = first.snapshots.last().copied() == *parent;
                 return (!fits).then_some(next);
             }
+            // That it is done, and not what the table is then.
+            (Op::Set(..) | Op::Append { .. }, Outcome::Done) => {
+                return matches!(next.apply(op), Outcome::Table(_)).then_some(next);
+            }
             // Only the catalog knows what it called the new table.
             (Op::CreateTable(name), Outcome::Table(table)) => {
                 let new = Table { uuid: table.uuid.clone(), ..Table::default() };

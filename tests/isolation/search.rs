@@ -4,13 +4,29 @@
 use std::collections::HashSet;
 
 use super::history::Event;
-use super::model::State;
+use super::model::{Op, Outcome, State};
 
 /// Requests that were put in order so far, one bit each.
 type Done = u128;
 
 /// Whether a history has a serial order that respects its moments.
 pub fn is_linearizable(events: &[Event]) -> bool {
+    let events: Vec<Event> = events.iter().flat_map(moments).collect();
+    has_order(&events)
+}
+
+/// A commit takes effect at one moment and is answered what the table is at another: commits that become
+/// one version are all answered that version.
+fn moments(event: &Event) -> Vec<Event> {
+    let (Op::Set(name, _) | Op::Append { table: name, .. }) = &event.op else {
+        return vec![event.clone()];
+    };
+    let Outcome::Table(_) = &event.outcome else { return vec![event.clone()] };
+    let commit = Event { outcome: Outcome::Done, ..event.clone() };
+    vec![commit, Event { op: Op::Load(*name), ..event.clone() }]
+}
+
+fn has_order(events: &[Event]) -> bool {
     assert!(events.len() < Done::BITS as usize, "{} events are too many", events.len());
     let mut seen = HashSet::new();
     let mut open = vec![(0, State::default())];

@@ -2,7 +2,8 @@
 //!
 //! A commit is judged against the accepted state, then written in a serializable transaction that finds
 //! that state unchanged. Its lane makes that certain for existing tables; for new ones the transaction
-//! itself decides between two who want the same name.
+//! itself decides between two who want the same name. Those that wait for one table go together
+//! ([`group`](super::group)).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,9 +15,7 @@ use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
 use crate::catalog::mutation::Answer;
 use crate::catalog::publications::{Landing, MetadataFile};
-use crate::catalog::tabulars::{
-    NewRecord, NewTabular, NewVersion, TabularState, metadata_file, outcome_of, state_of,
-};
+use crate::catalog::tabulars::{NewRecord, NewTabular, NewVersion, TabularState, metadata_file};
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::{Base, CommitContext, apply};
 use crate::model::ident::{TabularIdent, TabularKind};
@@ -25,12 +24,15 @@ use crate::model::requirement::TableRequirement;
 use crate::model::table::TableMetadata;
 use crate::model::update::TableUpdate;
 use crate::model::warehouse::Warehouse;
-use crate::store::keys::PublicationKey;
+use crate::store::keys::{PublicationKey, TabularKey};
+use crate::store::read::Read;
 use crate::store::records::{Outcome, TabularRecord};
 use crate::store::txn::Transaction;
 
 /// How often a commit is judged anew because the state under it changed.
 const COMMIT_ATTEMPTS_MAX: usize = 16;
+/// The name of the transaction that changes several tables.
+const TRANSACTION: &str = "commit_transaction";
 /// Whether old metadata files are deleted once the metadata log drops them.
 const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 
@@ -49,6 +51,16 @@ impl TableChange {
     fn creates(&self) -> bool {
         self.requirements.iter().any(|it| matches!(it, TableRequirement::NotExist))
     }
+}
+
+/// A table as a commit finds it.
+pub(super) struct Head {
+    /// Its record.
+    pub(super) record: TabularRecord,
+    /// Its metadata.
+    pub(super) metadata: Arc<TableMetadata>,
+    /// The same as JSON.
+    pub(super) json: Bytes,
 }
 
 /// A change that was judged and can be written.
@@ -77,10 +89,6 @@ impl Planned {
         }
     }
 
-    fn state(&self) -> TabularState {
-        state_of(self.record(), self.json.clone())
-    }
-
     /// The version that is on its way, if there is a new one.
     fn publication(&self) -> Option<PublicationKey> {
         let record = self.record();
@@ -103,18 +111,36 @@ impl Catalog {
     ) -> Result<TabularState> {
         let warehouse = warehouse.clone();
         self.mutate(operation, |catalog, operation| async move {
-            let changes = vec![change];
-            let outcome = |planned: &[Planned]| {
-                planned.first().map_or(Outcome::Done, |first| outcome_of(first.record()))
-            };
-            let planned = catalog
-                .commit_once(&operation, &warehouse, "commit_table", changes, outcome)
-                .await?;
-            let first = planned.first().ok_or_else(|| Error::internal("nothing was planned"))?;
-            Ok(Answer::Tabular(first.state()))
+            for _ in 0..COMMIT_ATTEMPTS_MAX {
+                let permit = operation.permit::<Commit>()?;
+                let ended = match catalog.id_of(&warehouse, &change).await? {
+                    Some(id) => {
+                        let change = change.clone();
+                        catalog.commit_in_group(&operation, permit, &warehouse, id, change).await?
+                    }
+                    None => catalog.commit_new(&operation, &warehouse, change.clone()).await?,
+                };
+                if let Some(answer) = ended {
+                    return Ok(answer);
+                }
+            }
+            Err(Error::unavailable("The table changes too fast", brief(&change.ident)))
         })
         .await?
         .into_tabular()
+    }
+
+    /// Makes a table that a change requires not to be there. None if it is there by now.
+    async fn commit_new(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        change: TableChange,
+    ) -> Result<Option<Answer>> {
+        let permit = operation.permit::<Commit>()?;
+        let Planned { ident, write, .. } = self.plan_new(warehouse, change).await?;
+        let Write::New(new) = write else { return Ok(None) };
+        self.insert(operation, &permit, "commit_table", &ident, new).await.map(Some)
     }
 
     /// Changes several tables: all of them or none.
@@ -126,24 +152,19 @@ impl Catalog {
     ) -> Result<()> {
         let warehouse = warehouse.clone();
         self.mutate(operation, |catalog, operation| async move {
-            let outcome = |_: &[Planned]| Outcome::Done;
-            catalog
-                .commit_once(&operation, &warehouse, "commit_transaction", changes, outcome)
-                .await?;
+            catalog.commit_all(&operation, &warehouse, changes).await?;
             Ok(Answer::Done)
         })
         .await?;
         Ok(())
     }
 
-    async fn commit_once(
+    async fn commit_all(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
-        action: &'static str,
         changes: Vec<TableChange>,
-        outcome: fn(&[Planned]) -> Outcome,
-    ) -> Result<Vec<Planned>> {
+    ) -> Result<()> {
         let permit = operation.permit::<Commit>()?;
         self.check_changes(&changes)?;
         for _ in 0..COMMIT_ATTEMPTS_MAX {
@@ -161,20 +182,20 @@ impl Catalog {
             }
             let keys = planned.iter().filter_map(Planned::publication).collect();
             let flight = self.inner.flights.register(keys);
-            let written = self.write(operation, &permit, action, &planned, outcome).await?;
+            let written = self.write(operation, &permit, &planned).await?;
             let Some(accepted) = written else { continue };
             for plan in planned.iter().filter(|plan| plan.publication().is_some()) {
                 let key = (plan.record().id, plan.record().version);
-                self.inner.parsed.keep(key, Arc::clone(&plan.metadata), plan.json.len());
+                self.inner.parsed.keep(key, Arc::clone(&plan.metadata), plan.json.clone());
             }
             let files = planned.iter().filter_map(Planned::file).collect();
             self.land(Landing { accepted, files, flight, lanes }).await?;
             if planned.iter().any(|plan| plan.outdates_files()) {
                 self.inner.file_deletions.notify_one();
             }
-            return Ok(planned);
+            return Ok(());
         }
-        Err(Error::unavailable("The table changes too fast", action))
+        Err(Error::unavailable("The tables change too fast", TRANSACTION))
     }
 
     /// Writes what was planned, in one transaction; none if something has changed meanwhile.
@@ -182,20 +203,18 @@ impl Catalog {
         &self,
         operation: &Operation,
         permit: &Permit<Commit>,
-        action: &'static str,
         planned: &[Planned],
-        outcome: fn(&[Planned]) -> Outcome,
     ) -> Result<Option<crate::store::txn::Accepted>> {
         let catalog = self;
         let written = self
             .store()
-            .transact(action, permit, |t| async move {
+            .transact(TRANSACTION, permit, |t| async move {
                 for plan in planned {
-                    if !catalog.put_plan(&t, operation, action, plan).await? {
+                    if !catalog.put_plan(&t, operation, plan).await? {
                         return Err(Outrun::Stale);
                     }
                 }
-                Ok(catalog.remember(&t, operation, outcome(planned))?)
+                Ok(catalog.remember(&t, operation, Outcome::Done)?)
             })
             .await;
         match written {
@@ -209,16 +228,17 @@ impl Catalog {
         &self,
         t: &Transaction,
         operation: &Operation,
-        action: &'static str,
         plan: &Planned,
     ) -> Result<bool> {
         match &plan.write {
             Write::Nothing(_) => Ok(true),
             Write::New(new) => {
-                self.put_new(t, operation, action, &plan.ident, new).await?;
+                self.put_new(t, operation, TRANSACTION, &plan.ident, new).await?;
                 Ok(true)
             }
-            Write::Version(new) => self.put_version(t, operation, action, &plan.ident, new).await,
+            Write::Version(new) => {
+                self.put_version(t, operation, TRANSACTION, &plan.ident, new).await
+            }
         }
     }
 
@@ -251,23 +271,38 @@ impl Catalog {
         warehouse: &Warehouse,
         changes: &[TableChange],
     ) -> Result<Vec<Option<Uuid>>> {
-        let store = self.store().latest();
         let mut ids = Vec::with_capacity(changes.len());
         for change in changes {
-            let ident = &change.ident;
-            let kind = TabularKind::Table;
-            if change.creates() {
-                self.check_name(ident)?;
-            } else if self.check_name(ident).is_err() {
-                return Err(Error::no_such(kind, ident));
-            }
-            let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
-            if id.is_none() && !change.creates() {
-                return Err(Error::no_such(kind, ident));
-            }
-            ids.push(id);
+            ids.push(self.id_of(warehouse, change).await?);
         }
         Ok(ids)
+    }
+
+    /// The id of the table that a change is for; none if it is to be made.
+    async fn id_of(&self, warehouse: &Warehouse, change: &TableChange) -> Result<Option<Uuid>> {
+        let ident = &change.ident;
+        let kind = TabularKind::Table;
+        if change.creates() {
+            self.check_name(ident)?;
+        } else if self.check_name(ident).is_err() {
+            return Err(Error::no_such(kind, ident));
+        }
+        let id = lookup::tabular_id(&self.store().latest(), warehouse.id, kind, ident).await?;
+        if id.is_none() && !change.creates() {
+            return Err(Error::no_such(kind, ident));
+        }
+        Ok(id)
+    }
+
+    /// The accepted state of a table; none if it is gone.
+    pub(super) async fn head(&self, store: &impl Read, id: Uuid) -> Result<Option<Head>> {
+        let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
+        if let Some((metadata, json)) = self.inner.parsed.get((id, record.version)) {
+            return Ok(Some(Head { record, metadata, json }));
+        }
+        let Some(found) = lookup::tabular_by_id(store, id).await? else { return Ok(None) };
+        let metadata = self.inner.parsed.parse(&found)?;
+        Ok(Some(Head { record: found.record, metadata, json: found.document.json }))
     }
 
     /// Judges a change of the table `id`, or of one that is to be made. None if the table has moved.
@@ -283,9 +318,9 @@ impl Catalog {
                 let store = self.store().latest();
                 let kind = TabularKind::Table;
                 let named = lookup::tabular_id(&store, warehouse.id, kind, &change.ident).await?;
-                match lookup::tabular_by_id(&store, id).await? {
-                    Some(found) if named == Some(id) => {
-                        self.plan_version(warehouse, change, found).map(Some)
+                match self.head(&store, id).await? {
+                    Some(head) if named == Some(id) => {
+                        self.plan_version(warehouse, change, head).map(Some)
                     }
                     _ => Ok(None),
                 }
@@ -297,11 +332,10 @@ impl Catalog {
         &self,
         warehouse: &Warehouse,
         change: TableChange,
-        found: lookup::Found,
+        head: Head,
     ) -> Result<Planned> {
-        let base = self.inner.parsed.parse(&found)?;
-        let before = found.record;
-        let metadata_location = before.metadata_location.as_str();
+        let Head { record: before, metadata: base, json } = head;
+        let metadata_location = Some(before.metadata_location.as_str());
         let context = CommitContext {
             now_ms: self.now_ms(),
             new_uuid: self.ids().random(),
@@ -315,7 +349,6 @@ impl Catalog {
         )?;
         if !applied.changed {
             let write = Write::Nothing(before);
-            let json = found.document.json;
             return Ok(Planned { ident: change.ident, metadata: base, json, write });
         }
         let metadata = applied.metadata;
@@ -323,7 +356,7 @@ impl Catalog {
             warehouse,
             &metadata.location,
             &metadata.properties,
-            Some(metadata_location),
+            metadata_location,
         )?;
         let after = TabularRecord {
             uuid: metadata.table_uuid,
@@ -403,7 +436,7 @@ impl From<crate::store::Error> for Outrun {
 
 /// The metadata files that the log named before and does not name any more, where the table wants them
 /// deleted.
-fn outdated_files(before: &TableMetadata, after: &TableMetadata) -> Vec<String> {
+pub(super) fn outdated_files(before: &TableMetadata, after: &TableMetadata) -> Vec<String> {
     let wanted = after.properties.get(DELETE_AFTER_COMMIT);
     if !wanted.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         return Vec::new();

@@ -3,5 +3,6 @@
 pub mod commit;
 pub mod create;
 pub mod drop;
+pub mod group;
 pub mod load;
 pub mod register;

@@ -81,10 +81,10 @@ impl Builder<'_> {
             Some(number) => usize::try_from(number).unwrap_or_default().max(1),
             None => PREVIOUS_VERSIONS_MAX_DEFAULT,
         };
-        self.metadata.metadata_log.push(MetadataLogEntry {
-            timestamp_ms: base.metadata.last_updated_ms,
-            metadata_file: base.metadata_location.to_owned(),
-        });
+        self.metadata.metadata_log.extend(base.metadata_location.map(|location| {
+            let timestamp_ms = base.metadata.last_updated_ms;
+            MetadataLogEntry { timestamp_ms, metadata_file: location.to_owned() }
+        }));
         let excess = self.metadata.metadata_log.len().saturating_sub(versions_max);
         self.metadata.metadata_log.drain(..excess);
     }

@@ -89,7 +89,7 @@ fn a_commit_logs_the_document_it_replaces_and_the_time() {
     assert_eq!(next.metadata_log[0].metadata_file, METADATA_LOCATION);
 
     // A server's clock that runs behind does not turn time back.
-    let base = Base { metadata: &next, metadata_location: METADATA_LOCATION };
+    let base = Base { metadata: &next, metadata_location: Some(METADATA_LOCATION) };
     let changes = updates(&json!([set_properties(json!({"a": "2"}))])).expect("updates");
     let applied = apply(Some(base), &[], changes, &ctx(CREATED_MS - 500_000)).expect("a commit");
     assert_eq!(applied.metadata.last_updated_ms, next.last_updated_ms);

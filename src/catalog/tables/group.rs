@@ -1,0 +1,423 @@
+//! Group commit on one table: what waits for its lane becomes one version, with one record, one metadata
+//! file and one entry of the log.
+//!
+//! While a group is on its way, the next one gathers. Its members are judged in the order in which they
+//! came, each on the state that the one before it left, and each gets its own verdict. Those that commit
+//! are all answered the state that the group ends with, the only one that has a metadata file: it is as
+//! if each had loaded the table behind its commit.
+//!
+//! The first to come leads the group: it waits for the lane, and does the work for all.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::commit::{Head, TableChange, outdated_files};
+use crate::authz::action::Commit;
+use crate::authz::permit::Permit;
+use crate::base::pace::Pace;
+use crate::catalog::change_log::Entry;
+use crate::catalog::lanes::Entered;
+use crate::catalog::mutation::Answer;
+use crate::catalog::publications::Landing;
+use crate::catalog::tabulars::{NewVersion, TabularState, metadata_file, outcome_of, state_of};
+use crate::catalog::{Catalog, Error, Operation, Result, lookup};
+use crate::model::commit::{Base, CommitContext, apply};
+use crate::model::ident::TabularKind;
+use crate::model::table::TableMetadata;
+use crate::model::warehouse::Warehouse;
+use crate::store::keys::PublicationKey;
+use crate::store::records::{Outcome, TabularRecord};
+
+/// The transaction's name.
+const ACTION: &str = "commit_table";
+/// Past this many tables, the pace of those whose last group tells nothing any more is forgotten.
+const SWEEP_AT: usize = 1024;
+
+/// How a member's commit ended; none if the table has another name by now, and has to be looked up again.
+type Verdict = Result<Option<Answer>>;
+
+/// A commit that waits for its table's lane.
+struct Member {
+    operation: Operation,
+    permit: Permit<Commit>,
+    change: TableChange,
+    verdict: oneshot::Sender<Verdict>,
+}
+
+/// The groups that gather, by table.
+pub struct Groups {
+    tables: Mutex<HashMap<Uuid, Gathering>>,
+    members_max: usize,
+}
+
+/// What waits for one table, and how its last group went.
+#[derive(Default)]
+struct Gathering {
+    members: Vec<Member>,
+    pace: Pace,
+}
+
+/// Leadership of a group that gathers. Dropping it without taking the members turns them away.
+struct Leadership<'a> {
+    groups: &'a Groups,
+    id: Uuid,
+    began: bool,
+}
+
+/// What a member's commit comes to, if what the group writes lands.
+enum Judgement {
+    /// It changes the table.
+    Changed,
+    /// The table is already as it wants it.
+    Same,
+    /// The table has another name by now.
+    Moved,
+    /// It is refused; `by_predecessor` says whether a member of its group made it so.
+    Refused { refusal: Error, by_predecessor: bool },
+}
+
+/// A group, judged.
+struct Judged {
+    /// Each member with what its commit comes to.
+    members: Vec<(Member, Judgement)>,
+    /// The table as it was.
+    before: TabularRecord,
+    /// The state that the group ends with.
+    state: TabularState,
+    /// What has to be written for it, if anything changed.
+    new: Option<NewVersion>,
+    metadata: Arc<TableMetadata>,
+}
+
+impl Groups {
+    /// Groups of at most so many members.
+    pub fn new(members_max: usize) -> Self {
+        Self { tables: Mutex::default(), members_max }
+    }
+
+    /// Joins the group that gathers for a table. The first to come leads it.
+    fn join(&self, id: Uuid, member: Member) -> Result<Option<Leadership<'_>>> {
+        let mut tables = self.tables();
+        if tables.len() >= SWEEP_AT {
+            tables.retain(|_, table| !table.members.is_empty() || table.pace.is_fresh());
+        }
+        let members = &mut tables.entry(id).or_default().members;
+        if members.len() >= self.members_max {
+            return Err(Error::unavailable("Too many changes wait already", "lane is full"));
+        }
+        members.push(member);
+        let leads = members.len() == 1;
+        Ok(leads.then(|| Leadership { groups: self, id, began: false }))
+    }
+
+    /// Takes note of how long a group took that has just ended.
+    fn ended(&self, id: Uuid, members: usize, began: Instant) {
+        if let Some(table) = self.tables().get_mut(&id) {
+            table.pace.ended(members, table.members.len(), began);
+        }
+    }
+
+    fn take(&self, id: Uuid) -> Vec<Member> {
+        let mut tables = self.tables();
+        tables.get_mut(&id).map(|table| std::mem::take(&mut table.members)).unwrap_or_default()
+    }
+
+    fn waiting(&self, id: Uuid) -> usize {
+        self.tables().get(&id).map_or(0, |table| table.members.len())
+    }
+
+    fn tables(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Gathering>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Leadership<'_> {
+    /// Waits for others, as long as it is worth while.
+    async fn let_others_join(&self) {
+        let pace = self.groups.tables().get(&self.id).map(|table| table.pace).unwrap_or_default();
+        pace.let_others_join(|| self.groups.waiting(self.id)).await;
+    }
+
+    /// Ends the gathering. Who comes now begins the next group.
+    fn begin(mut self) -> Vec<Member> {
+        self.began = true;
+        self.groups.take(self.id)
+    }
+}
+
+impl Drop for Leadership<'_> {
+    fn drop(&mut self) {
+        // A leader that failed before it began tells its members by the loss of their senders.
+        if !self.began {
+            drop(self.groups.take(self.id));
+        }
+    }
+}
+
+impl Member {
+    fn tell(self, verdict: Verdict) {
+        // Whoever asked may have gone away: the commit stands all the same.
+        let _gone = self.verdict.send(verdict);
+    }
+}
+
+impl Catalog {
+    /// Commits to the table `id` together with whatever else waits for it.
+    pub(super) async fn commit_in_group(
+        &self,
+        operation: &Operation,
+        permit: Permit<Commit>,
+        warehouse: &Warehouse,
+        id: Uuid,
+        change: TableChange,
+    ) -> Verdict {
+        let (verdict, told) = oneshot::channel();
+        let member = Member { operation: operation.clone(), permit, change, verdict };
+        if let Some(leadership) = self.inner.groups.join(id, member)? {
+            let entered = self.inner.lanes.enter(vec![id]).await;
+            leadership.let_others_join().await;
+            let members = leadership.begin();
+            match entered {
+                Ok(lanes) => self.commit_group(warehouse, id, members, lanes).await,
+                Err(error) => members.into_iter().for_each(|it| it.tell(Err(error.clone()))),
+            }
+        }
+        told.await.unwrap_or_else(|_| Err(Error::unknown("the leader of the group has failed")))
+    }
+
+    /// Judges, writes and lands a group, and tells each member how its commit ended.
+    async fn commit_group(
+        &self,
+        warehouse: &Warehouse,
+        id: Uuid,
+        members: Vec<Member>,
+        lanes: Entered,
+    ) {
+        let judged = match self.judge(warehouse, id, members).await {
+            Ok(Some(judged)) => judged,
+            Ok(None) => return,
+            Err((members, error)) => {
+                return members.into_iter().for_each(|it| it.tell(Err(error.clone())));
+            }
+        };
+        let began = Instant::now();
+        let landed = self.write_group(&judged, lanes).await;
+        self.inner.groups.ended(id, judged.members.len(), began);
+        // Only now may the next group set out, which goes by this one's pace.
+        let landed = landed.map(|lanes| lanes.is_some());
+        let outdates_files = judged.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
+        if landed.is_ok() && outdates_files {
+            self.inner.file_deletions.notify_one();
+        }
+        for (member, judgement) in judged.members {
+            member.tell(match judgement {
+                Judgement::Changed | Judgement::Same => match &landed {
+                    Ok(true) => Ok(Some(Answer::Tabular(judged.state.clone()))),
+                    Ok(false) => Ok(None),
+                    Err(error) => Err(error.clone()),
+                },
+                Judgement::Moved => Ok(None),
+                Judgement::Refused { refusal, by_predecessor: false } => Err(refusal),
+                Judgement::Refused { refusal, by_predecessor: true } => match &landed {
+                    Ok(true) => Err(refusal),
+                    Ok(false) => Ok(None),
+                    // Whether the refusal is true is not known; that nothing was written for it is.
+                    Err(error) => Err(Error::unavailable("An earlier commit has not ended", error)),
+                },
+            });
+        }
+    }
+
+    /// Judges the members one after the other. None if the table is gone: then all are told so.
+    async fn judge(
+        &self,
+        warehouse: &Warehouse,
+        id: Uuid,
+        members: Vec<Member>,
+    ) -> std::result::Result<Option<Judged>, (Vec<Member>, Error)> {
+        let (head, still_named) = match self.named_head(warehouse, id, &members).await {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                members.into_iter().for_each(|member| member.tell(Ok(None)));
+                return Ok(None);
+            }
+            Err(error) => return Err((members, error)),
+        };
+        let mut judging = Judging::new(self, warehouse, &head);
+        let members = members.into_iter().zip(still_named);
+        let members = members
+            .map(|(member, named)| {
+                let judgement =
+                    if named { judging.judge(&member.change) } else { Judgement::Moved };
+                (member, judgement)
+            })
+            .collect();
+        let (state, new, metadata) = judging.finish();
+        Ok(Some(Judged { members, before: head.record, state, new, metadata }))
+    }
+
+    /// The table's state, and for each member whether the name that it used still leads there.
+    async fn named_head(
+        &self,
+        warehouse: &Warehouse,
+        id: Uuid,
+        members: &[Member],
+    ) -> Result<Option<(Head, Vec<bool>)>> {
+        let store = self.store().latest();
+        let Some(head) = self.head(&store, id).await? else { return Ok(None) };
+        let mut known = HashMap::new();
+        let mut named = Vec::with_capacity(members.len());
+        for member in members {
+            let ident = &member.change.ident;
+            let leads_here = match known.get(ident) {
+                Some(leads_here) => *leads_here,
+                None => {
+                    let kind = TabularKind::Table;
+                    let found = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
+                    known.insert(ident, found == Some(id));
+                    found == Some(id)
+                }
+            };
+            named.push(leads_here);
+        }
+        Ok(Some((head, named)))
+    }
+
+    /// Writes what a group comes to, in one transaction, and lands it. None if the table has changed since
+    /// the group was judged.
+    async fn write_group(&self, judged: &Judged, lanes: Entered) -> Result<Option<Entered>> {
+        let settled = |it: &Judgement| matches!(it, Judgement::Changed | Judgement::Same);
+        let Some((first, _)) = judged.members.iter().find(|(_, it)| settled(it)) else {
+            return Ok(Some(lanes));
+        };
+        let new = judged.new.as_ref();
+        let key =
+            |new: &NewVersion| PublicationKey { id: new.after.id, version: new.after.version };
+        let flight = self.inner.flights.register(new.map(key).into_iter().collect());
+        let catalog = self;
+        let (written, accepted) = self
+            .store()
+            .transact(ACTION, &first.permit, |t| async move {
+                if let Some(new) = new
+                    && !catalog.write_version(&t, new).await?
+                {
+                    return Ok(false);
+                }
+                for (member, judgement) in &judged.members {
+                    if matches!(judgement, Judgement::Changed) {
+                        catalog.log_change(&t, &member.operation, &judged.entry(member))?;
+                    }
+                    if settled(judgement) {
+                        catalog.remember(&t, &member.operation, judged.outcome())?;
+                    }
+                }
+                Ok::<_, Error>(true)
+            })
+            .await?;
+        if !written {
+            return Ok(None);
+        }
+        if let Some(new) = new {
+            let key = (new.after.id, new.after.version);
+            self.inner.parsed.keep(key, Arc::clone(&judged.metadata), new.json.clone());
+        }
+        let files = new.iter().map(|new| metadata_file(&new.after, &new.json)).collect();
+        self.land(Landing { accepted, files, flight, lanes }).await.map(Some)
+    }
+}
+
+impl Judged {
+    fn after(&self) -> &TabularRecord {
+        self.new.as_ref().map_or(&self.before, |new| &new.after)
+    }
+
+    fn outcome(&self) -> Outcome {
+        outcome_of(self.after())
+    }
+
+    fn entry<'a>(&'a self, member: &'a Member) -> Entry<'a> {
+        Entry {
+            action: ACTION,
+            warehouse: self.before.warehouse,
+            subject: self.before.id,
+            name: &member.change.ident,
+            versions: (Some(self.before.version), Some(self.after().version)),
+        }
+    }
+}
+
+/// A group that is being judged: the table, and what its members have made of it so far.
+struct Judging<'a> {
+    catalog: &'a Catalog,
+    warehouse: &'a Warehouse,
+    head: &'a Head,
+    context: CommitContext,
+    metadata: Arc<TableMetadata>,
+    /// The location of the table, and that of the metadata file to be; none while nothing has changed.
+    locations: Option<(String, String)>,
+}
+
+impl<'a> Judging<'a> {
+    fn new(catalog: &'a Catalog, warehouse: &'a Warehouse, head: &'a Head) -> Self {
+        let context = CommitContext {
+            now_ms: catalog.now_ms(),
+            new_uuid: catalog.ids().random(),
+            default_location: None,
+        };
+        let metadata = Arc::clone(&head.metadata);
+        Self { catalog, warehouse, head, context, metadata, locations: None }
+    }
+
+    fn judge(&mut self, change: &TableChange) -> Judgement {
+        match self.apply(change) {
+            Ok(true) => Judgement::Changed,
+            Ok(false) => Judgement::Same,
+            Err(refusal) => {
+                Judgement::Refused { refusal, by_predecessor: self.locations.is_some() }
+            }
+        }
+    }
+
+    /// Applies a change to what its predecessors left, or refuses it and leaves that as it is.
+    fn apply(&mut self, change: &TableChange) -> Result<bool> {
+        let before = self.head.record.metadata_location.as_str();
+        // What a predecessor in the group has made has no metadata file, and no place in the log of them.
+        let metadata_location = self.locations.is_none().then_some(before);
+        let base = Base { metadata: &self.metadata, metadata_location };
+        let applied =
+            apply(Some(base), &change.requirements, change.updates.clone(), &self.context)?;
+        if applied.changed {
+            let TableMetadata { location, properties, .. } = &applied.metadata;
+            let locations =
+                self.catalog.check_locations(self.warehouse, location, properties, Some(before))?;
+            self.locations = Some(locations);
+            self.metadata = Arc::new(applied.metadata);
+        }
+        Ok(applied.changed)
+    }
+
+    /// The state that the group ends with, what has to be written for it, and its metadata.
+    fn finish(self) -> (TabularState, Option<NewVersion>, Arc<TableMetadata>) {
+        let before = &self.head.record;
+        let Some((location, metadata_location)) = self.locations else {
+            return (state_of(before, self.head.json.clone()), None, self.metadata);
+        };
+        let json = bytes::Bytes::from(self.metadata.to_json());
+        let after = TabularRecord {
+            uuid: self.metadata.table_uuid,
+            location,
+            metadata_location,
+            version: before.version + 1,
+            updated_ms: self.context.now_ms,
+            ..before.clone()
+        };
+        let state = state_of(&after, json.clone());
+        let outdated = outdated_files(&self.head.metadata, &self.metadata);
+        let new = NewVersion { before: before.clone(), after, json, outdated, publish: true };
+        (state, Some(new), self.metadata)
+    }
+}
