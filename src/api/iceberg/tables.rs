@@ -152,6 +152,6 @@ fn snapshot_mode(query: &Query) -> Result<SnapshotMode> {
 fn with_referenced_snapshots_only(loaded: TabularState) -> Result<TabularState> {
     let metadata = TableMetadata::parse(&loaded.json)
         .map_err(|refusal| catalog::Error::internal(format!("metadata in the store: {refusal}")))?;
-    let json = metadata.with_referenced_snapshots_only().to_json().into();
+    let json = metadata.with_referenced_snapshots_only().to_json();
     Ok(TabularState { json, ..loaded })
 }

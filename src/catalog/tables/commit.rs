@@ -333,7 +333,7 @@ impl Catalog {
             updated_ms: context.now_ms,
             ..before.clone()
         };
-        let json = Bytes::from(metadata.to_json());
+        let json = metadata.to_json();
         let outdated = outdated_files(&base, &metadata);
         let version = NewVersion { before, after, json: json.clone(), outdated, publish: true };
         Ok(Planned {
@@ -369,7 +369,7 @@ impl Catalog {
             now_ms,
         }
         .build();
-        let json = Bytes::from(metadata.to_json());
+        let json = metadata.to_json();
         let new = NewTabular { record, json: json.clone(), publish: true };
         Ok(Planned { ident, metadata: Arc::new(metadata), json, write: Write::New(new) })
     }
@@ -414,6 +414,6 @@ fn outdated_files(before: &TableMetadata, after: &TableMetadata) -> Vec<String> 
         .iter()
         .map(|entry| &entry.metadata_file)
         .filter(|file| !kept.contains(file))
-        .cloned()
+        .map(|file| file.to_string())
         .collect()
 }

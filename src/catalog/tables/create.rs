@@ -82,7 +82,7 @@ impl Catalog {
         let metadata = new_table(table, &context)?;
         let (location, metadata_location) =
             self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
-        let json = metadata.to_json().into();
+        let json = metadata.to_json();
         if request.stage {
             return Ok(Answer::Tabular(TabularState {
                 id,
