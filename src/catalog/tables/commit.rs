@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::authz::action::Commit;
@@ -23,6 +22,7 @@ use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::members::brief;
 use crate::model::requirement::TableRequirement;
 use crate::model::table::TableMetadata;
+use crate::model::text::Text;
 use crate::model::update::TableUpdate;
 use crate::model::warehouse::Warehouse;
 use crate::store::keys::PublicationKey;
@@ -55,7 +55,7 @@ impl TableChange {
 struct Planned {
     ident: TabularIdent,
     metadata: Arc<TableMetadata>,
-    json: Bytes,
+    text: Text,
     write: Write,
 }
 
@@ -65,7 +65,7 @@ enum Write {
     /// A new table.
     New(NewTabular),
     /// A new version of a table.
-    Version(NewVersion),
+    Version(Box<NewVersion>),
 }
 
 impl Planned {
@@ -78,7 +78,7 @@ impl Planned {
     }
 
     fn state(&self) -> TabularState {
-        state_of(self.record(), self.json.clone())
+        state_of(self.record(), self.text.clone())
     }
 
     /// The version that is on its way, if there is a new one.
@@ -89,7 +89,7 @@ impl Planned {
     }
 
     fn file(&self) -> Option<MetadataFile> {
-        self.publication().map(|_| metadata_file(self.record(), &self.json))
+        self.publication().map(|_| metadata_file(self.record(), &self.text))
     }
 }
 
@@ -165,7 +165,7 @@ impl Catalog {
             let Some(accepted) = written else { continue };
             for plan in planned.iter().filter(|plan| plan.publication().is_some()) {
                 let key = (plan.record().id, plan.record().version);
-                self.inner.parsed.keep(key, Arc::clone(&plan.metadata), plan.json.len());
+                self.inner.parsed.keep(key, Arc::clone(&plan.metadata), plan.text.len());
             }
             let files = planned.iter().filter_map(Planned::file).collect();
             self.land(Landing { accepted, files, flight, lanes }).await?;
@@ -315,8 +315,8 @@ impl Catalog {
         )?;
         if !applied.changed {
             let write = Write::Nothing(before);
-            let json = found.document.json;
-            return Ok(Planned { ident: change.ident, metadata: base, json, write });
+            let text = found.document.text;
+            return Ok(Planned { ident: change.ident, metadata: base, text, write });
         }
         let metadata = applied.metadata;
         let (location, metadata_location) = self.check_locations(
@@ -333,14 +333,20 @@ impl Catalog {
             updated_ms: context.now_ms,
             ..before.clone()
         };
-        let json = metadata.to_json();
-        let outdated = outdated_files(&base, &metadata);
-        let version = NewVersion { before, after, json: json.clone(), outdated, publish: true };
+        let text = metadata.to_text();
+        let version = NewVersion {
+            before,
+            after,
+            text_before: found.document.text,
+            text: text.clone(),
+            outdated: outdated_files(&base, &metadata),
+            publish: true,
+        };
         Ok(Planned {
             ident: change.ident,
             metadata: Arc::new(metadata),
-            json,
-            write: Write::Version(version),
+            text,
+            write: Write::Version(Box::new(version)),
         })
     }
 
@@ -369,9 +375,9 @@ impl Catalog {
             now_ms,
         }
         .build();
-        let json = metadata.to_json();
-        let new = NewTabular { record, json: json.clone(), publish: true };
-        Ok(Planned { ident, metadata: Arc::new(metadata), json, write: Write::New(new) })
+        let text = metadata.to_text();
+        let new = NewTabular { record, text: text.clone(), publish: true };
+        Ok(Planned { ident, metadata: Arc::new(metadata), text, write: Write::New(new) })
     }
 }
 
