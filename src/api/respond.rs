@@ -1,11 +1,20 @@
-//! Answers that hold metadata: put together out of ready JSON, without parsing it.
+//! Answers that hold metadata: put together out of ready JSON, without parsing it, and where it is long
+//! without copying it.
 
+use std::convert::Infallible;
+
+use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::stream;
 
 use crate::catalog::tabulars::TabularState;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Up to so many bytes of metadata are copied into one buffer, which costs less than several.
+const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// Which snapshots an answer holds (the query parameter `snapshots`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +57,14 @@ pub fn not_modified(etag: &str) -> Response {
 
 /// A `LoadTableResult`, or with an empty configuration a `LoadViewResult`.
 pub fn load_result(state: &TabularState, etag: Option<&str>) -> Response {
-    let mut response = metadata_body(state, br#","config":{}}"#).into_response();
+    let mut response = metadata_answer(state, br#","config":{}}"#);
     tag(&mut response, etag);
     response
 }
 
 /// A `CommitTableResponse` or an `UnregisterTableResult`.
 pub fn commit_result(state: &TabularState, etag: Option<&str>) -> Response {
-    let mut response = metadata_body(state, b"}").into_response();
+    let mut response = metadata_answer(state, b"}");
     tag(&mut response, etag);
     response
 }
@@ -72,23 +81,63 @@ fn quoted(etag: &str) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{etag}\"")).expect("tags are made of hexadecimal and words")
 }
 
-fn metadata_body(state: &TabularState, tail: &[u8]) -> Vec<u8> {
-    let mut body = Vec::with_capacity(state.json.len() + 512);
-    body.push(b'{');
+/// The answer with the metadata between its location and `tail`.
+fn metadata_answer(state: &TabularState, tail: &'static [u8]) -> Response {
+    let text = &state.text;
+    let copied = if text.len() <= COPIED_BYTES_MAX { text.len() } else { 0 };
+    let mut head = Vec::with_capacity(512 + copied);
+    head.push(b'{');
     if let Some(location) = &state.metadata_location {
-        body.extend_from_slice(br#""metadata-location":"#);
-        serde_json::to_writer(&mut body, location).expect("text is JSON");
-        body.push(b',');
+        head.extend_from_slice(br#""metadata-location":"#);
+        serde_json::to_writer(&mut head, location).expect("text is JSON");
+        head.push(b',');
     }
-    body.extend_from_slice(br#""metadata":"#);
-    body.extend_from_slice(&state.json);
-    body.extend_from_slice(tail);
-    body
+    head.extend_from_slice(br#""metadata":"#);
+    if text.len() <= COPIED_BYTES_MAX {
+        text.parts().for_each(|part| head.extend_from_slice(part));
+        head.extend_from_slice(tail);
+        return head.into_response();
+    }
+    let length = head.len() + text.len() + tail.len();
+    let mut parts = Vec::with_capacity(text.segments().len() + 2);
+    parts.push(Bytes::from(head));
+    parts.extend(text.parts().cloned());
+    parts.push(Bytes::from_static(tail));
+    let body = Body::from_stream(stream::iter(parts.into_iter().map(Ok::<_, Infallible>)));
+    let mut response = body.into_response();
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    response
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::text::{Piece, Segment, Text};
+
+    #[tokio::test]
+    async fn a_long_text_is_answered_in_its_parts_and_says_its_length() {
+        let long = "7,".repeat(COPIED_BYTES_MAX);
+        for list in ["", "1,", long.as_str()] {
+            let segments = [("[", false), (list, true), ("2]", false)].map(|(part, is_piece)| {
+                let bytes = Bytes::copy_from_slice(part.as_bytes());
+                if is_piece { Segment::Piece(Piece::new(bytes)) } else { Segment::Inline(bytes) }
+            });
+            let state = TabularState {
+                id: uuid::Uuid::nil(),
+                version: 1,
+                metadata_location: Some("s3://b/\"m\"".to_owned()),
+                text: Text::new(segments.into()),
+            };
+            let response = commit_result(&state, Some("x"));
+            let expected =
+                format!(r#"{{"metadata-location":"s3://b/\"m\"","metadata":[{list}2]}}"#);
+            let length = response.headers().get(header::CONTENT_LENGTH).cloned();
+            assert!(length.is_none_or(|length| length == expected.len().to_string()));
+            assert_eq!(response.headers()[header::CONTENT_TYPE], JSON);
+            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await;
+            assert_eq!(body.expect("it is in memory"), expected);
+        }
+    }
 
     #[test]
     fn a_tag_is_known_in_every_spelling() {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{Catalog, Error, Result};
 use crate::authz::permit::{Permit, Task};
 use crate::objects::{self, reachable};
-use crate::store::keys::{FileDeletionKey, MetadataKey, space};
+use crate::store::keys::{FileDeletionKey, space};
 use crate::store::read::{Range, Read};
 use crate::store::records::{DoomedFiles, FileDeletion};
 
@@ -63,10 +63,11 @@ impl Catalog {
     }
 
     async fn purge(&self, warehouse: Uuid, id: Uuid, metadata_location: &str) -> Result<usize> {
-        let Some(document) = self.store().durable().get(&MetadataKey(id)).await? else {
+        let Some(document) = self.store().durable().document(id).await? else {
             return Ok(0);
         };
-        let named = reachable::named_by(&document.json).map_err(Error::internal)?;
+        let metadata = document.text.to_bytes();
+        let named = reachable::named_by(&metadata).map_err(Error::internal)?;
         let mut manifests = named.manifests;
         for list in &named.manifest_lists {
             if let Some(content) = self.read_doomed(warehouse, list).await? {
@@ -74,7 +75,7 @@ impl Catalog {
             }
         }
         let mut deleted = 0;
-        if collects_garbage(&document.json) {
+        if collects_garbage(&metadata) {
             for manifest in &manifests {
                 if let Some(content) = self.read_doomed(warehouse, manifest).await? {
                     let files = readable(reachable::files_of(manifest, &content));
@@ -134,7 +135,7 @@ impl Catalog {
             .transact("forget_file_deletion", &permit, |t| async move {
                 t.delete(&key)?;
                 if let DoomedFiles::ReachableFrom { id, .. } = job {
-                    t.delete(&MetadataKey(*id))?;
+                    t.delete_document(*id).await?;
                 }
                 Ok::<_, Error>(())
             })

@@ -113,7 +113,7 @@ impl Catalog {
                     id,
                     version: 0,
                     metadata_location: Some(metadata_location),
-                    json,
+                    text: json.into(),
                 });
             }
         }

@@ -7,7 +7,7 @@ use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::warehouse::Warehouse;
 use crate::store::codec::Document;
 use crate::store::keys::{
-    MetadataKey, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
+    NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
 };
 use crate::store::read::Read;
 use crate::store::records::{NamespaceRecord, TabularRecord};
@@ -108,7 +108,7 @@ pub async fn tabular(
 pub async fn tabular_by_id(store: &impl Read, id: Uuid) -> Result<Option<Found>> {
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
-        let Some(document) = store.get(&MetadataKey(id)).await? else { return Ok(None) };
+        let Some(document) = store.document(id).await? else { return Ok(None) };
         if record.version == document.version {
             return Ok(Some(Found { record, document }));
         }

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use uuid::Uuid;
 
 use super::flights::Flight;
@@ -14,8 +13,9 @@ use super::lanes::Entered;
 use super::{Catalog, Error, Result};
 use crate::authz::permit::{Permit, Task};
 use crate::base::retry::Backoff;
+use crate::model::text::Text;
 use crate::objects::{self, metadata_file};
-use crate::store::keys::{MetadataKey, PublicationKey, TabularKey, space};
+use crate::store::keys::{PublicationKey, TabularKey, space};
 use crate::store::read::{Range, Read};
 use crate::store::txn::Accepted;
 
@@ -31,7 +31,7 @@ pub struct MetadataFile {
     /// Where it goes.
     pub location: String,
     /// Its text.
-    pub json: Bytes,
+    pub text: Text,
 }
 
 /// Everything that has to be there before an accepted change may be told.
@@ -76,10 +76,10 @@ impl Catalog {
     /// name that another file has is hopeless: it holds a fresh UUID, so that somebody writes into the
     /// warehouse who should not.
     async fn publish(&self, file: &MetadataFile) -> Result<()> {
-        let MetadataFile { warehouse, location, json } = file;
+        let MetadataFile { warehouse, location, text } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         loop {
-            match metadata_file::create(self.objects(), *warehouse, location, json).await {
+            match metadata_file::create(self.objects(), *warehouse, location, text).await {
                 Ok(()) => return Ok(()),
                 Err(error @ objects::Error::Taken(_)) => {
                     tracing::error!(location, %error, "cannot publish metadata");
@@ -108,7 +108,7 @@ impl Catalog {
             // A marker behind its record's version landed before that version was begun.
             if let Some(record) = store.get(&TabularKey(key.id)).await?
                 && record.version == key.version
-                && let Some(document) = store.get(&MetadataKey(key.id)).await?
+                && let Some(document) = store.document(key.id).await?
             {
                 let location = marker.metadata_location.clone();
                 if let Err(error) = self.objects().check(record.warehouse, &location) {
@@ -116,7 +116,7 @@ impl Catalog {
                     continue;
                 }
                 let warehouse = record.warehouse;
-                let file = MetadataFile { warehouse, location, json: document.json };
+                let file = MetadataFile { warehouse, location, text: document.text };
                 if self.publish(&file).await.is_err() {
                     self.check_open()?;
                     continue;

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use uuid::Uuid;
@@ -20,12 +19,12 @@ use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::page::{Page, PageRequest, encode_token};
 use crate::model::refusal::Refusal;
 use crate::model::table::TableMetadata;
+use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
 use crate::store::codec::Document;
 use crate::store::invariants;
 use crate::store::keys::{
-    FileDeletionKey, Key, MetadataKey, NamespaceKey, PublicationKey, TabularKey, TabularNameKey,
-    tabular_names,
+    FileDeletionKey, Key, NamespaceKey, PublicationKey, TabularKey, TabularNameKey, tabular_names,
 };
 use crate::store::read::{Range, Read};
 use crate::store::records::{
@@ -43,7 +42,7 @@ pub struct TabularState {
     /// Where its metadata file is; none for a table that is only staged.
     pub metadata_location: Option<String>,
     /// Its metadata, as JSON.
-    pub json: Bytes,
+    pub text: Text,
 }
 
 impl From<Found> for TabularState {
@@ -52,19 +51,19 @@ impl From<Found> for TabularState {
             id: found.record.id,
             version: found.record.version,
             metadata_location: Some(found.record.metadata_location),
-            json: found.document.json,
+            text: found.document.text,
         }
     }
 }
 
 /// Parsed table metadata, by table and version, so that a commit does not parse what the one before it
-/// wrote. Bounded by the size of the JSON that it was parsed from.
+/// wrote. Bounded by the size of their JSON, most of which they hold and share.
 pub struct ParsedCache(Cache<(Uuid, u64), Parsed, ParsedWeight>);
 
 #[derive(Clone)]
 struct Parsed {
     metadata: Arc<TableMetadata>,
-    json: Bytes,
+    text: Text,
 }
 
 #[derive(Clone)]
@@ -72,10 +71,12 @@ struct ParsedWeight;
 
 impl Weighter<(Uuid, u64), Parsed> for ParsedWeight {
     fn weight(&self, _key: &(Uuid, u64), parsed: &Parsed) -> u64 {
-        parsed.json.len() as u64
+        (parsed.text.len() + TYPICAL_RECORD_BYTES) as u64
     }
 }
 
+/// Bytes that an entry takes beside its text.
+const TYPICAL_RECORD_BYTES: usize = 1 << 10;
 /// Bytes of JSON in a table's metadata, as the cache expects it.
 const TYPICAL_METADATA_BYTES: u64 = 16 << 10;
 
@@ -87,8 +88,8 @@ impl ParsedCache {
     }
 
     /// The metadata of a version, and the JSON that it was parsed from.
-    pub fn get(&self, key: (Uuid, u64)) -> Option<(Arc<TableMetadata>, Bytes)> {
-        self.0.get(&key).map(|parsed| (parsed.metadata, parsed.json))
+    pub fn get(&self, key: (Uuid, u64)) -> Option<(Arc<TableMetadata>, Text)> {
+        self.0.get(&key).map(|parsed| (parsed.metadata, parsed.text))
     }
 
     /// The metadata of a table that was found.
@@ -97,17 +98,19 @@ impl ParsedCache {
         if let Some((metadata, _)) = self.get(key) {
             return Ok(metadata);
         }
-        let metadata = TableMetadata::parse(&found.document.json).map_err(|refusal| {
+        let metadata = TableMetadata::from_text(&found.document.text).map_err(|refusal| {
             Error::internal(format!("metadata of {} cannot be read: {refusal}", found.record.id))
         })?;
         let metadata = Arc::new(metadata);
-        self.keep(key, Arc::clone(&metadata), found.document.json.clone());
+        self.keep(key, Arc::clone(&metadata), found.document.text.clone());
         Ok(metadata)
     }
 
-    /// Keeps the metadata of a version that was accepted.
-    pub fn keep(&self, key: (Uuid, u64), metadata: Arc<TableMetadata>, json: Bytes) {
-        self.0.insert(key, Parsed { metadata, json });
+    /// Keeps the metadata of a version that was accepted. The one before it is what readers see until
+    /// this one is durable; the one before that goes: they share most of what they hold.
+    pub fn keep(&self, key: (Uuid, u64), metadata: Arc<TableMetadata>, text: Text) {
+        self.0.remove(&(key.0, key.1.saturating_sub(2)));
+        self.0.insert(key, Parsed { metadata, text });
     }
 }
 
@@ -116,7 +119,7 @@ pub struct NewTabular {
     /// Its record, at version 1.
     pub record: TabularRecord,
     /// Its metadata, as JSON.
-    pub json: Bytes,
+    pub text: Text,
     /// Whether its metadata file is still to be written, or was there before.
     pub publish: bool,
 }
@@ -156,8 +159,10 @@ pub struct NewVersion {
     pub before: TabularRecord,
     /// Its record after.
     pub after: TabularRecord,
+    /// The metadata that the store has of it, as JSON.
+    pub text_before: Text,
     /// Its new metadata, as JSON.
-    pub json: Bytes,
+    pub text: Text,
     /// Metadata files that are no longer kept.
     pub outdated: Vec<String>,
     /// Whether its metadata file is still to be written, or was there before.
@@ -186,7 +191,7 @@ impl Catalog {
         }
         invariants::tabular_change(None, record).map_err(Error::internal)?;
         t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
-        put_version(t, record, &new.json, new.publish)?;
+        put_version(t, record, None, &new.text, new.publish)?;
         self.log_change(
             t,
             operation,
@@ -233,7 +238,7 @@ impl Catalog {
             return Ok(false);
         }
         invariants::tabular_change(Some(&new.before), &new.after).map_err(Error::internal)?;
-        put_version(t, &new.after, &new.json, new.publish)?;
+        put_version(t, &new.after, Some(&new.text_before), &new.text, new.publish)?;
         if !new.outdated.is_empty() {
             let files = DoomedFiles::Listed(new.outdated.clone());
             self.put_file_deletion(t, new.after.warehouse, files)?;
@@ -273,9 +278,9 @@ impl Catalog {
                 catalog.remember(&t, operation, outcome_of(&new_ref.record))
             })
             .await?;
-        let files = if new.publish { vec![metadata_file(record, &new.json)] } else { Vec::new() };
+        let files = if new.publish { vec![metadata_file(record, &new.text)] } else { Vec::new() };
         self.land(Landing { accepted, files, flight, lanes }).await?;
-        Ok(Answer::Tabular(state_of(&new.record, new.json)))
+        Ok(Answer::Tabular(state_of(&new.record, new.text)))
     }
 
     /// Enters the lane of a table or view that is to change, and reads it there. None if its name moved
@@ -327,9 +332,9 @@ impl Catalog {
             return Ok(None);
         }
         let files = new.iter().filter(|new| new.publish);
-        let files = files.map(|new| metadata_file(&new.after, &new.json)).collect();
+        let files = files.map(|new| metadata_file(&new.after, &new.text)).collect();
         let state = match new {
-            Some(new) => state_of(&new.after, new.json),
+            Some(new) => state_of(&new.after, new.text),
             None => found.into(),
         };
         self.land(Landing { accepted, files, flight, lanes }).await?;
@@ -408,7 +413,7 @@ impl Catalog {
                     let files = DoomedFiles::ReachableFrom { id, metadata_location };
                     catalog.put_file_deletion(&t, warehouse.id, files)?;
                 } else {
-                    t.delete(&MetadataKey(id))?;
+                    t.delete_document(id).await?;
                 }
                 catalog.log_change(
                     &t,
@@ -581,21 +586,21 @@ pub fn outcome_of(record: &TabularRecord) -> Outcome {
 }
 
 /// The state of a table or view with this record and metadata.
-pub fn state_of(record: &TabularRecord, json: Bytes) -> TabularState {
+pub fn state_of(record: &TabularRecord, text: Text) -> TabularState {
     TabularState {
         id: record.id,
         version: record.version,
         metadata_location: Some(record.metadata_location.clone()),
-        json,
+        text,
     }
 }
 
 /// The metadata file that a record promises.
-pub fn metadata_file(record: &TabularRecord, json: &Bytes) -> MetadataFile {
+pub fn metadata_file(record: &TabularRecord, text: &Text) -> MetadataFile {
     MetadataFile {
         warehouse: record.warehouse,
         location: record.metadata_location.clone(),
-        json: json.clone(),
+        text: text.clone(),
     }
 }
 
@@ -624,10 +629,16 @@ fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
     TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
 }
 
-fn put_version(t: &Transaction, record: &TabularRecord, json: &Bytes, publish: bool) -> Result<()> {
+fn put_version(
+    t: &Transaction,
+    record: &TabularRecord,
+    text_before: Option<&Text>,
+    text: &Text,
+    publish: bool,
+) -> Result<()> {
     t.put(&TabularKey(record.id), record)?;
-    let document = Document { version: record.version, json: json.clone() };
-    t.put(&MetadataKey(record.id), &document)?;
+    let document = Document { version: record.version, text: text.clone() };
+    t.put_document(record.id, text_before, &document)?;
     if publish {
         let key = PublicationKey { id: record.id, version: record.version };
         t.put(&key, &Publication { metadata_location: record.metadata_location.clone() })?;

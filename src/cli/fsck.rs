@@ -44,7 +44,7 @@ async fn check(settings: &Settings) -> Result<Report, Box<dyn std::error::Error>
         let location = &published.metadata_location;
         let file = metadata_file::read(&catalog.objects, published.warehouse, location).await;
         match file {
-            Ok(json) if json == published.document.json => {}
+            Ok(json) if published.document.text == json => {}
             Ok(_) => report.broken.push(format!("{location} differs from its record")),
             Err(error) => report.broken.push(format!("{location}: {error}")),
         }

@@ -6,7 +6,7 @@
 //!
 //! Flow: check the requirements, copy the base (which shares all that is large), apply the updates in
 //! order, and finish: cut the snapshot log, append the base's document to the metadata log, set the
-//! time. The cost of a commit is that of its updates, plus one pointer for each snapshot.
+//! time. The cost of a commit is that of its updates, plus one pointer for each chunk of snapshots.
 
 mod finish;
 mod layout;
@@ -20,7 +20,10 @@ use uuid::Uuid;
 use super::refusal::Refusal;
 use super::requirement::TableRequirement;
 pub use super::requirement::check_requirements;
-use super::table::{FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX, TableMetadata, clean_location};
+use super::snapshot::Snapshots;
+use super::table::{
+    FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX, SnapshotLog, TableMetadata, clean_location,
+};
 use super::update::TableUpdate;
 use snapshots::{Removals, SnapshotIds};
 
@@ -282,8 +285,8 @@ fn empty_metadata(format_version: u8, ctx: &CommitContext) -> TableMetadata {
         properties: BTreeMap::new(),
         current_snapshot_id: None,
         refs: BTreeMap::new(),
-        snapshots: Vec::new(),
-        snapshot_log: Vec::new(),
+        snapshots: Snapshots::new(),
+        snapshot_log: SnapshotLog::new(),
         metadata_log: Vec::new(),
         statistics: Vec::new(),
         partition_statistics: Vec::new(),

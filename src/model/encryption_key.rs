@@ -26,7 +26,7 @@ pub struct EncryptionKey {
 impl EncryptionKey {
     /// Parses an encrypted key's JSON.
     pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
-        let json = compact("encryption key", raw)?;
+        let json = compact("encryption key", raw)?.into_owned();
         let members = RawMembers::parse("encryption key", json.get())?;
         let key_id = members.string("key-id")?;
         if BASE64.decode(members.string("encrypted-key-metadata")?).is_err() {

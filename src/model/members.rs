@@ -235,7 +235,7 @@ fn wrong_type(problem: &str, name: &str, value: &Value) -> Refusal {
 /// Members that are `null` go, because the reference's parsers refuse some of them
 /// (`parent-snapshot-id`), and one client's spelling must not make a table unreadable for another.
 /// For the same reason nothing may be nested deeper than readers go.
-pub(super) fn compact(what: &str, raw: &RawValue) -> Result<Box<RawValue>, Refusal> {
+pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawValue>, Refusal> {
     let text = raw.get();
     let shape = Shape::of(text);
     if shape.depth > VERBATIM_DEPTH_MAX {
@@ -244,13 +244,14 @@ pub(super) fn compact(what: &str, raw: &RawValue) -> Result<Box<RawValue>, Refus
         )));
     }
     if !shape.has_blanks && !text.contains(":null") {
-        return Ok(raw.to_owned());
+        return Ok(Cow::Borrowed(raw));
     }
     let mut value = parse_value(what, raw)?;
     if let Some(members) = value.as_object_mut() {
         members.retain(|_, member| !member.is_null());
     }
     serde_json::value::to_raw_value(&value)
+        .map(Cow::Owned)
         .map_err(|error| Refusal::invalid(format!("Cannot parse {what}: {error}")))
 }
 

@@ -15,6 +15,7 @@ pub mod principal;
 pub mod refusal;
 pub mod warehouse;
 
+pub mod chunked;
 mod defaults;
 pub mod encryption_key;
 pub(crate) mod members;
@@ -23,6 +24,7 @@ pub mod schema;
 pub mod snapshot;
 pub mod sort;
 pub mod statistics;
+pub mod text;
 pub mod transform;
 pub mod types;
 

@@ -8,9 +8,10 @@ use super::commit::{Base, apply};
 use super::requirement::parse_requirement;
 use super::table::TableMetadata;
 use super::testing::{
-    METADATA_LOCATION, add_snapshot, columns, commit, ctx, raw, set_ref, snapshot, table,
-    table_with_snapshots, updates,
+    CREATED_MS, METADATA_LOCATION, add_snapshot, columns, commit, ctx, raw, set_ref, snapshot,
+    table, table_with_snapshots, updates,
 };
+use super::text::{Piece, Segment, Text};
 use super::update::TableUpdate;
 use super::view::ViewMetadata;
 use super::view_update::{ViewRequirement, ViewUpdate};
@@ -230,7 +231,15 @@ fn try_commit(base: &TableMetadata, changes: &Value) {
 }
 
 fn assert_readable(metadata: &TableMetadata) {
-    let json = metadata.to_json();
+    let text = metadata.to_text();
+    let json = text.to_bytes();
+    match TableMetadata::from_text(&text) {
+        Ok(kept) => {
+            assert_eq!(&kept, metadata);
+            assert_eq!(kept.to_text().segments(), text.segments());
+        }
+        Err(refusal) => panic!("{refusal}: {}", String::from_utf8_lossy(&json)),
+    }
     match TableMetadata::parse(&json) {
         Ok(parsed) => {
             assert_eq!(&parsed, metadata);
@@ -406,7 +415,7 @@ fn append(table: &TableMetadata, branch: &str, current: bool) -> Value {
     let parent = table.refs.get(branch).map(|reference| reference.snapshot_id);
     let number = table.last_sequence_number + 1;
     let v1 = table.format_version == 1;
-    let id = table.last_updated_ms - super::testing::CREATED_MS + 1;
+    let id = table.last_updated_ms - CREATED_MS + 1;
     let mut next = snapshot(id, parent, if v1 { 0 } else { number });
     next["timestamp-ms"] = (table.last_updated_ms + 500).into();
     if table.format_version == 3 {
@@ -446,6 +455,99 @@ proptest! {
             current = next;
         }
     }
+}
+
+/// A table with so many snapshots, all of which have been current, and a branch and a tag.
+fn long_table(count: i64) -> TableMetadata {
+    let mut json = document(&table(2));
+    let snapshots = (1..=count).map(|id| snapshot(id, (id > 1).then(|| id - 1), id));
+    let log = |id: i64| json!({"timestamp-ms": CREATED_MS, "snapshot-id": id});
+    json["snapshots"] = snapshots.collect();
+    json["snapshot-log"] = (1..=count).map(log).collect();
+    json["last-sequence-number"] = count.into();
+    json["last-updated-ms"] = (CREATED_MS + count).into();
+    json["current-snapshot-id"] = count.into();
+    json["refs"] = json!({"main": {"snapshot-id": count, "type": "branch"},
+        "side": {"snapshot-id": (count + 1) / 2, "type": "branch"},
+        "old": {"snapshot-id": 1, "type": "tag"}});
+    TableMetadata::parse(json.to_string().as_bytes()).expect("a document")
+}
+
+/// The document with its lists rendered item by item, without a thought of chunks.
+fn plain_json(metadata: &TableMetadata) -> String {
+    let list = |items: Vec<String>| format!("[{}]", items.join(","));
+    let snapshots = metadata.snapshots.iter().map(|snapshot| snapshot.json().to_owned());
+    let log = metadata.snapshot_log.iter().map(|entry| {
+        let (ms, id) = (entry.timestamp_ms, entry.snapshot_id);
+        format!("{{\"timestamp-ms\":{ms},\"snapshot-id\":{id}}}")
+    });
+    let mut bare = metadata.clone();
+    bare.snapshots.retain_ids(|_| false);
+    bare.snapshot_log.retain_ids(|_| false);
+    let bare = String::from_utf8(bare.to_json().to_vec()).expect("UTF-8");
+    let bare =
+        bare.replace("\"snapshots\":[]", &format!("\"snapshots\":{}", list(snapshots.collect())));
+    bare.replace("\"snapshot-log\":[]", &format!("\"snapshot-log\":{}", list(log.collect())))
+}
+
+proptest! {
+    #![proptest_config(config(40))]
+
+    #[test]
+    fn the_text_of_a_long_table_is_its_json_whatever_commits_are_taken(
+        count in 1..300_i64,
+        steps in prop::collection::vec(any_step(), 1..12),
+        ranges in prop::collection::vec((0..300_i64, 1..120_i64), 1..3),
+    ) {
+        let mut current = long_table(count);
+        let expiries = ranges.iter().map(|(from, many)| {
+            let ids: Vec<i64> = (*from..from + many).filter(|id| *id != count).collect();
+            json!([{"action": "remove-snapshots", "snapshot-ids": ids}])
+        });
+        let mut changes: Vec<Value> = expiries.collect();
+        for step in &steps {
+            let between = changes.pop();
+            for change in [Some(updates_of(&current, step)), between].into_iter().flatten() {
+                let Ok(applied) = commit(&current, change) else { continue };
+                current = applied.metadata;
+                assert_readable(&current);
+                prop_assert_eq!(current.to_json(), plain_json(&current));
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_divided_anywhere_is_read_or_refused(
+        cuts in prop::collection::btree_set(0..30_000_usize, 0..6),
+        first_is_piece: bool,
+    ) {
+        let json = long_table(60).to_json();
+        let mut segments = Vec::new();
+        let (mut from, mut is_piece) = (0, first_is_piece);
+        for cut in cuts.iter().map(|cut| (*cut).min(json.len())).chain([json.len()]) {
+            let part = json.slice(from..cut);
+            segments.push(match is_piece {
+                true => Segment::Piece(Piece::new(part)),
+                false => Segment::Inline(part),
+            });
+            (from, is_piece) = (cut, !is_piece);
+        }
+        let whole = TableMetadata::parse(&json).expect("a document");
+        if let Ok(read) = TableMetadata::from_text(&Text::new(segments)) {
+            prop_assert_eq!(read, whole);
+        }
+    }
+}
+
+#[test]
+fn an_append_renders_no_snapshot_but_the_newest() {
+    let base = long_table(1000);
+    let next = commit(&base, append(&base, "main", true)).expect("a commit").metadata;
+    let (before, after) = (base.to_text(), next.to_text());
+    let place = |text: &Text| text.pieces().map(|it| it.text().as_ptr()).collect::<Vec<_>>();
+    assert_eq!(place(&before), place(&after), "the pieces are the same ones");
+    assert!(before.pieces().count() > 30);
+    assert!(after.inline().len() < after.len() / 5);
 }
 
 #[test]

@@ -4,19 +4,26 @@
 //! is kept as the JSON it came in, next to the few members that commits ask for: a commit shares the
 //! old ones, writes their text verbatim, and members that this version does not know survive.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::chunked::{Chunked, Item};
 use super::members::{Members, RawMembers, brief, compact, object};
 use super::refusal::Refusal;
 
 /// The name of the branch that is the table's current state.
 pub const MAIN_BRANCH: &str = "main";
+
+/// The snapshots of a table: some twenty kilobytes to a chunk.
+pub type Snapshots = Chunked<Arc<Snapshot>, 32>;
 
 /// A state of a table ("Snapshots" in the table specification).
 #[derive(Debug, Clone)]
@@ -35,17 +42,29 @@ pub struct Snapshot {
     pub first_row_id: Option<i64>,
     /// How many row ids it assigned (v3).
     pub added_rows: Option<i64>,
-    json: Box<RawValue>,
+    /// The whole of it; UTF-8.
+    json: Bytes,
 }
 
 impl Snapshot {
     /// Parses a snapshot's JSON.
     pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
         let json = compact("snapshot", raw)?;
-        let head: Head = match serde_json::from_str(json.get()) {
-            Ok(head) => head,
-            Err(error) => return Err(explain(&json, &error)),
-        };
+        let head = Head::parse(&json)?;
+        Self::new(head, Bytes::copy_from_slice(json.get().as_bytes()))
+    }
+
+    /// Parses a snapshot's JSON, a part of `text`, which it shares.
+    pub(super) fn parse_in(text: &Bytes, raw: &RawValue) -> Result<Self, Refusal> {
+        match compact("snapshot", raw)? {
+            Cow::Borrowed(json) => {
+                Self::new(Head::parse(json)?, text.slice_ref(json.get().as_bytes()))
+            }
+            Cow::Owned(json) => Self::parse(&json),
+        }
+    }
+
+    fn new(head: Head, json: Bytes) -> Result<Self, Refusal> {
         let snapshot = Self {
             snapshot_id: head.snapshot_id,
             parent_snapshot_id: head.parent_snapshot_id,
@@ -87,8 +106,8 @@ impl Snapshot {
     }
 
     /// The whole snapshot, as it is written.
-    pub fn json(&self) -> &RawValue {
-        &self.json
+    pub fn json(&self) -> &str {
+        std::str::from_utf8(&self.json).expect("it was parsed as text")
     }
 
     /// Where the manifest list is; `None` for old snapshots of version 1 that list manifests inline.
@@ -103,21 +122,29 @@ impl Snapshot {
     }
 
     fn members(&self) -> Result<RawMembers<'_>, Refusal> {
-        RawMembers::parse("snapshot", self.json.get())
+        RawMembers::parse("snapshot", self.json())
     }
 }
 
 impl PartialEq for Snapshot {
     fn eq(&self, other: &Self) -> bool {
-        self.json.get() == other.json.get()
+        self.json == other.json
     }
 }
 
 impl Eq for Snapshot {}
 
-impl Serialize for Snapshot {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.json.serialize(serializer)
+impl Item for Arc<Snapshot> {
+    fn id(&self) -> i64 {
+        self.snapshot_id
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.json);
+    }
+
+    fn kept_in(&self, json: Bytes) -> Self {
+        Self::new(Snapshot { json, ..Snapshot::clone(self) })
     }
 }
 
@@ -138,6 +165,12 @@ struct Head {
     _summary: Option<TextMap>,
     #[serde(rename = "key-id")]
     _key_id: Option<Text>,
+}
+
+impl Head {
+    fn parse(json: &RawValue) -> Result<Self, Refusal> {
+        serde_json::from_str(json.get()).map_err(|error| explain(json, &error))
+    }
 }
 
 /// A string whose content does not matter.

@@ -27,7 +27,7 @@ pub struct PartitionStatisticsFile {
 impl StatisticsFile {
     /// Parses a statistics file's JSON.
     pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
-        let json = compact("statistics file", raw)?;
+        let json = compact("statistics file", raw)?.into_owned();
         let members = RawMembers::parse("statistics file", json.get())?;
         let snapshot_id = members.i64("snapshot-id")?;
         members.string("statistics-path")?;
@@ -60,7 +60,7 @@ impl StatisticsFile {
 impl PartitionStatisticsFile {
     /// Parses a partition statistics file's JSON.
     pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
-        let json = compact("partition statistics file", raw)?;
+        let json = compact("partition statistics file", raw)?.into_owned();
         let members = RawMembers::parse("partition statistics file", json.get())?;
         let snapshot_id = members.i64("snapshot-id")?;
         members.string("statistics-path")?;

@@ -5,7 +5,8 @@
 //! *snapshot log* tells what was current when, and the *metadata log* where earlier documents are.
 //!
 //! A `TableMetadata` is valid from birth (`parse`, `create::new_table`, `commit::apply`). It is cheap
-//! to clone: whatever is many or large sits behind an `Arc` and is shared between versions.
+//! to clone: whatever is many or large sits behind an `Arc` and is shared between versions, and the
+//! snapshots and their log are shared with their text, chunk by chunk.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,12 +14,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::chunked::Chunked;
 use super::encryption_key::EncryptionKey;
 use super::members::brief;
 use super::partition::PartitionSpec;
 use super::refusal::Refusal;
 use super::schema::Schema;
-use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef};
+use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, Snapshots};
 use super::sort::SortOrder;
 use super::statistics::{PartitionStatisticsFile, StatisticsFile};
 
@@ -71,9 +73,9 @@ pub struct TableMetadata {
     /// Branches and tags by name.
     pub refs: BTreeMap<String, SnapshotRef>,
     /// The snapshots, in the order they were added.
-    pub snapshots: Vec<Arc<Snapshot>>,
+    pub snapshots: Snapshots,
     /// Which snapshot became current when, oldest first.
-    pub snapshot_log: Vec<SnapshotLogEntry>,
+    pub snapshot_log: SnapshotLog,
     /// Where earlier documents are, oldest first.
     pub metadata_log: Vec<MetadataLogEntry>,
     /// Statistics files, at most one for a snapshot once a commit set it.
@@ -87,6 +89,9 @@ pub struct TableMetadata {
     /// Members of the document that this version does not know.
     pub extra: Map<String, Value>,
 }
+
+/// The log of a table: some eight kilobytes of text to a chunk.
+pub type SnapshotLog = Chunked<SnapshotLogEntry, 128>;
 
 /// At this time, this snapshot became current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +108,7 @@ pub struct MetadataLogEntry {
     /// The `last_updated_ms` of that document, in milliseconds since 1970.
     pub timestamp_ms: i64,
     /// Where the document is.
-    pub metadata_file: String,
+    pub metadata_file: Arc<str>,
 }
 
 impl TableMetadata {
@@ -136,7 +141,7 @@ impl TableMetadata {
 
     /// The snapshot of this id. Looks from the newest back.
     pub fn snapshot(&self, snapshot_id: i64) -> Option<&Arc<Snapshot>> {
-        self.snapshots.iter().rev().find(|snapshot| snapshot.snapshot_id == snapshot_id)
+        self.snapshots.find(snapshot_id)
     }
 
     /// This document with only the snapshots that a branch or tag points to, for clients that load
@@ -144,7 +149,7 @@ impl TableMetadata {
     pub fn with_referenced_snapshots_only(&self) -> Self {
         let referenced: HashSet<i64> = self.refs.values().map(|r| r.snapshot_id).collect();
         let mut metadata = self.clone();
-        metadata.snapshots.retain(|snapshot| referenced.contains(&snapshot.snapshot_id));
+        metadata.snapshots.retain_ids(|id| referenced.contains(&id));
         metadata
     }
 
@@ -161,7 +166,7 @@ impl TableMetadata {
         unique("encryption key id", self.encryption_keys.iter().map(|key| &key.key_id))?;
         self.check_snapshots_and_refs()?;
         self.check_against_schema()?;
-        self.check_logs()
+        self.check_logs_from(0, 0)
     }
 
     /// Refuses a default spec or order that the current schema cannot serve, and partition names
@@ -174,7 +179,7 @@ impl TableMetadata {
     }
 
     fn check_snapshots_and_refs(&self) -> Result<(), Refusal> {
-        let ids = unique("snapshot id", self.snapshots.iter().map(|s| s.snapshot_id))?;
+        let ids = unique("snapshot id", self.snapshots.ids())?;
         let last = self.last_sequence_number;
         let ahead = |snapshot: &&Arc<Snapshot>| snapshot.sequence_number > last;
         if let Some(snapshot) = self.snapshots.iter().find(ahead) {
@@ -204,22 +209,32 @@ impl TableMetadata {
         }
     }
 
-    pub(super) fn check_logs(&self) -> Result<(), Refusal> {
-        let times = || self.snapshot_log.iter().map(|entry| entry.timestamp_ms);
-        if !is_sorted(times()) {
+    /// Refuses logs whose entries are out of order, or newer than the document. The entries before
+    /// these places were judged before.
+    pub(super) fn check_logs_from(
+        &self,
+        snapshot_log_at: usize,
+        metadata_log_at: usize,
+    ) -> Result<(), Refusal> {
+        let updated = self.last_updated_ms;
+        let added = self.snapshot_log.len().saturating_sub(snapshot_log_at);
+        let times = self.snapshot_log.iter().rev().map(|entry| entry.timestamp_ms);
+        if !is_sorted_from_the_end(times.take(added.saturating_add(1))) {
             return Err(Refusal::invalid("Invalid snapshot log: entries are not sorted by time"));
         }
-        let updated = self.last_updated_ms;
-        if let Some(last) = times().next_back().filter(|last| !in_order(*last, updated)) {
+        let last = self.snapshot_log.last().map(|entry| entry.timestamp_ms);
+        if let Some(last) = last.filter(|last| !in_order(*last, updated)) {
             return Err(Refusal::invalid(format!(
                 "Invalid update timestamp {updated}: before last snapshot log entry at {last}"
             )));
         }
-        let times = || self.metadata_log.iter().map(|entry| entry.timestamp_ms);
-        if !is_sorted(times()) {
+        let added = self.metadata_log.len().saturating_sub(metadata_log_at);
+        let times = self.metadata_log.iter().rev().map(|entry| entry.timestamp_ms);
+        if !is_sorted_from_the_end(times.take(added.saturating_add(1))) {
             return Err(Refusal::invalid("Invalid metadata log: entries are not sorted by time"));
         }
-        if let Some(last) = times().next_back().filter(|last| !in_order(*last, updated)) {
+        let last = self.metadata_log.last().map(|entry| entry.timestamp_ms);
+        if let Some(last) = last.filter(|last| !in_order(*last, updated)) {
             return Err(Refusal::invalid(format!(
                 "Invalid update timestamp {updated}: before the latest metadata log entry \
                  timestamp {last}"
@@ -234,8 +249,9 @@ pub(super) fn in_order(earlier: i64, later: i64) -> bool {
     later.saturating_sub(earlier) >= -CLOCK_SKEW_MS_MAX
 }
 
-fn is_sorted(times: impl Iterator<Item = i64> + Clone) -> bool {
-    times.clone().zip(times.skip(1)).all(|(earlier, later)| in_order(earlier, later))
+/// Whether times, newest first, are in order.
+fn is_sorted_from_the_end(times: impl Iterator<Item = i64> + Clone) -> bool {
+    times.clone().zip(times.skip(1)).all(|(later, earlier)| in_order(earlier, later))
 }
 
 fn unique<T: std::hash::Hash + Eq + std::fmt::Display>(

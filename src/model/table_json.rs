@@ -1,32 +1,34 @@
 //! Table metadata as JSON: the reference's `TableMetadataParser`, for format versions 1 to 3.
 //!
-//! Reading accepts what any version's writers wrote, the single `schema` and `partition-spec` of old
-//! documents of version 1 included. Writing puts the members in the reference's order, and those it
-//! does not know at the end. `to_json` after `parse` after `to_json` changes no byte.
+//! Reading, here, accepts what any version's writers wrote, the single `schema` and `partition-spec` of
+//! old documents of version 1 included. Writing ([`write`]) puts the members in the reference's order, and
+//! those it does not know at the end. `to_text` after `from_text` after `to_text` changes no byte and no
+//! piece.
+
+mod write;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+use serde::de::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::chunked::Chunked;
 use super::encryption_key::EncryptionKey;
 use super::members::{Members, RawMembers, brief, object, parse_value};
 use super::partition::{PartitionSpec, UnboundPartitionSpec};
 use super::refusal::Refusal;
 use super::schema::Schema;
-use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef};
+use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, Snapshots};
 use super::sort::{SortOrder, UnboundSortOrder};
 use super::statistics::{PartitionStatisticsFile, StatisticsFile};
 use super::table::{
-    FORMAT_VERSION_MAX, FORMAT_VERSION_ROW_LINEAGE, MetadataLogEntry, SnapshotLogEntry,
-    TableMetadata, clean_location,
+    FORMAT_VERSION_MAX, FORMAT_VERSION_ROW_LINEAGE, MetadataLogEntry, SnapshotLog,
+    SnapshotLogEntry, TableMetadata, clean_location,
 };
-
-/// From this format version on, "no current snapshot" is `null`; before, it is -1.
-const NULL_CURRENT_SNAPSHOT_VERSION: u8 = 3;
+use super::text::{Piece, Segment, Text};
 
 /// The members this version knows; all others are kept in `extra`.
 const KNOWN_MEMBERS: [&str; 25] = [
@@ -60,32 +62,45 @@ const KNOWN_MEMBERS: [&str; 25] = [
 impl TableMetadata {
     /// Parses a metadata document of version 1, 2 or 3 and checks that its parts fit together.
     pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
-        let json = std::str::from_utf8(json)
-            .map_err(|error| Refusal::invalid(format!("Cannot parse metadata: {error}")))?;
-        let document =
-            Document { members: RawMembers::parse("metadata", json)?, format_version: 0 };
-        document.read()
+        Document::read(json, Vec::new())
     }
 
-    /// The document, as the reference writes it for its format version.
-    pub fn to_json(&self) -> Vec<u8> {
-        let snapshots: usize = self.snapshots.iter().map(|s| s.json().get().len() + 1).sum();
-        let mut json = Vec::with_capacity(snapshots + 64 * self.snapshot_log.len() + 4096);
-        // Strings, numbers and checked JSON into memory: there is nothing that could fail.
-        serde_json::to_writer(&mut json, self).expect("metadata always serializes into memory");
-        json
+    /// Parses a document that `to_text` has made, and keeps its pieces.
+    pub fn from_text(text: &Text) -> Result<Self, Refusal> {
+        let mut at = 0;
+        let mut pieces = Vec::new();
+        for segment in text.segments() {
+            match segment {
+                Segment::Inline(bytes) => at += bytes.len(),
+                Segment::Piece(piece) => pieces.push((at, piece)),
+            }
+        }
+        Document::read(&text.inline(), pieces)
     }
 }
 
 /// A document that is being read.
 struct Document<'a> {
+    /// The text without its pieces.
+    json: &'a str,
     members: RawMembers<'a>,
     format_version: u8,
+    /// The pieces, and where in `json` each belongs.
+    pieces: Vec<(usize, &'a Piece)>,
 }
 
-impl Document<'_> {
-    fn read(mut self) -> Result<TableMetadata, Refusal> {
-        self.format_version = self.read_format_version()?;
+impl<'a> Document<'a> {
+    fn read(json: &'a [u8], pieces: Vec<(usize, &'a Piece)>) -> Result<TableMetadata, Refusal> {
+        let json = std::str::from_utf8(json)
+            .map_err(|error| Refusal::invalid(format!("Cannot parse metadata: {error}")))?;
+        let members = RawMembers::parse("metadata", json)?;
+        let mut document = Self { json, members, format_version: 0, pieces };
+        document.format_version = document.read_format_version()?;
+        document.metadata()
+    }
+
+    fn metadata(self) -> Result<TableMetadata, Refusal> {
+        self.check_pieces()?;
         let (current_schema_id, schemas) = self.read_schemas()?;
         let (default_spec_id, partition_specs) = self.read_specs()?;
         let (default_sort_order_id, sort_orders) = self.read_sort_orders()?;
@@ -109,7 +124,7 @@ impl Document<'_> {
             properties: self.members.opt_string_map("properties")?.unwrap_or_default(),
             current_snapshot_id,
             refs: self.read_refs(current_snapshot_id)?,
-            snapshots: self.read_list("snapshots", Snapshot::parse)?,
+            snapshots: self.read_snapshots()?,
             snapshot_log: self.read_snapshot_log()?,
             metadata_log: self.read_metadata_log()?,
             statistics: self.read_list("statistics", StatisticsFile::parse)?,
@@ -221,23 +236,52 @@ impl Document<'_> {
         refs.map(|(name, json)| Ok((name.clone(), SnapshotRef::from_json(json)?))).collect()
     }
 
-    fn read_snapshot_log(&self) -> Result<Vec<SnapshotLogEntry>, Refusal> {
-        #[derive(serde::Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        struct Entry {
-            timestamp_ms: i64,
-            snapshot_id: i64,
-        }
-        let Some(raw) = self.members.raw("snapshot-log") else { return Ok(Vec::new()) };
-        let entries: Vec<Entry> = serde_json::from_str(raw.get())
+    fn read_snapshots(&self) -> Result<Snapshots, Refusal> {
+        let pieces = self.pieces_of("snapshots").map(|piece| {
+            let read = |raw: &RawValue| Snapshot::parse_in(piece.text(), raw).map(Arc::new);
+            Ok((items(piece, read)?, piece))
+        });
+        let pieces: Vec<_> = pieces.collect::<Result<_, Refusal>>()?;
+        Ok(Chunked::read_from(pieces, self.read_list("snapshots", Snapshot::parse)?))
+    }
+
+    fn read_snapshot_log(&self) -> Result<SnapshotLog, Refusal> {
+        let pieces = self.pieces_of("snapshot-log").map(|piece| {
+            let read = |entry: LogEntry| Ok(SnapshotLogEntry::from(entry));
+            Ok((items(piece, read)?, piece))
+        });
+        let pieces: Vec<_> = pieces.collect::<Result<_, Refusal>>()?;
+        let Some(raw) = self.members.raw("snapshot-log") else { return Ok(SnapshotLog::new()) };
+        let behind: Vec<LogEntry> = serde_json::from_str(raw.get())
             .map_err(|error| Refusal::invalid(format!("Cannot parse snapshot-log: {error}")))?;
-        let entries = entries.into_iter();
-        Ok(entries
-            .map(|Entry { timestamp_ms, snapshot_id }| SnapshotLogEntry {
-                timestamp_ms,
-                snapshot_id,
-            })
-            .collect())
+        let behind = behind.into_iter().map(SnapshotLogEntry::from).collect();
+        Ok(Chunked::read_from(pieces, behind))
+    }
+
+    /// The pieces that stand at the beginning of a list.
+    fn pieces_of(&self, name: &str) -> impl Iterator<Item = &'a Piece> {
+        let beginning = self.members.raw(name).map(|list| {
+            let offset = list.get().as_ptr() as usize - self.json.as_ptr() as usize;
+            offset + "[".len()
+        });
+        let here = move |(at, _): &&(usize, &'a Piece)| Some(*at) == beginning;
+        self.pieces.iter().filter(here).map(|(_, piece)| *piece)
+    }
+
+    /// Refuses pieces that stand where none can, and lists that end with one.
+    fn check_pieces(&self) -> Result<(), Refusal> {
+        let mut placed = 0;
+        for name in ["snapshots", "snapshot-log"] {
+            let pieces = self.pieces_of(name).count();
+            if pieces > 0 && self.members.raw(name).is_none_or(|list| list.get() == "[]") {
+                return Err(Refusal::invalid(format!("Cannot parse {name}: ends with a comma")));
+            }
+            placed += pieces;
+        }
+        if placed == self.pieces.len() {
+            return Ok(());
+        }
+        Err(Refusal::invalid("Cannot parse metadata: a piece stands outside of a list"))
     }
 
     fn read_metadata_log(&self) -> Result<Vec<MetadataLogEntry>, Refusal> {
@@ -245,7 +289,10 @@ impl Document<'_> {
         let read = |raw: &RawValue| {
             let entry = RawMembers::parse("metadata-log", raw.get())?;
             let timestamp_ms = entry.i64("timestamp-ms")?;
-            Ok(MetadataLogEntry { timestamp_ms, metadata_file: entry.string("metadata-file")? })
+            Ok(MetadataLogEntry {
+                timestamp_ms,
+                metadata_file: entry.string("metadata-file")?.into(),
+            })
         };
         entries.into_iter().map(read).collect()
     }
@@ -273,81 +320,44 @@ impl Document<'_> {
     }
 }
 
+/// An entry of the snapshot log, as it is written.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct LogEntry {
+    timestamp_ms: i64,
+    snapshot_id: i64,
+}
+
+impl From<LogEntry> for SnapshotLogEntry {
+    fn from(LogEntry { timestamp_ms, snapshot_id }: LogEntry) -> Self {
+        Self { timestamp_ms, snapshot_id }
+    }
+}
+
+/// The items of a piece, each of which has a comma behind it.
+fn items<'a, J: Deserialize<'a>, T>(
+    piece: &'a Piece,
+    read: impl Fn(J) -> Result<T, Refusal>,
+) -> Result<Vec<T>, Refusal> {
+    let broken = |why: &dyn std::fmt::Display| {
+        Refusal::invalid(format!("Cannot parse piece {:?}: {why}", piece.hash()))
+    };
+    let mut rest = std::str::from_utf8(piece.text()).map_err(|error| broken(&error))?;
+    let mut items = Vec::new();
+    while !rest.is_empty() {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<J>();
+        let value = values.next().ok_or_else(|| broken(&"only blanks"))?;
+        items.push(read(value.map_err(|error| broken(&error))?)?);
+        let behind = &rest[values.byte_offset()..];
+        rest = behind.strip_prefix(',').ok_or_else(|| broken(&"a comma is missing"))?;
+    }
+    Ok(items)
+}
+
 /// Parses a UUID that a client sent under `name`.
 pub(super) fn parse_uuid(name: &str, text: &str) -> Result<Uuid, Refusal> {
     Uuid::try_parse(text)
         .map_err(|_| Refusal::invalid(format!("Cannot parse to a UUID: {name}: {}", brief(text))))
-}
-
-impl Serialize for TableMetadata {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("format-version", &self.format_version)?;
-        if self.format_version > 1 || !self.table_uuid.is_nil() {
-            map.serialize_entry("table-uuid", &self.table_uuid)?;
-        }
-        map.serialize_entry("location", &self.location)?;
-        if self.format_version > 1 {
-            map.serialize_entry("last-sequence-number", &self.last_sequence_number)?;
-        }
-        map.serialize_entry("last-updated-ms", &self.last_updated_ms)?;
-        map.serialize_entry("last-column-id", &self.last_column_id)?;
-        // Readers of version 1 may know only the single schema and spec.
-        if let (1, Ok(schema)) = (self.format_version, self.current_schema()) {
-            map.serialize_entry("schema", schema)?;
-        }
-        map.serialize_entry("current-schema-id", &self.current_schema_id)?;
-        map.serialize_entry("schemas", &self.schemas)?;
-        if let (1, Ok(spec)) = (self.format_version, self.default_spec()) {
-            map.serialize_entry("partition-spec", &spec.fields)?;
-        }
-        map.serialize_entry("default-spec-id", &self.default_spec_id)?;
-        map.serialize_entry("partition-specs", &self.partition_specs)?;
-        map.serialize_entry("last-partition-id", &self.last_partition_id)?;
-        map.serialize_entry("default-sort-order-id", &self.default_sort_order_id)?;
-        map.serialize_entry("sort-orders", &self.sort_orders)?;
-        map.serialize_entry("properties", &self.properties)?;
-        match self.current_snapshot_id {
-            None if self.format_version < NULL_CURRENT_SNAPSHOT_VERSION => {
-                map.serialize_entry("current-snapshot-id", &-1)?;
-            }
-            current => map.serialize_entry("current-snapshot-id", &current)?,
-        }
-        if self.format_version >= FORMAT_VERSION_ROW_LINEAGE {
-            map.serialize_entry("next-row-id", &self.next_row_id)?;
-        }
-        if !self.encryption_keys.is_empty() {
-            map.serialize_entry("encryption-keys", &self.encryption_keys)?;
-        }
-        map.serialize_entry("refs", &self.refs)?;
-        map.serialize_entry("snapshots", &self.snapshots)?;
-        map.serialize_entry("statistics", &self.statistics)?;
-        map.serialize_entry("partition-statistics", &self.partition_statistics)?;
-        map.serialize_entry("snapshot-log", &self.snapshot_log)?;
-        map.serialize_entry("metadata-log", &self.metadata_log)?;
-        for (name, value) in &self.extra {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
-
-impl Serialize for SnapshotLogEntry {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut entry = serializer.serialize_struct("SnapshotLogEntry", 2)?;
-        entry.serialize_field("timestamp-ms", &self.timestamp_ms)?;
-        entry.serialize_field("snapshot-id", &self.snapshot_id)?;
-        entry.end()
-    }
-}
-
-impl Serialize for MetadataLogEntry {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut entry = serializer.serialize_struct("MetadataLogEntry", 2)?;
-        entry.serialize_field("timestamp-ms", &self.timestamp_ms)?;
-        entry.serialize_field("metadata-file", &self.metadata_file)?;
-        entry.end()
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::error::Error;
 use super::warehouse_files::Objects;
+use crate::model::text::Text;
 
 /// Where metadata files go, if not below the table's location.
 pub const PATH_PROPERTY: &str = "write.metadata.path";
@@ -62,14 +63,16 @@ impl Codec {
         }
     }
 
-    /// The file's content for this text.
-    pub fn encode(self, json: &Bytes) -> Bytes {
+    /// The file's content for this text, in parts.
+    pub fn encode(self, text: &Text) -> Vec<Bytes> {
         match self {
-            Self::None => json.clone(),
+            Self::None => text.parts().cloned().collect(),
             Self::Gzip => {
                 let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-                encoder.write_all(json).expect("writing into memory cannot fail");
-                encoder.finish().expect("writing into memory cannot fail").into()
+                for part in text.parts() {
+                    encoder.write_all(part).expect("writing into memory cannot fail");
+                }
+                vec![encoder.finish().expect("writing into memory cannot fail").into()]
             }
         }
     }
@@ -104,11 +107,11 @@ pub async fn create(
     objects: &Objects,
     warehouse: Uuid,
     location: &str,
-    json: &Bytes,
+    text: &Text,
 ) -> Result<(), Error> {
-    let content = Codec::of_location(location).encode(json);
+    let content = Codec::of_location(location).encode(text);
     match objects.create(warehouse, location, content).await {
-        Err(Error::Taken(taken)) if read(objects, warehouse, location).await? != *json => {
+        Err(Error::Taken(taken)) if *text != read(objects, warehouse, location).await? => {
             Err(Error::Taken(taken))
         }
         Ok(()) | Err(Error::Taken(_)) => Ok(()),

@@ -49,15 +49,15 @@ impl Objects {
         self.target(warehouse, location).map(|_| ())
     }
 
-    /// Writes a new file.
+    /// Writes a new file: these parts, one behind the other.
     pub async fn create(
         &self,
         warehouse: Uuid,
         location: &str,
-        content: Bytes,
+        content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
         let target = self.target(warehouse, location)?;
-        let payload = PutPayload::from_bytes(content);
+        let payload = PutPayload::from_iter(content);
         let options = PutOptions::from(PutMode::Create);
         match target.object_store.put_opts(&target.path, payload, options).await {
             Ok(_) => Ok(()),

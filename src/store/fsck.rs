@@ -2,19 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 
+use bytes::Bytes;
 use uuid::Uuid;
 
-use super::codec::Document;
+use super::codec::{Document, PieceText};
 use super::error::Error;
 use super::invariants::{self, Broken};
 use super::keys::{
     ChangeKey, FileDeletionKey, IdempotencyKey, Key, MetadataKey, NamespaceKey, NamespaceNameKey,
-    PublicationKey, StoreKey, TabularKey, TabularNameKey, WarehouseKey, space, tabular_names,
+    PieceKey, PublicationKey, StoreKey, TabularKey, TabularNameKey, WarehouseKey, space,
+    tabular_names,
 };
 use super::read::{Range, Read};
 use super::records::{DoomedFiles, FORMAT_VERSION, NamespaceRecord, TabularRecord};
 use crate::model::ident::TabularKind;
 use crate::model::table::TableMetadata;
+use crate::model::text::PieceHash;
 use crate::model::view::ViewMetadata;
 
 /// What a walk through the store has found.
@@ -211,8 +214,9 @@ impl<R: Read> Walk<'_, R> {
             }
         }
         let mut documented = HashSet::new();
-        for (MetadataKey(id), document) in self.all::<MetadataKey>(space::METADATA).await? {
+        for (id, document) in self.documents().await? {
             documented.insert(id);
+            let Some(document) = document else { continue };
             match tabulars.get(&id) {
                 Some(record) => {
                     self.note(metadata_of(record, &document));
@@ -236,6 +240,35 @@ impl<R: Read> Walk<'_, R> {
         Ok(())
     }
 
+    /// The documents, none for one that is not whole: every piece that is named is there, and no other.
+    async fn documents(&mut self) -> Result<Vec<(Uuid, Option<Document>)>, Error> {
+        let mut pieces: HashMap<Uuid, HashMap<PieceHash, Bytes>> = HashMap::new();
+        for (key, PieceText(text)) in self.all::<PieceKey>(space::METADATA_PIECES).await? {
+            if PieceHash::of(&text) != key.hash {
+                self.note(Err(format!("piece {:?} of {} holds another text", key.hash, key.id)));
+            }
+            pieces.entry(key.id).or_default().insert(key.hash, text);
+        }
+        let mut documents = Vec::new();
+        for (MetadataKey(id), head) in self.all::<MetadataKey>(space::METADATA).await? {
+            let mut own = pieces.remove(&id).unwrap_or_default();
+            let document = head.complete(&own).map_err(|missing| {
+                format!("piece {missing:?} of the metadata of {id} is missing or of another length")
+            });
+            for hash in head.pieces() {
+                own.remove(&hash);
+            }
+            for hash in own.keys() {
+                self.note(Err(format!("the metadata of {id} does not know its piece {hash:?}")));
+            }
+            documents.push((id, document.map_err(|broken| self.note(Err(broken))).ok()));
+        }
+        for id in pieces.keys() {
+            self.note(Err(format!("there are pieces of the metadata of {id}, which is not there")));
+        }
+        Ok(documents)
+    }
+
     async fn other_records(&mut self) -> Result<(), Error> {
         self.all::<IdempotencyKey>(space::IDEMPOTENCY).await?;
         self.all::<ChangeKey>(space::CHANGES).await?;
@@ -244,7 +277,7 @@ impl<R: Read> Walk<'_, R> {
 
     /// Finds keys of no known space.
     async fn strangers(&mut self) -> Result<(), Error> {
-        const KNOWN: [u8; 12] = [
+        const KNOWN: [u8; 13] = [
             space::STORE,
             space::WAREHOUSE_NAMES,
             space::NAMESPACE_NAMES,
@@ -253,6 +286,7 @@ impl<R: Read> Walk<'_, R> {
             space::VIEW_NAMES,
             space::TABULARS,
             space::METADATA,
+            space::METADATA_PIECES,
             space::PUBLICATIONS,
             space::FILE_DELETIONS,
             space::IDEMPOTENCY,
@@ -277,9 +311,9 @@ fn metadata_of(record: &TabularRecord, document: &Document) -> Result<(), Broken
         ));
     }
     let (uuid, location) = match record.kind {
-        TabularKind::Table => TableMetadata::parse(&document.json)
+        TabularKind::Table => TableMetadata::from_text(&document.text)
             .map(|metadata| (metadata.table_uuid, metadata.location)),
-        TabularKind::View => ViewMetadata::parse(&document.json)
+        TabularKind::View => ViewMetadata::parse(&document.text.to_bytes())
             .map(|metadata| (metadata.view_uuid, metadata.location)),
     }
     .map_err(|refusal| format!("the metadata of {id} cannot be read: {refusal}"))?;

@@ -9,7 +9,8 @@
 //! | 0x30 | table names | namespace id, name | [`NameEntry`] |
 //! | 0x31 | view names | namespace id, name | [`NameEntry`] |
 //! | 0x32 | tables and views | id | [`TabularRecord`] |
-//! | 0x33 | metadata | id | [`Document`] |
+//! | 0x33 | metadata | id | [`Head`] |
+//! | 0x34 | pieces of metadata | id, hash | [`PieceText`] |
 //! | 0x40 | publications | id, version | [`Publication`] |
 //! | 0x41 | file deletions | id | [`FileDeletion`] |
 //! | 0x50 | idempotency | key, principal | [`IdempotencyRecord`] |
@@ -21,12 +22,13 @@
 
 use uuid::Uuid;
 
-use super::codec::{Document, Value};
+use super::codec::{Head, PieceText, Value};
 use super::records::{
     Change, FileDeletion, IdempotencyRecord, NameEntry, NamespaceRecord, Publication, StoreFormat,
     TabularRecord, WarehouseRecord,
 };
 use crate::model::ident::TabularKind;
+use crate::model::text::PieceHash;
 
 /// A key, and the record that it holds.
 pub trait Key: Sized + Send + Sync {
@@ -49,6 +51,7 @@ pub mod space {
     pub const VIEW_NAMES: u8 = 0x31;
     pub const TABULARS: u8 = 0x32;
     pub const METADATA: u8 = 0x33;
+    pub const METADATA_PIECES: u8 = 0x34;
     pub const PUBLICATIONS: u8 = 0x40;
     pub const FILE_DELETIONS: u8 = 0x41;
     pub const IDEMPOTENCY: u8 = 0x50;
@@ -140,7 +143,8 @@ pub struct NamespaceKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TabularKey(pub Uuid);
 
-/// The metadata of a table or view, by its id.
+/// The metadata of a table or view, by its id. Read it with [`Read::document`](super::read::Read), which
+/// puts its pieces together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataKey(pub Uuid);
 
@@ -167,8 +171,37 @@ macro_rules! id_key {
 
 id_key!(NamespaceKey, space::NAMESPACES, NamespaceRecord);
 id_key!(TabularKey, space::TABULARS, TabularRecord);
-id_key!(MetadataKey, space::METADATA, Document);
+id_key!(MetadataKey, space::METADATA, Head);
 id_key!(FileDeletionKey, space::FILE_DELETIONS, FileDeletion);
+
+/// A piece of the metadata of a table or view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PieceKey {
+    /// The table's or view's id.
+    pub id: Uuid,
+    /// What the piece is known by.
+    pub hash: PieceHash,
+}
+
+impl PieceKey {
+    /// What the keys of all pieces of one table or view begin with.
+    pub fn prefix(id: Uuid) -> Vec<u8> {
+        tuple(space::METADATA_PIECES, id, &[])
+    }
+}
+
+impl Key for PieceKey {
+    type Value = PieceText;
+
+    fn encode(&self) -> Vec<u8> {
+        tuple(space::METADATA_PIECES, self.id, &self.hash.0)
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (id, hash) = split_tuple(bytes, space::METADATA_PIECES)?;
+        Some(Self { id, hash: PieceHash(hash.try_into().ok()?) })
+    }
+}
 
 /// The name of a table or view in its namespace. Each kind has a space of its own, so that a page of
 /// tables costs no view; that no table and no view share a name is an invariant.

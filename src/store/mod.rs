@@ -3,6 +3,8 @@
 //! Nouns, in the order in which they build on each other:
 //! - a **space** is a range of keys with one leading byte ([`keys`]); each holds one kind of **record**
 //!   ([`records`]), written with a version byte in front ([`codec`]);
+//! - a **document** is the metadata of a table or view: a **head**, and **pieces** that its versions share
+//!   ([`codec::Document`]); only whole ones are read and written;
 //! - a **read** sees durable state only ([`read`]); a **transaction** ([`txn`]) sees everything accepted
 //!   so far and is serializable;
 //! - a transaction that committed is **accepted**: visible to later transactions, not yet durable. It is
@@ -15,6 +17,7 @@
 //! The store knows no principal: who wants to begin a transaction shows a permit.
 
 pub mod codec;
+mod documents;
 pub mod error;
 mod flusher;
 pub mod fsck;

@@ -120,7 +120,8 @@ impl Store {
         Latest { db: self.db.clone() }
     }
 
-    /// Brings a new store into being, or refuses one that a newer binary has written.
+    /// Brings a new store into being, or refuses one that a newer binary has written. One that an older
+    /// binary has written gets this binary's format: from now on, the older one would misread it.
     pub async fn ensure_format(
         &self,
         permit: &Permit<Maintain>,
@@ -129,13 +130,17 @@ impl Store {
     ) -> Result<StoreFormat, Error> {
         let (format, accepted) = self
             .transact("ensure_format", permit, |t| async move {
-                if let Some(format) = t.get(&StoreKey).await? {
-                    return Ok::<_, Error>(format);
+                let known = t.get(&StoreKey).await?;
+                let mut format = known.unwrap_or(StoreFormat {
+                    format_version: 0,
+                    catalog_id,
+                    created_ms: now_ms,
+                });
+                if format.format_version < FORMAT_VERSION {
+                    format.format_version = FORMAT_VERSION;
+                    t.put(&StoreKey, &format)?;
                 }
-                let format =
-                    StoreFormat { format_version: FORMAT_VERSION, catalog_id, created_ms: now_ms };
-                t.put(&StoreKey, &format)?;
-                Ok(format)
+                Ok::<_, Error>(format)
             })
             .await?;
         accepted.durable().await?;

@@ -8,7 +8,8 @@ use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions};
 use slatedb::{Db, DbIterator, DbReader};
 use uuid::Uuid;
 
-use super::codec::Value;
+use super::codec::{Document, Value};
+use super::documents;
 use super::error::Error;
 use super::keys::Key;
 
@@ -127,6 +128,11 @@ pub trait Read: Sync {
             }
             Ok(keys)
         }
+    }
+
+    /// The metadata of a table or view, whole.
+    fn document(&self, id: Uuid) -> impl Future<Output = Result<Option<Document>, Error>> + Send {
+        documents::read(self, id)
     }
 
     /// Whether a range holds any key at all.

@@ -36,8 +36,8 @@ json_records!(
     Change
 );
 
-/// The newest format of the store that this binary reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest format of the store that this binary reads and writes. Since 2, metadata has pieces.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

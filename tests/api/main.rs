@@ -24,6 +24,7 @@ mod fuzz;
 mod idempotency;
 mod idempotency_lifetime;
 mod locations;
+mod long_tables;
 mod metadata_files;
 mod names;
 mod pagination;

@@ -86,7 +86,7 @@ async fn a_name_that_leads_nowhere() {
 async fn metadata_that_belongs_to_nothing() {
     let (data_dir, _) = data_dir_with_table().await;
     let key = MetadataKey(Uuid::from_u128(1)).encode();
-    let document = Document { version: 1, json: "{}".into() }.encode();
+    let document = Document { version: 1, text: "{}".into() }.head().encode();
     write_record(data_dir.path(), &key, Some(&document)).await;
     assert_broken(data_dir.path(), "belongs to nothing");
 }

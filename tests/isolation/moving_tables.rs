@@ -17,7 +17,7 @@ use slateberg::store::fsck::warehouse_id;
 use slateberg::store::read::{Offline, Range, Read};
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
-use crate::support::table::set_property;
+use crate::support::table::{append, set_property};
 
 /// More steps than any read of one table needs.
 const STEPS_MAX: usize = 40;
@@ -60,11 +60,20 @@ async fn state_of(bucket: &InMemory) -> Offline {
 /// Asserts that a read of `ns.t`, wherever the changes of `change` come in between its steps, finds it as
 /// it was before them or as it is after them, and never anything else.
 async fn assert_whole(change: impl AsyncFnOnce(&TestApp)) {
+    assert_whole_after(async |_| {}, change).await;
+}
+
+/// The same of a table that was prepared before.
+async fn assert_whole_after(
+    prepare: impl AsyncFnOnce(&TestApp),
+    change: impl AsyncFnOnce(&TestApp),
+) {
     let bucket = Arc::new(InMemory::new());
     let app = TestApp::on(Arc::<InMemory>::clone(&bucket)).await;
     app.create_namespace(&["ns"]).await;
     app.create_namespace(&["other"]).await;
     app.create_table("ns", "t").await;
+    prepare(&app).await;
     let before = state_of(&bucket).await;
     change(&app).await;
     let after = state_of(&bucket).await;
@@ -78,7 +87,7 @@ async fn assert_whole(change: impl AsyncFnOnce(&TestApp)) {
         let steps = AtomicUsize::new(0);
         let straddling = Straddling { before: &before, after: &after, switch_at, steps };
         outcomes.push(match lookup::tabular(&straddling, warehouse, kind, &ident).await {
-            Ok(found) => Some((found.record.version, found.document.json)),
+            Ok(found) => Some((found.record.version, found.document.text)),
             Err(Error::NoSuchTable(_)) => None,
             Err(error) => panic!("switching at step {switch_at}: {error:?}"),
         });
@@ -111,6 +120,26 @@ async fn set(app: &TestApp, namespace: &str) {
 #[tokio::test]
 async fn a_commit() {
     assert_whole(async |app| set(app, "ns").await).await;
+}
+
+/// Metadata that lies in pieces, some of which go and some of which come with the change: few that are
+/// read one by one, and many that are scanned.
+#[tokio::test]
+async fn a_commit_that_changes_pieces() {
+    for count in [70, 400] {
+        let appends = (1..=count).flat_map(|id| append(id, None, 1).into_iter().take(1));
+        let appends: Vec<_> = appends.collect();
+        let prepare = async |app: &TestApp| {
+            app.commit("ns", "t", vec![], appends).await.expect(200);
+        };
+        let change = async |app: &TestApp| {
+            let ids: Vec<i64> = (20..60).collect();
+            let mut updates = vec![json!({ "action": "remove-snapshots", "snapshot-ids": ids })];
+            updates.extend((1000..1040).flat_map(|id| append(id, None, 1).into_iter().take(1)));
+            app.commit("ns", "t", vec![], updates).await.expect(200);
+        };
+        assert_whole_after(prepare, change).await;
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ pub async fn findings(bucket: Arc<dyn ObjectStore>) -> Vec<String> {
     for published in std::mem::take(&mut report.published) {
         let location = &published.metadata_location;
         match metadata_file::read(&catalog.objects, published.warehouse, location).await {
-            Ok(json) if json == published.document.json => {}
+            Ok(json) if published.document.text == json => {}
             Ok(_) => report.broken.push(format!("{location} differs from its record")),
             Err(error) => report.broken.push(format!("{location}: {error}")),
         }

@@ -150,8 +150,8 @@ fn snapshot_mode(query: &Query) -> Result<SnapshotMode> {
 }
 
 fn with_referenced_snapshots_only(loaded: TabularState) -> Result<TabularState> {
-    let metadata = TableMetadata::parse(&loaded.json)
+    let metadata = TableMetadata::from_text(&loaded.text)
         .map_err(|refusal| catalog::Error::internal(format!("metadata in the store: {refusal}")))?;
-    let json = metadata.with_referenced_snapshots_only().to_json().into();
-    Ok(TabularState { json, ..loaded })
+    let text = metadata.with_referenced_snapshots_only().to_text();
+    Ok(TabularState { text, ..loaded })
 }

@@ -8,7 +8,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::authz::action::Commit;
@@ -22,6 +21,7 @@ use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::members::brief;
 use crate::model::requirement::TableRequirement;
 use crate::model::table::TableMetadata;
+use crate::model::text::Text;
 use crate::model::update::TableUpdate;
 use crate::model::warehouse::Warehouse;
 use crate::store::keys::{PublicationKey, TabularKey};
@@ -60,14 +60,14 @@ pub(super) struct Head {
     /// Its metadata.
     pub(super) metadata: Arc<TableMetadata>,
     /// The same as JSON.
-    pub(super) json: Bytes,
+    pub(super) text: Text,
 }
 
 /// A change that was judged and can be written.
 struct Planned {
     ident: TabularIdent,
     metadata: Arc<TableMetadata>,
-    json: Bytes,
+    text: Text,
     write: Write,
 }
 
@@ -77,7 +77,7 @@ enum Write {
     /// A new table.
     New(NewTabular),
     /// A new version of a table.
-    Version(NewVersion),
+    Version(Box<NewVersion>),
 }
 
 impl Planned {
@@ -97,7 +97,7 @@ impl Planned {
     }
 
     fn file(&self) -> Option<MetadataFile> {
-        self.publication().map(|_| metadata_file(self.record(), &self.json))
+        self.publication().map(|_| metadata_file(self.record(), &self.text))
     }
 }
 
@@ -186,7 +186,7 @@ impl Catalog {
             let Some(accepted) = written else { continue };
             for plan in planned.iter().filter(|plan| plan.publication().is_some()) {
                 let key = (plan.record().id, plan.record().version);
-                self.inner.parsed.keep(key, Arc::clone(&plan.metadata), plan.json.clone());
+                self.inner.parsed.keep(key, Arc::clone(&plan.metadata), plan.text.clone());
             }
             let files = planned.iter().filter_map(Planned::file).collect();
             self.land(Landing { accepted, files, flight, lanes }).await?;
@@ -297,12 +297,12 @@ impl Catalog {
     /// The accepted state of a table; none if it is gone.
     pub(super) async fn head(&self, store: &impl Read, id: Uuid) -> Result<Option<Head>> {
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
-        if let Some((metadata, json)) = self.inner.parsed.get((id, record.version)) {
-            return Ok(Some(Head { record, metadata, json }));
+        if let Some((metadata, text)) = self.inner.parsed.get((id, record.version)) {
+            return Ok(Some(Head { record, metadata, text }));
         }
         let Some(found) = lookup::tabular_by_id(store, id).await? else { return Ok(None) };
         let metadata = self.inner.parsed.parse(&found)?;
-        Ok(Some(Head { record: found.record, metadata, json: found.document.json }))
+        Ok(Some(Head { record: found.record, metadata, text: found.document.text }))
     }
 
     /// Judges a change of the table `id`, or of one that is to be made. None if the table has moved.
@@ -334,7 +334,7 @@ impl Catalog {
         change: TableChange,
         head: Head,
     ) -> Result<Planned> {
-        let Head { record: before, metadata: base, json } = head;
+        let Head { record: before, metadata: base, text: text_before } = head;
         let metadata_location = Some(before.metadata_location.as_str());
         let context = CommitContext {
             now_ms: self.now_ms(),
@@ -348,8 +348,8 @@ impl Catalog {
             &context,
         )?;
         if !applied.changed {
-            let write = Write::Nothing(before);
-            return Ok(Planned { ident: change.ident, metadata: base, json, write });
+            let (text, write) = (text_before, Write::Nothing(before));
+            return Ok(Planned { ident: change.ident, metadata: base, text, write });
         }
         let metadata = applied.metadata;
         let (location, metadata_location) = self.check_locations(
@@ -366,14 +366,20 @@ impl Catalog {
             updated_ms: context.now_ms,
             ..before.clone()
         };
-        let json = Bytes::from(metadata.to_json());
-        let outdated = outdated_files(&base, &metadata);
-        let version = NewVersion { before, after, json: json.clone(), outdated, publish: true };
+        let text = metadata.to_text();
+        let version = NewVersion {
+            before,
+            after,
+            text_before,
+            text: text.clone(),
+            outdated: outdated_files(&base, &metadata),
+            publish: true,
+        };
         Ok(Planned {
             ident: change.ident,
             metadata: Arc::new(metadata),
-            json,
-            write: Write::Version(version),
+            text,
+            write: Write::Version(Box::new(version)),
         })
     }
 
@@ -402,9 +408,9 @@ impl Catalog {
             now_ms,
         }
         .build();
-        let json = Bytes::from(metadata.to_json());
-        let new = NewTabular { record, json: json.clone(), publish: true };
-        Ok(Planned { ident, metadata: Arc::new(metadata), json, write: Write::New(new) })
+        let text = metadata.to_text();
+        let new = NewTabular { record, text: text.clone(), publish: true };
+        Ok(Planned { ident, metadata: Arc::new(metadata), text, write: Write::New(new) })
     }
 }
 
@@ -447,6 +453,6 @@ pub(super) fn outdated_files(before: &TableMetadata, after: &TableMetadata) -> V
         .iter()
         .map(|entry| &entry.metadata_file)
         .filter(|file| !kept.contains(file))
-        .cloned()
+        .map(|file| file.to_string())
         .collect()
 }

@@ -82,13 +82,13 @@ impl Catalog {
         let metadata = new_table(table, &context)?;
         let (location, metadata_location) =
             self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
-        let json = metadata.to_json().into();
+        let text = metadata.to_text();
         if request.stage {
             return Ok(Answer::Tabular(TabularState {
                 id,
                 version: 0,
                 metadata_location: None,
-                json,
+                text,
             }));
         }
         let record = NewRecord {
@@ -103,7 +103,7 @@ impl Catalog {
             now_ms,
         }
         .build();
-        let new = NewTabular { record, json, publish: true };
+        let new = NewTabular { record, text, publish: true };
         self.insert(operation, &permit, "create_table", &ident, new).await
     }
 

@@ -323,9 +323,9 @@ impl Catalog {
         }
         if let Some(new) = new {
             let key = (new.after.id, new.after.version);
-            self.inner.parsed.keep(key, Arc::clone(&judged.metadata), new.json.clone());
+            self.inner.parsed.keep(key, Arc::clone(&judged.metadata), new.text.clone());
         }
-        let files = new.iter().map(|new| metadata_file(&new.after, &new.json)).collect();
+        let files = new.iter().map(|new| metadata_file(&new.after, &new.text)).collect();
         self.land(Landing { accepted, files, flight, lanes }).await.map(Some)
     }
 }
@@ -404,9 +404,9 @@ impl<'a> Judging<'a> {
     fn finish(self) -> (TabularState, Option<NewVersion>, Arc<TableMetadata>) {
         let before = &self.head.record;
         let Some((location, metadata_location)) = self.locations else {
-            return (state_of(before, self.head.json.clone()), None, self.metadata);
+            return (state_of(before, self.head.text.clone()), None, self.metadata);
         };
-        let json = bytes::Bytes::from(self.metadata.to_json());
+        let text = self.metadata.to_text();
         let after = TabularRecord {
             uuid: self.metadata.table_uuid,
             location,
@@ -415,9 +415,16 @@ impl<'a> Judging<'a> {
             updated_ms: self.context.now_ms,
             ..before.clone()
         };
-        let state = state_of(&after, json.clone());
+        let state = state_of(&after, text.clone());
         let outdated = outdated_files(&self.head.metadata, &self.metadata);
-        let new = NewVersion { before: before.clone(), after, json, outdated, publish: true };
+        let new = NewVersion {
+            before: before.clone(),
+            after,
+            text_before: self.head.text.clone(),
+            text,
+            outdated,
+            publish: true,
+        };
         (state, Some(new), self.metadata)
     }
 }

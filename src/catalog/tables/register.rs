@@ -9,6 +9,7 @@ use crate::catalog::tabulars::{
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::table::TableMetadata;
+use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
 use crate::objects::metadata_file;
 use crate::store::records::TabularRecord;
@@ -64,7 +65,7 @@ impl Catalog {
                 }
                 Err(error) => return Err(error),
             };
-            let (metadata, json) = self.read_table(warehouse, &request.metadata_location).await?;
+            let (metadata, text) = self.read_table(warehouse, &request.metadata_location).await?;
             let record = NewRecord {
                 id: self.ids().random(),
                 kind: TabularKind::Table,
@@ -77,7 +78,7 @@ impl Catalog {
                 now_ms: self.now_ms(),
             }
             .build();
-            let new = NewTabular { record, json, publish: false };
+            let new = NewTabular { record, text, publish: false };
             return self.insert(operation, &permit, "register_table", ident, new).await;
         }
         Err(Error::unavailable("The table changes too fast", ident))
@@ -92,7 +93,7 @@ impl Catalog {
     ) -> Result<Option<Answer>> {
         let permit = operation.permit::<Register>()?;
         let ident = &request.ident;
-        let (metadata, json) = self.read_table(warehouse, &request.metadata_location).await?;
+        let (metadata, text) = self.read_table(warehouse, &request.metadata_location).await?;
         let entered = match self.enter(warehouse, TabularKind::Table, ident).await {
             // The name is a view's, which no registration replaces, or free by now.
             Err(Error::NoSuchTable(_)) => {
@@ -113,7 +114,9 @@ impl Catalog {
             ..before.clone()
         };
         // The file is somebody else's and there already, so that there is nothing to publish.
-        let version = NewVersion { before, after, json, outdated: Vec::new(), publish: false };
+        let text_before = found.document.text.clone();
+        let outdated = Vec::new();
+        let version = NewVersion { before, after, text_before, text, outdated, publish: false };
         let new = changed.then_some(version);
         let replacement = Replacement { action: "register_table", ident, found, new, lanes };
         self.replace(operation, &permit, replacement).await
@@ -124,7 +127,7 @@ impl Catalog {
         &self,
         warehouse: &Warehouse,
         location: &str,
-    ) -> Result<(TableMetadata, bytes::Bytes)> {
+    ) -> Result<(TableMetadata, Text)> {
         if location.is_empty() {
             return Err(Error::Invalid(
                 "Cannot register an empty metadata file location as a table".to_owned(),
@@ -133,7 +136,7 @@ impl Catalog {
         let json = metadata_file::read(self.objects(), warehouse.id, location).await?;
         let metadata = TableMetadata::parse(&json).map_err(unreadable_file(location))?;
         self.objects().check(warehouse.id, &metadata.location)?;
-        Ok((metadata, json))
+        Ok((metadata, json.into()))
     }
 
     /// Takes a table out of the catalog and leaves its files: the answer holds its last state, behind

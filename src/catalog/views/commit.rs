@@ -1,7 +1,5 @@
 //! Replacing a view: a commit of view updates.
 
-use bytes::Bytes;
-
 use crate::authz::action::Commit;
 use crate::catalog::mutation::Answer;
 use crate::catalog::tabulars::{NewVersion, Replacement, TabularState};
@@ -74,7 +72,7 @@ impl Catalog {
         found: &lookup::Found,
     ) -> Result<Option<NewVersion>> {
         let before = found.record.clone();
-        let base = ViewMetadata::parse(&found.document.json).map_err(|refusal| {
+        let base = ViewMetadata::parse(&found.document.text.to_bytes()).map_err(|refusal| {
             Error::internal(format!("metadata of {} cannot be read: {refusal}", before.id))
         })?;
         let context = CommitContext {
@@ -102,7 +100,13 @@ impl Catalog {
             updated_ms: context.now_ms,
             ..before.clone()
         };
-        let json = Bytes::from(metadata.to_json());
-        Ok(Some(NewVersion { before, after, json, outdated: Vec::new(), publish: true }))
+        Ok(Some(NewVersion {
+            before,
+            after,
+            text_before: found.document.text.clone(),
+            text: metadata.to_json().into(),
+            outdated: Vec::new(),
+            publish: true,
+        }))
     }
 }

@@ -85,7 +85,7 @@ impl Catalog {
             now_ms,
         }
         .build();
-        let new = NewTabular { record, json: metadata.to_json().into(), publish: true };
+        let new = NewTabular { record, text: metadata.to_json().into(), publish: true };
         self.insert(operation, &permit, "create_view", &ident, new).await
     }
 
@@ -135,7 +135,7 @@ impl Catalog {
             now_ms: self.now_ms(),
         }
         .build();
-        let new = NewTabular { record, json, publish: false };
+        let new = NewTabular { record, text: json.into(), publish: false };
         self.insert(operation, &permit, "register_view", ident, new).await
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::super::refusal::Refusal;
-use super::super::table::{MetadataLogEntry, SnapshotLogEntry, clean_location};
+use super::super::table::{MetadataLogEntry, clean_location};
 use super::{Applied, Builder};
 
 /// How many earlier documents the metadata log names, unless the table says otherwise.
@@ -30,46 +30,50 @@ impl Builder<'_> {
             self.metadata.check_against_schema()?;
         }
         self.metadata.last_updated_ms = self.updated_ms;
-        self.cut_snapshot_log()?;
+        let judged = if self.cut_snapshot_log()? { 0 } else { self.logged_before() };
         self.append_metadata_log();
-        self.metadata.check_logs()?;
+        let metadata_log_at = self.metadata.metadata_log.len().saturating_sub(1);
+        self.metadata.check_logs_from(judged, metadata_log_at)?;
         Ok(Applied { metadata: self.metadata, changed: true })
     }
 
     /// Drops what the snapshot log must not say: snapshots that were current only between two
     /// updates of this commit, and everything up to the last snapshot that is gone, since a gap
-    /// would make another snapshot appear to have been current in its place.
-    fn cut_snapshot_log(&mut self) -> Result<(), Refusal> {
+    /// would make another snapshot appear to have been current in its place. Says whether it dropped
+    /// something.
+    fn cut_snapshot_log(&mut self) -> Result<bool, Refusal> {
         let current = self.metadata.current_snapshot_id;
         let mut intermediate = std::mem::take(&mut self.added_to_main);
         if let Some(current) = current {
             intermediate.remove(&current);
         }
         if intermediate.is_empty() && !self.removed_snapshots {
-            return Ok(());
+            return Ok(false);
         }
-        let ids: HashSet<i64> =
-            self.metadata.snapshots.iter().map(|snapshot| snapshot.snapshot_id).collect();
-        let old = std::mem::take(&mut self.metadata.snapshot_log);
-        let mut log: Vec<SnapshotLogEntry> = Vec::with_capacity(old.len());
-        for entry in old {
-            if ids.contains(&entry.snapshot_id) {
-                if !intermediate.contains(&entry.snapshot_id) {
-                    log.push(entry);
-                }
-            } else if self.removed_snapshots {
-                log.clear();
-            }
-        }
-        self.metadata.snapshot_log = log;
+        let ids: HashSet<i64> = self.metadata.snapshots.ids().collect();
+        let log = &mut self.metadata.snapshot_log;
+        let behind_the_gap = match self.removed_snapshots {
+            true => log.iter().rev().take_while(|entry| ids.contains(&entry.snapshot_id)).count(),
+            false => log.len(),
+        };
+        let mut left = log.len();
+        log.retain_ids(|id| {
+            left -= 1;
+            left < behind_the_gap && ids.contains(&id) && !intermediate.contains(&id)
+        });
         // A document registered from elsewhere may have a current snapshot and no log at all.
         let last = self.metadata.snapshot_log.last().map(|entry| entry.snapshot_id);
         match (current, last) {
             (Some(current), Some(last)) if current != last => Err(Refusal::invalid(
                 "Cannot set invalid snapshot log: latest entry is not the current snapshot",
             )),
-            _ => Ok(()),
+            _ => Ok(true),
         }
+    }
+
+    /// How many entries of the snapshot log the base had.
+    fn logged_before(&self) -> usize {
+        self.base.map_or(0, |base| base.metadata.snapshot_log.len())
     }
 
     /// Remembers where the base's document is, and forgets the oldest beyond the table's limit.
@@ -83,7 +87,7 @@ impl Builder<'_> {
         };
         self.metadata.metadata_log.extend(base.metadata_location.map(|location| {
             let timestamp_ms = base.metadata.last_updated_ms;
-            MetadataLogEntry { timestamp_ms, metadata_file: location.to_owned() }
+            MetadataLogEntry { timestamp_ms, metadata_file: location.into() }
         }));
         let excess = self.metadata.metadata_log.len().saturating_sub(versions_max);
         self.metadata.metadata_log.drain(..excess);

@@ -12,7 +12,7 @@ use super::super::table::{FORMAT_VERSION_ROW_LINEAGE, SnapshotLogEntry, TableMet
 use super::Builder;
 
 /// How many lookups by scan are cheaper than building a set of a table's snapshot ids.
-const SCANS_MAX: u32 = 4;
+const SCANS_MAX: u32 = 64;
 
 /// Which snapshots a table has. The usual commit asks once or twice, which a scan answers; a commit
 /// that asks often gets a set, so that it stays linear.
@@ -28,8 +28,7 @@ impl SnapshotIds {
             self.scans += 1;
             return metadata.snapshot(id).is_some();
         }
-        let all = || metadata.snapshots.iter().map(|snapshot| snapshot.snapshot_id).collect();
-        self.set.get_or_insert_with(all).contains(&id)
+        self.set.get_or_insert_with(|| metadata.snapshots.ids().collect()).contains(&id)
     }
 
     fn add(&mut self, id: i64) {
@@ -240,10 +239,10 @@ impl Builder<'_> {
     /// Removes those of `ids` that the table has, with the references to them, and returns them.
     fn remove_snapshots(&mut self, ids: &HashSet<i64>) -> HashSet<i64> {
         let mut removed = HashSet::new();
-        self.metadata.snapshots.retain(|snapshot| {
-            let stays = !ids.contains(&snapshot.snapshot_id);
+        self.metadata.snapshots.retain_ids(|id| {
+            let stays = !ids.contains(&id);
             if !stays {
-                removed.insert(snapshot.snapshot_id);
+                removed.insert(id);
             }
             stays
         });

@@ -21,13 +21,13 @@ fn a_snapshot_keeps_its_text_and_members_nobody_knows() {
     let raw = RawValue::from_string(text.to_owned()).expect("JSON");
     let snapshot = Snapshot::parse(&raw).expect("a snapshot");
     // A null inside makes it go through the slow path, which sorts members but loses none.
-    let value: Value = serde_json::from_str(snapshot.json().get()).expect("JSON");
+    let value: Value = serde_json::from_str(snapshot.json()).expect("JSON");
     assert_eq!(value, serde_json::from_str::<Value>(text).expect("JSON"));
 
     let text = text.replace("null", "2");
     let raw = RawValue::from_string(text.clone()).expect("JSON");
     let snapshot = Snapshot::parse(&raw).expect("a snapshot");
-    assert_eq!(snapshot.json().get(), text);
+    assert_eq!(snapshot.json(), text);
     assert_eq!(snapshot.manifest_list().as_deref(), Some("s3://b/m.avro"));
     assert_eq!(snapshot.summary().get("operation").map(String::as_str), Some("append"));
 }
@@ -40,7 +40,7 @@ fn blanks_between_tokens_and_members_that_are_null_go() {
     let snapshot = Snapshot::parse(&raw).expect("a snapshot");
     assert_eq!(snapshot.parent_snapshot_id, None);
     assert_eq!(
-        snapshot.json().get(),
+        snapshot.json(),
         r#"{"manifest-list":"m","snapshot-id":5,"summary":{"operation":"a  b\" c"},"timestamp-ms":9}"#
     );
 }

@@ -38,7 +38,7 @@ fn old_v1() -> Value {
 #[test]
 fn each_version_is_written_with_its_members_in_the_order_of_the_reference() {
     let names = |version: u8| {
-        let json = String::from_utf8(table(version).to_json()).expect("UTF-8");
+        let json = String::from_utf8(table(version).to_json().to_vec()).expect("UTF-8");
         let names = KNOWN_MEMBERS.iter();
         let mut places: Vec<(usize, &str)> = names
             .filter_map(|name| json.find(&format!("\"{name}\":")).map(|place| (place, *name)))
@@ -227,7 +227,7 @@ fn only_referenced_snapshots_are_sent_to_clients_that_ask_for_them() {
 #[test]
 fn a_snapshot_is_written_verbatim() {
     let table = table_with_snapshots(2, 1);
-    let json = String::from_utf8(table.to_json()).expect("UTF-8");
+    let json = String::from_utf8(table.to_json().to_vec()).expect("UTF-8");
     assert!(json.contains(raw(&snapshot(1, None, 1)).get()));
     assert!(!json.contains(METADATA_LOCATION) || table.metadata_log.len() == 1);
 }

@@ -20,6 +20,7 @@ proptest! {
         round_trip(&TabularNameKey { kind: TabularKind::View, namespace: id, name: name.clone() });
         round_trip(&TabularKey(id));
         round_trip(&MetadataKey(id));
+        round_trip(&PieceKey { id, hash: PieceHash(*Uuid::max().as_bytes()) });
         round_trip(&PublicationKey { id, version: number });
         round_trip(&FileDeletionKey(id));
         round_trip(&IdempotencyKey { key: id, principal: name });

@@ -1,0 +1,266 @@
+//! A list that grows at its end and shares what is older with its earlier versions.
+//!
+//! All but the newest items lie in *sealed* chunks of up to `N`, which hold their JSON as a [`Piece`].
+//! A clone copies a pointer for each chunk, `push` touches the open end alone, and rendering renders the
+//! open end alone. Where there is a sealed chunk, the open end is not empty: so each sealed item has a
+//! comma behind it, always.
+//!
+//! Two neighbours together hold more than `N` items: ten thousand removals leave no ten thousand chunks
+//! of one item each.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::text::{Piece, TextWriter};
+
+/// What a [`Chunked`] list holds.
+pub trait Item: Clone {
+    /// What it is looked up by.
+    fn id(&self) -> i64;
+
+    /// Writes its JSON.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// The same item, which may keep `json`, a part of its chunk's piece, in place of a copy.
+    fn kept_in(&self, json: Bytes) -> Self;
+}
+
+/// A list of `T` in chunks of at most `N`.
+#[derive(Clone)]
+pub struct Chunked<T, const N: usize> {
+    sealed: Vec<Arc<Sealed<T>>>,
+    open: Vec<T>,
+    len: usize,
+}
+
+/// Items that stay together.
+struct Sealed<T> {
+    /// Their ids, side by side: looking for one reads nothing else.
+    ids: Vec<i64>,
+    items: Vec<T>,
+    /// Their JSON, each with a comma behind it.
+    piece: Piece,
+}
+
+impl<T: Item> Sealed<T> {
+    fn new(items: Vec<T>) -> Self {
+        let (text, ends) = render(&items);
+        let text = Bytes::from(text);
+        let mut start = 0;
+        let kept = |(item, end): (&T, usize)| {
+            let json = text.slice(start..end - 1);
+            start = end;
+            item.kept_in(json)
+        };
+        let items: Vec<T> = items.iter().zip(ends).map(kept).collect();
+        Self { ids: items.iter().map(T::id).collect(), piece: Piece::new(text), items }
+    }
+
+    /// Items that were read from a piece, which stays theirs if it is what they would be written as.
+    fn read_from(items: Vec<T>, piece: &Piece) -> Self {
+        if render(&items).0 != *piece.text() {
+            return Self::new(items);
+        }
+        Self { ids: items.iter().map(T::id).collect(), piece: piece.clone(), items }
+    }
+}
+
+/// The JSON of items with a comma behind each, and where each of them ends.
+fn render<T: Item>(items: &[T]) -> (Vec<u8>, Vec<usize>) {
+    let mut text = Vec::new();
+    let write = |item: &T| {
+        item.write(&mut text);
+        text.push(b',');
+        text.len()
+    };
+    let ends = items.iter().map(write).collect();
+    (text, ends)
+}
+
+impl<T: Item, const N: usize> Chunked<T, N> {
+    /// A list of nothing.
+    pub fn new() -> Self {
+        Self { sealed: Vec::new(), open: Vec::new(), len: 0 }
+    }
+
+    /// A list that was read from its JSON: what each piece holds, and what was behind the last.
+    pub(super) fn read_from<'a>(
+        pieces: impl IntoIterator<Item = (Vec<T>, &'a Piece)>,
+        behind: Vec<T>,
+    ) -> Self {
+        let read = |(items, piece): (Vec<T>, &Piece)| Arc::new(Sealed::read_from(items, piece));
+        let sealed: Vec<_> = pieces.into_iter().map(read).collect();
+        let len = sealed.iter().map(|chunk| chunk.items.len()).sum();
+        let mut list = Self { sealed, open: Vec::new(), len };
+        list.extend(behind);
+        list
+    }
+
+    /// How many items it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its items, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
+        self.sealed.iter().flat_map(|chunk| &chunk.items).chain(&self.open)
+    }
+
+    /// The newest item.
+    pub fn last(&self) -> Option<&T> {
+        self.open.last()
+    }
+
+    /// The ids of its items, oldest first.
+    pub fn ids(&self) -> impl Iterator<Item = i64> {
+        let sealed = self.sealed.iter().flat_map(|chunk| chunk.ids.iter().copied());
+        sealed.chain(self.open.iter().map(T::id))
+    }
+
+    /// The newest item of this id.
+    pub fn find(&self, id: i64) -> Option<&T> {
+        if let Some(item) = self.open.iter().rev().find(|item| item.id() == id) {
+            return Some(item);
+        }
+        let chunk = self.sealed.iter().rev().find(|chunk| chunk.ids.contains(&id))?;
+        chunk.items.iter().rev().find(|item| item.id() == id)
+    }
+
+    /// Appends an item.
+    pub fn push(&mut self, item: T) {
+        if self.open.len() >= N {
+            let full = std::mem::take(&mut self.open);
+            self.sealed.push(Arc::new(Sealed::new(full)));
+        }
+        self.open.push(item);
+        self.len += 1;
+    }
+
+    /// Keeps the items whose ids are to be kept; asks for each item once, oldest first.
+    pub fn retain_ids(&mut self, mut keep: impl FnMut(i64) -> bool) {
+        let mut parts = Parts::<T, N>(Vec::with_capacity(self.sealed.len() + 1));
+        for chunk in std::mem::take(&mut self.sealed) {
+            match chunk.ids.iter().position(|id| !keep(*id)) {
+                None => parts.push(Part::Sealed(chunk)),
+                Some(first) => {
+                    let mut left = chunk.items[..first].to_vec();
+                    let behind = chunk.items[first + 1..].iter();
+                    left.extend(behind.filter(|item| keep(item.id())).cloned());
+                    parts.push(Part::Loose(left));
+                }
+            }
+        }
+        self.open.retain(|item| keep(item.id()));
+        parts.push(Part::Loose(std::mem::take(&mut self.open)));
+        self.open = parts.0.pop().map(Part::into_items).unwrap_or_default();
+        self.sealed = parts.0.into_iter().map(Part::into_sealed).collect();
+        self.len = self.sealed.iter().map(|chunk| chunk.items.len()).sum::<usize>();
+        self.len += self.open.len();
+    }
+
+    /// Writes it as a JSON array.
+    pub(super) fn write(&self, out: &mut TextWriter) {
+        out.inline().push(b'[');
+        self.sealed.iter().for_each(|chunk| out.piece(&chunk.piece));
+        for (at, item) in self.open.iter().enumerate() {
+            if at > 0 {
+                out.inline().push(b',');
+            }
+            item.write(out.inline());
+        }
+        out.inline().push(b']');
+    }
+}
+
+/// A stretch of a list that loses items.
+enum Part<T> {
+    /// It lost nothing.
+    Sealed(Arc<Sealed<T>>),
+    /// What is left.
+    Loose(Vec<T>),
+}
+
+impl<T: Item> Part<T> {
+    fn items(&self) -> &[T] {
+        match self {
+            Self::Sealed(chunk) => &chunk.items,
+            Self::Loose(items) => items,
+        }
+    }
+
+    fn into_items(self) -> Vec<T> {
+        match self {
+            Self::Sealed(chunk) => chunk.items.clone(),
+            Self::Loose(items) => items,
+        }
+    }
+
+    fn into_sealed(self) -> Arc<Sealed<T>> {
+        match self {
+            Self::Sealed(chunk) => chunk,
+            Self::Loose(items) => Arc::new(Sealed::new(items)),
+        }
+    }
+}
+
+/// Stretches that are being put together again.
+struct Parts<T, const N: usize>(Vec<Part<T>>);
+
+impl<T: Item, const N: usize> Parts<T, N> {
+    /// Appends a stretch, or makes one of it and the one before where they fit into one chunk.
+    fn push(&mut self, part: Part<T>) {
+        if part.items().is_empty() {
+            return;
+        }
+        match self.0.pop() {
+            Some(before) if before.items().len() + part.items().len() <= N => {
+                let mut items = before.into_items();
+                items.extend(part.into_items());
+                self.0.push(Part::Loose(items));
+            }
+            before => self.0.extend(before.into_iter().chain([part])),
+        }
+    }
+}
+
+impl<T: Item, const N: usize> Default for Chunked<T, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Item, const N: usize> Extend<T> for Chunked<T, N> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        items.into_iter().for_each(|item| self.push(item));
+    }
+}
+
+impl<T: Item, const N: usize> FromIterator<T> for Chunked<T, N> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut list = Self::new();
+        list.extend(items);
+        list
+    }
+}
+
+impl<T: Item + PartialEq, const N: usize> PartialEq for Chunked<T, N> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl<T: Item + fmt::Debug, const N: usize> fmt::Debug for Chunked<T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+//! Tables with so many snapshots that their metadata is kept in pieces: what is answered is what a table
+//! without pieces would answer, and no piece is lost or left.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use serde_json::{Value, json};
+use slateberg::app::build::{OfflineCatalog, Seams};
+use slateberg::store::codec::Document;
+use slateberg::store::keys::{Key, MetadataKey, PieceKey, StoreKey, TabularKey, space};
+use slateberg::store::read::{Offline, Range, Read};
+use slatedb::Db;
+
+use crate::support::app::{TestApp, bucket_opener, memory_settings};
+use crate::support::fsck::{assert_sound, findings};
+use crate::support::table::{append, main_is, set_property};
+
+const TABLE: &str = "/v1/namespaces/ns/tables/t";
+
+/// A table, and what it should hold.
+struct Long {
+    app: TestApp,
+    bucket: Arc<InMemory>,
+    snapshots: Vec<i64>,
+    log: Vec<i64>,
+    newest: i64,
+}
+
+impl Long {
+    async fn new() -> Self {
+        let bucket = Arc::new(InMemory::new());
+        let app = TestApp::on(Arc::<InMemory>::clone(&bucket)).await;
+        app.create_namespace(&["ns"]).await;
+        app.create_table("ns", "t").await;
+        Self { app, bucket, snapshots: Vec::new(), log: Vec::new(), newest: 0 }
+    }
+
+    /// Appends so many snapshots in one commit, the last of which becomes current.
+    async fn append(&mut self, count: i64) -> Value {
+        let before = (self.newest > 0).then_some(self.newest);
+        let mut updates = Vec::new();
+        for id in self.newest + 1..=self.newest + count {
+            updates.extend(append(id, (id > 1).then(|| id - 1), id).into_iter().take(1));
+            self.snapshots.push(id);
+        }
+        self.newest += count;
+        let set_ref = append(self.newest, None, self.newest).pop().expect("it has two");
+        updates.push(set_ref);
+        self.log.push(self.newest);
+        let committed = self.app.commit("ns", "t", vec![main_is(before)], updates).await;
+        committed.expect(200).body
+    }
+
+    /// Expires what is not to be kept.
+    async fn expire(&mut self, keep: impl Fn(i64) -> bool) -> Value {
+        let gone: Vec<i64> = self.snapshots.iter().copied().filter(|id| !keep(*id)).collect();
+        self.snapshots.retain(|id| keep(*id));
+        // Everything up to the last entry whose snapshot is gone.
+        let last_gone = self.log.iter().rposition(|id| gone.contains(id));
+        self.log.drain(..last_gone.map_or(0, |at| at + 1));
+        let updates = vec![json!({ "action": "remove-snapshots", "snapshot-ids": gone })];
+        self.app.commit("ns", "t", vec![], updates).await.expect(200).body
+    }
+
+    #[track_caller]
+    fn check_metadata(&self, metadata: &Value) {
+        let ids = |list: &str| {
+            let entries = metadata[list].as_array().expect("a list").iter();
+            entries.map(|entry| entry["snapshot-id"].as_i64().expect("an id")).collect::<Vec<_>>()
+        };
+        assert_eq!(ids("snapshots"), self.snapshots);
+        assert_eq!(ids("snapshot-log"), self.log);
+        assert_eq!(metadata["current-snapshot-id"], self.newest);
+        assert_eq!(metadata["last-sequence-number"], self.newest);
+        for snapshot in metadata["snapshots"].as_array().expect("a list") {
+            let id = snapshot["snapshot-id"].as_i64().expect("an id");
+            assert_eq!(*snapshot, append(id, (id > 1).then(|| id - 1), id)[0]["snapshot"]);
+        }
+    }
+
+    /// What was answered to a commit is right, and a load and the metadata file say the same.
+    async fn check(&self, committed: Value) {
+        self.check_metadata(&committed["metadata"]);
+        let loaded = self.app.get(TABLE).await.expect(200).body;
+        assert_eq!(loaded["metadata"], committed["metadata"]);
+        assert_eq!(loaded["metadata-location"], committed["metadata-location"]);
+        let location = loaded["metadata-location"].as_str().expect("a location");
+        let file = self.app.file(location).await.expect("it is there");
+        assert_eq!(serde_json::from_slice::<Value>(&file).expect("JSON"), loaded["metadata"]);
+    }
+
+    async fn restart(&mut self) {
+        let bucket: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(&self.bucket);
+        self.app.app.catalog.close().await.expect("the catalog closes");
+        assert_sound(Arc::clone(&bucket)).await;
+        self.app = TestApp::on(bucket).await;
+    }
+
+    /// The store as it is in the bucket now, whatever is written to it later.
+    async fn store(&self) -> Offline {
+        self.app.app.catalog.forget_landed().await.expect("the catalog is open");
+        let copy: Arc<dyn ObjectStore> = Arc::new(self.bucket.fork());
+        let seams = Seams { opener: bucket_opener(copy), ..Seams::default() };
+        OfflineCatalog::open(&memory_settings(), &seams).await.expect("the store opens").store
+    }
+
+    async fn pieces(&self) -> Vec<PieceKey> {
+        let range = Range::prefix([space::METADATA_PIECES]);
+        let pieces = self.store().await.scan::<PieceKey>(&range, None).await;
+        pieces.expect("they can be read").into_iter().map(|(key, _)| key).collect()
+    }
+
+    async fn document(&self) -> (uuid::Uuid, Document) {
+        let store = self.store().await;
+        let tables = store.scan::<TabularKey>(&Range::prefix([space::TABULARS]), None).await;
+        let (TabularKey(id), _) = tables.expect("they can be read").remove(0);
+        (id, store.document(id).await.expect("it can be read").expect("it is there"))
+    }
+
+    /// Closes the catalog, and changes its store without it.
+    async fn behind_its_back(&self, change: impl AsyncFnOnce(&Db)) {
+        self.app.app.catalog.close().await.expect("the catalog closes");
+        let bucket: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(&self.bucket);
+        let db = Db::open("state", bucket).await.expect("the store opens");
+        change(&db).await;
+        db.close().await.expect("the store closes");
+    }
+}
+
+#[tokio::test]
+async fn a_table_of_three_thousand_snapshots_that_loses_half_of_them() {
+    let mut table = Long::new().await;
+    for batch in 0..28 {
+        let committed = table.append(90 + batch % 3 * 10).await;
+        table.check(committed).await;
+    }
+    while table.newest < 3000 {
+        let committed = table.append(1).await;
+        if table.newest % 16 == 0 {
+            table.check(committed).await;
+        }
+    }
+    let many = table.pieces().await.len();
+    assert!(many > 90, "{many} pieces");
+    table.restart().await;
+    let committed = table.append(1).await;
+    table.check(committed).await;
+    assert!(table.pieces().await.len() <= many + 2, "a restart rewrites nothing");
+
+    let committed = table.expire(|id| id > 1500).await;
+    table.check(committed).await;
+    let fewer = table.pieces().await.len();
+    assert!(fewer < many * 2 / 3, "{fewer} pieces");
+    let committed = table.expire(|id| id % 3 != 0 || id > 2800).await;
+    table.check(committed).await;
+    table.restart().await;
+    for _ in 0..40 {
+        let committed = table.append(1).await;
+        table.check(committed).await;
+    }
+    let set = vec![set_property("a", "1")];
+    let committed = table.app.commit("ns", "t", vec![], set).await.expect(200).body;
+    table.check(committed).await;
+    let loaded = table.app.get(&format!("{TABLE}?snapshots=refs")).await.expect(200).body;
+    let snapshots = loaded["metadata"]["snapshots"].as_array().expect("a list");
+    assert_eq!(snapshots.len(), 1);
+    assert_eq!(snapshots[0]["snapshot-id"], table.newest);
+    table.restart().await;
+}
+
+#[tokio::test]
+async fn an_append_leaves_the_pieces_as_they_are() {
+    let mut table = Long::new().await;
+    table.append(200).await;
+    let set = |pieces: Vec<PieceKey>| -> BTreeSet<_> { pieces.iter().map(|it| it.hash).collect() };
+    let before = set(table.pieces().await);
+    for _ in 0..40 {
+        table.append(1).await;
+    }
+    let after = set(table.pieces().await);
+    assert!(after.is_superset(&before));
+    assert!((1..=3).contains(&(after.len() - before.len())), "{}", after.len() - before.len());
+}
+
+#[tokio::test]
+async fn a_drop_and_a_purge_leave_no_piece() {
+    for query in ["", "?purgeRequested=true"] {
+        let mut table = Long::new().await;
+        table.append(400).await;
+        assert!(!table.pieces().await.is_empty());
+        table.app.delete(&format!("{TABLE}{query}")).await.expect(204);
+        assert_eq!(table.pieces().await.is_empty(), query.is_empty(), "a purge needs them yet");
+        assert_sound(Arc::new(table.bucket.fork())).await;
+        table.app.app.catalog.run_file_deletions().await.expect("deletions run");
+        assert!(table.pieces().await.is_empty());
+        table.restart().await;
+    }
+}
+
+#[tokio::test]
+async fn an_overwriting_registration_leaves_no_piece_of_what_was_there() {
+    let mut table = Long::new().await;
+    let first = table.append(100).await;
+    table.append(100).await;
+    let body = json!({ "name": "t", "overwrite": true,
+        "metadata-location": first["metadata-location"] });
+    let registered = table.app.post("/v1/namespaces/ns/register", body).await.expect(200).body;
+    assert_eq!(registered["metadata"], first["metadata"]);
+    assert!(table.pieces().await.is_empty(), "a registered file is kept as it is");
+    (table.newest, table.log) = (100, vec![100]);
+    table.snapshots.truncate(100);
+    let committed = table.append(1).await;
+    table.check(committed).await;
+    assert!(!table.pieces().await.is_empty());
+    table.restart().await;
+}
+
+#[tokio::test]
+async fn a_store_of_an_earlier_binary_opens_and_gets_pieces_with_the_next_commit() {
+    let mut table = Long::new().await;
+    table.append(100).await;
+    let before = table.app.get(TABLE).await.expect(200).body;
+    let (id, document) = table.document().await;
+    let format = table.store().await.get(&StoreKey).await.expect("it can be read");
+    let mut format = format.expect("it is there");
+    format.format_version = 1;
+    // The version of the record's format, that of the record, and all of the text.
+    let mut whole = vec![1];
+    whole.extend_from_slice(&document.version.to_be_bytes());
+    whole.extend(zstd::bulk::compress(&document.text.to_bytes(), 1).expect("it can be packed"));
+    let pieces = table.pieces().await;
+    table
+        .behind_its_back(async |db| {
+            db.put(MetadataKey(id).encode(), whole).await.expect("it is written");
+            let format = slateberg::store::codec::encode_json(&format);
+            db.put(StoreKey.encode(), format).await.expect("it is written");
+            for piece in pieces {
+                db.delete(piece.encode()).await.expect("it is written");
+            }
+        })
+        .await;
+    assert_sound(Arc::new(table.bucket.fork())).await;
+    table.app = TestApp::on(Arc::<InMemory>::clone(&table.bucket)).await;
+    assert_eq!(table.app.get(TABLE).await.expect(200).body, before);
+    assert!(table.pieces().await.is_empty());
+    let committed = table.append(1).await;
+    table.check(committed).await;
+    assert!(!table.pieces().await.is_empty());
+    let format = table.store().await.get(&StoreKey).await.expect("it can be read");
+    assert_eq!(format.expect("it is there").format_version, 2, "the earlier binary refuses it now");
+    table.restart().await;
+}
+
+#[tokio::test]
+async fn pieces_that_are_missing_altered_or_left_are_found() {
+    for (change, finding) in [
+        ("missing", "is missing or of another length"),
+        ("altered", "holds another text"),
+        ("left", "does not know its piece"),
+        ("alone", "which is not there"),
+    ] {
+        let mut table = Long::new().await;
+        table.append(100).await;
+        let piece = table.pieces().await[0];
+        let stored = table.store().await.get(&piece).await.expect("it can be read");
+        let text = stored.expect("it is there").0;
+        table
+            .behind_its_back(async |db| {
+                use slateberg::model::text::PieceHash;
+                use slateberg::store::codec::{PieceText, Value};
+                let altered = text.iter().map(|byte| byte ^ 1).collect::<Vec<_>>();
+                let altered = PieceText(altered.into()).encode();
+                let other = PieceKey { hash: PieceHash([7; 16]), ..piece };
+                let alone = PieceKey { id: uuid::Uuid::from_u128(7), ..piece };
+                let whole = PieceText(text).encode();
+                match change {
+                    "missing" => db.delete(piece.encode()).await,
+                    "altered" => db.put(piece.encode(), altered).await,
+                    "left" => db.put(other.encode(), whole).await,
+                    _ => db.put(alone.encode(), whole).await,
+                }
+                .expect("it is written");
+            })
+            .await;
+        let findings = findings(Arc::<InMemory>::clone(&table.bucket)).await;
+        assert!(findings.iter().any(|it| it.contains(finding)), "{change}: {findings:?}");
+    }
+}
