@@ -27,7 +27,7 @@ enum Command {
     /// Put objects of a size, one after the other: the limit of commits
     BarePut(limits::BarePut),
     /// Serve the catalog from a slow bucket, or from one in memory
-    Serve(serve::Serve),
+    Serve(serve::ServeSlowly),
 }
 
 impl Bench {

@@ -12,7 +12,7 @@ use crate::config::Settings;
 
 /// Serve the catalog from a slow bucket, or from one in memory.
 #[derive(Debug, Args)]
-pub(super) struct Serve {
+pub(super) struct ServeSlowly {
     #[command(flatten)]
     serve: serve::Serve,
     /// Milliseconds that each request to the object store takes longer
@@ -23,7 +23,7 @@ pub(super) struct Serve {
     memory: bool,
 }
 
-impl Serve {
+impl ServeSlowly {
     /// Serves until it is told to stop.
     pub(super) fn run(self) -> ExitCode {
         let mut seams = Seams::default();
