@@ -1,9 +1,19 @@
 //! One connection that is kept alive: HTTP/1.1, as little between the caller and the socket as can be.
+//!
+//! Whoever awaits the answer drives the connection too. A task of its own for the connection, as it is
+//! usually done, costs two more wake-ups for each request.
 
-use bytes::Bytes;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Method, Request};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest, handshake};
+use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
@@ -17,19 +27,31 @@ pub struct Call {
     /// Its body; empty for none.
     pub body: Bytes,
     /// The `If-None-Match` header, if it has one.
-    pub if_none_match: Option<String>,
+    pub if_none_match: Option<HeaderValue>,
+    /// Whether the body of a good answer is kept. Otherwise it is read, and left.
+    pub keeps_body: bool,
 }
 
 impl Call {
     /// A request without a body.
     pub fn new(method: Method, path: impl Into<String>) -> Self {
-        Self { method, path: path.into(), body: Bytes::new(), if_none_match: None }
+        let (path, body) = (path.into(), Bytes::new());
+        Self { method, path, body, if_none_match: None, keeps_body: false }
+    }
+
+    /// A `GET`.
+    pub fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
     }
 
     /// A `POST` of this JSON.
-    pub fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
-        let body = body.to_string().into();
-        Self { method: Method::POST, path: path.into(), body, if_none_match: None }
+    pub fn post(path: impl Into<String>, json: impl Into<Bytes>) -> Self {
+        Self { body: json.into(), ..Self::new(Method::POST, path) }
+    }
+
+    /// The same, for someone who reads the answer's body.
+    pub fn keeping_body(self) -> Self {
+        Self { keeps_body: true, ..self }
     }
 }
 
@@ -38,10 +60,27 @@ impl Call {
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The `ETag` header.
-    pub etag: Option<String>,
-    /// The body.
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, if it was to be kept or tells why the call failed.
     pub body: Bytes,
+}
+
+impl Answer {
+    /// Whether the call did what it was meant to do.
+    pub fn is_good(&self) -> bool {
+        is_good(self.status)
+    }
+
+    /// The beginning of the body.
+    pub fn beginning(&self) -> String {
+        const BYTES_MAX: usize = 300;
+        String::from_utf8_lossy(&self.body[..self.body.len().min(BYTES_MAX)]).into_owned()
+    }
+}
+
+fn is_good(status: u16) -> bool {
+    (200..300).contains(&status) || status == 304
 }
 
 /// Why a call was not answered.
@@ -56,34 +95,109 @@ pub enum CallError {
     /// The request cannot be written down.
     #[error("not a request: {0}")]
     Request(#[from] hyper::http::Error),
+    /// The server took too long.
+    #[error("no answer within {} s", ANSWER_MAX.as_secs())]
+    Late,
 }
 
-/// A connection to a server.
+/// How long an answer may take.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// The bytes on their way, which have to be polled for anything to move.
+struct Wire(Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>);
+
+impl Wire {
+    /// Awaits something that comes over this wire.
+    async fn carry<F: Future>(&mut self, coming: F) -> F::Output {
+        let mut coming = pin!(coming);
+        poll_fn(|cx| {
+            if let Poll::Ready(come) = coming.as_mut().poll(cx) {
+                return Poll::Ready(come);
+            }
+            if let Some(connection) = &mut self.0
+                && Pin::new(connection).poll(cx).is_ready()
+            {
+                // Why it ended, the request is told.
+                self.0 = None;
+            }
+            coming.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+/// A connection to a server. It is opened anew when the server closes it.
 pub struct Connection {
+    wire: Wire,
     sender: SendRequest<Full<Bytes>>,
-    host: String,
-    authorization: Option<String>,
+    address: String,
+    authorization: Option<HeaderValue>,
 }
 
 impl Connection {
     /// Connects to `host:port`.
-    pub async fn open(host: &str, authorization: Option<&str>) -> Result<Self, CallError> {
-        let stream = TcpStream::connect(host).await?;
+    pub async fn open(
+        address: &str,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Self, CallError> {
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "connection ended");
-            }
-        });
-        let authorization = authorization.map(ToOwned::to_owned);
-        Ok(Self { sender, host: host.to_owned(), authorization })
+        let (wire, address) = (Wire(Some(connection)), address.to_owned());
+        Ok(Self { wire, sender, address, authorization: authorization.cloned() })
+    }
+
+    /// Opens it anew.
+    pub async fn reopen(&mut self) -> Result<(), CallError> {
+        *self = Self::open(&self.address, self.authorization.as_ref()).await?;
+        Ok(())
     }
 
     /// Sends a request and reads its whole answer.
     pub async fn call(&mut self, call: &Call) -> Result<Answer, CallError> {
-        let mut request =
-            Request::builder().method(&call.method).uri(&call.path).header("host", &self.host);
+        tokio::time::timeout(ANSWER_MAX, self.send(call)).await.unwrap_or(Err(CallError::Late))
+    }
+
+    async fn send(&mut self, call: &Call) -> Result<Answer, CallError> {
+        if self.wire.carry(self.sender.ready()).await.is_err() {
+            self.reopen().await?;
+        }
+        let sending = self.sender.send_request(self.request(call)?);
+        let response = match self.wire.carry(sending).await {
+            // The server closed the connection before it saw the request: nothing has happened.
+            Err(error) if error.is_canceled() => {
+                self.reopen().await?;
+                let sending = self.sender.send_request(self.request(call)?);
+                self.wire.carry(sending).await?
+            }
+            response => response?,
+        };
+        self.read(response, call.keeps_body).await
+    }
+
+    async fn read(
+        &mut self,
+        response: Response<Incoming>,
+        keep: bool,
+    ) -> Result<Answer, CallError> {
+        let (parts, mut incoming) = response.into_parts();
+        let status = parts.status.as_u16();
+        let keep = keep || !is_good(status);
+        let mut body = BytesMut::new();
+        while let Some(frame) = self.wire.carry(incoming.frame()).await {
+            let frame = frame?;
+            if let Some(data) = frame.data_ref().filter(|_| keep) {
+                body.extend_from_slice(data);
+            }
+        }
+        Ok(Answer { status, headers: parts.headers, body: body.freeze() })
+    }
+
+    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, CallError> {
+        let mut request = Request::builder()
+            .method(&call.method)
+            .uri(call.path.as_str())
+            .header("host", self.address.as_str());
         if !call.body.is_empty() {
             request = request.header("content-type", "application/json");
         }
@@ -93,13 +207,6 @@ impl Connection {
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
         }
-        self.sender.ready().await?;
-        let response =
-            self.sender.send_request(request.body(Full::new(call.body.clone()))?).await?;
-        let etag = response.headers().get("etag").and_then(|tag| tag.to_str().ok());
-        let etag = etag.map(ToOwned::to_owned);
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await?.to_bytes();
-        Ok(Answer { status, etag, body })
+        Ok(request.body(Full::new(call.body.clone()))?)
     }
 }

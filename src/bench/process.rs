@@ -1,36 +1,148 @@
-//! What the server's process has used, as Linux counts it.
+//! What a server's processes have used, as Linux counts it.
+//!
+//! A server is one or more processes with all that descend from them: a database that works for the
+//! server, with a process for each connection, is a part of what it costs.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 /// Clock ticks of a second in `/proc`: 100 on every Linux that there is.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Where the fields of `/proc/PID/stat` that follow the command's name begin to count.
+/// What may be lost of the ticks by rounding, at both ends of a measurement.
+const TICKS_LOST_SECONDS: f64 = 2.0 / TICKS_PER_SECOND;
+/// Fields of `/proc/PID/stat`, counted from behind the command's name.
+const PARENT_FIELD: usize = 1;
 const UTIME_FIELD: usize = 11;
+/// `utime`, `stime`, and those of children that have ended and were waited for.
+const TIME_FIELDS: usize = 4;
 
-/// The state of a process at one moment.
-#[derive(Debug, Clone, Copy, Default)]
+/// The state of some processes at one moment.
+#[derive(Debug, Clone, Default)]
 pub struct Usage {
-    /// Seconds of CPU time, user and system, since it began.
-    pub cpu_seconds: f64,
-    /// The most resident memory that it ever had, in MiB.
+    /// Seconds of CPU time in ticks, user and system, since they began.
+    ticks_seconds: f64,
+    /// Nanoseconds of CPU time of each thread.
+    threads_ns: BTreeMap<u32, u64>,
+    /// Resident memory, in MiB.
+    pub rss_mib: f64,
+    /// The most resident memory that each process ever had, added up, in MiB.
     pub peak_mib: f64,
 }
 
-/// Reads a process's usage; none if there is no such process, or no `/proc`.
-pub fn usage(pid: u32) -> Option<Usage> {
+impl Usage {
+    /// Seconds of CPU time since `earlier`.
+    pub fn cpu_seconds_since(&self, earlier: &Self) -> f64 {
+        let ticks = self.ticks_seconds - earlier.ticks_seconds;
+        if !earlier.threads_ns.keys().all(|thread| self.threads_ns.contains_key(thread)) {
+            return ticks;
+        }
+        let before: u64 = earlier.threads_ns.values().sum();
+        let after: u64 = self.threads_ns.values().sum();
+        let exact = after.saturating_sub(before) as f64 / 1e9;
+        // Threads that came and went in between are in the ticks alone.
+        exact.max(ticks - TICKS_LOST_SECONDS)
+    }
+}
+
+/// Reads the usage of these processes and their descendants; none if there is none of them, or no `/proc`.
+pub fn usage(pids: &[u32]) -> Option<Usage> {
+    let mut usage = Usage::default();
+    let family = family(pids);
+    for pid in &family {
+        add_process(*pid, &mut usage);
+    }
+    (!usage.threads_ns.is_empty()).then_some(usage)
+}
+
+/// The usage of this very process.
+pub fn own_usage() -> Usage {
+    usage(&[std::process::id()]).unwrap_or_default()
+}
+
+/// How many files this process may have open.
+pub fn open_files_max() -> Option<usize> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn add_process(pid: u32, usage: &mut Usage) -> Option<()> {
+    let ticks: f64 = stat_fields(pid)?
+        .iter()
+        .skip(UTIME_FIELD)
+        .take(TIME_FIELDS)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
+    usage.ticks_seconds += ticks / TICKS_PER_SECOND;
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let number = thread.file_name().to_str().and_then(|name| name.parse().ok());
+        let scheduled = fs::read_to_string(thread.path().join("schedstat")).ok();
+        let on_cpu = scheduled.and_then(|text| text.split_whitespace().next()?.parse().ok());
+        if let Some((number, on_cpu)) = number.zip(on_cpu) {
+            usage.threads_ns.insert(number, on_cpu);
+        }
+    }
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    usage.rss_mib += status_mib(&status, "VmRSS:");
+    usage.peak_mib += status_mib(&status, "VmHWM:");
+    Some(())
+}
+
+fn stat_fields(pid: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name stands in parentheses and may hold anything, so the fields count from behind it.
     let (_, fields) = stat.rsplit_once(") ")?;
-    let ticks: f64 = fields
-        .split_whitespace()
-        .skip(UTIME_FIELD)
-        .take(2)
-        .filter_map(|field| field.parse::<f64>().ok())
-        .sum();
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let peak_kib: f64 = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())?;
-    Some(Usage { cpu_seconds: ticks / TICKS_PER_SECOND, peak_mib: peak_kib / 1024.0 })
+    Some(fields.split_whitespace().map(ToOwned::to_owned).collect())
+}
+
+fn status_mib(status: &str, name: &str) -> f64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kib.unwrap_or_default() / 1024.0
+}
+
+/// These processes and all that descend from them.
+fn family(pids: &[u32]) -> Vec<u32> {
+    let everybody = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: Vec<(u32, u32)> = everybody
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, stat_fields(pid)?.get(PARENT_FIELD)?.parse().ok()?)))
+        .collect();
+    let mut family = pids.to_vec();
+    let mut at = 0;
+    while at < family.len() {
+        let children = parents.iter().filter(|(_, parent)| *parent == family[at]);
+        let new: Vec<u32> = children.map(|(pid, _)| *pid).collect();
+        family.extend(new.into_iter().filter(|pid| !pids.contains(pid)));
+        at += 1;
+    }
+    family
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ticks_seconds: f64, threads: &[(u32, u64)]) -> Usage {
+        Usage { ticks_seconds, threads_ns: threads.iter().copied().collect(), ..Usage::default() }
+    }
+
+    #[test]
+    fn nanoseconds_count_while_every_thread_lives() {
+        let used = at(1.01, &[(1, 7_000_000), (2, 2_000_000)]);
+        assert!((used.cpu_seconds_since(&at(1.0, &[(1, 3_000_000)])) - 0.006).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ticks_count_what_ended_threads_took() {
+        let used = at(1.5, &[(1, 7_000_000)]);
+        assert!((used.cpu_seconds_since(&at(1.0, &[(1, 0), (2, 5)])) - 0.5).abs() < 1e-9);
+        assert!((used.cpu_seconds_since(&at(1.0, &[(1, 0)])) - 0.48).abs() < 1e-9);
+    }
+
+    #[test]
+    fn this_process_uses_something() {
+        let own = own_usage();
+        assert!(own.rss_mib > 0.0 && own.peak_mib >= own.rss_mib, "{own:?}");
+    }
 }

@@ -1,24 +1,73 @@
 //! The server that is measured: where it is, and the paths that it wants.
 
-use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use hyper::Method;
+use hyper::header::HeaderValue;
 use serde_json::Value;
 
 use super::connection::{Answer, Call, CallError, Connection};
+
+/// A server, as the command line names it: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Its name in reports.
+    pub name: String,
+    /// The catalog's URL, as clients are given it.
+    pub url: String,
+    /// Its processes, if they run on this machine.
+    pub pids: Vec<u32>,
+    /// The warehouse to ask for.
+    pub warehouse: Option<String>,
+    /// The bearer token to send.
+    pub token: Option<String>,
+}
+
+impl FromStr for Server {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, rest) = text.split_once('=').ok_or("expected NAME=URL")?;
+        let mut parts = rest.split(',');
+        let url = parts.next().unwrap_or_default().to_owned();
+        split_url(&url).ok_or_else(|| TargetError::Url(url.clone()).to_string())?;
+        let (pids, warehouse, token) = (Vec::new(), None, None);
+        let mut server = Self { name: name.to_owned(), url, pids, warehouse, token };
+        for part in parts {
+            match part.split_once('=') {
+                Some(("pid", pid)) => {
+                    server.pids.push(pid.parse().map_err(|_| format!("no process: {pid}"))?);
+                }
+                Some(("warehouse", warehouse)) => server.warehouse = Some(warehouse.to_owned()),
+                Some(("token", token)) => server.token = Some(token.to_owned()),
+                _ => return Err(format!("expected pid=, warehouse= or token=, got {part}")),
+            }
+        }
+        Ok(server)
+    }
+}
 
 /// A catalog under load.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// A name for reports.
     pub name: String,
+    /// What the names of everything that a run makes begin with.
+    pub run: String,
     /// `host:port`.
-    pub host: String,
+    pub address: String,
     /// What stands in front of `/namespaces`: `/v1`, a base path, a prefix.
     pub base: String,
     /// The `Authorization` header.
-    pub authorization: Option<String>,
-    /// The server's process, if it runs on this machine.
-    pub pid: Option<u32>,
+    pub authorization: Option<HeaderValue>,
+    /// The server's processes, if they run on this machine.
+    pub pids: Vec<u32>,
+    /// Whether it is no catalog, but the bare handler, which can only answer `GET`.
+    pub is_bare: bool,
+    /// What has been prepared on it, and how much of it.
+    prepared: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 /// Why a target cannot be used.
@@ -31,37 +80,43 @@ pub enum TargetError {
     #[error("{0}")]
     Call(#[from] CallError),
     /// It answers with something else than what was asked for.
-    #[error("{method} {path} was answered {status}: {body}")]
+    #[error("{what} was answered {status}: {body}")]
     Refused {
-        /// The request's method.
-        method: Method,
-        /// The request's path.
-        path: String,
+        /// The request.
+        what: String,
         /// The status.
         status: u16,
         /// The beginning of the body.
         body: String,
     },
+    /// It lacks something.
+    #[error("{0}")]
+    Lacks(String),
 }
 
 impl Target {
     /// Asks a server for its configuration, and with that where its namespaces are.
-    pub async fn discover(
-        name: &str,
-        uri: &str,
-        warehouse: Option<&str>,
-        authorization: Option<String>,
-        pid: Option<u32>,
-    ) -> Result<Self, TargetError> {
-        let wrong = || TargetError::Url(uri.to_owned());
-        let rest = uri.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');
-        let (host, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
-        let mut target =
-            Self { name: name.to_owned(), host, base: format!("{base}/v1"), authorization, pid };
-        let query = warehouse.map(|name| format!("?warehouse={name}")).unwrap_or_default();
-        let config =
-            target.ask(&Call::new(Method::GET, format!("{base}/v1/config{query}"))).await?;
+    pub async fn discover(server: &Server, run: String) -> Result<Self, TargetError> {
+        let wrong = || TargetError::Url(server.url.clone());
+        let (address, base) = split_url(&server.url).ok_or_else(wrong)?;
+        let bearer = server.token.as_ref().map(|token| format!("Bearer {token}"));
+        let authorization = bearer
+            .map(|bearer| HeaderValue::from_str(&bearer))
+            .transpose()
+            .map_err(|error| TargetError::Lacks(format!("a usable token: {error}")))?;
+        let mut target = Self {
+            name: server.name.clone(),
+            run,
+            address,
+            base: format!("{base}/v1"),
+            authorization,
+            pids: server.pids.clone(),
+            is_bare: false,
+            prepared: Arc::default(),
+        };
+        let query =
+            server.warehouse.as_ref().map(|it| format!("?warehouse={it}")).unwrap_or_default();
+        let config = target.ask(Call::get(format!("{base}/v1/config{query}"))).await?;
         let config: Value = serde_json::from_slice(&config.body).unwrap_or_default();
         let prefix = ["overrides", "defaults"].iter().find_map(|it| config[it]["prefix"].as_str());
         if let Some(prefix) = prefix {
@@ -70,23 +125,55 @@ impl Target {
         Ok(target)
     }
 
+    /// The bare handler at this address, which stands in for a catalog.
+    pub fn bare(like: &Self, address: String, pid: u32) -> Self {
+        Self {
+            name: BARE_NAME.to_owned(),
+            address,
+            pids: vec![pid],
+            is_bare: true,
+            prepared: Arc::default(),
+            ..like.clone()
+        }
+    }
+
     /// A new connection.
     pub async fn connect(&self) -> Result<Connection, CallError> {
-        Connection::open(&self.host, self.authorization.as_deref()).await
+        Connection::open(&self.address, self.authorization.as_ref()).await
     }
 
     /// Sends one request over a connection of its own, and wants success.
-    pub async fn ask(&self, call: &Call) -> Result<Answer, TargetError> {
-        let answer = self.connect().await?.call(call).await?;
-        if (200..300).contains(&answer.status) {
-            return Ok(answer);
-        }
-        Err(TargetError::Refused {
-            method: call.method.clone(),
-            path: call.path.clone(),
-            status: answer.status,
-            body: beginning(&answer.body),
-        })
+    pub async fn ask(&self, call: Call) -> Result<Answer, TargetError> {
+        let answer = self.send(call.clone()).await?;
+        if answer.is_good() { Ok(answer) } else { Err(refused(&call, &answer)) }
+    }
+
+    /// Makes something that may be there already.
+    pub async fn make(&self, call: Call) -> Result<(), TargetError> {
+        let answer = self.send(call.clone()).await?;
+        let there = answer.is_good() || answer.status == CONFLICT;
+        if there { Ok(()) } else { Err(refused(&call, &answer)) }
+    }
+
+    async fn send(&self, call: Call) -> Result<Answer, TargetError> {
+        Ok(self.connect().await?.call(&call.keeping_body()).await?)
+    }
+
+    /// How much there is already of what was prepared under this name.
+    pub fn prepared(&self, what: &str) -> usize {
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        prepared.get(what).copied().unwrap_or_default()
+    }
+
+    /// Notes how much there is of something.
+    pub fn set_prepared(&self, what: &str, how_much: usize) {
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        prepared.insert(what.to_owned(), how_much);
+    }
+
+    /// A name that only this run has.
+    pub fn named(&self, name: &str) -> String {
+        format!("{}_{name}", self.run)
     }
 
     /// The path of the namespaces.
@@ -110,7 +197,63 @@ impl Target {
     }
 }
 
-fn beginning(body: &Bytes) -> String {
-    const BYTES_MAX: usize = 300;
-    String::from_utf8_lossy(&body[..body.len().min(BYTES_MAX)]).into_owned()
+/// What the bare handler is called in reports.
+pub const BARE_NAME: &str = "bare handler";
+/// The status of what is there already.
+pub const CONFLICT: u16 = 409;
+
+fn refused(call: &Call, answer: &Answer) -> TargetError {
+    TargetError::Refused {
+        what: describe(&call.method, &call.path),
+        status: answer.status,
+        body: answer.beginning(),
+    }
+}
+
+fn describe(method: &Method, path: &str) -> String {
+    format!("{method} {path}")
+}
+
+/// Takes `http://host[:port][/path]` apart: `host:port`, and the path without a slash at its end.
+pub fn split_url(url: &str) -> Option<(String, String)> {
+    let rest = url.strip_prefix("http://")?.trim_end_matches('/');
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if host.is_empty() {
+        return None;
+    }
+    let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    Some((address, path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_name_a_url_and_what_it_needs() {
+        let plain: Server = "ours=http://127.0.0.1:8181".parse().expect("valid");
+        assert_eq!((plain.name.as_str(), plain.url.as_str()), ("ours", "http://127.0.0.1:8181"));
+        assert_eq!((plain.pids, plain.warehouse, plain.token), (vec![], None, None));
+        let full: Server =
+            "a=http://h/catalog,pid=12,warehouse=w=1,token=a.b=,pid=13".parse().expect("valid");
+        assert_eq!(full.pids, [12, 13]);
+        assert_eq!(full.warehouse.as_deref(), Some("w=1"));
+        assert_eq!(full.token.as_deref(), Some("a.b="));
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused() {
+        for wrong in
+            ["ours", "a=h:1", "a=https://h", "a=http://", "a=http://h,x=1", "a=http://h,pid=x"]
+        {
+            assert!(wrong.parse::<Server>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn urls_have_a_port_and_no_slash_at_the_end() {
+        let split = |url| split_url(url).expect("valid");
+        assert_eq!(split("http://h"), ("h:80".to_owned(), String::new()));
+        assert_eq!(split("http://h:1/a/b/"), ("h:1".to_owned(), "/a/b".to_owned()));
+    }
 }

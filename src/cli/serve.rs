@@ -25,6 +25,11 @@ pub struct Serve {
 impl Serve {
     /// Serves until it is told to stop.
     pub fn run(self) -> ExitCode {
+        self.run_with(Seams::default(), |_| {})
+    }
+
+    /// The same with other parts, and with settings that are changed before they are used.
+    pub(super) fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> ExitCode {
         let mut settings = match self.common.settings() {
             Ok(settings) => settings,
             Err(error) => return fail(EX_CONFIG, error),
@@ -32,6 +37,7 @@ impl Serve {
         if let Some(listen) = self.listen {
             settings.server.listen = listen;
         }
+        change(&mut settings);
         if let Err(error) = logs::init(&settings.log) {
             return fail(EX_CONFIG, error);
         }
@@ -39,12 +45,12 @@ impl Serve {
             Ok(runtime) => runtime,
             Err(error) => return fail(1, error),
         };
-        runtime.block_on(serve(settings))
+        runtime.block_on(serve(settings, seams))
     }
 }
 
-async fn serve(settings: Settings) -> ExitCode {
-    let app = match App::build(settings, Seams::default()).await {
+async fn serve(settings: Settings, seams: Seams) -> ExitCode {
+    let app = match App::build(settings, seams).await {
         Ok(app) => app,
         Err(error) => return fail(1, error),
     };

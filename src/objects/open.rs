@@ -31,6 +31,13 @@ pub struct OpenError {
     reason: String,
 }
 
+impl OpenError {
+    /// This URL cannot be opened, for this reason.
+    pub fn new(url: &str, reason: String) -> Self {
+        Self { url: url.to_owned(), reason }
+    }
+}
+
 /// Turns URLs into object stores. Tests put one in its place that injects faults.
 pub type Opener =
     Arc<dyn Fn(&str, &BTreeMap<String, String>) -> Result<Opened, OpenError> + Send + Sync>;

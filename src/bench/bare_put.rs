@@ -1,0 +1,53 @@
+//! The limit of commits: one bare put of as many bytes to the same object store, one after the other.
+
+use std::time::Instant;
+
+use futures::TryStreamExt;
+use object_store::{ObjectStoreExt, PutMode, PutPayload};
+
+use super::load::{Measured, Stopwatch};
+use crate::objects::open::Opened;
+
+/// Puts that are not measured.
+const WARM_UP: u64 = 10;
+
+/// Puts so many objects of that many bytes, each under a new name and only if it is not there, and then
+/// removes them.
+pub async fn bare_put(
+    opened: &Opened,
+    run: &str,
+    bytes: usize,
+    iterations: u64,
+) -> Result<Measured, object_store::Error> {
+    // Bytes that no file system or link can shrink.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let content: Vec<u8> = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    })
+    .take(bytes)
+    .collect();
+    let payload = PutPayload::from(content);
+    let folder = opened.path.clone().join(format!("bench-put-{run}"));
+    let put = async |n: u64| {
+        let path = folder.clone().join(n.to_string());
+        opened.object_store.put_opts(&path, payload.clone(), PutMode::Create.into()).await
+    };
+    for n in 0..WARM_UP {
+        put(iterations + n).await?;
+    }
+    let mut stopwatch = Stopwatch::start(&[]);
+    for n in 0..iterations {
+        let since = Instant::now();
+        put(n).await?;
+        stopwatch.done(since.elapsed());
+    }
+    let measured = stopwatch.stop();
+    let objects = opened.object_store.list(Some(&folder)).map_ok(|object| object.location);
+    for path in objects.try_collect::<Vec<_>>().await? {
+        opened.object_store.delete(&path).await?;
+    }
+    Ok(measured)
+}

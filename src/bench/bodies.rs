@@ -1,0 +1,263 @@
+//! What is sent, and what is read of the answers.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::target::TargetError;
+
+/// The body that makes a namespace.
+pub fn namespace(name: &str) -> Bytes {
+    json!({ "namespace": [name], "properties": {} }).to_string().into()
+}
+
+/// The body that makes a table of so many columns.
+pub fn table(name: &str, columns: usize) -> Bytes {
+    let field =
+        |id| format!(r#"{{"id":{id},"name":"column_{id}","required":false,"type":"string"}}"#);
+    let fields: Vec<String> = (1..=columns).map(field).collect();
+    format!(
+        r#"{{"name":"{name}","schema":{{"type":"struct","schema-id":0,"fields":[{}]}}}}"#,
+        fields.join(",")
+    )
+    .into()
+}
+
+/// The commit that sets a property.
+pub fn set_property(n: u64) -> Bytes {
+    format!(
+        r#"{{"requirements":[],"updates":[{{"action":"set-properties","updates":{{"bench":"{n}"}}}}]}}"#
+    )
+    .into()
+}
+
+/// The transaction that sets a property of several tables of one namespace.
+pub fn set_property_of_all(namespace: &str, tables: &[&str], n: u64) -> Bytes {
+    let updates = json!({ "bench": n.to_string() });
+    let change = |table: &&str| {
+        json!({
+            "identifier": { "namespace": [namespace], "name": table },
+            "requirements": [],
+            "updates": [{ "action": "set-properties", "updates": updates }],
+        })
+    };
+    let changes: Vec<Value> = tables.iter().map(change).collect();
+    json!({ "table-changes": changes }).to_string().into()
+}
+
+/// The body that renames a table within a namespace.
+pub fn rename(namespace: &str, from: &str, to: &str) -> Bytes {
+    let ident = |name| json!({ "namespace": [namespace], "name": name });
+    json!({ "source": ident(from), "destination": ident(to) }).to_string().into()
+}
+
+/// The body that sets a property of a namespace.
+pub fn set_namespace_property(key: &str, value: &str) -> Bytes {
+    json!({ "removals": [], "updates": { key: value } }).to_string().into()
+}
+
+/// Where a table's main branch stands, as far as the next append has to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The table's location.
+    pub location: String,
+    /// The snapshot that `main` points to.
+    pub snapshot_id: Option<i64>,
+    /// The last sequence number.
+    pub sequence_number: i64,
+    /// When the table was changed last.
+    pub timestamp_ms: i64,
+}
+
+#[derive(Deserialize)]
+struct Loaded<T> {
+    metadata: T,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct HeadMetadata {
+    location: String,
+    current_snapshot_id: Option<i64>,
+    #[serde(default)]
+    last_sequence_number: i64,
+    #[serde(default)]
+    last_updated_ms: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct HistoryMetadata {
+    current_snapshot_id: Option<i64>,
+    #[serde(default)]
+    snapshots: Vec<Link>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Link {
+    snapshot_id: i64,
+    parent_snapshot_id: Option<i64>,
+}
+
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, TargetError> {
+    let loaded: Loaded<T> = serde_json::from_slice(body)
+        .map_err(|error| TargetError::Lacks(format!("no table's metadata: {error}")))?;
+    Ok(loaded.metadata)
+}
+
+/// A snapshot id, where -1 stands for none.
+fn present(id: Option<i64>) -> Option<i64> {
+    id.filter(|id| *id >= 0)
+}
+
+impl Head {
+    /// Reads it from a table that was loaded.
+    pub fn read(body: &[u8]) -> Result<Self, TargetError> {
+        let metadata: HeadMetadata = parse(body)?;
+        Ok(Self {
+            location: metadata.location,
+            snapshot_id: present(metadata.current_snapshot_id),
+            sequence_number: metadata.last_sequence_number,
+            timestamp_ms: metadata.last_updated_ms,
+        })
+    }
+
+    /// The commit that appends these snapshots to `main`, on the condition that it stands here, and
+    /// where it stands then.
+    pub fn append(&self, ids: &[i64], now_ms: i64) -> (Bytes, Self) {
+        let mut head = self.clone();
+        let mut updates = Vec::new();
+        for id in ids {
+            updates.push(head.add(*id, now_ms));
+        }
+        if let Some(last) = ids.last() {
+            updates.push(format!(
+                r#"{{"action":"set-snapshot-ref","ref-name":"main","type":"branch","snapshot-id":{last}}}"#
+            ));
+        }
+        let main = self.snapshot_id.map_or("null".to_owned(), |id| id.to_string());
+        let body = format!(
+            r#"{{"requirements":[{{"type":"assert-ref-snapshot-id","ref":"main","snapshot-id":{main}}}],"updates":[{}]}}"#,
+            updates.join(",")
+        );
+        (body.into(), head)
+    }
+
+    /// Puts a snapshot on top.
+    fn add(&mut self, id: i64, now_ms: i64) -> String {
+        self.sequence_number += 1;
+        self.timestamp_ms = now_ms.max(self.timestamp_ms + 1);
+        let parent = self.snapshot_id.replace(id);
+        let parent = parent.map(|id| format!(r#""parent-snapshot-id":{id},"#)).unwrap_or_default();
+        format!(
+            r#"{{"action":"add-snapshot","snapshot":{{"snapshot-id":{id},{parent}"sequence-number":{},"timestamp-ms":{},"manifest-list":"{}/metadata/snap-{id}-1-00000000-0000-0000-0000-000000000000.avro","summary":{{"operation":"append","added-data-files":"1","added-records":"1000","added-files-size":"123456","total-records":"1000000","total-data-files":"1000","total-files-size":"123456789","total-delete-files":"0","total-position-deletes":"0","total-equality-deletes":"0"}},"schema-id":0}}}}"#,
+            self.sequence_number, self.timestamp_ms, self.location
+        )
+    }
+}
+
+/// All snapshots of a table.
+#[derive(Debug, Clone)]
+pub struct History {
+    current: Option<i64>,
+    parents: BTreeMap<i64, Option<i64>>,
+}
+
+impl History {
+    /// Reads it from a table that was loaded.
+    pub fn read(body: &[u8]) -> Result<Self, TargetError> {
+        let metadata: HistoryMetadata = parse(body)?;
+        let parents = metadata.snapshots.iter().map(|it| (it.snapshot_id, it.parent_snapshot_id));
+        Ok(Self { current: present(metadata.current_snapshot_id), parents: parents.collect() })
+    }
+
+    /// Whether the table has this snapshot.
+    pub fn has(&self, id: i64) -> bool {
+        self.parents.contains_key(&id)
+    }
+
+    /// How many snapshots there are.
+    pub fn len(&self) -> usize {
+        self.parents.len()
+    }
+
+    /// Whether there is no snapshot.
+    pub fn is_empty(&self) -> bool {
+        self.parents.is_empty()
+    }
+
+    /// What `main` was made of: the current snapshot, the one before it, and so on.
+    pub fn main(&self) -> Vec<i64> {
+        let mut line = Vec::new();
+        let mut next = self.current;
+        while let Some(id) = next.filter(|_| line.len() <= self.parents.len()) {
+            line.push(id);
+            next = self.parents.get(&id).copied().flatten();
+        }
+        line
+    }
+}
+
+/// How many names a page of a listing holds.
+pub fn names_on(body: &[u8]) -> usize {
+    let page: Value = serde_json::from_slice(body).unwrap_or_default();
+    ["identifiers", "namespaces"].iter().find_map(|it| page[it].as_array()).map_or(0, Vec::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> Head {
+        let body = json!({ "metadata": {
+            "location": "s3://b/t", "current-snapshot-id": -1, "last-updated-ms": 100,
+        }});
+        Head::read(body.to_string().as_bytes()).expect("valid")
+    }
+
+    #[test]
+    fn snapshots_grow_on_one_another() {
+        let (body, head) = empty().append(&[7, 8], 50);
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["requirements"][0]["snapshot-id"], Value::Null);
+        let snapshot = |at: usize| &body["updates"][at]["snapshot"];
+        assert_eq!(snapshot(0)["parent-snapshot-id"], Value::Null);
+        assert_eq!(snapshot(1)["parent-snapshot-id"], 7);
+        assert_eq!(snapshot(1)["sequence-number"], 2);
+        assert_eq!(snapshot(1)["timestamp-ms"], 102);
+        assert_eq!(body["updates"][2]["snapshot-id"], 8);
+        assert_eq!((head.snapshot_id, head.sequence_number), (Some(8), 2));
+        let (body, _) = head.append(&[9], 5000);
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["requirements"][0]["snapshot-id"], 8);
+        assert_eq!(body["updates"][0]["snapshot"]["timestamp-ms"], 5000);
+    }
+
+    #[test]
+    fn a_history_follows_main_alone() {
+        let body = json!({ "metadata": { "current-snapshot-id": 3, "snapshots": [
+            { "snapshot-id": 1 }, { "snapshot-id": 2, "parent-snapshot-id": 1 },
+            { "snapshot-id": 3, "parent-snapshot-id": 1 },
+        ]}});
+        let history = History::read(body.to_string().as_bytes()).expect("valid");
+        assert_eq!(history.main(), [3, 1]);
+        assert!(history.has(2) && !history.has(4));
+    }
+
+    #[test]
+    fn bodies_are_json() {
+        for body in [
+            namespace("n"),
+            table("t", 3),
+            set_property(1),
+            set_property_of_all("n", &["a", "b"], 1),
+            rename("n", "a", "b"),
+            set_namespace_property("k", "v"),
+        ] {
+            serde_json::from_slice::<Value>(&body).expect("JSON");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Object stores that are as slow as they are told to be: what a bucket far away does to a server, on
+//! any machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::throttle::{ThrottleConfig, ThrottledStore};
+
+use crate::objects::location::Location;
+use crate::objects::open::{OpenError, Opened, Opener};
+
+/// The same, with each request to the object store taking that much longer.
+pub fn slow(opened: Opened, latency: Duration) -> Opened {
+    if latency.is_zero() {
+        return opened;
+    }
+    let config = ThrottleConfig {
+        wait_put_per_call: latency,
+        wait_get_per_call: latency,
+        wait_delete_per_call: latency,
+        wait_list_per_call: latency,
+        wait_list_with_delimiter_per_call: latency,
+        ..ThrottleConfig::default()
+    };
+    Opened { object_store: Arc::new(ThrottledStore::new(opened.object_store, config)), ..opened }
+}
+
+/// Opens whatever another opener does, slowly.
+pub fn slow_opener(inner: Opener, latency: Duration) -> Opener {
+    Arc::new(move |url, options| Ok(slow(inner(url, options)?, latency)))
+}
+
+/// Opens every URL in one bucket that is memory.
+pub fn memory_opener() -> Opener {
+    let bucket: Arc<InMemory> = Arc::new(InMemory::new());
+    Arc::new(move |url, _| {
+        let wrong = |reason: String| OpenError::new(url, reason);
+        let location = Location::parse(url).map_err(|error| wrong(error.to_string()))?;
+        let path = Path::parse(location.path()).map_err(|error| wrong(error.to_string()))?;
+        let object_store: Arc<InMemory> = Arc::clone(&bucket);
+        Ok(Opened { object_store, path, conditional_update: true })
+    })
+}

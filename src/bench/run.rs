@@ -1,0 +1,140 @@
+//! A run: step by step, every server is prepared and warmed up, and then they take turns, so that
+//! whatever the machine does besides meets all of them alike.
+
+use serde_json::json;
+
+use super::bare_read::BareProcess;
+use super::load::{Measured, drive};
+use super::plan::{Round, Step};
+use super::report::{Figures, Outcome, Record, merge};
+use super::target::{BARE_NAME, Target, TargetError};
+
+/// How a run goes.
+pub struct Run<'a> {
+    /// The servers; the first is what the others are compared to.
+    pub targets: Vec<Target>,
+    /// Rounds of each step.
+    pub rounds: usize,
+    /// Whether a bare handler takes part where it can.
+    pub with_bare: bool,
+    /// Is shown every record as it comes.
+    pub done: &'a mut (dyn FnMut(&Record) + Send),
+}
+
+impl Run<'_> {
+    /// Takes all steps, and returns all records.
+    pub async fn take(mut self, steps: &[Step]) -> Vec<Record> {
+        let mut records = Vec::new();
+        for step in steps {
+            self.step(step, &mut records).await;
+        }
+        records
+    }
+
+    async fn step(&mut self, step: &Step, records: &mut Vec<Record>) {
+        let mut targets = Vec::new();
+        for target in self.targets.clone() {
+            match warm_up(step, &target).await {
+                Ok(()) => targets.push(target),
+                Err(why) => self.note(step, &target.name, 0, unsupported(why), records),
+            }
+        }
+        // It lives as long as the step does.
+        let mut _bare = None;
+        if let Some(like) = self.targets.first().filter(|_| self.with_bare && step.bare.is_some()) {
+            match with_bare(step, &like.clone()).await {
+                Ok((target, process)) => {
+                    targets.push(target);
+                    _bare = Some(process);
+                }
+                Err(why) => self.note(step, BARE_NAME, 0, unsupported(why), records),
+            }
+        }
+        let rounds = if step.warm_up.is_some() { self.rounds } else { 1 };
+        for round in 0..rounds {
+            for turn in 0..targets.len() {
+                let target = &targets[(round + turn) % targets.len()];
+                let outcome = measure(step, target, round).await;
+                let outcome = outcome.unwrap_or_else(unsupported);
+                self.note(step, &target.name, round, outcome, records);
+            }
+        }
+    }
+
+    fn note(
+        &mut self,
+        step: &Step,
+        server: &str,
+        round: usize,
+        outcome: Outcome,
+        records: &mut Vec<Record>,
+    ) {
+        let record = Record {
+            server: server.to_owned(),
+            scenario: step.scenario,
+            parameter: step.parameter.clone(),
+            title: step.title(),
+            clients: step.clients,
+            connections: step.connections,
+            round,
+            outcome,
+        };
+        (self.done)(&record);
+        records.push(record);
+    }
+}
+
+fn unsupported(why: TargetError) -> Outcome {
+    Outcome::NotSupported(why.to_string())
+}
+
+/// Starts a bare handler that answers like a server, and warms it up.
+async fn with_bare(step: &Step, like: &Target) -> Result<(Target, BareProcess), TargetError> {
+    let path = step.bare.map(|path| path(step, like)).unwrap_or_default();
+    let process = BareProcess::start(like, &path)?;
+    let target = Target::bare(like, process.address.clone(), process.pid());
+    warm_up(step, &target).await?;
+    Ok((target, process))
+}
+
+/// Prepares a server and warms it up. A server that does nothing of what it is asked cannot do it.
+async fn warm_up(step: &Step, target: &Target) -> Result<(), TargetError> {
+    let Some(length) = step.warm_up else { return Ok(()) };
+    let cast = step.cast(target, Round::WarmUp).await?;
+    let measured = drive(target, cast.callers, step.connections, length).await?;
+    match (measured.done(), measured.failures.first_key_value()) {
+        (0, Some((status, _))) => Err(TargetError::Refused {
+            what: step.title(),
+            status: *status,
+            body: measured.first_failure.clone().unwrap_or_default(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+async fn measure(step: &Step, target: &Target, round: usize) -> Result<Outcome, TargetError> {
+    let cast = step.cast(target, Round::Number(round)).await?;
+    let measured = drive(target, cast.callers, step.connections, step.length).await?;
+    let mut extra = cast.extra;
+    merge(&mut extra, besides(&measured));
+    if let Some(finish) = cast.finish {
+        merge(&mut extra, finish(measured.failed()).await?);
+    }
+    Ok(Outcome::Measured(Figures::of(&measured), extra))
+}
+
+/// What there is to say of a measurement besides its figures.
+fn besides(measured: &Measured) -> serde_json::Value {
+    let requests = (measured.done() + measured.failed()) as f64;
+    let mut extra = json!({
+        "generator_cpu_us": measured.generator_cpu_seconds * 1e6 / requests.max(1.0),
+    });
+    if measured.failed() > 0 {
+        let failures = measured.failures.iter();
+        let by_status: serde_json::Map<_, _> =
+            failures.map(|(status, count)| (status.to_string(), json!(count))).collect();
+        merge(&mut extra, json!({ "failures_by_status": by_status }));
+        merge(&mut extra, json!({ "first_failure": measured.first_failure }));
+    }
+    extra
+}

@@ -1,0 +1,39 @@
+//! Commits of properties, by many clients: each on a table of its own, or all on one.
+
+use serde_json::json;
+
+use super::Sizes;
+use crate::bench::bodies;
+use crate::bench::connection::Call;
+use crate::bench::load::numbered;
+use crate::bench::plan::{Cast, Step};
+use crate::bench::prepare;
+
+/// Each client on a table of its own.
+pub fn distinct(sizes: &Sizes) -> Vec<Step> {
+    steps(sizes, "commit", false)
+}
+
+/// All clients on one table.
+pub fn one(sizes: &Sizes) -> Vec<Step> {
+    steps(sizes, "commit-one", true)
+}
+
+fn steps(sizes: &Sizes, scenario: &'static str, one_table: bool) -> Vec<Step> {
+    let (time, columns) = (sizes.timed(), sizes.columns);
+    let steps = sizes.clients.iter().map(|&clients| {
+        let parameter = json!({ "operation": "commit_properties" });
+        let step = Step::new(scenario, parameter, time, move |target, _| async move {
+            let namespace = target.named("committed");
+            let tables = if one_table { 1 } else { clients };
+            prepare::tables(&target, &namespace, tables, columns).await?;
+            let callers = (0..clients).map(|client| {
+                let path = target.table(&namespace, &format!("t_{}", client % tables));
+                numbered(move |n| Call::post(&path, bodies::set_property(n)))
+            });
+            Ok(Cast::from(callers.collect::<Vec<_>>()))
+        });
+        step.by(clients)
+    });
+    steps.collect()
+}

@@ -1,0 +1,106 @@
+//! What a key-value store is measured with: a put is an update of a namespace's property, a get loads a
+//! namespace. The steps are those of etcd's own benchmark tool; each worker has keys of its own.
+
+use hyper::Method;
+use serde_json::json;
+
+use super::Sizes;
+use crate::bench::bodies;
+use crate::bench::connection::Call;
+use crate::bench::load::{Caller, numbered};
+use crate::bench::plan::{Cast, Step};
+use crate::bench::prepare;
+use crate::bench::target::Target;
+
+const SCENARIO: &str = "kv";
+/// Workers that put and get side by side.
+const WORKERS: usize = 16;
+/// The most clients, and the connections that they share.
+const CLIENTS: usize = 1000;
+const CONNECTIONS: usize = 100;
+/// Bytes of a value.
+const VALUE_BYTES: usize = 256;
+/// Namespaces on the page that is listed.
+const PAGE: usize = 100;
+
+/// All of them.
+pub fn steps(sizes: &Sizes) -> Vec<Step> {
+    let many = CLIENTS.min(sizes.keys);
+    vec![
+        step(sizes, "seq_put", 1, Mix::Put),
+        step(sizes, "par_put", WORKERS, Mix::Put),
+        step(sizes, "put_1000", many, Mix::Put).over(CONNECTIONS.min(many)),
+        step(sizes, "seq_get", 1, Mix::Get),
+        step(sizes, "par_get", WORKERS, Mix::Get),
+        range(sizes),
+        step(sizes, "mixed", WORKERS, Mix::Both),
+        delete(sizes),
+    ]
+}
+
+/// What a worker does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mix {
+    Put,
+    Get,
+    Both,
+}
+
+fn step(sizes: &Sizes, operation: &str, workers: usize, mix: Mix) -> Step {
+    let keys = sizes.keys.max(workers);
+    let parameter = json!({ "operation": operation });
+    let step = Step::new(SCENARIO, parameter, sizes.timed(), move |target, _| async move {
+        prepare::namespaces(&target, &target.named("kv"), keys).await?;
+        let callers = (0..workers).map(|number| worker(&target, number, workers, keys, mix));
+        Ok(Cast::from(callers.collect::<Vec<_>>()))
+    });
+    step.by(workers)
+}
+
+/// A worker of many, with every so-many-th of all keys.
+fn worker(
+    target: &Target,
+    number: usize,
+    workers: usize,
+    keys: usize,
+    mix: Mix,
+) -> Box<dyn Caller> {
+    let (target, prefix) = (target.clone(), target.named("kv"));
+    let own = (keys - number).div_ceil(workers) as u64;
+    numbered(move |n| {
+        let key = number as u64 + n % own * workers as u64;
+        let path = target.namespace(&format!("{prefix}_{key}"));
+        let puts = mix == Mix::Put || mix == Mix::Both && n % 2 == 0;
+        if puts {
+            let value = format!("{n:0VALUE_BYTES$}");
+            let body = bodies::set_namespace_property("value", &value);
+            Call::post(format!("{path}/properties"), body)
+        } else {
+            Call::get(path)
+        }
+    })
+}
+
+fn range(sizes: &Sizes) -> Step {
+    let (keys, parameter) = (sizes.keys, json!({ "operation": "range", "page": PAGE }));
+    Step::new(SCENARIO, parameter, sizes.timed(), move |target, _| async move {
+        prepare::namespaces(&target, &target.named("kv"), keys).await?;
+        let path = format!("{}?pageToken=&pageSize={PAGE}", target.namespaces());
+        let names = bodies::names_on(&target.ask(Call::get(&path)).await?.body);
+        let callers = vec![numbered(move |_| Call::get(&path))];
+        Ok(Cast { extra: json!({ "names": names }), ..Cast::from(callers) })
+    })
+}
+
+fn delete(sizes: &Sizes) -> Step {
+    let count = usize::try_from(sizes.iterations).unwrap_or(usize::MAX);
+    let requests = sizes.requests(sizes.iterations);
+    let parameter = json!({ "operation": "delete" });
+    Step::new(SCENARIO, parameter, requests, move |target, round| async move {
+        let name = target.named(&format!("deleted_{round}"));
+        prepare::namespaces(&target, &name, count).await?;
+        Ok(Cast::from(vec![numbered(move |n| {
+            Call::new(Method::DELETE, target.namespace(&format!("{name}_{n}")))
+        })]))
+    })
+}

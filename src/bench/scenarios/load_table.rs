@@ -1,0 +1,76 @@
+//! Reads of one table, by many clients: the whole answer, and 304 for those who have it already.
+
+use serde_json::{Value, json};
+
+use super::Sizes;
+use crate::bench::connection::Call;
+use crate::bench::load::repeated;
+use crate::bench::plan::{Cast, Step};
+use crate::bench::prepare;
+use crate::bench::target::{Target, TargetError};
+
+/// Each number of snapshots with each number of connections.
+pub fn steps(sizes: &Sizes) -> Vec<Step> {
+    let (time, columns) = (sizes.timed(), sizes.columns);
+    let mut steps = Vec::new();
+    for &snapshots in &sizes.snapshots {
+        for conditional in [false, true] {
+            for &clients in &sizes.connections {
+                let parameter = parameter(snapshots, conditional);
+                let step = Step::new("load-table", parameter, time, move |target, _| {
+                    repeated_load(target, snapshots, conditional, clients, columns)
+                });
+                steps.push(step.by(clients).with_bare(path_of));
+            }
+        }
+    }
+    steps
+}
+
+/// What tells these steps apart.
+pub(super) fn parameter(snapshots: usize, conditional: bool) -> Value {
+    let operation = if conditional { "load_304" } else { "load_table" };
+    json!({ "operation": operation, "snapshots": snapshots })
+}
+
+/// The table that a step of these parameters loads.
+pub(super) fn path_of(step: &Step, target: &Target) -> String {
+    let snapshots = step.parameter["snapshots"].as_u64().unwrap_or_default();
+    target.table(&namespace(target), &name(snapshots))
+}
+
+fn namespace(target: &Target) -> String {
+    target.named("loaded")
+}
+
+fn name(snapshots: impl std::fmt::Display) -> String {
+    format!("with_{snapshots}")
+}
+
+/// Clients that load one table again and again.
+pub(super) async fn repeated_load(
+    target: Target,
+    snapshots: usize,
+    conditional: bool,
+    clients: usize,
+    columns: usize,
+) -> Result<Cast, TargetError> {
+    let (namespace, name) = (namespace(&target), name(snapshots));
+    let path =
+        prepare::table_with_snapshots(&target, &namespace, &name, snapshots, columns).await?;
+    let answer = target.ask(Call::get(&path)).await?;
+    let mut call = Call::get(&path);
+    if conditional {
+        let etag = answer.headers.get("etag").cloned();
+        let etag = etag.ok_or_else(|| TargetError::Lacks("it sends no ETag".to_owned()))?;
+        call.if_none_match = Some(etag);
+        let again = target.ask(call.clone()).await?;
+        if again.status != 304 {
+            let status = again.status;
+            return Err(TargetError::Lacks(format!("it answers its own ETag with {status}")));
+        }
+    }
+    let callers = (0..clients).map(|_| repeated(call.clone())).collect();
+    let bytes = if conditional { 0 } else { answer.body.len() };
+    Ok(Cast { callers, extra: json!({ "body_bytes": bytes }), finish: None })
+}

@@ -1,0 +1,191 @@
+//! The operations of a catalog, each so many times by one client.
+
+use hyper::Method;
+use serde_json::json;
+
+use super::load_table::{self, repeated_load};
+use super::{Sizes, appends};
+use crate::bench::bodies;
+use crate::bench::connection::Call;
+use crate::bench::load::numbered;
+use crate::bench::plan::{Cast, Round, Step};
+use crate::bench::prepare;
+use crate::bench::target::{Target, TargetError};
+
+const SCENARIO: &str = "operations";
+/// Names on a page of namespaces.
+const NAMESPACES_PAGE: usize = 100;
+
+/// All of them.
+pub fn steps(sizes: &Sizes) -> Vec<Step> {
+    let mut steps = namespaces(sizes);
+    steps.extend(tables(sizes));
+    steps.extend(commits(sizes));
+    steps.extend(histories(sizes));
+    steps
+}
+
+/// A step whose requests need nothing but their number.
+fn simple(
+    sizes: &Sizes,
+    operation: &str,
+    make: impl Fn(&Target, &str, u64) -> Call + Clone + Send + Sync + 'static,
+) -> Step {
+    let requests = sizes.requests(sizes.iterations);
+    Step::new(SCENARIO, json!({ "operation": operation }), requests, move |target, round| {
+        let (make, prefix) = (make.clone(), target.named(&round.to_string()));
+        async move { Ok(Cast::from(vec![numbered(move |n| make(&target, &prefix, n))])) }
+    })
+}
+
+fn namespaces(sizes: &Sizes) -> Vec<Step> {
+    let page = format!("?pageToken=&pageSize={NAMESPACES_PAGE}");
+    vec![
+        simple(sizes, "create_namespace", |target, prefix, n| {
+            Call::post(target.namespaces(), bodies::namespace(&format!("{prefix}_{n}")))
+        }),
+        listing(sizes, "list_namespaces", NAMESPACES_PAGE, move |target| {
+            format!("{}{page}", target.namespaces())
+        }),
+        simple(sizes, "get_namespace", |target, prefix, n| {
+            Call::get(target.namespace(&format!("{prefix}_{n}")))
+        }),
+        simple(sizes, "drop_namespace", |target, prefix, n| {
+            Call::new(Method::DELETE, target.namespace(&format!("{prefix}_{n}")))
+        }),
+    ]
+}
+
+/// The namespace of all tables of these steps.
+fn outer(target: &Target) -> String {
+    target.named("operations")
+}
+
+fn tables(sizes: &Sizes) -> Vec<Step> {
+    let (columns, page) = (sizes.columns, sizes.page);
+    let path = |target: &Target, prefix: &str, n: u64| {
+        target.table(&outer(target), &format!("{prefix}_{n}"))
+    };
+    let requests = sizes.requests(sizes.iterations);
+    let create = move |target: Target, round: Round| async move {
+        let outer = outer(&target);
+        prepare::namespace(&target, &outer).await?;
+        let (path, prefix) = (target.tables(&outer), target.named(&round.to_string()));
+        Ok(Cast::from(vec![numbered(move |n| {
+            Call::post(path.clone(), bodies::table(&format!("{prefix}_{n}"), columns))
+        })]))
+    };
+    vec![
+        Step::new(SCENARIO, json!({ "operation": "create_table" }), requests, create),
+        simple(sizes, "load_table", move |target, prefix, n| Call::get(path(target, prefix, n)))
+            .with_bare(|_, target| target.table(&outer(target), &target.named("w_0"))),
+        simple(sizes, "table_exists", move |target, prefix, n| {
+            Call::new(Method::HEAD, path(target, prefix, n))
+        }),
+        listing(sizes, "list_tables", sizes.page, move |target| {
+            format!("{}?pageToken=&pageSize={page}", target.tables(&target.named("page")))
+        }),
+        renaming(sizes),
+        simple(sizes, "drop_table", move |target, prefix, n| {
+            let path = format!("{}?purgeRequested=false", path(target, prefix, n));
+            Call::new(Method::DELETE, path)
+        }),
+    ]
+}
+
+/// Listing a page, of which the names that came are counted.
+fn listing(
+    sizes: &Sizes,
+    operation: &str,
+    page: usize,
+    path: impl Fn(&Target) -> String + Send + Sync + 'static,
+) -> Step {
+    let (requests, columns) = (sizes.requests(sizes.iterations), sizes.columns);
+    let tables = (operation == "list_tables").then_some(page);
+    let parameter = json!({ "operation": operation, "page": page });
+    Step::new(SCENARIO, parameter, requests, move |target, _| {
+        let path = path(&target);
+        async move {
+            if let Some(tables) = tables {
+                prepare::tables(&target, &target.named("page"), tables, columns).await?;
+            }
+            let names = bodies::names_on(&target.ask(Call::get(&path)).await?.body);
+            let callers = vec![numbered(move |_| Call::get(&path))];
+            Ok(Cast { extra: json!({ "names": names }), ..Cast::from(callers) })
+        }
+    })
+}
+
+/// Renaming a table again and again.
+fn renaming(sizes: &Sizes) -> Step {
+    let (requests, columns) = (sizes.requests(sizes.iterations), sizes.columns);
+    let parameter = json!({ "operation": "rename_table" });
+    Step::new(SCENARIO, parameter, requests, move |target, round| async move {
+        let (outer, name) = (outer(&target), format!("renamed_{round}"));
+        prepare::namespace(&target, &outer).await?;
+        prepare::table(&target, &outer, &format!("{name}_0"), columns).await?;
+        let path = format!("{}/tables/rename", target.base);
+        Ok(Cast::from(vec![numbered(move |n| {
+            let (from, to) = (format!("{name}_{n}"), format!("{name}_{}", n + 1));
+            Call::post(path.clone(), bodies::rename(&outer, &from, &to))
+        })]))
+    })
+}
+
+fn commits(sizes: &Sizes) -> Vec<Step> {
+    let (requests, columns) = (sizes.requests(sizes.iterations), sizes.columns);
+    let prepared = move |target: Target| async move {
+        let outer = outer(&target);
+        prepare::namespace(&target, &outer).await?;
+        for table in ["kept", "one", "two"] {
+            prepare::table(&target, &outer, table, columns).await?;
+        }
+        Ok::<_, TargetError>(outer)
+    };
+    let properties = move |target: Target, _| async move {
+        let path = target.table(&prepared(target.clone()).await?, "kept");
+        Ok(Cast::from(vec![numbered(move |n| Call::post(&path, bodies::set_property(n)))]))
+    };
+    let transaction = move |target: Target, _| async move {
+        let outer = prepared(target.clone()).await?;
+        let path = format!("{}/transactions/commit", target.base);
+        Ok(Cast::from(vec![numbered(move |n| {
+            Call::post(&path, bodies::set_property_of_all(&outer, &["one", "two"], n))
+        })]))
+    };
+    let append = move |target: Target, round: Round| async move {
+        let name = format!("appended_{round}");
+        let outer = prepared(target.clone()).await?;
+        appends::cast(target, outer, name, 0, 1, columns).await
+    };
+    let operation = |operation| json!({ "operation": operation });
+    vec![
+        Step::new(SCENARIO, operation("commit_properties"), requests, properties),
+        Step::new(SCENARIO, operation("commit_append"), requests, append),
+        Step::new(SCENARIO, operation("commit_transaction"), requests, transaction),
+    ]
+}
+
+/// What depends on how many snapshots a table has.
+fn histories(sizes: &Sizes) -> Vec<Step> {
+    let (columns, requests) = (sizes.columns, sizes.requests(sizes.iterations));
+    let mut steps = Vec::new();
+    for &snapshots in &sizes.loaded_snapshots {
+        for conditional in [false, true] {
+            let parameter = load_table::parameter(snapshots, conditional);
+            let step = Step::new(SCENARIO, parameter, requests, move |target, _| {
+                repeated_load(target, snapshots, conditional, 1, columns)
+            });
+            steps.push(step.with_bare(load_table::path_of));
+        }
+    }
+    for &snapshots in &sizes.appended_snapshots {
+        let parameter = json!({ "operation": "commit_append", "snapshots": snapshots });
+        let requests = sizes.requests(sizes.slow_iterations);
+        steps.push(Step::new(SCENARIO, parameter, requests, move |target, _| {
+            let (outer, name) = (outer(&target), format!("appended_after_{snapshots}"));
+            appends::cast(target, outer, name, snapshots, 1, columns)
+        }));
+    }
+    steps
+}

@@ -1,0 +1,137 @@
+//! The same reads and commits while the catalog grows to very many tables.
+//!
+//! The tables have the same names in every run, and the namespace that counts them tells how far an
+//! earlier run got, so that a large catalog is made once.
+
+use futures::FutureExt;
+use serde_json::{Value, json};
+
+use super::Sizes;
+use crate::bench::bodies;
+use crate::bench::connection::Call;
+use crate::bench::load::{Length, numbered, repeated};
+use crate::bench::plan::{Cast, Step};
+use crate::bench::prepare;
+use crate::bench::target::{Target, TargetError};
+
+const SCENARIO: &str = "scale";
+/// Clients that make tables, and that measure.
+const CLIENTS: usize = 100;
+/// Tables that are read and changed.
+const HOT: usize = 100;
+/// The namespace that counts the tables.
+const MARKER: &str = "scale_marker";
+/// Its property.
+const COUNT: &str = "tables";
+
+/// At each size.
+pub fn steps(sizes: &Sizes) -> Vec<Step> {
+    let mut sizes = sizes.clone();
+    sizes.tables.sort_unstable();
+    sizes.tables.iter().flat_map(|&tables| steps_at(&sizes, tables)).collect()
+}
+
+fn steps_at(sizes: &Sizes, tables: usize) -> Vec<Step> {
+    let mut steps = vec![grow(sizes, tables)];
+    for clients in [1, CLIENTS] {
+        steps.push(hot(sizes, tables, clients, "load_table"));
+    }
+    for clients in [1, CLIENTS] {
+        steps.push(hot(sizes, tables, clients, "commit_properties"));
+    }
+    for page in [100, 1000] {
+        steps.push(listing(sizes, tables, page));
+    }
+    steps
+}
+
+fn parameter(operation: &str, tables: usize) -> Value {
+    json!({ "operation": operation, "tables": tables })
+}
+
+/// The namespace and the name of the table of this number.
+fn place(number: usize, page: usize) -> (String, String) {
+    (format!("scale_{}", number / page), format!("t_{}", number % page))
+}
+
+/// Makes the tables that are missing.
+fn grow(sizes: &Sizes, tables: usize) -> Step {
+    let (columns, page) = (sizes.columns, sizes.page);
+    let length = (Length::Exhaustion, Length::Exhaustion);
+    let step =
+        Step::new(SCENARIO, parameter("grow", tables), length, move |target, _| async move {
+            let there = count(&target).await?;
+            let namespaces = there / page..tables.div_ceil(page);
+            let path = target.namespaces();
+            prepare::make_all(&target, namespaces, move |n| {
+                Call::post(path.clone(), bodies::namespace(&format!("scale_{n}")))
+            })
+            .await?;
+            let finished = target.clone();
+            let callers = prepare::sharing(CLIENTS, there.min(tables)..tables, move |n| {
+                let (namespace, name) = place(usize::try_from(n).unwrap_or_default(), page);
+                Call::post(target.tables(&namespace), bodies::table(&name, columns))
+            });
+            let mark = move |failures| async move {
+                if failures == 0 {
+                    set_count(&finished, there.max(tables)).await?;
+                }
+                Ok(json!({ "tables_before": there }))
+            };
+            let finish = Box::new(move |failures| mark(failures).boxed());
+            Ok(Cast { finish: Some(finish), ..Cast::from(callers) })
+        });
+    step.by(CLIENTS).once()
+}
+
+/// How many tables an earlier run has made.
+async fn count(target: &Target) -> Result<usize, TargetError> {
+    target.make(Call::post(target.namespaces(), bodies::namespace(MARKER))).await?;
+    let marker = target.ask(Call::get(target.namespace(MARKER))).await?;
+    let marker: Value = serde_json::from_slice(&marker.body).unwrap_or_default();
+    let count = marker["properties"][COUNT].as_str().and_then(|count| count.parse().ok());
+    Ok(count.unwrap_or_default())
+}
+
+async fn set_count(target: &Target, count: usize) -> Result<(), TargetError> {
+    let body = bodies::set_namespace_property(COUNT, &count.to_string());
+    let path = format!("{}/properties", target.namespace(MARKER));
+    target.ask(Call::post(path, body)).await.map(|_| ())
+}
+
+/// Reads or commits, on tables that lie far apart.
+fn hot(sizes: &Sizes, tables: usize, clients: usize, operation: &'static str) -> Step {
+    let page = sizes.page;
+    let time = sizes.timed();
+    let step =
+        Step::new(SCENARIO, parameter(operation, tables), time, move |target, _| async move {
+            let hot = HOT.min(tables);
+            let path = move |number: usize| {
+                let (namespace, name) = place(number % hot * (tables / hot), page);
+                target.table(&namespace, &name)
+            };
+            let callers = (0..clients).map(|client| {
+                let path = path.clone();
+                if operation == "load_table" {
+                    return numbered(move |n| {
+                        Call::get(path(client + usize::try_from(n).unwrap_or_default()))
+                    });
+                }
+                let path = path(client);
+                numbered(move |n| Call::post(&path, bodies::set_property(n)))
+            });
+            Ok(Cast::from(callers.collect::<Vec<_>>()))
+        });
+    step.by(clients)
+}
+
+fn listing(sizes: &Sizes, tables: usize, page: usize) -> Step {
+    let mut parameter = parameter("list_tables", tables);
+    parameter["page"] = json!(page);
+    Step::new(SCENARIO, parameter, sizes.timed(), move |target, _| async move {
+        let path = format!("{}?pageToken=&pageSize={page}", target.tables("scale_0"));
+        let names = bodies::names_on(&target.ask(Call::get(&path)).await?.body);
+        let callers = vec![repeated(Call::get(&path))];
+        Ok(Cast { extra: json!({ "names": names }), ..Cast::from(callers) })
+    })
+}

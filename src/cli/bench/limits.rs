@@ -1,0 +1,125 @@
+//! `slateberg bench bare-read` and `slateberg bench bare-put`.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::Lines;
+use crate::base::clock::{Clock, SystemClock};
+use crate::bench::bare_put::bare_put;
+use crate::bench::bare_read;
+use crate::bench::latency::slow;
+use crate::bench::report::{Figures, Outcome, Record, summary};
+use crate::cli::{fail, print, runtime};
+use crate::config::{self, Sources};
+use crate::objects::open::{check_options, known_options, open_url};
+
+/// Answer every GET with what another URL answers.
+#[derive(Debug, Args)]
+pub(super) struct BareRead {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// URL whose answer is fetched once and then given for ever
+    #[arg(long, value_name = "URL")]
+    like: String,
+    /// Authorization header to fetch it with
+    #[arg(long, value_name = "VALUE")]
+    authorization: Option<String>,
+}
+
+impl BareRead {
+    /// Serves until it is told to stop.
+    pub(super) fn run(self) -> ExitCode {
+        // The same runtime as a server has.
+        let served = runtime().map_err(Into::into).and_then(|it| it.block_on(self.serve()));
+        served.map_or_else(|error| fail(1, error), |()| ExitCode::SUCCESS)
+    }
+
+    async fn serve(&self) -> Result<(), Box<dyn Error>> {
+        let authorization = self.authorization.as_deref();
+        let bare = bare_read::BareRead::bind(self.listen, &self.like, authorization).await?;
+        print(&bare.announcement()?);
+        Ok(bare.serve().await?)
+    }
+}
+
+/// Put objects of a size, one after the other.
+#[derive(Debug, Args)]
+pub(super) struct BarePut {
+    /// URL of a directory or bucket, such as `file:///tmp/x` or `s3://bucket/path`
+    #[arg(long, value_name = "URL")]
+    store: String,
+    /// Option of the object store, such as `aws_endpoint=http://127.0.0.1:9000`
+    #[arg(short = 'o', long = "option", value_name = "KEY=VALUE", value_parser = key_value)]
+    options: Vec<(String, String)>,
+    /// Bytes of each object
+    #[arg(long, default_value_t = 20_000)]
+    bytes: usize,
+    /// Objects of each round
+    #[arg(long, default_value_t = 1000)]
+    iterations: u64,
+    /// Rounds
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Milliseconds that each request to the store takes longer
+    #[arg(long, default_value_t = 0)]
+    latency_ms: u64,
+    /// Name in the report
+    #[arg(long, value_name = "NAME", default_value = "bare put")]
+    name: String,
+    /// File that gets the results, a line of JSON for each round
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+impl BarePut {
+    /// Puts, and prints what it took.
+    pub(super) fn run(self) -> ExitCode {
+        let put = runtime().map_err(Into::into).and_then(|it| it.block_on(self.put()));
+        put.map_or_else(|error| fail(1, error), |()| ExitCode::SUCCESS)
+    }
+
+    async fn put(&self) -> Result<(), Box<dyn Error>> {
+        let options = self.options.iter().cloned().collect();
+        check_options(&self.store, &options)?;
+        let ambient = config::load(&Sources { config: None })?.ambient_options;
+        let mut all = known_options(&self.store, &ambient);
+        all.extend(options);
+        let opened = open_url(&self.store, &all)?;
+        let opened = slow(opened, Duration::from_millis(self.latency_ms));
+        let mut lines = Lines::open(self.json.as_deref())?;
+        let mut records = Vec::new();
+        for round in 0..self.rounds {
+            let run = SystemClock.now_ms().to_string();
+            let measured = bare_put(&opened, &run, self.bytes, self.iterations).await?;
+            let parameter =
+                json!({ "operation": "put", "bytes": self.bytes, "latency_ms": self.latency_ms });
+            let record = Record {
+                server: self.name.clone(),
+                scenario: "bare_put",
+                title: format!("bare_put {} bytes, {} ms", self.bytes, self.latency_ms),
+                parameter,
+                clients: 1,
+                connections: 1,
+                round,
+                outcome: Outcome::Measured(Figures::of(&measured), json!({ "store": self.store })),
+            };
+            print(&record.progress_line());
+            lines.add(&record.json_line());
+            records.push(record);
+        }
+        print(&summary(&records));
+        Ok(lines.close()?)
+    }
+}

@@ -1,0 +1,66 @@
+//! `slateberg bench`: the load generator, the limits that it compares with, and servers on slow buckets.
+
+mod limits;
+mod run;
+mod serve;
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+/// Measure Iceberg REST catalogs.
+#[derive(Debug, Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Drive one or more servers in turn, and compare them
+    Run(Box<run::Run>),
+    /// Answer every GET with what another URL answers: the limit of reads
+    BareRead(limits::BareRead),
+    /// Put objects of a size, one after the other: the limit of commits
+    BarePut(limits::BarePut),
+    /// Serve the catalog from a slow bucket, or from one in memory
+    Serve(serve::ServeSlowly),
+}
+
+impl Bench {
+    /// Runs the subcommand and tells how it ended.
+    pub fn run(self) -> ExitCode {
+        match self.command {
+            Command::Run(run) => run.run(),
+            Command::BareRead(bare) => bare.run(),
+            Command::BarePut(bare) => bare.run(),
+            Command::Serve(serve) => serve.run(),
+        }
+    }
+}
+
+/// A file that gets lines at its end, if there is one, and the first error that it met.
+struct Lines {
+    file: Option<File>,
+    error: Option<std::io::Error>,
+}
+
+impl Lines {
+    fn open(path: Option<&Path>) -> std::io::Result<Self> {
+        let open = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
+        Ok(Self { file: path.map(open).transpose()?, error: None })
+    }
+
+    fn add(&mut self, line: &str) {
+        if let Some(Err(error)) = self.file.as_mut().map(|file| file.write_all(line.as_bytes())) {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    fn close(self) -> std::io::Result<()> {
+        self.error.map_or(Ok(()), Err)
+    }
+}

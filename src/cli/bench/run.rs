@@ -1,0 +1,192 @@
+//! `slateberg bench run`.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::Lines;
+use crate::base::clock::{Clock, SystemClock};
+use crate::bench::plan::Step;
+use crate::bench::process::open_files_max;
+use crate::bench::report::{Record, summary};
+use crate::bench::run;
+use crate::bench::scenarios::{Sizes, appends, commits, kv, load_table, operations, scale};
+use crate::bench::target::{Server, Target};
+use crate::cli::{fail, print};
+
+/// Drive one or more servers in turn, and compare them.
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Server to measure, NAME=URL[,pid=PID][,warehouse=W][,token=T]; the first is what others are
+    /// compared to; with its PID (or several) its CPU time and memory are measured, descendants included
+    #[arg(long, value_name = "SERVER", required = true)]
+    server: Vec<Server>,
+    /// What to measure [default: everything but scale]
+    #[arg(long, value_enum)]
+    scenario: Vec<Scenario>,
+    /// Requests of each operation
+    #[arg(long, default_value_t = 1000)]
+    iterations: u64,
+    /// Requests of each operation that takes long
+    #[arg(long, default_value_t = 200)]
+    slow_iterations: u64,
+    /// Turns of each server in each step
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds of each throughput measurement
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Seconds before it that do not count
+    #[arg(long, default_value_t = 1.0)]
+    warm_up_seconds: f64,
+    /// Connections at once, for reads
+    #[arg(long, value_delimiter = ',', default_value = "1,10,50,100,200")]
+    connections: Vec<usize>,
+    /// Clients at once, for commits
+    #[arg(long, value_delimiter = ',', default_value = "1,10,50,100,1000")]
+    clients: Vec<usize>,
+    /// Snapshots of the table that load-table loads
+    #[arg(long, value_delimiter = ',', default_value = "10,100,1000,10000")]
+    snapshots: Vec<usize>,
+    /// Snapshots of the tables that operations load
+    #[arg(long, value_delimiter = ',', default_value = "1,100,1000")]
+    load_snapshots: Vec<usize>,
+    /// Snapshots that tables have before operations append to them
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
+    append_snapshots: Vec<usize>,
+    /// Tables of the catalog as scale makes it grow
+    #[arg(long, value_delimiter = ',', default_value = "1000,100000,1000000")]
+    tables: Vec<usize>,
+    /// Tables of the namespace that operations list, and of each namespace of scale
+    #[arg(long, default_value_t = 1000)]
+    page: usize,
+    /// Namespaces that kv puts and gets
+    #[arg(long, default_value_t = 1000)]
+    keys: usize,
+    /// Columns of each table
+    #[arg(long, default_value_t = 30)]
+    columns: usize,
+    /// Let a bare handler that answers the same bytes as the first server take part in reads
+    #[arg(long)]
+    bare: bool,
+    /// Threads that drive
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// File that gets the results, a line of JSON for each round
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// Each operation of a catalog, by one client
+    Operations,
+    /// Reads of one table, by many clients
+    LoadTable,
+    /// Commits, by many clients on tables of their own
+    Commit,
+    /// Commits of properties, by many clients on one table
+    CommitOne,
+    /// Appends, by many clients on one table, who try again after a conflict
+    AppendOne,
+    /// Puts and gets, as key-value stores are measured
+    Kv,
+    /// Reads and commits, as the catalog grows to very many tables
+    Scale,
+}
+
+/// Files that are open besides connections.
+const OTHER_FILES: usize = 64;
+
+impl Run {
+    /// Measures, prints what comes, and fails if a server said of a commit what is not so.
+    pub(super) fn run(self) -> ExitCode {
+        let runtime = match self.threads {
+            1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+            threads => tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(threads)
+                .enable_all()
+                .build(),
+        };
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return fail(1, error),
+        };
+        match runtime.block_on(self.measure()) {
+            Ok(records) if records.iter().any(Record::is_untrue) => {
+                fail(1, "a server said of a commit what is not so: see lost and untrue_refusals")
+            }
+            Ok(_) => ExitCode::SUCCESS,
+            Err(error) => fail(1, error),
+        }
+    }
+
+    async fn measure(&self) -> Result<Vec<Record>, Box<dyn Error>> {
+        // Names of their own for each run and server, so that none meet.
+        let now_ms = SystemClock.now_ms();
+        let mut targets = Vec::new();
+        for (number, server) in self.server.iter().enumerate() {
+            let target = Target::discover(server, format!("b{now_ms}{number}")).await;
+            targets.push(target.map_err(|error| format!("{}: {error}", server.name))?);
+        }
+        let steps = self.steps();
+        let connections = steps.iter().map(|step| step.connections).max().unwrap_or_default();
+        if open_files_max().is_some_and(|max| max < connections + OTHER_FILES) {
+            let least = connections + OTHER_FILES;
+            print(&format!("Too few open files are allowed: try ulimit -n {least}\n"));
+        }
+        let mut lines = Lines::open(self.json.as_deref())?;
+        let mut done = |record: &Record| {
+            print(&record.progress_line());
+            lines.add(&record.json_line());
+        };
+        let (rounds, with_bare) = (self.rounds, self.bare);
+        let run = run::Run { targets, rounds, with_bare, done: &mut done };
+        let records = run.take(&steps).await;
+        print(&summary(&records));
+        lines.close()?;
+        Ok(records)
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let sizes = self.sizes();
+        let by_default = |scenario| scenario != Scenario::Scale;
+        let wanted = |scenario: &Scenario| match self.scenario.as_slice() {
+            [] => by_default(*scenario),
+            named => named.contains(scenario),
+        };
+        let all = Scenario::value_variants().iter().filter(|it| wanted(it));
+        all.flat_map(|scenario| match scenario {
+            Scenario::Operations => operations::steps(&sizes),
+            Scenario::LoadTable => load_table::steps(&sizes),
+            Scenario::Commit => commits::distinct(&sizes),
+            Scenario::CommitOne => commits::one(&sizes),
+            Scenario::AppendOne => appends::steps(&sizes),
+            Scenario::Kv => kv::steps(&sizes),
+            Scenario::Scale => scale::steps(&sizes),
+        })
+        .collect()
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            iterations: self.iterations,
+            slow_iterations: self.slow_iterations.min(self.iterations),
+            time: Duration::from_secs_f64(self.seconds.max(0.0)),
+            warm_up: Duration::from_secs_f64(self.warm_up_seconds.max(0.0)),
+            connections: self.connections.clone(),
+            clients: self.clients.clone(),
+            snapshots: self.snapshots.clone(),
+            loaded_snapshots: self.load_snapshots.clone(),
+            appended_snapshots: self.append_snapshots.clone(),
+            page: self.page.max(1),
+            tables: self.tables.clone(),
+            keys: self.keys.max(1),
+            columns: self.columns,
+        }
+    }
+}

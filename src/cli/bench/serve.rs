@@ -1,0 +1,49 @@
+//! `slateberg bench serve`: the real server on a bucket that is slow, or memory.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::app::build::Seams;
+use crate::bench::latency::{memory_opener, slow_opener};
+use crate::cli::serve;
+use crate::config::Settings;
+
+/// Serve the catalog from a slow bucket, or from one in memory.
+#[derive(Debug, Args)]
+pub(super) struct ServeSlowly {
+    #[command(flatten)]
+    serve: serve::Serve,
+    /// Milliseconds that each request to the object store takes longer
+    #[arg(long, default_value_t = 0)]
+    latency_ms: u64,
+    /// Keep everything in memory, and nothing after the end
+    #[arg(long)]
+    memory: bool,
+}
+
+impl ServeSlowly {
+    /// Serves until it is told to stop.
+    pub(super) fn run(self) -> ExitCode {
+        let mut seams = Seams::default();
+        if self.memory {
+            seams.opener = memory_opener();
+        }
+        seams.opener = slow_opener(seams.opener, Duration::from_millis(self.latency_ms));
+        let memory = self.memory;
+        self.serve.run_with(seams, |settings| {
+            if memory {
+                keep_in_memory(settings);
+            }
+        })
+    }
+}
+
+/// Gives everything a URL, so that no directory is used.
+fn keep_in_memory(settings: &mut Settings) {
+    settings.state.url = "memory:///state".to_owned();
+    for (name, warehouse) in &mut settings.warehouses {
+        warehouse.location = format!("memory:///warehouse/{name}");
+    }
+}

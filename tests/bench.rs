@@ -1,0 +1,117 @@
+//! The load generator, run as whoever measures runs it: every scenario with tiny numbers, against a real
+//! server on memory and against something that is no catalog.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+/// Numbers that keep every step short.
+const TINY: &str = "--iterations 5 --slow-iterations 2 --rounds 2 --seconds 0.01 \
+     --warm-up-seconds 0.005 --connections 2 --clients 3 --snapshots 4 --load-snapshots 2 \
+     --append-snapshots 3 --tables 7,9 --page 4 --keys 20 --columns 3";
+
+fn bench(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
+    command.arg("bench").args(arguments.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// A process that serves, and is killed when this is dropped.
+struct Serving {
+    child: Child,
+    url: String,
+}
+
+impl Serving {
+    fn start(arguments: &str) -> Self {
+        let child = bench(arguments).stdout(Stdio::piped()).spawn();
+        let mut serving = Self { child: child.expect("it can be started"), url: String::new() };
+        let stdout = serving.child.stdout.take().expect("stdout is piped");
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        let url = lines.find_map(|line| line.find("http://").map(|at| line[at..].to_owned()));
+        serving.url = url.expect("it says where it listens");
+        serving
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a subcommand that writes lines of JSON, and reads them.
+fn measured(arguments: &str, directory: &Path) -> (Vec<Value>, String) {
+    let file = directory.join("results.json");
+    let output = bench(arguments).arg("--json").arg(&file).output().expect("it can be started");
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{said}");
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    let lines = text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
+    (lines.collect(), said)
+}
+
+#[test]
+fn every_scenario_is_measured_on_every_server() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let ours = Serving::start("serve --memory --latency-ms 1 --listen 127.0.0.1:0");
+    // It has a configuration, and knows nothing else.
+    let none = Serving::start(&format!("bare-read --like {}/v1/config", ours.url));
+    let scenarios =
+        ["operations", "load-table", "commit", "commit-one", "append-one", "kv", "scale"];
+    let wanted: String = scenarios.iter().map(|it| format!(" --scenario {it}")).collect();
+    let servers =
+        format!("--server ours={},pid={} --server none={}", ours.url, ours.child.id(), none.url);
+    let arguments = format!("run {servers}{wanted} --bare {TINY}");
+    let (lines, said) = measured(&arguments, directory.path());
+
+    let of = |server: &'static str| lines.iter().filter(move |line| line["server"] == server);
+    let seen: BTreeSet<_> = of("ours").filter_map(|line| line["scenario"].as_str()).collect();
+    assert_eq!(seen, BTreeSet::from(scenarios));
+    for line in of("ours") {
+        assert!(line["requests"].as_u64() > Some(0), "{line}");
+        assert_eq!(line["failures"], 0, "{line}");
+        for figure in ["throughput", "p50_us", "cpu_us_per_request", "peak_mib", "rss_mib"] {
+            assert!(line[figure].as_f64() > Some(0.0), "{figure}: {line}");
+        }
+    }
+    for line in of("ours").filter(|line| line["parameter"]["operation"] == "commit_append") {
+        assert_eq!(
+            (&line["extra"]["lost"], &line["extra"]["untrue_refusals"]),
+            (&0.into(), &0.into())
+        );
+        let snapshots = line["extra"]["snapshots"].as_u64();
+        assert!(snapshots >= line["requests"].as_u64(), "{line}");
+    }
+    let rounds = |operation: &str| {
+        of("ours").filter(|line| line["parameter"]["operation"] == operation).count()
+    };
+    assert_eq!((rounds("create_table"), rounds("grow")), (2, 2));
+    assert!(of("bare handler").any(|line| line["scenario"] == "load-table"), "{said}");
+    let refused = of("none").find(|line| line["parameter"]["operation"] == "create_namespace");
+    let why = refused.expect("it was asked")["not_supported"].to_string();
+    assert!(why.contains("405"), "{why}");
+    assert!(said.contains("x p50"), "{said}");
+}
+
+#[test]
+fn bare_puts_leave_nothing_behind() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let store = directory.path().join("store");
+    std::fs::create_dir(&store).expect("it can be made");
+    let arguments = format!(
+        "bare-put --store file://{} --bytes 100 --iterations 5 --latency-ms 2 --rounds 1",
+        store.display()
+    );
+    let (lines, _) = measured(&arguments, directory.path());
+    assert_eq!((lines.len(), &lines[0]["requests"]), (1, &5.into()));
+    assert!(lines[0]["p50_us"].as_f64() >= Some(2000.0), "{}", lines[0]);
+    let files = std::fs::read_dir(&store).expect("it is there").flatten();
+    let left: usize =
+        files.map(|folder| std::fs::read_dir(folder.path()).expect("a folder").count()).sum();
+    assert_eq!(left, 0);
+}
