@@ -30,7 +30,7 @@ const (
 	// Keys of one range.
 	rangeKeys = 100
 	// Keys that are there to be deleted; the step ends early when none is left.
-	doomedKeys = 200_000
+	doomedKeys = 50_000
 	// Puts in one transaction of the preparation; etcd's limit is 128.
 	putsPerTransaction = 100
 )
@@ -129,13 +129,11 @@ func steps() []step {
 		}
 		return true, err
 	}
-	const deleters = 16
-	remove := func(kv *clientv3.Client, client, count int) (bool, error) {
-		number := count*deleters + client
-		if number >= doomedKeys {
+	remove := func(kv *clientv3.Client, _, count int) (bool, error) {
+		if count >= doomedKeys {
 			return false, nil
 		}
-		_, err := kv.Delete(ctx, name("doomed", number))
+		_, err := kv.Delete(ctx, name("doomed", count))
 		return true, err
 	}
 	mixed := func(kv *clientv3.Client, client, count int) (bool, error) {
@@ -150,8 +148,8 @@ func steps() []step {
 		{"put_1000", 100, 1000, put},
 		{"seq_get", 1, 1, get},
 		{"par_get", 16, 16, get},
-		{"range", 16, 16, scan},
-		{"delete", 16, deleters, remove},
+		{"range", 1, 1, scan},
+		{"delete", 1, 1, remove},
 		{"mixed", 16, 16, mixed},
 	}
 }
@@ -200,7 +198,7 @@ func summary(it step, latencies []time.Duration, failures int64, elapsed time.Du
 		return us(latencies[min(int(q*float64(len(latencies))), len(latencies)-1)])
 	}
 	return row{
-		Server: "etcd", Scenario: "kv", Parameter: map[string]string{"step": it.name},
+		Server: "etcd", Scenario: "kv", Parameter: map[string]string{"operation": it.name},
 		Clients: it.clients, Requests: len(latencies), Failures: failures,
 		ElapsedS: elapsed.Seconds(), Throughput: float64(len(latencies)) / elapsed.Seconds(),
 		MeanUs: us(total) / float64(requests),
