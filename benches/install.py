@@ -100,5 +100,5 @@ def venv_python() -> Path:
         words = ["-m", "pip", "install", "--quiet", "--requirement", HERE / "requirements.txt"]
         command([python, *words])
 
-    once("venv", wanted, build)
+    once("venv", wanted.splitlines()[-1], build)
     return python

@@ -20,7 +20,7 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Runs in the child: the kernel kills it when the benchmark ends, however it ends."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -41,7 +41,7 @@ class Process:
             stdout=self.log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
 
     @property

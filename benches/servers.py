@@ -31,6 +31,11 @@ def answers(url: str) -> bool:
         return False
 
 
+def digest(*files: Path) -> str:
+    """Tells versions of files of the checkout apart."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
 class Server:
     """What all servers have: a name in the tables, and after `start` a process and a URL."""
 
@@ -39,6 +44,8 @@ class Server:
     token = None
     # What the reader of a table has to know of how this server ran.
     notes = ""
+    # Whether the first install takes so long that the quick run goes without.
+    long_install = False
 
     def __init__(self):
         self.process = None
@@ -124,6 +131,7 @@ class Minio(Server):
     version = "v0.0.0-20260212201848-7aac2a2c5b7c"
     user, password, region = "minioadmin", "minioadmin", "us-east-1"
     bucket = "bench"
+    long_install = True
 
     def install(self) -> None:
         # About 12 minutes with nothing in the cache.
@@ -190,6 +198,8 @@ class Toxiproxy(Server):
     name = "toxiproxy"
     version = "v2.12.0"
     latency_ms = 20
+    # As with Nessie: there is nothing to put it before.
+    long_install = True
 
     def __init__(self, upstream: Server):
         super().__init__()
@@ -269,7 +279,7 @@ class JavaFixture(Server):
             install.maven("-f", pom, "dependency:build-classpath", output)
 
         install.java()
-        install.once(self.name, pom.read_text(), build)
+        install.once(self.name, f"{self.version} {digest(pom)}", build)
 
     def start(self, directory: Path) -> None:
         port = free_port()
@@ -295,6 +305,8 @@ class Nessie(Server):
     version = "0.99.0"
     warehouse = "warehouse"
     notes = "RocksDB; metadata files in MinIO, whose CPU is not counted"
+    # Itself a download of seconds, but it needs MinIO.
+    long_install = True
     jar = install.CACHE / f"nessie/nessie-quarkus-{version}-runner.jar"
 
     def __init__(self, s3: Minio):
@@ -340,6 +352,7 @@ class Rustberg(Server):
     name = "rustberg"
     version = "0.3.0"
     notes = "redb and warehouse in a local directory; no authentication, audit or rate limit"
+    long_install = True
 
     def install(self) -> None:
         install.once(self.name, self.version, lambda: install.cargo_install("rustberg", self.version))
@@ -380,9 +393,8 @@ class Etcd(Server):
             install.go("build", "-o", install.BIN / "etcd", server, directory=module)
             install.go("build", "-o", self.driver, ".", directory=module)
 
-        sources = "".join((module / name).read_text() for name in ("go.mod", "main.go"))
-        digest = hashlib.sha256(sources.encode()).hexdigest()
-        install.once(self.name, f"{self.version} {digest}", build)
+        sources = digest(module / "go.mod", module / "main.go")
+        install.once(self.name, f"{self.version} {sources}", build)
 
     def start(self, directory: Path) -> None:
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))

@@ -25,8 +25,8 @@ import (
 
 const (
 	valueBytes = 256
-	// Keys that gets, ranges and the mix find.
-	keys = 10_000
+	// Keys that are put and got again and again.
+	keys = 1_000
 	// Keys of one range.
 	rangeKeys = 100
 	// Keys that are there to be deleted; the step ends early when none is left.
@@ -110,8 +110,8 @@ func main() {
 func steps() []step {
 	value := strings.Repeat("v", valueBytes)
 	ctx := context.Background()
-	put := func(kv *clientv3.Client, client, count int) (bool, error) {
-		_, err := kv.Put(ctx, fmt.Sprintf("put/%04d/%08d", client, count), value)
+	put := func(kv *clientv3.Client, _, _ int) (bool, error) {
+		_, err := kv.Put(ctx, name("key", rand.IntN(keys)), value)
 		return true, err
 	}
 	get := func(kv *clientv3.Client, _, _ int) (bool, error) {
