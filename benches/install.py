@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import process
+
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("SLATEBERG_CACHE", Path.home() / ".cache/slateberg")) / "bench"
 BIN = CACHE / "bin"
@@ -44,6 +46,7 @@ def command(words: list, directory: Path | None = None, environment: dict | None
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                preexec_fn=process.die_with_parent,
             )
     except FileNotFoundError as error:
         raise InstallError(str(error)) from error

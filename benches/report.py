@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import figures
-from results import Results
+from results import UNSUPPORTED, Results
 
 REFERENCE = figures.REFERENCE
 
@@ -58,7 +58,7 @@ def step(results: Results, part: str, scenario: str, parameter: dict, clients: i
 
 
 def cells(results: Results, ours: float | None, **wanted) -> str:
-    refused = [row["unsupported"] for row in results.find(**wanted) if "unsupported" in row]
+    refused = [row[UNSUPPORTED] for row in results.find(**wanted) if UNSUPPORTED in row]
     if refused:
         return f"unsupported: {refused[0][:60]}"
     if ready := results.value("ready_ms", **wanted):

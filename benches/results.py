@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from statistics import median
 
+# The member of a row that says why a server could not take a step.
+UNSUPPORTED = "unsupported"
+
 
 class Results:
     """All rows of a run, in a file that always holds what was measured so far."""
@@ -34,7 +37,7 @@ class Results:
 
     def value(self, field: str, **wanted) -> float | None:
         """The median of a field over the rounds; none if it was not measured."""
-        values = [_member(row, field) for row in self.find(**wanted) if "unsupported" not in row]
+        values = [_member(row, field) for row in self.find(**wanted) if UNSUPPORTED not in row]
         values = [value for value in values if value is not None]
         return median(values) if values else None
 

@@ -31,7 +31,7 @@ import process
 import report
 import servers
 from generator import Generator
-from results import Results
+from results import UNSUPPORTED, Results
 
 ROOT = install.HERE.parent
 RESULTS = install.HERE / "results/latest.jsonl"
@@ -108,7 +108,7 @@ class Run:
                 return True
             except install.InstallError as error:
                 self.missing[server.name] = str(error)
-                self.results.add({"part": "install", "server": server.name, "unsupported": str(error)})
+                self.results.add({"part": "install", "server": server.name, UNSUPPORTED: str(error)})
                 print(f"{server.name} cannot be had: {error}", flush=True)
         return False
 

@@ -304,7 +304,7 @@ class Nessie(Server):
     # The newest whose runner can be had from Maven Central.
     version = "0.99.0"
     warehouse = "warehouse"
-    notes = "RocksDB; metadata files in MinIO, whose CPU is not counted"
+    notes = "RocksDB, which does not sync its log; metadata files in MinIO, whose CPU is not counted"
     # Itself a download of seconds, but it needs MinIO.
     long_install = True
     jar = install.CACHE / f"nessie/nessie-quarkus-{version}-runner.jar"
