@@ -371,7 +371,8 @@ class Rustberg(Server):
             '[logging]\nlevel = "error"\n'
         )
         words = [install.CACHE / "rustberg/bin/rustberg", "--config", config]
-        words += ["--no-auth", "--insecure-http", "--log-level", "error"]
+        # Without authentication it starts as a development server only; that changes nothing else.
+        words += ["--dev", "--no-auth", "--insecure-http", "--log-level", "error"]
         self.process = Process(words, directory)
         self.url = f"http://127.0.0.1:{port}"
         self.process.wait_for(lambda: answers(f"{self.url}/v1/config"), START_SECONDS)
