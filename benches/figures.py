@@ -72,8 +72,16 @@ def lone_commits(results: Results) -> list[Figure]:
         return ratio(commit, results.value("p50_us", scenario="bare_put", server=put))
 
     return [
-        Figure("lone commit, store of 20 ms: p50 to a bare put", against_put("delayed", DELAYED, "20ms"), at_most=1.25),
-        Figure("lone commit, local disk: p50 to a bare fsynced put", against_put("commit", REFERENCE, "disk"), at_most=2),
+        Figure(
+            "lone commit, store of 20 ms: p50 to a bare put",
+            against_put("delayed", DELAYED, "20ms"),
+            at_most=1.25,
+        ),
+        Figure(
+            "lone commit, local disk: p50 to a bare fsynced put",
+            against_put("commit", REFERENCE, "disk"),
+            at_most=2,
+        ),
     ]
 
 
@@ -86,15 +94,21 @@ def many_commits(results: Results) -> list[Figure]:
     # Of all rounds and stores, not the median: one is one too many.
     rows = results.find(**appends)
     lost, untrue = (
-        sum((row.get("extra") or {}).get(name) or 0 for row in rows if row["server"].startswith(REFERENCE))
-        if value is not None
-        else None
+        (
+            sum(
+                (row.get("extra") or {}).get(name) or 0 for row in rows if row["server"].startswith(REFERENCE)
+            )
+            if value is not None
+            else None
+        )
         for name, value in zip(("lost", "untrue_refusals"), wrong)
     )
     to_one = ratio(rate("commit", 100), rate("commit", 1))
     return [
         Figure("distinct tables, store of 20 ms: 100 clients to one", to_one, 80),
-        Figure("one table, store of 20 ms: properties by 100 clients", rate("commit-one", 100), 2000, unit="/s"),
+        Figure(
+            "one table, store of 20 ms: properties by 100 clients", rate("commit-one", 100), 2000, unit="/s"
+        ),
         Figure("appends to one table: acknowledged and lost", lost, at_most=0, unit="appends"),
         Figure("appends to one table: refused, but there", untrue, at_most=0, unit="appends"),
     ]
@@ -131,7 +145,9 @@ def size(results: Results) -> list[Figure]:
     histories = [results.value("cpu_us_per_request", snapshots=n, **appends) for n in (10_000, 10)]
     return [
         Figure(f"{between}: load_table p50 to that at {small or 0:,}", growth("load_table"), at_most=1.2),
-        Figure(f"{between}: page of 1,000 names, p50 likewise", growth("list_tables", page=1000), at_most=1.2),
+        Figure(
+            f"{between}: page of 1,000 names, p50 likewise", growth("list_tables", page=1000), at_most=1.2
+        ),
         Figure(f"{between}: start-up to the first 200", ready_ms and ready_ms / 1000, at_most=2, unit="s"),
         Figure(f"{between}: most memory", peak, at_most=caches_mib() + MEMORY_SPARE_MIB, unit="MiB"),
         Figure("append after 10,000 snapshots: CPU to that after 10", ratio(*histories), at_most=3),
@@ -153,10 +169,20 @@ def processor_time(results: Results) -> list[Figure]:
     rows = [
         ("load_table, 1 snapshot", 40, "353-6,173", {**hot, "operation": "load_table", "snapshots": 1}),
         ("load_table, 100 snapshots", 60, "919-7,042", {**hot, "operation": "load_table", "snapshots": 100}),
-        ("load_table, 1,000 snapshots", 250, "6,335-15,955", {**hot, "operation": "load_table", "snapshots": 1000}),
+        (
+            "load_table, 1,000 snapshots",
+            250,
+            "6,335-15,955",
+            {**hot, "operation": "load_table", "snapshots": 1000},
+        ),
         ("304", 25, "110-910", {**hot, "operation": "load_304", "snapshots": 1}),
         ("property commit", 250, "1,373-10,343", {**one, "operation": "commit_properties"}),
-        ("append after 1,000 snapshots", 3000, "13,217-19,663", {**one, "operation": "commit_append", "snapshots": 1000}),
+        (
+            "append after 1,000 snapshots",
+            3000,
+            "13,217-19,663",
+            {**one, "operation": "commit_append", "snapshots": 1000},
+        ),
         ("two-table transaction", 600, "1,850-12,560", {**one, "operation": "commit_transaction"}),
         ("create_table", 400, "980-41,580", {**one, "operation": "create_table"}),
         ("page of 1,000 names", 500, "250-75,500", {**one, "operation": "list_tables"}),
@@ -178,7 +204,12 @@ def peers_elsewhere(results: Results) -> list[Figure]:
     hot = {"part": "load-table", "operation": "load_table", "snapshots": 1}
     rows = [
         ("load_table, 100 connections", 5205, "291 / 3,345 / 5,205", hot),
-        ("commits on distinct tables, 100 clients", 1018, "187 / 213 / 1,018", {"part": "commit", "scenario": "commit"}),
+        (
+            "commits on distinct tables, 100 clients",
+            1018,
+            "187 / 213 / 1,018",
+            {"part": "commit", "scenario": "commit"},
+        ),
         ("commits on one table, 100 clients", 75, "42 / 75", {"part": "commit", "scenario": "commit-one"}),
     ]
     return [

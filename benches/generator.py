@@ -21,7 +21,9 @@ class Generator:
         self.seconds = seconds
         self.warm_up_seconds = warm_up_seconds
 
-    def run(self, part: str, scenario: str, servers: list[Server], round_: int | None = None, **flags) -> None:
+    def run(
+        self, part: str, scenario: str, servers: list[Server], round_: int | None = None, **flags
+    ) -> None:
         """One scenario on all servers, in turns. Flags are those of `slateberg bench run`."""
         flags = {
             "rounds": self.rounds,

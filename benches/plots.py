@@ -58,7 +58,17 @@ def load_table(results: Results):
     return figure, axes
 
 
-def line(axes, results: Results, server: str, field: str, scale=1.0, label=None, dashed=False, x="clients", **wanted):
+def line(
+    axes,
+    results: Results,
+    server: str,
+    field: str,
+    scale=1.0,
+    label=None,
+    dashed=False,
+    x="clients",
+    **wanted,
+):
     points = [
         (at, results.value(field, server=server, **wanted, **{x: at}))
         for at in sorted(results.values(x, server=server, **wanted))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tables out of a file of results: every step beside the reference's, and the figures to reach.
 
-    benches/report.py [FILE]
+benches/report.py [FILE]
 """
 
 import sys
@@ -67,13 +67,15 @@ def cells(results: Results, ours: float | None, **wanted) -> str:
     times = figures.ratio(ours, rate)
     milliseconds = [results.value(name, **wanted) for name in ("p50_us", "p99_us")]
     rest = [results.value(name, **wanted) for name in ("cpu_us_per_request", "peak_mib", "failures")]
-    return " ".join([
-        number(rate, 10, 0),
-        f"{number(times, 6, 2)}x" if times else f"{'-':>7}",
-        *(number(value and value / 1000, 9, 3) for value in milliseconds),
-        number(rest[0], 9, 0),
-        *(number(value, 6, 0) for value in rest[1:]),
-    ])
+    return " ".join(
+        [
+            number(rate, 10, 0),
+            f"{number(times, 6, 2)}x" if times else f"{'-':>7}",
+            *(number(value and value / 1000, 9, 3) for value in milliseconds),
+            number(rest[0], 9, 0),
+            *(number(value, 6, 0) for value in rest[1:]),
+        ]
+    )
 
 
 def number(value: float | None, width: int, digits: int) -> str:
@@ -81,13 +83,17 @@ def number(value: float | None, width: int, digits: int) -> str:
 
 
 def describe(parameter: dict | None) -> str:
-    words = (value if isinstance(value, str) else f"{name}={value}" for name, value in (parameter or {}).items())
+    words = (
+        value if isinstance(value, str) else f"{name}={value}" for name, value in (parameter or {}).items()
+    )
     return " ".join(map(str, words))
 
 
 def requests(results: Results) -> str:
     rows = results.find(part="requests", scenario="requests")
-    lines = [f"{row['parameter']['operation']:<52} {row['extra']['requests_to_store']:>10,.0f}" for row in rows]
+    lines = [
+        f"{row['parameter']['operation']:<52} {row['extra']['requests_to_store']:>10,.0f}" for row in rows
+    ]
     return "\n".join(["## requests to the object store", *lines]) if lines else ""
 
 

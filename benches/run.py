@@ -108,7 +108,9 @@ class Run:
                 return True
             except install.InstallError as error:
                 self.missing[server.name] = str(error)
-                self.results.add({"part": "install", "server": server.name, UNSUPPORTED: str(error)})
+                # Not the error itself, which speaks of this machine's directories.
+                why = "cannot be installed"
+                self.results.add({"part": "install", "server": server.name, UNSUPPORTED: why})
                 print(f"{server.name} cannot be had: {error}", flush=True)
         return False
 
@@ -401,7 +403,7 @@ def machine(quick: bool) -> dict:
         "cores": os.cpu_count(),
         "cpu": model[0] if model else platform.machine(),
         "memory_gib": round(memory / 2**30),
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],
     }
 
 

@@ -13,7 +13,7 @@ import re
 import time
 import urllib.error
 import urllib.request
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import install
@@ -159,7 +159,7 @@ class Minio(Server):
 
     def _create_bucket(self) -> bool:
         """PUT of the bucket, with a version 4 signature over an empty body."""
-        now = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         empty = hashlib.sha256(b"").hexdigest()
         host = self.url.removeprefix("http://")
         headers = {"host": host, "x-amz-content-sha256": empty, "x-amz-date": now}
