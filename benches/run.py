@@ -224,29 +224,41 @@ def requests(run: Run) -> None:
     if not run.can_have(minio):
         return
 
-    def count() -> int:
+    def count() -> tuple[int, float]:
         # MinIO gathers its metrics every ten seconds.
         time.sleep(12)
-        return sum(minio.requests().values())
+        return sum(minio.requests().values()), time.monotonic()
 
     def file(what: str, number: float) -> None:
         print(f"  {number:.0f} requests: {what}", flush=True)
-        parameter = {"operation": what}
         row = {"part": "requests", "server": "slateberg-s3", "scenario": "requests"}
-        run.results.add({**row, "parameter": parameter, "extra": {"requests_to_store": number}})
+        row |= {"parameter": {"operation": what}, "extra": {"requests_to_store": number}}
+        run.results.add(row)
 
     with run.started(minio), run.started(servers.SlatebergS3("slateberg-s3", minio)) as [server]:
-        before, began = count(), time.monotonic()
+        first, began = count()
         time.sleep(run.sizes.idle_seconds)
-        after, idle = count(), time.monotonic() - began
-        file("idle, an hour", (after - before) * 3600 / idle)
-        made = commits_one_by_one(server, 1000 if not run.quick else 100)
-        file("1,000 commits by one client", (count() - after) * 1000 / made)
-        before = count()
-        first = len(run.results.rows)
-        run.generator.run("requests", "commit", [server], clients=[100], rounds=1, warm_up_seconds=0)
-        made = sum(row["requests"] for row in run.results.rows[first:])
-        file("1,000 commits by 100 clients", (count() - before) * 1000 / made)
+        before, ended = count()
+        idle_per_second = (before - first) / (ended - began)
+        file("idle, an hour", idle_per_second * 3600)
+
+        def of_commits(what: str, commits) -> None:
+            """What is made for commits: all requests without those that an idle server makes."""
+            before, began = count()
+            made = commits()
+            after, ended = count()
+            extra = after - before - idle_per_second * (ended - began)
+            file(what, extra * 1000 / made)
+
+        def side_by_side() -> int:
+            known = len(run.results.rows)
+            flags = {"clients": [100], "rounds": 1, "warm_up_seconds": 0}
+            run.generator.run("requests", "commit", [server], **flags)
+            return sum(row["requests"] for row in run.results.rows[known:])
+
+        number = 100 if run.quick else 1000
+        of_commits("1,000 commits by one client", lambda: commits_one_by_one(server, number))
+        of_commits("1,000 commits by 100 clients", side_by_side)
 
 
 def commits_one_by_one(server: servers.Server, count: int) -> int:
