@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 
 # The member of a row that says why a server could not take a step.
-UNSUPPORTED = "unsupported"
+UNSUPPORTED = "not_supported"
 
 
 class Results:

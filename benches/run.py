@@ -46,6 +46,8 @@ class Sizes:
     rounds: int
     seconds: float
     warm_up_seconds: float
+    # Before everything, for servers that have to be compiled while they run.
+    catalogs_warm_up_seconds: float
     iterations: int
     # Of operations that take long: appends to tables with a history.
     slow_iterations: int
@@ -62,6 +64,7 @@ FULL = Sizes(
     rounds=3,
     seconds=3,
     warm_up_seconds=1,
+    catalogs_warm_up_seconds=8,
     iterations=300,
     slow_iterations=30,
     connections=(1, 10, 50, 100, 200),
@@ -75,6 +78,7 @@ QUICK = Sizes(
     rounds=1,
     seconds=1,
     warm_up_seconds=0.5,
+    catalogs_warm_up_seconds=2,
     iterations=50,
     slow_iterations=10,
     connections=(1, 100),
@@ -139,7 +143,9 @@ class Run:
             if self.can_have(minio) and self.can_have(nessie):
                 stack.enter_context(self.started(minio))
                 wanted.append(nessie)
-            yield stack.enter_context(self.started(*wanted))
+            running = stack.enter_context(self.started(*wanted))
+            self.generator.warm_up(running, self.sizes.catalogs_warm_up_seconds)
+            yield running
 
 
 def operations(run: Run) -> None:
@@ -302,15 +308,15 @@ def scale(run: Run) -> None:
 
 # The parts in their order, with the minutes that each takes, in full and quick.
 PARTS = {
-    "operations": (operations, 9, 0.5),
-    "load-table": (load_table, 14, 0.5),
-    "commit": (commit, 8, 1),
-    "delayed": (delayed, 3, 0.5),
+    "operations": (operations, 10, 1),
+    "load-table": (load_table, 15, 1),
+    "commit": (commit, 9, 1.5),
+    "delayed": (delayed, 3, 0.7),
     "bare-put": (bare_put, 0.5, 0.1),
     "kv": (key_value, 4, 0.7),
     "s3": (s3, 2, 0),
     "requests": (requests, 5, 0),
-    "scale": (scale, 12, 0.5),
+    "scale": (scale, 12, 1),
 }
 
 
