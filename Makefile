@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck clients figures
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck clients figures bench
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
@@ -62,3 +62,9 @@ clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 figures: ## start-up time, memory and size of the release binary
 	cargo build --release --locked
 	scripts/figures $(CARGO_TARGET_DIR)/release/slateberg
+
+# The first time also half an hour of builds, kept in $(CACHE)/bench; QUICK=1 leaves the long ones out.
+bench: ## compare with peers: all of it in an hour, QUICK=1 in minutes, ONLY=operations,kv,...
+	cargo build --release --locked
+	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg python3 benches/run.py \
+		$(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))

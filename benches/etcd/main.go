@@ -1,0 +1,271 @@
+// Drives etcd through the key-value steps that `slateberg bench run --scenario kv` takes, and appends
+// the same lines of JSON, so that both can stand in one table:
+//
+//	etcd-kv --endpoint http://127.0.0.1:2379 --pid PID --seconds 5 --round 1 --json FILE
+//
+// Reads are linearizable, etcd's default. Every latency is kept, none is put into a bucket.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	valueBytes = 256
+	// Keys that are put and got again and again.
+	keys = 1_000
+	// Keys of one range.
+	rangeKeys = 100
+	// Keys that are there to be deleted; the step ends early when none is left.
+	doomedKeys = 50_000
+	// Puts in one transaction of the preparation; etcd's limit is 128.
+	putsPerTransaction = 100
+)
+
+// A step: so many clients, spread over so many connections, that call until the time is over. The
+// call gets its client's number and a counter, and says whether there was something left to do.
+type step struct {
+	name        string
+	connections int
+	clients     int
+	call        func(kv *clientv3.Client, client, count int) (bool, error)
+}
+
+// What came of a step, as the generator of slateberg names it.
+type row struct {
+	Server            string            `json:"server"`
+	Scenario          string            `json:"scenario"`
+	Parameter         map[string]string `json:"parameter"`
+	Clients           int               `json:"clients"`
+	Round             int               `json:"round"`
+	Requests          int               `json:"requests"`
+	Failures          int64             `json:"failures"`
+	ElapsedS          float64           `json:"elapsed_s"`
+	Throughput        float64           `json:"throughput"`
+	MeanUs            float64           `json:"mean_us"`
+	P50Us             float64           `json:"p50_us"`
+	P95Us             float64           `json:"p95_us"`
+	P99Us             float64           `json:"p99_us"`
+	MaxUs             float64           `json:"max_us"`
+	CPUUsPerRequest   float64           `json:"cpu_us_per_request"`
+	CPUSecondsPer1000 float64           `json:"cpu_seconds_per_1000"`
+	RssMib            float64           `json:"rss_mib"`
+	PeakMib           float64           `json:"peak_mib"`
+	Extra             map[string]any    `json:"extra"`
+}
+
+func main() {
+	endpoint := flag.String("endpoint", "http://127.0.0.1:2379", "client URL of etcd")
+	pid := flag.Int("pid", 0, "process of etcd")
+	seconds := flag.Float64("seconds", 5, "length of a step")
+	warmUp := flag.Float64("warm-up-seconds", 1, "what runs before a step and is not counted")
+	round := flag.Int("round", 1, "number of the round")
+	only := flag.String("steps", "", "steps to take, with commas; all if empty")
+	file := flag.String("json", "", "file that gets the lines")
+	flag.Parse()
+
+	out, err := os.OpenFile(*file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	check(err)
+	defer out.Close()
+
+	pool := connect(*endpoint, 100)
+	fill(pool[0], "key", keys)
+	for _, it := range steps() {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), it.name) {
+			continue
+		}
+		if it.name == "delete" {
+			fill(pool[0], "doomed", doomedKeys)
+		} else if *warmUp > 0 {
+			drive(pool, it, time.Duration(*warmUp*float64(time.Second)))
+		}
+		before := cpuSeconds(*pid)
+		latencies, failures, elapsed := drive(pool, it, time.Duration(*seconds*float64(time.Second)))
+		cpu := cpuSeconds(*pid) - before
+		line := summary(it, latencies, failures, elapsed, cpu)
+		line.Round = *round
+		line.RssMib, line.PeakMib = memoryMib(*pid)
+		text, err := json.Marshal(line)
+		check(err)
+		_, err = out.Write(append(text, '\n'))
+		check(err)
+		fmt.Printf("etcd  %-9s %5d clients %9.0f/s  p50 %.2f ms  p99 %.2f ms  %d failed\n",
+			it.name, it.clients, line.Throughput, line.P50Us/1000, line.P99Us/1000, failures)
+	}
+}
+
+func steps() []step {
+	value := strings.Repeat("v", valueBytes)
+	ctx := context.Background()
+	put := func(kv *clientv3.Client, _, _ int) (bool, error) {
+		_, err := kv.Put(ctx, name("key", rand.IntN(keys)), value)
+		return true, err
+	}
+	get := func(kv *clientv3.Client, _, _ int) (bool, error) {
+		got, err := kv.Get(ctx, name("key", rand.IntN(keys)))
+		if err == nil && len(got.Kvs) != 1 {
+			err = fmt.Errorf("got %d values", len(got.Kvs))
+		}
+		return true, err
+	}
+	scan := func(kv *clientv3.Client, _, _ int) (bool, error) {
+		first := rand.IntN(keys - rangeKeys)
+		got, err := kv.Get(ctx, name("key", first), clientv3.WithRange(name("key", first+rangeKeys)))
+		if err == nil && len(got.Kvs) != rangeKeys {
+			err = fmt.Errorf("got %d values", len(got.Kvs))
+		}
+		return true, err
+	}
+	remove := func(kv *clientv3.Client, _, count int) (bool, error) {
+		if count >= doomedKeys {
+			return false, nil
+		}
+		_, err := kv.Delete(ctx, name("doomed", count))
+		return true, err
+	}
+	mixed := func(kv *clientv3.Client, client, count int) (bool, error) {
+		if count%2 == 0 {
+			return put(kv, client, count)
+		}
+		return get(kv, client, count)
+	}
+	return []step{
+		{"seq_put", 1, 1, put},
+		{"par_put", 16, 16, put},
+		{"put_1000", 100, 1000, put},
+		{"seq_get", 1, 1, get},
+		{"par_get", 16, 16, get},
+		{"range", 1, 1, scan},
+		{"delete", 1, 1, remove},
+		{"mixed", 16, 16, mixed},
+	}
+}
+
+// Lets every client of a step call for so long. Latencies are of the calls that succeeded.
+func drive(pool []*clientv3.Client, it step, length time.Duration) ([]time.Duration, int64, time.Duration) {
+	var failures atomic.Int64
+	seen := make([][]time.Duration, it.clients)
+	var clients sync.WaitGroup
+	began := time.Now()
+	for client := range it.clients {
+		clients.Go(func() {
+			kv := pool[client%it.connections]
+			for count := 0; time.Since(began) < length; count++ {
+				asked := time.Now()
+				some, err := it.call(kv, client, count)
+				if !some {
+					return
+				}
+				if err != nil {
+					if failures.Add(1) == 1 {
+						log.Printf("%s: %v", it.name, err)
+					}
+					continue
+				}
+				seen[client] = append(seen[client], time.Since(asked))
+			}
+		})
+	}
+	clients.Wait()
+	return slices.Concat(seen...), failures.Load(), time.Since(began)
+}
+
+func summary(it step, latencies []time.Duration, failures int64, elapsed time.Duration, cpu float64) row {
+	slices.Sort(latencies)
+	requests := max(len(latencies), 1)
+	var total time.Duration
+	for _, latency := range latencies {
+		total += latency
+	}
+	us := func(latency time.Duration) float64 { return float64(latency) / 1000 }
+	quantile := func(q float64) float64 {
+		if len(latencies) == 0 {
+			return 0
+		}
+		return us(latencies[min(int(q*float64(len(latencies))), len(latencies)-1)])
+	}
+	return row{
+		Server: "etcd", Scenario: "kv", Parameter: map[string]string{"operation": it.name},
+		Clients: it.clients, Requests: len(latencies), Failures: failures,
+		ElapsedS: elapsed.Seconds(), Throughput: float64(len(latencies)) / elapsed.Seconds(),
+		MeanUs: us(total) / float64(requests),
+		P50Us:  quantile(0.5), P95Us: quantile(0.95), P99Us: quantile(0.99), MaxUs: quantile(1),
+		CPUUsPerRequest: cpu * 1e6 / float64(requests), CPUSecondsPer1000: cpu * 1000 / float64(requests),
+		Extra: map[string]any{"connections": it.connections, "value_bytes": valueBytes},
+	}
+}
+
+func connect(endpoint string, connections int) []*clientv3.Client {
+	pool := make([]*clientv3.Client, connections)
+	for i := range pool {
+		config := clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second}
+		client, err := clientv3.New(config)
+		check(err)
+		pool[i] = client
+	}
+	return pool
+}
+
+// Puts keys 0 to count, many in one transaction.
+func fill(kv *clientv3.Client, prefix string, count int) {
+	value := strings.Repeat("v", valueBytes)
+	for from := 0; from < count; from += putsPerTransaction {
+		var puts []clientv3.Op
+		for number := from; number < min(from+putsPerTransaction, count); number++ {
+			puts = append(puts, clientv3.OpPut(name(prefix, number), value))
+		}
+		_, err := kv.Txn(context.Background()).Then(puts...).Commit()
+		check(err)
+	}
+}
+
+func name(prefix string, number int) string { return fmt.Sprintf("%s/%08d", prefix, number) }
+
+// User and system time of a process so far.
+func cpuSeconds(pid int) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15 of proc(5).
+	fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
+	var user, system float64
+	fmt.Sscan(fields[11], &user)
+	fmt.Sscan(fields[12], &system)
+	const ticksPerSecond = 100
+	return (user + system) / ticksPerSecond
+}
+
+// Resident memory of a process, now and at most.
+func memoryMib(pid int) (rss, peak float64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(text)) {
+		var kib float64
+		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kib); err == nil {
+			rss = kib / 1024
+		}
+		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
+			peak = kib / 1024
+		}
+	}
+	return rss, peak
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

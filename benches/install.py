@@ -1,0 +1,107 @@
+"""Builds and downloads of what the benchmark compares with. Everything lands in the cache
+(`$SLATEBERG_CACHE/bench`), never in the checkout, and is kept: a second run installs nothing."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import process
+
+HERE = Path(__file__).resolve().parent
+CACHE = Path(os.environ.get("SLATEBERG_CACHE", Path.home() / ".cache/slateberg")) / "bench"
+BIN = CACHE / "bin"
+JAVA_MIN = 21
+
+
+class InstallError(Exception):
+    """A component that cannot be had on this machine; the run goes on without it."""
+
+
+def once(name: str, version: str, build) -> None:
+    """Calls `build` unless this version of the component is installed already."""
+    stamp = CACHE / "installed" / name
+    if stamp.exists() and stamp.read_text() == version:
+        return
+    print(f"install {name} {version} ...", flush=True)
+    began = time.monotonic()
+    build()
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(version)
+    print(f"install {name} {version}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def command(words: list, directory: Path | None = None, environment: dict | None = None) -> None:
+    """Runs a build at the lowest priority; its output goes to a file that errors name."""
+    log = CACHE / "logs" / f"{Path(str(words[0])).name}-{os.getpid()}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(log, "ab") as out:
+            done = subprocess.run(
+                ["nice", "-n", "19", *map(str, words)],
+                cwd=directory or CACHE,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                preexec_fn=process.die_with_parent,
+            )
+    except FileNotFoundError as error:
+        raise InstallError(str(error)) from error
+    if done.returncode != 0:
+        tail = log.read_text(errors="replace")[-2000:]
+        raise InstallError(f"{' '.join(map(str, words))} failed ({log}):\n{tail}")
+
+
+def go(*words, directory: Path | None = None) -> None:
+    """`go ...` with module and build caches of the benchmark's own."""
+    environment = {
+        "GOPATH": str(CACHE / "go"),
+        "GOCACHE": str(CACHE / "gocache"),
+        "GOBIN": str(BIN),
+        "GOFLAGS": "-modcacherw",
+    }
+    command(["go", *words], directory, environment)
+
+
+def cargo_install(crate: str, version: str) -> Path:
+    """`cargo install`, with a build directory of its own; where the binary is."""
+    words = ["cargo", "install", crate, "--version", version, "--locked", "--root", CACHE / crate]
+    command(words, environment={"CARGO_TARGET_DIR": str(CACHE / "target")})
+    return CACHE / crate / "bin" / crate
+
+
+def maven(*words) -> None:
+    command(["mvn", "--quiet", "--batch-mode", *words])
+
+
+def java() -> Path:
+    """The newest Java of this machine, which has to be able to run all of the Java servers."""
+    homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
+    homes += sorted(Path("/usr/lib/jvm").glob("*"))
+    found = {}
+    for home in homes:
+        release = home / "release"
+        if (home / "bin/java").exists() and release.exists():
+            version = re.search(r'JAVA_VERSION="(\d+)', release.read_text())
+            if version:
+                found[int(version[1])] = home / "bin/java"
+    if not found or max(found) < JAVA_MIN:
+        raise InstallError(f"no Java {JAVA_MIN} or newer: set JAVA_HOME")
+    return found[max(found)]
+
+
+def venv_python() -> Path:
+    """The interpreter of a virtual environment that has requirements.txt."""
+    python = CACHE / "venv/bin/python"
+    wanted = (HERE / "requirements.txt").read_text()
+
+    def build():
+        command([sys.executable, "-m", "venv", CACHE / "venv"])
+        words = ["-m", "pip", "install", "--quiet", "--requirement", HERE / "requirements.txt"]
+        command([python, *words])
+
+    once("venv", wanted.splitlines()[-1], build)
+    return python

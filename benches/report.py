@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Tables out of a file of results: every step beside the reference's, and the figures to reach.
+
+benches/report.py [FILE]
+"""
+
+import sys
+from pathlib import Path
+
+import figures
+from results import UNSUPPORTED, Results
+
+REFERENCE = figures.REFERENCE
+
+
+def text(results: Results) -> str:
+    parts = [part for part in results.values("part") if results.find(part=part)[0].get("scenario")]
+    sections = [comparison(results, part) for part in parts]
+    everything = [heading(results), *sections, requests(results), aims(results)]
+    return "\n\n".join(section for section in everything if section)
+
+
+def heading(results: Results) -> str:
+    for row in results.find(part="machine"):
+        kind = "quick run" if row["quick"] else "full run"
+        where = f"{row['cores']} x {row['cpu']}, {row['memory_gib']} GiB, Linux {row['kernel']}"
+        return f"{kind} of {row['revision']} on {row['date']}: {where}"
+    return ""
+
+
+def comparison(results: Results, part: str) -> str:
+    """Medians over the rounds; behind each throughput, how many times the reference has it."""
+    lines = [
+        f"## {part}",
+        f"{'step':<52} {'clients':>7} {'server':<18} {'req/s':>10} {'ratio':>7} "
+        f"{'p50 ms':>9} {'p99 ms':>9} {'cpu us':>9} {'MiB':>6} {'failed':>6}",
+    ]
+    seen = []
+    for row in results.find(part=part):
+        key = (row.get("scenario"), row.get("parameter"), row.get("clients"))
+        if key in seen or "requests_to_store" in (row.get("extra") or {}):
+            continue
+        seen.append(key)
+        lines += step(results, part, *key)
+    return "\n".join(lines)
+
+
+def step(results: Results, part: str, scenario: str, parameter: dict, clients: int) -> list[str]:
+    wanted = {"part": part, "scenario": scenario, "parameter": parameter, "clients": clients}
+    names = results.values("server", **wanted)
+    ours = results.value("throughput", server=names[0], **wanted)
+    lines = []
+    for name in names:
+        title = f"{scenario} {describe(parameter)}"[:52] if name == names[0] else ""
+        shown = str(clients or "") if name == names[0] else ""
+        lines.append(f"{title:<52} {shown:>7} {name:<18} {cells(results, ours, server=name, **wanted)}")
+    return lines
+
+
+def cells(results: Results, ours: float | None, **wanted) -> str:
+    refused = [row[UNSUPPORTED] for row in results.find(**wanted) if UNSUPPORTED in row]
+    if refused:
+        return f"unsupported: {refused[0][:60]}"
+    if ready := results.value("ready_ms", **wanted):
+        return f"first 200 after {ready:.0f} ms, {results.value('rss_mib', **wanted):.0f} MiB"
+    rate = results.value("throughput", **wanted)
+    times = figures.ratio(ours, rate)
+    milliseconds = [results.value(name, **wanted) for name in ("p50_us", "p99_us")]
+    rest = [results.value(name, **wanted) for name in ("cpu_us_per_request", "peak_mib", "failures")]
+    return " ".join(
+        [
+            number(rate, 10, 0),
+            f"{number(times, 6, 2)}x" if times else f"{'-':>7}",
+            *(number(value and value / 1000, 9, 3) for value in milliseconds),
+            number(rest[0], 9, 0),
+            *(number(value, 6, 0) for value in rest[1:]),
+        ]
+    )
+
+
+def number(value: float | None, width: int, digits: int) -> str:
+    return f"{'-':>{width}}" if value is None else f"{value:>{width},.{digits}f}"
+
+
+def describe(parameter: dict | None) -> str:
+    words = (
+        value if isinstance(value, str) else f"{name}={value}" for name, value in (parameter or {}).items()
+    )
+    return " ".join(map(str, words))
+
+
+def requests(results: Results) -> str:
+    rows = results.find(part="requests", scenario="requests")
+    lines = [
+        f"{row['parameter']['operation']:<52} {row['extra']['requests_to_store']:>10,.0f}" for row in rows
+    ]
+    return "\n".join(["## requests to the object store", *lines]) if lines else ""
+
+
+def aims(results: Results) -> str:
+    """The figures to reach. They are reported, never asserted."""
+    lines = [
+        "## figures to reach",
+        f"{'figure':<58} {'aim':>15} {'measured':>12}  {'verdict':<12} elsewhere",
+    ]
+    for figure in figures.all_figures(results):
+        measured = number(figure.measured, 12, 2 if (figure.measured or 0) < 100 else 0)
+        lines.append(
+            f"{figure.what:<58} {figure.aim():>15} {measured}  {figure.verdict():<12} {figure.elsewhere}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    default = Path(__file__).resolve().parent / "results/latest.jsonl"
+    print(text(Results.read(Path(sys.argv[1]) if len(sys.argv) > 1 else default)))

@@ -1,0 +1,429 @@
+#!/usr/bin/env python3
+"""Measures slateberg and its peers: `make bench`, or by hand
+
+    SLATEBERG_BIN=.../release/slateberg benches/run.py [--quick] [--only PART,...]
+
+Installs what is compared, starts every server on loopback with a directory of its own, calls the load
+generator, and ends with tables, the list of figures to reach, and plots. Nothing is asserted: the exit
+code tells only whether something broke.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+import install
+import process
+import report
+import servers
+from generator import Generator
+from results import UNSUPPORTED, Results
+
+ROOT = install.HERE.parent
+RESULTS = install.HERE / "results/latest.jsonl"
+PLOTS = ROOT / "docs/benchmarks"
+BARE_PUT_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    rounds: int
+    seconds: float
+    warm_up_seconds: float
+    # Before everything, for servers that have to be compiled while they run.
+    catalogs_warm_up_seconds: float
+    iterations: int
+    # Of operations that take long: appends to tables with a history.
+    slow_iterations: int
+    connections: tuple
+    clients: tuple
+    snapshots: tuple
+    # Snapshots that tables have which are appended to.
+    appended: tuple
+    tables: tuple
+    idle_seconds: int
+
+
+FULL = Sizes(
+    rounds=3,
+    seconds=3,
+    warm_up_seconds=1,
+    catalogs_warm_up_seconds=8,
+    iterations=300,
+    slow_iterations=30,
+    connections=(1, 10, 50, 100, 200),
+    clients=(1, 10, 100),
+    snapshots=(1, 100, 1000),
+    appended=(10, 1000, 10_000),
+    tables=(1_000, 100_000, 1_000_000),
+    idle_seconds=180,
+)
+QUICK = Sizes(
+    rounds=1,
+    seconds=1,
+    warm_up_seconds=0.5,
+    catalogs_warm_up_seconds=2,
+    iterations=50,
+    slow_iterations=10,
+    connections=(1, 100),
+    clients=(1, 100),
+    snapshots=(1, 100),
+    appended=(10, 1000),
+    tables=(1_000, 10_000),
+    idle_seconds=30,
+)
+
+
+class Run:
+    """What the parts share: sizes, servers that can be had, and where results go."""
+
+    def __init__(self, quick: bool, directory: Path, results: Results):
+        self.quick = quick
+        self.sizes = QUICK if quick else FULL
+        self.directory = directory
+        self.results = results
+        sizes = self.sizes
+        self.generator = Generator(results, sizes.rounds, sizes.seconds, sizes.warm_up_seconds)
+        self.missing = {}
+
+    def can_have(self, server: servers.Server) -> bool:
+        """Installs a server, once; says why if it cannot be had, and the run goes on without it."""
+        if self.quick and server.long_install:
+            self.missing.setdefault(server.name, "left out of the quick run, as builds take long")
+        elif server.name not in self.missing:
+            try:
+                server.install()
+                return True
+            except install.InstallError as error:
+                self.missing[server.name] = str(error)
+                # Not the error itself, which speaks of this machine's directories.
+                why = "cannot be installed"
+                self.results.add({"part": "install", "server": server.name, UNSUPPORTED: why})
+                print(f"{server.name} cannot be had: {error}", flush=True)
+        return False
+
+    @contextlib.contextmanager
+    def started(self, *wanted: servers.Server):
+        """Starts servers, each in an empty directory, and stops them whatever happens."""
+        with contextlib.ExitStack() as stack:
+            running = []
+            for server in wanted:
+                directory = Path(tempfile.mkdtemp(prefix=f"{server.name}-", dir=self.directory))
+                stack.callback(shutil.rmtree, directory, ignore_errors=True)
+                stack.callback(server.stop)
+                server.start(directory)
+                running.append(server)
+            yield running
+
+    @contextlib.contextmanager
+    def catalogs(self):
+        """slateberg, the reference, and every other catalog that can be had."""
+        with contextlib.ExitStack() as stack:
+            wanted = [servers.Slateberg()]
+            minio = servers.Minio()
+            nessie = servers.Nessie(minio)
+            for peer in (servers.JavaFixture(), servers.Rustberg()):
+                wanted += [peer] if self.can_have(peer) else []
+            if self.can_have(minio) and self.can_have(nessie):
+                stack.enter_context(self.started(minio))
+                wanted.append(nessie)
+            running = stack.enter_context(self.started(*wanted))
+            self.generator.warm_up(running, self.sizes.catalogs_warm_up_seconds)
+            yield running
+
+
+def operations(run: Run) -> None:
+    """Each operation of a catalog, by one client."""
+    with run.catalogs() as all_of_them:
+        flags = {"iterations": run.sizes.iterations, "slow_iterations": run.sizes.slow_iterations}
+        flags |= {"load_snapshots": run.sizes.snapshots, "append_snapshots": run.sizes.appended}
+        run.generator.run("operations", "operations", all_of_them, **flags)
+
+
+def load_table(run: Run) -> None:
+    """Reads of one table by many connections, beside a handler that does nothing else."""
+    sizes = run.sizes
+    few, *more = sizes.snapshots
+    with run.catalogs() as all_of_them:
+        # Every number of connections for the small table, the two ends for the larger ones.
+        plans = [([few], sizes.connections), (more, (1, 100))]
+        for snapshots, connections in plans:
+            flags = {"snapshots": snapshots, "connections": connections, "bare": True}
+            run.generator.run("load-table", "load-table", all_of_them, **flags)
+
+
+def commit(run: Run) -> None:
+    """Commits on disk: on distinct tables, all on one, and appends to one."""
+    with run.catalogs() as all_of_them:
+        for scenario in ("commit", "commit-one", "append-one"):
+            run.generator.run("commit", scenario, all_of_them, clients=run.sizes.clients)
+    with run.started(servers.Slateberg()) as alone:
+        run.generator.run("commit", "commit", alone, clients=[1000])
+
+
+def delayed(run: Run) -> None:
+    """Commits on an object store that takes 20 ms for every request, inside of the process."""
+    clients = (*run.sizes.clients, 1000)
+    with run.started(servers.SlatebergDelayed()) as alone:
+        for scenario in ("commit", "commit-one", "append-one"):
+            run.generator.run("delayed", scenario, alone, clients=clients)
+
+
+def bare_put(run: Run) -> None:
+    """What one write costs without a catalog: on this disk, and on a store of 20 ms."""
+    iterations = run.sizes.iterations
+    flags = {"bytes": BARE_PUT_BYTES}
+    with tempfile.TemporaryDirectory(dir=run.directory) as directory:
+        run.generator.bare_put("bare-put", "disk", f"file://{directory}", iterations, **flags)
+    flags["latency_ms"] = servers.SlatebergDelayed.latency_ms
+    run.generator.bare_put("bare-put", "20ms", "memory:///", iterations, **flags)
+
+
+def key_value(run: Run) -> None:
+    """slateberg's records beside etcd's, on the same disk, each with fsync."""
+    etcd = servers.Etcd()
+    wanted = [servers.Slateberg()] + ([etcd] if run.can_have(etcd) else [])
+    with run.started(*wanted) as running:
+        for number in range(run.sizes.rounds):
+            run.generator.run("kv", "kv", running[:1], round_=number, rounds=1)
+            if etcd in running:
+                run.generator.etcd("kv", etcd, number)
+
+
+def s3(run: Run) -> None:
+    """slateberg on MinIO, at once and behind a proxy that delays every answer by 20 ms."""
+    minio = servers.Minio()
+    proxy = servers.Toxiproxy(minio)
+    if not (run.can_have(minio) and run.can_have(proxy)):
+        return
+    with run.started(minio), run.started(proxy):
+        near = servers.SlatebergS3("slateberg-s3", minio)
+        far = servers.SlatebergS3("slateberg-s3-20ms", proxy)
+        for server in (near, far):
+            flags = {"options": server.store_options(), "environment": server.environment}
+            store, count = f"s3://{minio.bucket}/bare-{server.name}", run.sizes.iterations
+            run.generator.bare_put("s3", f"bare-{server.name}", store, count, bytes=BARE_PUT_BYTES, **flags)
+        with run.started(near, far) as both:
+            for scenario in ("commit", "commit-one"):
+                run.generator.run("s3", scenario, both, clients=(1, 100))
+
+
+def requests(run: Run) -> None:
+    """How many requests slateberg makes of its object store: idle, and for commits."""
+    minio = servers.Minio()
+    if not run.can_have(minio):
+        return
+
+    def count() -> tuple[int, float]:
+        # MinIO gathers its metrics every ten seconds.
+        time.sleep(12)
+        return sum(minio.requests().values()), time.monotonic()
+
+    def file(what: str, number: float) -> None:
+        print(f"  {number:.0f} requests: {what}", flush=True)
+        row = {"part": "requests", "server": "slateberg-s3", "scenario": "requests"}
+        row |= {"parameter": {"operation": what}, "extra": {"requests_to_store": number}}
+        run.results.add(row)
+
+    with run.started(minio), run.started(servers.SlatebergS3("slateberg-s3", minio)) as [server]:
+        first, began = count()
+        time.sleep(run.sizes.idle_seconds)
+        before, ended = count()
+        idle_per_second = (before - first) / (ended - began)
+        file("idle, an hour", idle_per_second * 3600)
+
+        def of_commits(what: str, commits) -> None:
+            """What is made for commits: all requests without those that an idle server makes."""
+            before, began = count()
+            made = commits()
+            after, ended = count()
+            extra = after - before - idle_per_second * (ended - began)
+            file(what, extra * 1000 / made)
+
+        def side_by_side() -> int:
+            known = len(run.results.rows)
+            flags = {"clients": [100], "rounds": 1, "warm_up_seconds": 0}
+            run.generator.run("requests", "commit", [server], **flags)
+            return sum(row["requests"] for row in run.results.rows[known:])
+
+        number = 100 if run.quick else 1000
+        of_commits("1,000 commits by one client", lambda: commits_one_by_one(server, number))
+        of_commits("1,000 commits by 100 clients", side_by_side)
+
+
+def commits_one_by_one(server: servers.Server, count: int) -> int:
+    """So many commits of a property on a table of its own; how many were acknowledged."""
+    client = http.client.HTTPConnection(server.url.removeprefix("http://"))
+
+    def post(path: str, body: dict) -> None:
+        headers = {"Content-Type": "application/json"}
+        client.request("POST", f"/v1/namespaces{path}", json.dumps(body), headers)
+        answer = client.getresponse()
+        text = answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"{path} was answered {answer.status}: {text[:300]!r}")
+
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+    post("", {"namespace": ["counted"]})
+    post("/counted/tables", {"name": "t", "schema": schema})
+    for number in range(count):
+        update = {"action": "set-properties", "updates": {"n": str(number)}}
+        post("/counted/tables/t", {"requirements": [], "updates": [update]})
+    return count
+
+
+def scale(run: Run) -> None:
+    """The same reads and commits as the catalog grows, and a restart at each size."""
+    server = servers.Slateberg()
+    with run.started(server):
+        directory = server.process.log_path.parent
+        for tables in run.sizes.tables:
+            run.generator.run("scale", "scale", [server], tables=[tables], rounds=1)
+            server.stop()
+            server.start(directory)
+            time.sleep(2)
+            rss, peak = process.memory_mib(server.pid)
+            row = {"part": "scale", "server": server.name, "scenario": "scale", "round": 1}
+            row["parameter"] = {"operation": "restart", "tables": tables}
+            row |= {"rss_mib": rss, "peak_mib": peak, "extra": {"ready_ms": server.ready_ms}}
+            run.results.add(row)
+            print(f"  restart with {tables} tables: first 200 after {server.ready_ms:.0f} ms", flush=True)
+
+
+# The parts in their order, with the minutes that each takes, in full and quick.
+PARTS = {
+    "operations": (operations, 10, 1),
+    "load-table": (load_table, 15, 1),
+    "commit": (commit, 9, 1.5),
+    "delayed": (delayed, 3, 0.7),
+    "bare-put": (bare_put, 0.5, 0.1),
+    "kv": (key_value, 4, 0.7),
+    "s3": (s3, 2, 0),
+    "requests": (requests, 5, 0),
+    "scale": (scale, 12, 1),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few minutes, without long installs")
+    parser.add_argument("--only", default="", metavar="PART,...", help=", ".join(PARTS))
+    parser.add_argument("--output", type=Path, default=RESULTS, help="file for the results")
+    parser.add_argument("--plots", type=Path, default=PLOTS, help="directory for the plots")
+    parser.add_argument("--install", action="store_true", help="install every server, and no more")
+    arguments = parser.parse_args()
+    chosen = [part for part in arguments.only.split(",") if part] or list(PARTS)
+    if unknown := [part for part in chosen if part not in PARTS]:
+        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    # `kill` ends the run as an error does, so that everything is stopped and removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+    minutes = sum(PARTS[part][2 if arguments.quick else 1] for part in chosen)
+    print(f"bench: {', '.join(chosen)}: about {minutes:.0f} minutes, and once the installs", flush=True)
+
+    base = install.CACHE / "run"
+    base.mkdir(parents=True, exist_ok=True)
+    # Below the cache, as /tmp may be in memory, where an fsync costs nothing.
+    with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as directory:
+        results = Results([]) if arguments.install else Results.create(arguments.output)
+        run = Run(arguments.quick, Path(directory), results)
+        results.add(machine(arguments.quick))
+        # First of all, so that no build runs beside a measurement.
+        install_everything(run, chosen)
+        if arguments.install:
+            return 1 if run.missing else 0
+        broken = measure(run, chosen)
+    print(report.text(results))
+    for name, why in run.missing.items():
+        print(f"without {name}: {why.splitlines()[0]}")
+    broken += draw(arguments.output, arguments.plots)
+    print(f"results: {arguments.output}; broken: {', '.join(broken) or 'nothing'}")
+    return 1 if broken else 0
+
+
+def install_everything(run: Run, chosen: list[str]) -> None:
+    """Every server that the chosen parts compare with."""
+    minio = servers.Minio()
+    catalogs = [servers.JavaFixture(), minio, servers.Nessie(minio), servers.Rustberg()]
+    needed = {
+        "operations": catalogs,
+        "load-table": catalogs,
+        "commit": catalogs,
+        "kv": [servers.Etcd()],
+        "s3": [minio, servers.Toxiproxy(minio)],
+        "requests": [minio],
+    }
+    for name, server in {s.name: s for part in chosen for s in needed.get(part, [])}.items():
+        if not run.can_have(server):
+            print(f"without {name}", flush=True)
+
+
+def measure(run: Run, chosen: list[str]) -> list[str]:
+    """Runs the parts one after another; the names of those that broke."""
+    broken = []
+    for number, part in enumerate(chosen, 1):
+        function = PARTS[part][0]
+        print(f"\n[{number}/{len(chosen)}] {part}: {function.__doc__}", flush=True)
+        began = time.monotonic()
+        try:
+            function(run)
+        except Exception:
+            # The other parts can be measured all the same; the exit code tells of this one.
+            traceback.print_exc()
+            broken.append(part)
+        print(f"[{number}/{len(chosen)}] {part}: {time.monotonic() - began:.0f} s", flush=True)
+    return broken
+
+
+def draw(results: Path, directory: Path) -> list[str]:
+    """The plots, by an interpreter that has matplotlib."""
+    try:
+        python = install.venv_python()
+        subprocess.run([python, "-B", install.HERE / "plots.py", results, directory], check=True)
+    except (install.InstallError, subprocess.CalledProcessError) as error:
+        print(f"no plots: {error}")
+        return ["plots"]
+    return []
+
+
+def machine(quick: bool) -> dict:
+    """The first line of the results: where, when and of what."""
+    revision = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    model = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "part": "machine",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "revision": revision,
+        "quick": quick,
+        "cores": os.cpu_count(),
+        "cpu": model[0] if model else platform.machine(),
+        "memory_gib": round(memory / 2**30),
+        "kernel": platform.release().partition("-")[0],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,408 @@
+"""The servers that are compared: how each is installed, started and stopped.
+
+Each is one class with the same three methods. `install` may take minutes, does nothing the second
+time, and raises InstallError where a component cannot be had. `start` gets an empty directory of its
+own, below which everything lies that the server writes, on the same disk as everybody's.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+
+import install
+from process import Process, free_port
+
+START_SECONDS = 120
+
+
+def answers(url: str) -> bool:
+    """Whether a GET is answered 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return answer.status == 200
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def digest(*files: Path) -> str:
+    """Tells versions of files of the checkout apart."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+class Server:
+    """What all servers have: a name in the tables, and after `start` a process and a URL."""
+
+    name = ""
+    warehouse = None
+    token = None
+    # What the reader of a table has to know of how this server ran.
+    notes = ""
+    # Whether the first install takes so long that the quick run goes without.
+    long_install = False
+
+    def __init__(self):
+        self.process = None
+        self.url = None
+
+    def install(self) -> None:
+        raise NotImplementedError
+
+    def start(self, directory: Path) -> None:
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def stop(self) -> None:
+        if self.process:
+            self.process.stop()
+            self.process = None
+
+    def argument(self) -> str:
+        """The server as the load generator is told of it."""
+        words = [f"{self.name}={self.url}", f"pid={self.pid}"]
+        words += [f"warehouse={self.warehouse}"] if self.warehouse else []
+        words += [f"token={self.token}"] if self.token else []
+        return ",".join(words)
+
+
+class Slateberg(Server):
+    """slateberg with its state and its warehouse in a local directory, every commit fsynced."""
+
+    name = "slateberg"
+    notes = "state and warehouse in a local directory, fsync"
+    arguments = ("serve",)
+
+    def __init__(self):
+        super().__init__()
+        self.binary = os.environ["SLATEBERG_BIN"]
+        self.environment = {}
+        # From exec to the first 200.
+        self.ready_ms = None
+
+    def install(self) -> None:
+        if not Path(self.binary).exists():
+            raise install.InstallError(f"no {self.binary}: cargo build --release --locked")
+
+    def start(self, directory: Path) -> None:
+        words = [self.binary, self.arguments[0], *self.arguments[1:]]
+        words += ["--listen", "127.0.0.1:0", "--data-dir", directory / "data", *self.options(directory)]
+        for old in directory.glob("*.log"):
+            old.unlink()
+        self.process = Process(words, directory, self.environment)
+        self.process.wait_for(self.found_url, START_SECONDS, pause=0.0005)
+        self.process.wait_for(lambda: answers(f"{self.url}/v1/config"), START_SECONDS, pause=0.0005)
+        self.ready_ms = (time.perf_counter() - self.process.began) * 1000
+
+    def options(self, _directory: Path) -> list:
+        return []
+
+    def found_url(self) -> bool:
+        """The banner says where the server is."""
+        found = re.search(r"http://127\.0\.0\.1:\d+", self.process.output())
+        self.url = found and found[0]
+        return bool(found)
+
+
+class SlatebergDelayed(Slateberg):
+    """slateberg on an object store inside of its process, each request of which takes 20 ms."""
+
+    name = "slateberg-20ms"
+    notes = "object store in memory, every request to it takes 20 ms"
+    latency_ms = 20
+    arguments = ("bench", "serve")
+
+    def options(self, _directory: Path) -> list:
+        return ["--latency-ms", str(self.latency_ms), "--memory"]
+
+
+class Minio(Server):
+    """MinIO, as the S3 of whoever needs one."""
+
+    name = "minio"
+    version = "v0.0.0-20260212201848-7aac2a2c5b7c"
+    user, password, region = "minioadmin", "minioadmin", "us-east-1"
+    bucket = "bench"
+    long_install = True
+
+    def install(self) -> None:
+        # About 12 minutes with nothing in the cache.
+        package = f"github.com/minio/minio@{self.version}"
+        install.once(self.name, self.version, lambda: install.go("install", package))
+
+    def start(self, directory: Path) -> None:
+        port, console = free_port(), free_port()
+        data = directory / "minio"
+        data.mkdir()
+        words = [install.BIN / "minio", "server", data, "--quiet"]
+        words += ["--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{console}"]
+        environment = {
+            "MINIO_ROOT_USER": self.user,
+            "MINIO_ROOT_PASSWORD": self.password,
+            "MINIO_PROMETHEUS_AUTH_TYPE": "public",
+            "MINIO_BROWSER": "off",
+            "MINIO_UPDATE": "off",
+            "HOME": str(directory),
+        }
+        self.process = Process(words, directory, environment)
+        self.url = f"http://127.0.0.1:{port}"
+        self.process.wait_for(lambda: answers(f"{self.url}/minio/health/live"), START_SECONDS)
+        self.process.wait_for(self._create_bucket, START_SECONDS)
+
+    def _create_bucket(self) -> bool:
+        """PUT of the bucket, with a version 4 signature over an empty body."""
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        empty = hashlib.sha256(b"").hexdigest()
+        host = self.url.removeprefix("http://")
+        headers = {"host": host, "x-amz-content-sha256": empty, "x-amz-date": now}
+        names = ";".join(headers)
+        lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+        request = f"PUT\n/{self.bucket}\n\n{lines}\n{names}\n{empty}"
+        scope = f"{now[:8]}/{self.region}/s3/aws4_request"
+        digest = hashlib.sha256(request.encode()).hexdigest()
+        key = f"AWS4{self.password}".encode()
+        for part in (*scope.split("/"), f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"):
+            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+        headers["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={self.user}/{scope}, "
+            f"SignedHeaders={names}, Signature={key.hex()}"
+        )
+        url = f"{self.url}/{self.bucket}"
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, headers=headers, method="PUT")).close()
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise RuntimeError(f"MinIO refuses the bucket: {error.read()[:500]}") from error
+            return False
+        return True
+
+    def requests(self) -> dict[str, int]:
+        """S3 requests so far, by API."""
+        with urllib.request.urlopen(f"{self.url}/minio/v2/metrics/cluster", timeout=10) as answer:
+            text = answer.read().decode()
+        found = re.findall(r'^minio_s3_requests_total\{api="(\w+)".*\} (\S+)$', text, re.MULTILINE)
+        return {api: int(float(count)) for api, count in found}
+
+
+class Toxiproxy(Server):
+    """A proxy in front of MinIO that delays every answer, so that a request costs 20 ms more."""
+
+    name = "toxiproxy"
+    version = "v2.12.0"
+    latency_ms = 20
+    # As with Nessie: there is nothing to put it before.
+    long_install = True
+
+    def __init__(self, upstream: Server):
+        super().__init__()
+        self.upstream = upstream
+
+    def install(self) -> None:
+        def build():
+            install.go("install", f"github.com/Shopify/toxiproxy/v2/cmd/server@{self.version}")
+            (install.BIN / "server").rename(install.BIN / "toxiproxy-server")
+
+        install.once(self.name, self.version, build)
+
+    def start(self, directory: Path) -> None:
+        control, port = free_port(), free_port()
+        words = [install.BIN / "toxiproxy-server", "-host", "127.0.0.1", "-port", control]
+        self.process = Process(words, directory)
+        api = f"http://127.0.0.1:{control}"
+        self.process.wait_for(lambda: answers(f"{api}/version"), START_SECONDS)
+        upstream = self.upstream.url.removeprefix("http://")
+        proxy = {"name": "s3", "listen": f"127.0.0.1:{port}", "upstream": upstream}
+        delay = {"type": "latency", "stream": "downstream", "attributes": {"latency": self.latency_ms}}
+        for path, body in (("/proxies", proxy), ("/proxies/s3/toxics", delay)):
+            data = json.dumps(body).encode()
+            urllib.request.urlopen(urllib.request.Request(api + path, data=data)).close()
+        self.url = f"http://127.0.0.1:{port}"
+
+
+class SlatebergS3(Slateberg):
+    """slateberg with its state and its warehouse in a bucket."""
+
+    notes = "state and warehouse in a bucket of MinIO on the same disk"
+
+    def __init__(self, name: str, endpoint: Server):
+        super().__init__()
+        self.name = name
+        self.endpoint = endpoint
+        self.environment = {
+            "AWS_ACCESS_KEY_ID": Minio.user,
+            "AWS_SECRET_ACCESS_KEY": Minio.password,
+        }
+
+    def options(self, directory: Path) -> list:
+        store = self.store_options()
+        lines = "".join(f'{key} = "{value}"\n' for key, value in store.items())
+        # A prefix of its own, as several servers may share the bucket.
+        base = f"s3://{Minio.bucket}/{self.name}"
+        config = directory / "slateberg.toml"
+        config.write_text(
+            f'[state]\nurl = "{base}/state"\n[state.options]\n{lines}'
+            f'[warehouses.default]\nlocation = "{base}/warehouse"\n'
+            f"[warehouses.default.options]\n{lines}"
+        )
+        return ["--config", config]
+
+    def store_options(self) -> dict[str, str]:
+        return {
+            "aws_endpoint": self.endpoint.url,
+            "aws_allow_http": "true",
+            "aws_region": Minio.region,
+        }
+
+
+class JavaFixture(Server):
+    """Iceberg's own REST server, that its test suites run against, on JdbcCatalog."""
+
+    name = "java-fixture"
+    version = "1.11.0"
+    notes = "JdbcCatalog on a SQLite file (WAL, synchronous=FULL); metadata files without fsync"
+    classpath = install.CACHE / "java-fixture/classpath"
+
+    def install(self) -> None:
+        pom = install.HERE / "java-fixture/pom.xml"
+
+        def build():
+            self.classpath.parent.mkdir(parents=True, exist_ok=True)
+            output = f"-Dmdep.outputFile={self.classpath}"
+            install.maven("-f", pom, "dependency:build-classpath", output)
+
+        install.java()
+        install.once(self.name, f"{self.version} {digest(pom)}", build)
+
+    def start(self, directory: Path) -> None:
+        port = free_port()
+        pragmas = "journal_mode=WAL&synchronous=FULL&busy_timeout=30000"
+        environment = {
+            # The fixture takes CATALOG_A__B_C for its property a-b.c.
+            "CATALOG_REST_PORT": str(port),
+            "CATALOG_WAREHOUSE": str(directory / "warehouse"),
+            "CATALOG_URI": f"jdbc:sqlite:{directory}/catalog.db?{pragmas}",
+        }
+        words = [install.java(), "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        words += ["-cp", self.classpath.read_text().strip(), "org.apache.iceberg.rest.RESTCatalogServer"]
+        self.process = Process(words, directory, environment)
+        self.url = f"http://127.0.0.1:{port}"
+        self.process.wait_for(lambda: answers(f"{self.url}/v1/config"), START_SECONDS)
+
+
+class Nessie(Server):
+    """Nessie's Quarkus server on RocksDB. It knows no file: warehouse, so that MinIO has its files."""
+
+    name = "nessie"
+    # The newest whose runner can be had from Maven Central.
+    version = "0.99.0"
+    warehouse = "warehouse"
+    notes = "RocksDB, which does not sync its log; metadata files in MinIO, whose CPU is not counted"
+    # Itself a download of seconds, but it needs MinIO.
+    long_install = True
+    jar = install.CACHE / f"nessie/nessie-quarkus-{version}-runner.jar"
+
+    def __init__(self, s3: Minio):
+        super().__init__()
+        self.s3 = s3
+
+    def install(self) -> None:
+        artifact = f"org.projectnessie.nessie:nessie-quarkus:{self.version}:jar:runner"
+        words = [f"-Dartifact={artifact}", f"-DoutputDirectory={self.jar.parent}"]
+        install.java()
+        install.once(self.name, self.version, lambda: install.maven("dependency:copy", *words))
+
+    def start(self, directory: Path) -> None:
+        port = free_port()
+        s3 = "nessie.catalog.service.s3.default-options"
+        settings = {
+            "quarkus.http.host": "127.0.0.1",
+            "quarkus.http.port": port,
+            "quarkus.management.port": free_port(),
+            "quarkus.log.level": "ERROR",
+            "quarkus.http.access-log.enabled": "false",
+            "quarkus.otel.sdk.disabled": "true",
+            "nessie.version.store.type": "ROCKSDB",
+            "nessie.version.store.persist.rocks.database-path": directory / "rocksdb",
+            "nessie.catalog.default-warehouse": self.warehouse,
+            f"nessie.catalog.warehouses.{self.warehouse}.location": f"s3://{Minio.bucket}/nessie",
+            f"{s3}.endpoint": self.s3.url,
+            f"{s3}.path-style-access": "true",
+            f"{s3}.region": Minio.region,
+            f"{s3}.access-key": "urn:nessie-secret:quarkus:s3-key",
+            "s3-key.name": Minio.user,
+            "s3-key.secret": Minio.password,
+        }
+        flags = [f"-D{key}={value}" for key, value in settings.items()]
+        self.process = Process([install.java(), *flags, "-jar", self.jar], directory)
+        self.url = f"http://127.0.0.1:{port}/iceberg"
+        self.process.wait_for(lambda: answers(f"{self.url}/v1/config"), START_SECONDS)
+
+
+class Rustberg(Server):
+    """Rustberg on redb, without authentication, audit and rate limit."""
+
+    name = "rustberg"
+    version = "0.3.0"
+    notes = "redb and warehouse in a local directory; no authentication, audit or rate limit"
+    long_install = True
+
+    def install(self) -> None:
+        install.once(self.name, self.version, lambda: install.cargo_install("rustberg", self.version))
+
+    def start(self, directory: Path) -> None:
+        port = free_port()
+        config = directory / "rustberg.toml"
+        (directory / "warehouse").mkdir()
+        config.write_text(
+            f'[server]\nhost = "127.0.0.1"\nport = {port}\n'
+            f'[storage]\ncatalog_url = "file://{directory}/catalog"\n'
+            f'warehouse_location = "file://{directory}/warehouse"\n'
+            "[rate_limit]\nenabled = false\n"
+            "[tls]\nenabled = false\ninsecure_http = true\n"
+            '[audit]\nsink = "none"\nfail_closed = false\n'
+            '[logging]\nlevel = "error"\n'
+        )
+        words = [install.CACHE / "rustberg/bin/rustberg", "--config", config]
+        # Without authentication it starts as a development server only; that changes nothing else.
+        words += ["--dev", "--no-auth", "--insecure-http", "--log-level", "error"]
+        self.process = Process(words, directory)
+        self.url = f"http://127.0.0.1:{port}"
+        self.process.wait_for(lambda: answers(f"{self.url}/v1/config"), START_SECONDS)
+
+
+class Etcd(Server):
+    """One etcd with its data on the disk of the others, and fsync on, as it is by default."""
+
+    name = "etcd"
+    version = "3.7.3"
+    driver = install.BIN / "etcd-kv"
+
+    def install(self) -> None:
+        module = install.HERE / "etcd"
+
+        def build():
+            # The server is a tool of the driver's module, so that go.mod pins both.
+            server = "go.etcd.io/etcd/server/v3"
+            install.go("build", "-o", install.BIN / "etcd", server, directory=module)
+            install.go("build", "-o", self.driver, ".", directory=module)
+
+        sources = digest(module / "go.mod", module / "main.go")
+        install.once(self.name, f"{self.version} {sources}", build)
+
+    def start(self, directory: Path) -> None:
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        words = [install.BIN / "etcd", "--data-dir", directory / "etcd", "--log-level", "error"]
+        words += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        words += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        words += ["--initial-cluster", f"default={peer}", "--quota-backend-bytes", 8 << 30]
+        self.process = Process(words, directory)
+        self.url = client
+        self.process.wait_for(lambda: answers(f"{client}/health"), START_SECONDS)
