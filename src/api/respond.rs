@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
+use uuid::Uuid;
 
 use crate::catalog::tabulars::TabularState;
 
@@ -36,7 +37,12 @@ impl SnapshotMode {
 
 /// The ETag of a state: differs with every version and every way to show it.
 pub fn etag(state: &TabularState, mode: SnapshotMode) -> String {
-    format!("{}-{}-{}", state.id.simple(), state.version, mode.word())
+    etag_of(state.id, state.version, mode)
+}
+
+/// The ETag of a version of a table, which the version alone tells.
+pub fn etag_of(id: Uuid, version: u64, mode: SnapshotMode) -> String {
+    format!("{}-{version}-{}", id.simple(), mode.word())
 }
 
 /// Whether the client holds this representation already. Tags may come weak, quoted, bare or in a list.
@@ -123,7 +129,7 @@ mod tests {
                 if is_piece { Segment::Piece(Piece::new(bytes)) } else { Segment::Inline(bytes) }
             });
             let state = TabularState {
-                id: uuid::Uuid::nil(),
+                id: Uuid::nil(),
                 version: 1,
                 metadata_location: Some("s3://b/\"m\"".to_owned()),
                 text: Text::new(segments.into()),

@@ -2,6 +2,8 @@
 
 use uuid::Uuid;
 
+use super::tabulars::{TabularState, state_of};
+use super::version_cache::Cached;
 use super::{Catalog, Error, Result};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::warehouse::Warehouse;
@@ -22,6 +24,20 @@ pub struct Found {
     pub record: TabularRecord,
     /// Its metadata at the record's version.
     pub document: Document,
+}
+
+/// What a load comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loaded {
+    /// The caller has it already: this version of the table or view with this id.
+    Known {
+        /// Its identity in the catalog.
+        id: Uuid,
+        /// The version of its record.
+        version: u64,
+    },
+    /// Its state.
+    State(TabularState),
 }
 
 /// The id of a namespace; none if it is not there.
@@ -76,13 +92,13 @@ pub async fn tabular_id(
     Ok(store.get(&key).await?.map(|entry| entry.id))
 }
 
-/// A table or view that has to be there, with its metadata.
-pub async fn tabular(
+/// The record of a table or view that has to be there.
+async fn tabular_record(
     store: &impl Read,
     warehouse: Uuid,
     kind: TabularKind,
     ident: &TabularIdent,
-) -> Result<Found> {
+) -> Result<TabularRecord> {
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(namespace) = namespace_id(store, warehouse, &ident.namespace).await? else {
             return Err(Error::no_such(kind, ident));
@@ -93,11 +109,11 @@ pub async fn tabular(
         };
         // A record that is gone or has another name by now moved between the two reads: the names tell
         // what is true at this moment.
-        if let Some(found) = tabular_by_id(store, entry.id).await?
-            && found.record.namespace == namespace
-            && found.record.name == ident.name
+        if let Some(record) = store.get(&TabularKey(entry.id)).await?
+            && record.namespace == namespace
+            && record.name == ident.name
         {
-            return Ok(found);
+            return Ok(record);
         }
     }
     Err(Error::unavailable("The table changes too fast", ident))
@@ -127,20 +143,43 @@ impl Catalog {
         Ok(ident.validate(self.settings().name_limits())?)
     }
 
-    /// A table or view as everybody may see it: durable, with its metadata file in the warehouse.
-    pub(super) async fn visible(
+    /// The state of a table or view as everybody may see it: durable, with its metadata file in the
+    /// warehouse. `known` says whether the caller has a version already, which then is not read.
+    pub(super) async fn load(
         &self,
         warehouse: &Warehouse,
         kind: TabularKind,
         ident: &TabularIdent,
-    ) -> Result<Found> {
+        known: impl Fn(Uuid, u64) -> bool,
+    ) -> Result<Loaded> {
         // A name that cannot be is one that is not there.
         if self.check_name(ident).is_err() {
             return Err(Error::no_such(kind, ident));
         }
-        let found = tabular(&self.store().durable(), warehouse.id, kind, ident).await?;
-        let key = PublicationKey { id: found.record.id, version: found.record.version };
-        self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
-        Ok(found)
+        let store = self.store().durable();
+        for _ in 0..LOOKUP_ATTEMPTS_MAX {
+            let record = tabular_record(&store, warehouse.id, kind, ident).await?;
+            let (id, version) = (record.id, record.version);
+            let key = PublicationKey { id, version };
+            self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
+            if known(id, version) {
+                return Ok(Loaded::Known { id, version });
+            }
+            let text = match self.inner.versions.get((id, version)) {
+                Some(cached) => cached.text,
+                None => match store.document(id).await? {
+                    Some(document) if document.version == version => {
+                        let text = document.text;
+                        let cached = Cached { text: text.clone(), metadata: None };
+                        self.inner.versions.keep((id, version), cached);
+                        text
+                    }
+                    // A commit or a drop came in between.
+                    _ => continue,
+                },
+            };
+            return Ok(Loaded::State(state_of(&record, text)));
+        }
+        Err(Error::unavailable("The table changes too fast", ident))
     }
 }

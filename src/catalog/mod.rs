@@ -27,6 +27,7 @@ pub mod publications;
 pub mod settings;
 pub mod tables;
 pub mod tabulars;
+pub mod version_cache;
 pub mod views;
 pub mod warehouses;
 
@@ -76,7 +77,7 @@ struct Inner {
     /// The commits that wait for those lanes, table by table.
     groups: tables::group::Groups,
     flights: flights::Flights,
-    parsed: tabulars::ParsedCache,
+    versions: version_cache::VersionCache,
     file_deletions: Notify,
 }
 
@@ -89,7 +90,7 @@ impl Catalog {
             keys: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
             groups: tables::group::Groups::new(settings.commit_lane_depth_max),
             flights: flights::Flights::default(),
-            parsed: tabulars::ParsedCache::new(settings.metadata_cache_bytes),
+            versions: version_cache::VersionCache::new(settings.metadata_cache_bytes),
             file_deletions: Notify::new(),
             parts,
         };
@@ -104,6 +105,11 @@ impl Catalog {
     /// The warehouses that it serves.
     pub fn warehouses(&self) -> &warehouses::Warehouses {
         &self.inner.parts.warehouses
+    }
+
+    /// How the cache of versions is used.
+    pub fn version_cache_usage(&self) -> version_cache::Usage {
+        self.inner.versions.usage()
     }
 
     /// Whether the catalog's store is open for writing, or why not.

@@ -1,10 +1,6 @@
 //! What tables and views have in common: their state, coming into the catalog, changing, getting
 //! another name, and leaving.
 
-use std::sync::Arc;
-
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use uuid::Uuid;
 
 use super::change_log::Entry;
@@ -18,7 +14,6 @@ use crate::authz::permit::Permit;
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::page::{Page, PageRequest, encode_token};
 use crate::model::refusal::Refusal;
-use crate::model::table::TableMetadata;
 use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
 use crate::store::codec::Document;
@@ -53,64 +48,6 @@ impl From<Found> for TabularState {
             metadata_location: Some(found.record.metadata_location),
             text: found.document.text,
         }
-    }
-}
-
-/// Parsed table metadata, by table and version, so that a commit does not parse what the one before it
-/// wrote. Bounded by the size of their JSON, most of which they hold and share.
-pub struct ParsedCache(Cache<(Uuid, u64), Parsed, ParsedWeight>);
-
-#[derive(Clone)]
-struct Parsed {
-    metadata: Arc<TableMetadata>,
-    text: Text,
-}
-
-#[derive(Clone)]
-struct ParsedWeight;
-
-impl Weighter<(Uuid, u64), Parsed> for ParsedWeight {
-    fn weight(&self, _key: &(Uuid, u64), parsed: &Parsed) -> u64 {
-        (parsed.text.len() + TYPICAL_RECORD_BYTES) as u64
-    }
-}
-
-/// Bytes that an entry takes beside its text.
-const TYPICAL_RECORD_BYTES: usize = 1 << 10;
-/// Bytes of JSON in a table's metadata, as the cache expects it.
-const TYPICAL_METADATA_BYTES: u64 = 16 << 10;
-
-impl ParsedCache {
-    /// A cache of metadata that is at most `bytes_max` long as JSON.
-    pub fn new(bytes_max: u64) -> Self {
-        let entries = usize::try_from(bytes_max / TYPICAL_METADATA_BYTES).unwrap_or(usize::MAX);
-        Self(Cache::with_weighter(entries.max(16), bytes_max, ParsedWeight))
-    }
-
-    /// The metadata of a version, and the JSON that it was parsed from.
-    pub fn get(&self, key: (Uuid, u64)) -> Option<(Arc<TableMetadata>, Text)> {
-        self.0.get(&key).map(|parsed| (parsed.metadata, parsed.text))
-    }
-
-    /// The metadata of a table that was found.
-    pub fn parse(&self, found: &Found) -> Result<Arc<TableMetadata>> {
-        let key = (found.record.id, found.record.version);
-        if let Some((metadata, _)) = self.get(key) {
-            return Ok(metadata);
-        }
-        let metadata = TableMetadata::from_text(&found.document.text).map_err(|refusal| {
-            Error::internal(format!("metadata of {} cannot be read: {refusal}", found.record.id))
-        })?;
-        let metadata = Arc::new(metadata);
-        self.keep(key, Arc::clone(&metadata), found.document.text.clone());
-        Ok(metadata)
-    }
-
-    /// Keeps the metadata of a version that was accepted. The one before it is what readers see until
-    /// this one is durable; the one before that goes: they share most of what they hold.
-    pub fn keep(&self, key: (Uuid, u64), metadata: Arc<TableMetadata>, text: Text) {
-        self.0.remove(&(key.0, key.1.saturating_sub(2)));
-        self.0.insert(key, Parsed { metadata, text });
     }
 }
 

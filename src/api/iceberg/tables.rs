@@ -12,13 +12,14 @@ use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
 use crate::api::respond::{
-    SnapshotMode, client_has, commit_result, etag, load_result, not_modified,
+    SnapshotMode, client_has, commit_result, etag, etag_of, load_result, not_modified,
 };
 use crate::api::state::ApiState;
 use crate::api::wire::{
     CreateTableRequest, ListTablesResponse, RegisterTableRequest, RenameTableRequest,
 };
 use crate::catalog;
+use crate::catalog::lookup::Loaded;
 use crate::catalog::tables::create::CreateTable;
 use crate::catalog::tables::register::RegisterTable;
 use crate::catalog::tabulars::TabularState;
@@ -85,11 +86,12 @@ pub async fn load(
     headers: HeaderMap,
 ) -> Result<Response> {
     let mode = snapshot_mode(&query)?;
-    let loaded = state.catalog.load_table(&operation, &warehouse, &ident).await?;
+    let known = |id, version| client_has(&headers, &etag_of(id, version, mode));
+    let loaded = match state.catalog.load_table(&operation, &warehouse, &ident, known).await? {
+        Loaded::Known { id, version } => return Ok(not_modified(&etag_of(id, version, mode))),
+        Loaded::State(loaded) => loaded,
+    };
     let tag = etag(&loaded, mode);
-    if client_has(&headers, &tag) {
-        return Ok(not_modified(&tag));
-    }
     let shown = match mode {
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,

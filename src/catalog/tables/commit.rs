@@ -12,10 +12,12 @@ use uuid::Uuid;
 
 use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
+use crate::catalog::lookup::{self, Found};
 use crate::catalog::mutation::Answer;
 use crate::catalog::publications::{Landing, MetadataFile};
 use crate::catalog::tabulars::{NewRecord, NewTabular, NewVersion, TabularState, metadata_file};
-use crate::catalog::{Catalog, Error, Operation, Result, lookup};
+use crate::catalog::version_cache::Cached;
+use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::commit::{Base, CommitContext, apply};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::members::brief;
@@ -186,7 +188,8 @@ impl Catalog {
             let Some(accepted) = written else { continue };
             for plan in planned.iter().filter(|plan| plan.publication().is_some()) {
                 let key = (plan.record().id, plan.record().version);
-                self.inner.parsed.keep(key, Arc::clone(&plan.metadata), plan.text.clone());
+                let metadata = Some(Arc::clone(&plan.metadata));
+                self.inner.versions.keep(key, Cached { text: plan.text.clone(), metadata });
             }
             let files = planned.iter().filter_map(Planned::file).collect();
             self.land(Landing { accepted, files, flight, lanes }).await?;
@@ -297,12 +300,24 @@ impl Catalog {
     /// The accepted state of a table; none if it is gone.
     pub(super) async fn head(&self, store: &impl Read, id: Uuid) -> Result<Option<Head>> {
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
-        if let Some((metadata, text)) = self.inner.parsed.get((id, record.version)) {
+        let (record, cached) = match self.inner.versions.get((id, record.version)) {
+            Some(cached) => (record, cached),
+            None => {
+                let found = lookup::tabular_by_id(store, id).await?;
+                let Some(Found { record, document }) = found else { return Ok(None) };
+                (record, Cached { text: document.text, metadata: None })
+            }
+        };
+        let Cached { text, metadata: Some(metadata) } = cached else {
+            let metadata = TableMetadata::from_text(&cached.text).map_err(|refusal| {
+                Error::internal(format!("metadata of {id} cannot be read: {refusal}"))
+            })?;
+            let (metadata, text) = (Arc::new(metadata), cached.text);
+            let cached = Cached { text: text.clone(), metadata: Some(Arc::clone(&metadata)) };
+            self.inner.versions.keep((id, record.version), cached);
             return Ok(Some(Head { record, metadata, text }));
-        }
-        let Some(found) = lookup::tabular_by_id(store, id).await? else { return Ok(None) };
-        let metadata = self.inner.parsed.parse(&found)?;
-        Ok(Some(Head { record: found.record, metadata, text: found.document.text }))
+        };
+        Ok(Some(Head { record, metadata, text }))
     }
 
     /// Judges a change of the table `id`, or of one that is to be made. None if the table has moved.

@@ -24,6 +24,7 @@ use crate::catalog::lanes::Entered;
 use crate::catalog::mutation::Answer;
 use crate::catalog::publications::Landing;
 use crate::catalog::tabulars::{NewVersion, TabularState, metadata_file, outcome_of, state_of};
+use crate::catalog::version_cache::Cached;
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::{Base, CommitContext, apply};
 use crate::model::ident::TabularKind;
@@ -323,7 +324,8 @@ impl Catalog {
         }
         if let Some(new) = new {
             let key = (new.after.id, new.after.version);
-            self.inner.parsed.keep(key, Arc::clone(&judged.metadata), new.text.clone());
+            let metadata = Some(Arc::clone(&judged.metadata));
+            self.inner.versions.keep(key, Cached { text: new.text.clone(), metadata });
         }
         let files = new.iter().map(|new| metadata_file(&new.after, &new.text)).collect();
         self.land(Landing { accepted, files, flight, lanes }).await.map(Some)

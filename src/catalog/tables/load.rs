@@ -1,22 +1,25 @@
 //! Reading tables: one, whether it is there, and the names of all.
 
+use uuid::Uuid;
+
 use crate::authz::action::{Load, ReportMetrics};
-use crate::catalog::tabulars::TabularState;
+use crate::catalog::lookup::Loaded;
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::page::{Page, PageRequest};
 use crate::model::warehouse::Warehouse;
 
 impl Catalog {
-    /// A table's state.
+    /// A table's state, unless the caller has it already: `known` says so of an id and a version.
     pub async fn load_table(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         ident: &TabularIdent,
-    ) -> Result<TabularState> {
+        known: impl Fn(Uuid, u64) -> bool,
+    ) -> Result<Loaded> {
         let _permit = operation.permit::<Load>()?;
-        Ok(self.visible(warehouse, TabularKind::Table, ident).await?.into())
+        self.load(warehouse, TabularKind::Table, ident, known).await
     }
 
     /// Whether a table is there.

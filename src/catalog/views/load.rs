@@ -1,8 +1,9 @@
 //! Reading views: one, whether it is there, and the names of all.
 
 use crate::authz::action::Load;
+use crate::catalog::lookup::Loaded;
 use crate::catalog::tabulars::TabularState;
-use crate::catalog::{Catalog, Operation, Result};
+use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::page::{Page, PageRequest};
 use crate::model::warehouse::Warehouse;
@@ -16,7 +17,10 @@ impl Catalog {
         ident: &TabularIdent,
     ) -> Result<TabularState> {
         let _permit = operation.permit::<Load>()?;
-        Ok(self.visible(warehouse, TabularKind::View, ident).await?.into())
+        match self.load(warehouse, TabularKind::View, ident, |_, _| false).await? {
+            Loaded::State(state) => Ok(state),
+            Loaded::Known { .. } => Err(Error::internal("nobody said that the view is known")),
+        }
     }
 
     /// Whether a view is there.
