@@ -120,6 +120,7 @@ pub struct Stopwatch {
 impl Stopwatch {
     /// Begins, and from now on measures these processes of a server as well.
     pub fn start(pids: &[u32]) -> Self {
+        process::reset_peaks(pids);
         let (server, own) = (process::usage(pids), process::own_usage());
         Self { tally: Tally::new(), pids: pids.to_vec(), server, own, start: Instant::now() }
     }

@@ -25,7 +25,7 @@ pub struct Usage {
     threads_ns: BTreeMap<u32, u64>,
     /// Resident memory, in MiB.
     pub rss_mib: f64,
-    /// The most resident memory that each process ever had, added up, in MiB.
+    /// The most resident memory that each process had since its peak was reset, added up, in MiB.
     pub peak_mib: f64,
 }
 
@@ -47,11 +47,18 @@ impl Usage {
 /// Reads the usage of these processes and their descendants; none if there is none of them, or no `/proc`.
 pub fn usage(pids: &[u32]) -> Option<Usage> {
     let mut usage = Usage::default();
-    let family = family(pids);
-    for pid in &family {
-        add_process(*pid, &mut usage);
+    for pid in family(pids) {
+        add_process(pid, &mut usage);
     }
     (!usage.threads_ns.is_empty()).then_some(usage)
+}
+
+/// Lets the peaks of memory begin anew, where that is allowed.
+pub fn reset_peaks(pids: &[u32]) {
+    for pid in family(pids) {
+        // Without it the peak is that of the process's whole life.
+        let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+    }
 }
 
 /// The usage of this very process.
@@ -103,6 +110,9 @@ fn status_mib(status: &str, name: &str) -> f64 {
 
 /// These processes and all that descend from them.
 fn family(pids: &[u32]) -> Vec<u32> {
+    if pids.is_empty() {
+        return Vec::new();
+    }
     let everybody = fs::read_dir("/proc").into_iter().flatten().flatten();
     let parents: Vec<(u32, u32)> = everybody
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -35,7 +35,7 @@ pub struct Figures {
     pub cpu_seconds_per_1000: Option<f64>,
     /// Resident memory of the server after the round.
     pub rss_mib: Option<f64>,
-    /// The most that it ever had.
+    /// The most that it had during the round.
     pub peak_mib: Option<f64>,
 }
 

@@ -20,8 +20,8 @@ use crate::cli::{fail, print};
 /// Drive one or more servers in turn, and compare them.
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Server to measure, NAME=URL[,pid=PID][,warehouse=W][,token=T]; the first is what others are
-    /// compared to; with its PID (or several) its CPU time and memory are measured, descendants included
+    /// Server to measure: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`. The first is what the others are
+    /// compared to. With its PID, or several, CPU time and memory are measured, descendants included
     #[arg(long, value_name = "SERVER", required = true)]
     server: Vec<Server>,
     /// What to measure [default: everything but scale]
