@@ -6,6 +6,7 @@ use super::tabulars::{TabularState, state_of};
 use super::version_cache::Cached;
 use super::{Catalog, Error, Result};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
 use crate::store::codec::Document;
 use crate::store::keys::{
@@ -93,7 +94,7 @@ pub async fn tabular_id(
 }
 
 /// The record of a table or view that has to be there.
-async fn tabular_record(
+pub async fn tabular_record(
     store: &impl Read,
     warehouse: Uuid,
     kind: TabularKind,
@@ -117,6 +118,12 @@ async fn tabular_record(
         }
     }
     Err(Error::unavailable("The table changes too fast", ident))
+}
+
+/// The metadata of a record that was read; none if a commit or a drop has come in between.
+pub async fn text_of(store: &impl Read, record: &TabularRecord) -> Result<Option<Text>> {
+    let document = store.document(record.id).await?;
+    Ok(document.filter(|document| document.version == record.version).map(|it| it.text))
 }
 
 /// A table or view by its id, its record and metadata at the same version; none if either is gone or
@@ -167,16 +174,12 @@ impl Catalog {
             }
             let text = match self.inner.versions.get((id, version)) {
                 Some(cached) => cached.text,
-                None => match store.document(id).await? {
-                    Some(document) if document.version == version => {
-                        let text = document.text;
-                        let cached = Cached { text: text.clone(), metadata: None };
-                        self.inner.versions.keep((id, version), cached);
-                        text
-                    }
-                    // A commit or a drop came in between.
-                    _ => continue,
-                },
+                None => {
+                    let Some(text) = text_of(&store, &record).await? else { continue };
+                    let cached = Cached { text: text.clone(), metadata: None };
+                    self.inner.versions.keep((id, version), cached);
+                    text
+                }
             };
             return Ok(Loaded::State(state_of(&record, text)));
         }

@@ -12,9 +12,11 @@ use serde_json::json;
 use slateberg::app::build::{OfflineCatalog, Seams};
 use slateberg::catalog::{Error, lookup};
 use slateberg::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg::model::text::Text;
 use slateberg::store;
 use slateberg::store::fsck::warehouse_id;
 use slateberg::store::read::{Offline, Range, Read};
+use uuid::Uuid;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
 use crate::support::table::{append, set_property};
@@ -57,6 +59,21 @@ async fn state_of(bucket: &InMemory) -> Offline {
     OfflineCatalog::open(&memory_settings(), &seams).await.expect("the store opens").store
 }
 
+/// The version and the metadata of a table, read as a load does.
+async fn load(
+    store: &impl Read,
+    warehouse: Uuid,
+    ident: &TabularIdent,
+) -> Result<(u64, Text), Error> {
+    loop {
+        let kind = TabularKind::Table;
+        let record = lookup::tabular_record(store, warehouse, kind, ident).await?;
+        if let Some(text) = lookup::text_of(store, &record).await? {
+            return Ok((record.version, text));
+        }
+    }
+}
+
 /// Asserts that a read of `ns.t`, wherever the changes of `change` come in between its steps, finds it as
 /// it was before them or as it is after them, and never anything else.
 async fn assert_whole(change: impl AsyncFnOnce(&TestApp)) {
@@ -81,13 +98,12 @@ async fn assert_whole_after(
         warehouse_id(&before, "default").await.expect("it is read").expect("it is there");
     let namespace = NamespaceIdent(vec!["ns".to_owned()]);
     let ident = TabularIdent { namespace, name: "t".to_owned() };
-    let kind = TabularKind::Table;
     let mut outcomes = Vec::new();
     for switch_at in 0..STEPS_MAX {
         let steps = AtomicUsize::new(0);
         let straddling = Straddling { before: &before, after: &after, switch_at, steps };
-        outcomes.push(match lookup::tabular(&straddling, warehouse, kind, &ident).await {
-            Ok(found) => Some((found.record.version, found.document.text)),
+        outcomes.push(match load(&straddling, warehouse, &ident).await {
+            Ok(found) => Some(found),
             Err(Error::NoSuchTable(_)) => None,
             Err(error) => panic!("switching at step {switch_at}: {error:?}"),
         });
