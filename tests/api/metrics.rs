@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
+use crate::support::table::set_property;
 
 const REPORTS: &str = "/v1/namespaces/ns/tables/t/metrics";
 
@@ -37,7 +38,31 @@ async fn counted(app: &TestApp) -> String {
     let metrics = app.get("/metrics").await.expect(200);
     assert_eq!(metrics.header("content-type"), "text/plain; version=0.0.4");
     let text = metrics.body.as_str().expect("text").to_owned();
-    text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+    text.lines().filter(|line| line.contains("_reports_total{")).collect::<Vec<_>>().join("\n")
+}
+
+/// The number behind a name.
+async fn metric(app: &TestApp, name: &str) -> u64 {
+    let metrics = app.get("/metrics").await.expect(200);
+    let text = metrics.body.as_str().expect("text").to_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("it is there");
+    line.trim().parse().expect("a number")
+}
+
+#[tokio::test]
+async fn loads_of_a_table_that_was_used_lately_are_answered_from_the_cache() {
+    const HIT: &str = "slateberg_version_cache_requests_total{result=\"hit\"}";
+    const MISS: &str = "slateberg_version_cache_requests_total{result=\"miss\"}";
+    let app = TestApp::with_table().await;
+    for _ in 0..10 {
+        app.get("/v1/namespaces/ns/tables/t").await.expect(200);
+    }
+    assert_eq!((metric(&app, HIT).await, metric(&app, MISS).await), (9, 1));
+    app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
+    let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
+    assert_eq!(loaded.body["metadata"]["properties"]["a"], "1", "nothing kept is out of date");
+    assert_eq!(metric(&app, MISS).await, 1, "a commit leaves what it made");
+    assert!(metric(&app, "slateberg_version_cache_bytes").await > 1000);
 }
 
 #[tokio::test]

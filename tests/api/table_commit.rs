@@ -188,7 +188,8 @@ async fn those_who_do_not_get_into_each_others_way_all_pass() {
     let properties = loaded.body["metadata"]["properties"].as_object().expect("an object");
     assert_eq!(properties.keys().filter(|key| key.starts_with('k')).count(), 32);
     let log = loaded.body["metadata"]["metadata-log"].as_array().expect("a list");
-    assert_eq!(log.len(), 32);
+    // What waits together becomes one version.
+    assert!((1..=32).contains(&log.len()), "{} files", log.len());
     for entry in log {
         let file = entry["metadata-file"].as_str().expect("a location");
         assert!(app.file(file).await.is_some(), "{file}");

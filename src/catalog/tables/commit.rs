@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::head::{Head, outdated_files};
 use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
-use crate::catalog::lookup::{self, Found};
 use crate::catalog::mutation::Answer;
 use crate::catalog::publications::{Landing, MetadataFile};
 use crate::catalog::tabulars::{NewRecord, NewTabular, NewVersion, TabularState, metadata_file};
 use crate::catalog::version_cache::Cached;
-use crate::catalog::{Catalog, Error, Operation, Result};
+use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::{Base, CommitContext, apply};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::members::brief;
@@ -26,8 +26,7 @@ use crate::model::table::TableMetadata;
 use crate::model::text::Text;
 use crate::model::update::TableUpdate;
 use crate::model::warehouse::Warehouse;
-use crate::store::keys::{PublicationKey, TabularKey};
-use crate::store::read::Read;
+use crate::store::keys::PublicationKey;
 use crate::store::records::{Outcome, TabularRecord};
 use crate::store::txn::Transaction;
 
@@ -35,8 +34,6 @@ use crate::store::txn::Transaction;
 const COMMIT_ATTEMPTS_MAX: usize = 16;
 /// The name of the transaction that changes several tables.
 const TRANSACTION: &str = "commit_transaction";
-/// Whether old metadata files are deleted once the metadata log drops them.
-const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 
 /// What is to change in one table.
 #[derive(Debug, Clone)]
@@ -53,16 +50,6 @@ impl TableChange {
     fn creates(&self) -> bool {
         self.requirements.iter().any(|it| matches!(it, TableRequirement::NotExist))
     }
-}
-
-/// A table as a commit finds it.
-pub(super) struct Head {
-    /// Its record.
-    pub(super) record: TabularRecord,
-    /// Its metadata.
-    pub(super) metadata: Arc<TableMetadata>,
-    /// The same as JSON.
-    pub(super) text: Text,
 }
 
 /// A change that was judged and can be written.
@@ -297,29 +284,6 @@ impl Catalog {
         Ok(id)
     }
 
-    /// The accepted state of a table; none if it is gone.
-    pub(super) async fn head(&self, store: &impl Read, id: Uuid) -> Result<Option<Head>> {
-        let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
-        let (record, cached) = match self.inner.versions.get((id, record.version)) {
-            Some(cached) => (record, cached),
-            None => {
-                let found = lookup::tabular_by_id(store, id).await?;
-                let Some(Found { record, document }) = found else { return Ok(None) };
-                (record, Cached { text: document.text, metadata: None })
-            }
-        };
-        let Cached { text, metadata: Some(metadata) } = cached else {
-            let metadata = TableMetadata::from_text(&cached.text).map_err(|refusal| {
-                Error::internal(format!("metadata of {id} cannot be read: {refusal}"))
-            })?;
-            let (metadata, text) = (Arc::new(metadata), cached.text);
-            let cached = Cached { text: text.clone(), metadata: Some(Arc::clone(&metadata)) };
-            self.inner.versions.keep((id, record.version), cached);
-            return Ok(Some(Head { record, metadata, text }));
-        };
-        Ok(Some(Head { record, metadata, text }))
-    }
-
     /// Judges a change of the table `id`, or of one that is to be made. None if the table has moved.
     async fn plan(
         &self,
@@ -453,21 +417,4 @@ impl From<crate::store::Error> for Outrun {
     fn from(error: crate::store::Error) -> Self {
         Self::Failed(error.into())
     }
-}
-
-/// The metadata files that the log named before and does not name any more, where the table wants them
-/// deleted.
-pub(super) fn outdated_files(before: &TableMetadata, after: &TableMetadata) -> Vec<String> {
-    let wanted = after.properties.get(DELETE_AFTER_COMMIT);
-    if !wanted.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-        return Vec::new();
-    }
-    let kept: HashSet<_> = after.metadata_log.iter().map(|entry| &entry.metadata_file).collect();
-    before
-        .metadata_log
-        .iter()
-        .map(|entry| &entry.metadata_file)
-        .filter(|file| !kept.contains(file))
-        .map(|file| file.to_string())
-        .collect()
 }

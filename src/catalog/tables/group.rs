@@ -15,7 +15,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::commit::{Head, TableChange, outdated_files};
+use super::commit::TableChange;
+use super::head::{Head, outdated_files};
 use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
 use crate::base::pace::Pace;

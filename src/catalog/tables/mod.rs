@@ -4,5 +4,6 @@ pub mod commit;
 pub mod create;
 pub mod drop;
 pub mod group;
+mod head;
 pub mod load;
 pub mod register;
