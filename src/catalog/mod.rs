@@ -3,13 +3,15 @@
 //! How a mutation runs, whichever it is:
 //! 1. it leaves the request behind ([`mutation`]): a client that goes away cancels nothing;
 //! 2. an `Idempotency-Key` that was answered before is answered again ([`idempotency`]);
-//! 3. tables and views that change are entered by their [`lanes`], in the order of their ids;
+//! 3. tables and views that change are entered by their [`lanes`], in the order of their ids; commits that
+//!    wait for one table go together ([`tables::group`]);
 //! 4. the change is judged against the accepted state, outside of any transaction, and then written in
 //!    a serializable one that checks that the state is still the same;
 //! 5. the metadata file is written while the log becomes durable ([`publications`]), and only when both
 //!    are there is anyone told.
 //!
-//! Reads see durable state, and wait for a metadata file that is still on its way.
+//! Reads see durable state, and wait for a metadata file that is still on its way. What is known of a
+//! version is kept ([`version_cache`]).
 
 pub mod change_log;
 pub mod error;
