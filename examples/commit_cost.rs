@@ -4,7 +4,6 @@
 //! `cargo run --release --example commit_cost`
 
 #![expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
-#![expect(clippy::expect_used, reason = "what it measures is valid")]
 
 use std::collections::HashSet;
 use std::hint::black_box;
