@@ -1,9 +1,9 @@
 //! Table metadata as JSON: the reference's `TableMetadataParser`, for format versions 1 to 3.
 //!
-//! Reading, here, accepts what any version's writers wrote, the single `schema` and `partition-spec` of
-//! old documents of version 1 included. Writing ([`write`]) puts the members in the reference's order, and
-//! those it does not know at the end. `to_text` after `from_text` after `to_text` changes no byte and no
-//! piece.
+//! Reading, here, accepts what any version's writers wrote, the single `schema` and `partition-spec`
+//! of old documents of version 1 included. Writing ([`mod@write`]) puts the members in the reference's
+//! order, and those it does not know at the end. `to_text` after `from_text` after `to_text` changes
+//! no byte and no piece.
 
 mod write;
 
