@@ -90,8 +90,8 @@ fn quoted(etag: &str) -> HeaderValue {
 /// The answer with the metadata between its location and `tail`.
 fn metadata_answer(state: &TabularState, tail: &'static [u8]) -> Response {
     let text = &state.text;
-    let copied = if text.len() <= COPIED_BYTES_MAX { text.len() } else { 0 };
-    let mut head = Vec::with_capacity(512 + copied);
+    let copied = text.len() <= COPIED_BYTES_MAX;
+    let mut head = Vec::with_capacity(512 + if copied { text.len() } else { 0 });
     head.push(b'{');
     if let Some(location) = &state.metadata_location {
         head.extend_from_slice(br#""metadata-location":"#);
@@ -99,7 +99,7 @@ fn metadata_answer(state: &TabularState, tail: &'static [u8]) -> Response {
         head.push(b',');
     }
     head.extend_from_slice(br#""metadata":"#);
-    if text.len() <= COPIED_BYTES_MAX {
+    if copied {
         text.parts().for_each(|part| head.extend_from_slice(part));
         head.extend_from_slice(tail);
         return head.into_response();

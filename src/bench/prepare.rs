@@ -62,6 +62,19 @@ pub async fn make_all(
     }
 }
 
+/// The same for as many of `what` as are missing, and takes note that they are there.
+async fn make_up_to(
+    target: &Target,
+    what: &str,
+    count: usize,
+    make: impl Fn(u64) -> Call + Send + Sync + 'static,
+) -> Result<(), TargetError> {
+    let there = target.prepared(what);
+    make_all(target, there..count, make).await?;
+    target.set_prepared(what, count.max(there));
+    Ok(())
+}
+
 /// Wants that nothing failed.
 pub fn succeeded(measured: &Measured) -> Result<(), TargetError> {
     match (measured.failures.first_key_value(), &measured.first_failure) {
@@ -87,12 +100,10 @@ pub async fn namespace(target: &Target, name: &str) -> Result<(), TargetError> {
 pub async fn namespaces(target: &Target, name: &str, count: usize) -> Result<(), TargetError> {
     let what = format!("{name}_*");
     let (path, name) = (target.namespaces(), name.to_owned());
-    make_all(target, target.prepared(&what)..count, move |n| {
+    make_up_to(target, &what, count, move |n| {
         Call::post(path.clone(), bodies::namespace(&format!("{name}_{n}")))
     })
-    .await?;
-    target.set_prepared(&what, count.max(target.prepared(&what)));
-    Ok(())
+    .await
 }
 
 /// Makes a table.
@@ -121,12 +132,10 @@ pub async fn tables(
     namespace(target, name).await?;
     let path = target.tables(name);
     let what = format!("{path}/*");
-    make_all(target, target.prepared(&what)..count, move |n| {
+    make_up_to(target, &what, count, move |n| {
         Call::post(path.clone(), bodies::table(&format!("t_{n}"), columns))
     })
-    .await?;
-    target.set_prepared(&what, count.max(target.prepared(&what)));
-    Ok(())
+    .await
 }
 
 /// Makes a namespace and in it a table with so many snapshots; returns the table's path.

@@ -183,13 +183,6 @@ pub struct PieceKey {
     pub hash: PieceHash,
 }
 
-impl PieceKey {
-    /// What the keys of all pieces of one table or view begin with.
-    pub fn prefix(id: Uuid) -> Vec<u8> {
-        tuple(space::METADATA_PIECES, id, &[])
-    }
-}
-
 impl Key for PieceKey {
     type Value = PieceText;
 

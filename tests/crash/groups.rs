@@ -24,12 +24,17 @@ fn key(member: usize) -> String {
     format!("k{member:02}")
 }
 
-/// A commit that holds the lane while `fault` lasts, and behind it one that sets a property for each
-/// member.
-async fn gather(scene: &Scene, part: &str, fault: Fault) -> Vec<JoinHandle<Answer>> {
-    scene.faults.inject(Verb::Put, part, fault);
-    let mut waiting = vec![commit(scene, Vec::new(), vec![set_property("first", "first")])];
+/// A commit that holds the lane, because puts to `part` hang.
+async fn hold_lane(scene: &Scene, part: &str) -> JoinHandle<Answer> {
+    scene.faults.inject(Verb::Put, part, Fault::Hang);
+    let first = commit(scene, Vec::new(), vec![set_property("first", "first")]);
     tokio::time::sleep(A_WHILE).await;
+    first
+}
+
+/// A commit that holds the lane, and behind it one that sets a property for each member.
+async fn gather(scene: &Scene, part: &str) -> Vec<JoinHandle<Answer>> {
+    let mut waiting = vec![hold_lane(scene, part).await];
     for member in 0..MEMBERS {
         waiting.push(commit(scene, Vec::new(), vec![set_property(&key(member), "yes")]));
     }
@@ -45,6 +50,10 @@ async fn answers(waiting: Vec<JoinHandle<Answer>>) -> Vec<Answer> {
     answers
 }
 
+async fn statuses(waiting: Vec<JoinHandle<Answer>>) -> Vec<u16> {
+    answers(waiting).await.iter().map(|answer| answer.status.as_u16()).collect()
+}
+
 fn location(answer: &Answer) -> String {
     answer.body["metadata-location"].as_str().expect("a commit tells it").to_owned()
 }
@@ -56,7 +65,7 @@ fn main_of(answer: &Answer) -> Option<i64> {
 #[tokio::test]
 async fn what_waits_for_a_table_becomes_one_version() {
     let scene = Scene::new().await;
-    let waiting = gather(&scene, LOG, Fault::Hang).await;
+    let waiting = gather(&scene, LOG).await;
     let files_before = scene.faults.count(Verb::Put, METADATA_FILES);
     let logs_before = scene.faults.count(Verb::Put, LOG);
     scene.faults.lift();
@@ -78,9 +87,7 @@ async fn what_waits_for_a_table_becomes_one_version() {
 #[tokio::test]
 async fn each_member_is_judged_by_what_the_one_before_it_left() {
     let scene = Scene::new().await;
-    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
-    let first = commit(&scene, Vec::new(), vec![set_property("first", "first")]);
-    tokio::time::sleep(A_WHILE).await;
+    let first = hold_lane(&scene, LOG).await;
     let mut waiting = Vec::new();
     for id in 1..=4 {
         // Each expects an empty table: only the first of them finds one.
@@ -92,9 +99,7 @@ async fn each_member_is_judged_by_what_the_one_before_it_left() {
     assert!(waiting.iter().all(|it| !it.is_finished()), "told by what is not durable");
     scene.faults.lift();
     assert_eq!(first.await.expect("no panic").status, 200);
-    let statuses: Vec<u16> =
-        answers(waiting).await.iter().map(|answer| answer.status.as_u16()).collect();
-    assert_eq!(statuses, [200, 409, 409, 409]);
+    assert_eq!(statuses(waiting).await, [200, 409, 409, 409]);
     let on_top = on_top.await.expect("no panic").expect(200);
     assert_eq!(main_of(&on_top), Some(5));
     let snapshots = on_top.body["metadata"]["snapshots"].as_array().map(Vec::len);
@@ -105,9 +110,7 @@ async fn each_member_is_judged_by_what_the_one_before_it_left() {
 #[tokio::test]
 async fn a_bad_member_spoils_nothing_for_the_others() {
     let scene = Scene::new().await;
-    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
-    let first = commit(&scene, Vec::new(), vec![set_property("first", "first")]);
-    tokio::time::sleep(A_WHILE).await;
+    let first = hold_lane(&scene, LOG).await;
     let elsewhere = json!({ "action": "set-location", "location": "memory:///elsewhere/t" });
     let half = vec![
         set_property("half", "half"),
@@ -124,22 +127,19 @@ async fn a_bad_member_spoils_nothing_for_the_others() {
     tokio::time::sleep(A_WHILE).await;
     scene.faults.lift();
     assert_eq!(first.await.expect("no panic").status, 200);
-    let statuses: Vec<u16> =
-        answers(waiting).await.iter().map(|answer| answer.status.as_u16()).collect();
-    assert_eq!(statuses, [200, 400, 400, 200]);
+    assert_eq!(statuses(waiting).await, [200, 400, 400, 200]);
     scene.assert_is(&["a", "b", "first"]).await;
 }
 
 #[tokio::test]
 async fn a_group_whose_log_entry_is_late_is_unknown_to_all_and_lands_as_one() {
     let scene = Scene::new().await;
-    let waiting = gather(&scene, METADATA_FILES, Fault::Hang).await;
+    let waiting = gather(&scene, METADATA_FILES).await;
     // The first commit lands, and the group behind it gets stuck in the log.
     scene.faults.lift();
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     tokio::time::sleep(DEADLINE * 2).await;
-    let mut outcomes: Vec<u16> =
-        answers(waiting).await.iter().map(|answer| answer.status.as_u16()).collect();
+    let mut outcomes = statuses(waiting).await;
     outcomes.remove(0);
     assert!(
         outcomes.iter().all(|it| *it == 200) || outcomes.iter().all(|it| *it == 500),
@@ -155,7 +155,7 @@ async fn a_group_whose_log_entry_is_late_is_unknown_to_all_and_lands_as_one() {
 async fn a_process_that_dies_with_a_group_in_flight_has_all_of_it_or_nothing() {
     for part in [LOG, METADATA_FILES, EVERYTHING] {
         let scene = Scene::new().await;
-        let waiting = gather(&scene, METADATA_FILES, Fault::Hang).await;
+        let waiting = gather(&scene, METADATA_FILES).await;
         scene.faults.lift();
         scene.faults.inject(Verb::Put, part, Fault::Hang);
         tokio::time::sleep(A_WHILE).await;
@@ -173,9 +173,7 @@ async fn a_process_that_dies_with_a_group_in_flight_has_all_of_it_or_nothing() {
 #[tokio::test]
 async fn retries_with_the_same_key_are_told_the_same_as_the_group() {
     let scene = Scene::new().await;
-    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
-    let first = commit(&scene, Vec::new(), vec![set_property("first", "first")]);
-    tokio::time::sleep(A_WHILE).await;
+    let first = hold_lane(&scene, LOG).await;
     let winner = tokio::spawn(keyed(Arc::clone(&scene.app), 1));
     tokio::time::sleep(A_WHILE / 5).await;
     let loser = tokio::spawn(keyed(Arc::clone(&scene.app), 2));

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 
 use super::Result;
@@ -86,7 +86,8 @@ pub async fn load(
     headers: HeaderMap,
 ) -> Result<Response> {
     let mode = snapshot_mode(&query)?;
-    let known = |id, version| client_has(&headers, &etag_of(id, version, mode));
+    let conditional = headers.contains_key(header::IF_NONE_MATCH);
+    let known = |id, version| conditional && client_has(&headers, &etag_of(id, version, mode));
     let loaded = match state.catalog.load_table(&operation, &warehouse, &ident, known).await? {
         Loaded::Known { id, version } => return Ok(not_modified(&etag_of(id, version, mode))),
         Loaded::State(loaded) => loaded,

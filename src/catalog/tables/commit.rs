@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::head::{Head, outdated_files};
+use super::head::Head;
+use super::judging::Judging;
 use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
 use crate::catalog::mutation::Answer;
@@ -18,7 +19,7 @@ use crate::catalog::publications::{Landing, MetadataFile};
 use crate::catalog::tabulars::{NewRecord, NewTabular, NewVersion, TabularState, metadata_file};
 use crate::catalog::version_cache::Cached;
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
-use crate::model::commit::{Base, CommitContext, apply};
+use crate::model::commit::{CommitContext, apply};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::members::brief;
 use crate::model::requirement::TableRequirement;
@@ -161,7 +162,7 @@ impl Catalog {
             let lanes = self.inner.lanes.enter(ids.iter().flatten().copied().collect()).await?;
             let mut planned = Vec::with_capacity(changes.len());
             for (change, id) in changes.iter().zip(&ids) {
-                match self.plan(warehouse, change.clone(), *id).await? {
+                match self.plan(warehouse, change, *id).await? {
                     Some(plan) => planned.push(plan),
                     None => break,
                 }
@@ -288,11 +289,11 @@ impl Catalog {
     async fn plan(
         &self,
         warehouse: &Warehouse,
-        change: TableChange,
+        change: &TableChange,
         id: Option<Uuid>,
     ) -> Result<Option<Planned>> {
         match id {
-            None => self.plan_new(warehouse, change).await.map(Some),
+            None => self.plan_new(warehouse, change.clone()).await.map(Some),
             Some(id) => {
                 let store = self.store().latest();
                 let kind = TabularKind::Table;
@@ -310,56 +311,17 @@ impl Catalog {
     fn plan_version(
         &self,
         warehouse: &Warehouse,
-        change: TableChange,
+        change: &TableChange,
         head: Head,
     ) -> Result<Planned> {
-        let Head { record: before, metadata: base, text: text_before } = head;
-        let metadata_location = Some(before.metadata_location.as_str());
-        let context = CommitContext {
-            now_ms: self.now_ms(),
-            new_uuid: self.ids().random(),
-            default_location: None,
+        let mut judging = Judging::new(self, warehouse, &head);
+        judging.apply(change)?;
+        let (state, new, metadata) = judging.finish();
+        let write = match new {
+            None => Write::Nothing(head.record),
+            Some(new) => Write::Version(Box::new(new)),
         };
-        let applied = apply(
-            Some(Base { metadata: &base, metadata_location }),
-            &change.requirements,
-            change.updates,
-            &context,
-        )?;
-        if !applied.changed {
-            let (text, write) = (text_before, Write::Nothing(before));
-            return Ok(Planned { ident: change.ident, metadata: base, text, write });
-        }
-        let metadata = applied.metadata;
-        let (location, metadata_location) = self.check_locations(
-            warehouse,
-            &metadata.location,
-            &metadata.properties,
-            metadata_location,
-        )?;
-        let after = TabularRecord {
-            uuid: metadata.table_uuid,
-            location,
-            metadata_location,
-            version: before.version + 1,
-            updated_ms: context.now_ms,
-            ..before.clone()
-        };
-        let text = metadata.to_text();
-        let version = NewVersion {
-            before,
-            after,
-            text_before,
-            text: text.clone(),
-            outdated: outdated_files(&base, &metadata),
-            publish: true,
-        };
-        Ok(Planned {
-            ident: change.ident,
-            metadata: Arc::new(metadata),
-            text,
-            write: Write::Version(Box::new(version)),
-        })
+        Ok(Planned { ident: change.ident.clone(), metadata, text: state.text, write })
     }
 
     async fn plan_new(&self, warehouse: &Warehouse, change: TableChange) -> Result<Planned> {

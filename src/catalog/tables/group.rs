@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::commit::TableChange;
-use super::head::{Head, outdated_files};
+use super::head::Head;
+use super::judging::Judging;
 use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
 use crate::base::pace::Pace;
@@ -24,10 +25,9 @@ use crate::catalog::change_log::Entry;
 use crate::catalog::lanes::Entered;
 use crate::catalog::mutation::Answer;
 use crate::catalog::publications::Landing;
-use crate::catalog::tabulars::{NewVersion, TabularState, metadata_file, outcome_of, state_of};
+use crate::catalog::tabulars::{NewVersion, TabularState, metadata_file, outcome_of};
 use crate::catalog::version_cache::Cached;
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
-use crate::model::commit::{Base, CommitContext, apply};
 use crate::model::ident::TabularKind;
 use crate::model::table::TableMetadata;
 use crate::model::warehouse::Warehouse;
@@ -93,6 +93,16 @@ struct Judged {
     /// What has to be written for it, if anything changed.
     new: Option<NewVersion>,
     metadata: Arc<TableMetadata>,
+}
+
+impl Judgement {
+    fn of(judging: &mut Judging<'_>, change: &TableChange) -> Self {
+        match judging.apply(change) {
+            Ok(true) => Self::Changed,
+            Ok(false) => Self::Same,
+            Err(refusal) => Self::Refused { refusal, by_predecessor: judging.has_changed() },
+        }
+    }
 }
 
 impl Groups {
@@ -253,8 +263,10 @@ impl Catalog {
         let members = members.into_iter().zip(still_named);
         let members = members
             .map(|(member, named)| {
-                let judgement =
-                    if named { judging.judge(&member.change) } else { Judgement::Moved };
+                let judgement = match named {
+                    true => Judgement::of(&mut judging, &member.change),
+                    false => Judgement::Moved,
+                };
                 (member, judgement)
             })
             .collect();
@@ -350,84 +362,5 @@ impl Judged {
             name: &member.change.ident,
             versions: (Some(self.before.version), Some(self.after().version)),
         }
-    }
-}
-
-/// A group that is being judged: the table, and what its members have made of it so far.
-struct Judging<'a> {
-    catalog: &'a Catalog,
-    warehouse: &'a Warehouse,
-    head: &'a Head,
-    context: CommitContext,
-    metadata: Arc<TableMetadata>,
-    /// The location of the table, and that of the metadata file to be; none while nothing has changed.
-    locations: Option<(String, String)>,
-}
-
-impl<'a> Judging<'a> {
-    fn new(catalog: &'a Catalog, warehouse: &'a Warehouse, head: &'a Head) -> Self {
-        let context = CommitContext {
-            now_ms: catalog.now_ms(),
-            new_uuid: catalog.ids().random(),
-            default_location: None,
-        };
-        let metadata = Arc::clone(&head.metadata);
-        Self { catalog, warehouse, head, context, metadata, locations: None }
-    }
-
-    fn judge(&mut self, change: &TableChange) -> Judgement {
-        match self.apply(change) {
-            Ok(true) => Judgement::Changed,
-            Ok(false) => Judgement::Same,
-            Err(refusal) => {
-                Judgement::Refused { refusal, by_predecessor: self.locations.is_some() }
-            }
-        }
-    }
-
-    /// Applies a change to what its predecessors left, or refuses it and leaves that as it is.
-    fn apply(&mut self, change: &TableChange) -> Result<bool> {
-        let before = self.head.record.metadata_location.as_str();
-        // What a predecessor in the group has made has no metadata file, and no place in the log of them.
-        let metadata_location = self.locations.is_none().then_some(before);
-        let base = Base { metadata: &self.metadata, metadata_location };
-        let applied =
-            apply(Some(base), &change.requirements, change.updates.clone(), &self.context)?;
-        if applied.changed {
-            let TableMetadata { location, properties, .. } = &applied.metadata;
-            let locations =
-                self.catalog.check_locations(self.warehouse, location, properties, Some(before))?;
-            self.locations = Some(locations);
-            self.metadata = Arc::new(applied.metadata);
-        }
-        Ok(applied.changed)
-    }
-
-    /// The state that the group ends with, what has to be written for it, and its metadata.
-    fn finish(self) -> (TabularState, Option<NewVersion>, Arc<TableMetadata>) {
-        let before = &self.head.record;
-        let Some((location, metadata_location)) = self.locations else {
-            return (state_of(before, self.head.text.clone()), None, self.metadata);
-        };
-        let text = self.metadata.to_text();
-        let after = TabularRecord {
-            uuid: self.metadata.table_uuid,
-            location,
-            metadata_location,
-            version: before.version + 1,
-            updated_ms: self.context.now_ms,
-            ..before.clone()
-        };
-        let state = state_of(&after, text.clone());
-        let outdated = outdated_files(&self.head.metadata, &self.metadata);
-        let new = NewVersion {
-            before: before.clone(),
-            after,
-            text_before: self.head.text.clone(),
-            text,
-            outdated,
-            publish: true,
-        };
-        (state, Some(new), self.metadata)
     }
 }

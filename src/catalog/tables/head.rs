@@ -1,6 +1,5 @@
 //! A table as a commit finds it: its newest accepted state, parsed.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -13,9 +12,6 @@ use crate::model::text::Text;
 use crate::store::keys::TabularKey;
 use crate::store::read::Read;
 use crate::store::records::TabularRecord;
-
-/// Whether old metadata files are deleted once the metadata log drops them.
-const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 
 /// A table as a commit finds it.
 pub(super) struct Head {
@@ -39,32 +35,19 @@ impl Catalog {
                 (record, Cached { text: document.text, metadata: None })
             }
         };
-        let Cached { text, metadata: Some(metadata) } = cached else {
-            let metadata = TableMetadata::from_text(&cached.text).map_err(|refusal| {
-                Error::internal(format!("metadata of {id} cannot be read: {refusal}"))
-            })?;
-            let (metadata, text) = (Arc::new(metadata), cached.text);
-            let cached = Cached { text: text.clone(), metadata: Some(Arc::clone(&metadata)) };
-            self.inner.versions.keep((id, record.version), cached);
-            return Ok(Some(Head { record, metadata, text }));
+        let Cached { text, metadata } = cached;
+        let metadata = match metadata {
+            Some(metadata) => metadata,
+            None => {
+                let parsed = TableMetadata::from_text(&text).map_err(|refusal| {
+                    Error::internal(format!("metadata of {id} cannot be read: {refusal}"))
+                })?;
+                let parsed = Arc::new(parsed);
+                let cached = Cached { text: text.clone(), metadata: Some(Arc::clone(&parsed)) };
+                self.inner.versions.keep((id, record.version), cached);
+                parsed
+            }
         };
         Ok(Some(Head { record, metadata, text }))
     }
-}
-
-/// The metadata files that the log named before and does not name any more, where the table wants them
-/// deleted.
-pub(super) fn outdated_files(before: &TableMetadata, after: &TableMetadata) -> Vec<String> {
-    let wanted = after.properties.get(DELETE_AFTER_COMMIT);
-    if !wanted.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-        return Vec::new();
-    }
-    let kept: HashSet<_> = after.metadata_log.iter().map(|entry| &entry.metadata_file).collect();
-    before
-        .metadata_log
-        .iter()
-        .map(|entry| &entry.metadata_file)
-        .filter(|file| !kept.contains(file))
-        .map(|file| file.to_string())
-        .collect()
 }

@@ -5,5 +5,6 @@ pub mod create;
 pub mod drop;
 pub mod group;
 mod head;
+mod judging;
 pub mod load;
 pub mod register;
