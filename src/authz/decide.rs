@@ -16,6 +16,8 @@ pub struct Denied;
 pub fn decide<A: Action>(principal: &Principal) -> Result<Permit<A>, Denied> {
     match principal {
         Principal::Anonymous => Ok(Permit::granted()),
+        // Whoever is known may do everything, until policies say otherwise.
+        Principal::Identified(_) => Ok(Permit::granted()),
         // Background tasks have permits of their own, and no way to borrow another's.
         Principal::Task(_) => Err(Denied),
     }

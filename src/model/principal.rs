@@ -1,5 +1,8 @@
 //! Who asks.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 /// Whoever a request speaks for, once it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Principal {
@@ -7,6 +10,45 @@ pub enum Principal {
     Anonymous,
     /// One of slateberg's own background tasks, by name.
     Task(&'static str),
+    /// Somebody who has proven who they are.
+    Identified(Arc<Identity>),
+}
+
+/// Somebody who has proven who they are, and what was said of them by whoever vouches for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// A person, or a program.
+    pub kind: IdentityKind,
+    /// Unique over all issuers and keys: `<issuer's name>/<subject>`, or an API key's id.
+    pub id: String,
+    /// What people call them.
+    pub name: String,
+    /// The groups that they belong to.
+    pub groups: BTreeSet<String>,
+    /// The roles that they have.
+    pub roles: BTreeSet<String>,
+    /// How they have proven it.
+    pub method: Method,
+    /// The names of the only warehouses that the credential is good for; none if it is good for all.
+    pub warehouses: Option<BTreeSet<String>>,
+}
+
+/// What kind of principal an identity is. The names are those of the policies' entity types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IdentityKind {
+    /// A person whom an issuer of tokens vouches for.
+    User,
+    /// A program, known by an API key.
+    ServiceAccount,
+}
+
+/// How an identity was proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// A token of an outside issuer.
+    Jwt,
+    /// An API key, sent as it is or exchanged for a token of slateberg's own.
+    ApiKey,
 }
 
 impl Principal {
@@ -15,6 +57,7 @@ impl Principal {
         match self {
             Self::Anonymous => "anonymous",
             Self::Task(name) => name,
+            Self::Identified(identity) => &identity.id,
         }
     }
 }
