@@ -225,6 +225,7 @@ fn place(opened: Opened) -> Place {
         object_store: opened.object_store,
         path: opened.path.to_string(),
         conditional_update: opened.conditional_update,
+        directory: opened.directory,
     }
 }
 

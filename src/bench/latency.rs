@@ -24,7 +24,9 @@ pub fn slow(opened: Opened, latency: Duration) -> Opened {
         wait_list_with_delimiter_per_call: latency,
         ..ThrottleConfig::default()
     };
-    Opened { object_store: Arc::new(ThrottledStore::new(opened.object_store, config)), ..opened }
+    let object_store = Arc::new(ThrottledStore::new(opened.object_store, config));
+    // A journal would go past it.
+    Opened { object_store, directory: None, ..opened }
 }
 
 /// Opens whatever another opener does, slowly.
@@ -40,6 +42,6 @@ pub fn memory_opener() -> Opener {
         let location = Location::parse(url).map_err(|error| wrong(error.to_string()))?;
         let path = Path::parse(location.path()).map_err(|error| wrong(error.to_string()))?;
         let object_store: Arc<InMemory> = Arc::clone(&bucket);
-        Ok(Opened { object_store, path, conditional_update: true })
+        Ok(Opened { object_store, path, conditional_update: true, directory: None })
     })
 }

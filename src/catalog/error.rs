@@ -136,7 +136,11 @@ impl From<store::Error> for Error {
             E::Unavailable(_) => Self::unavailable("The catalog's store does not answer", error),
             E::Contended { .. } => Self::unavailable("Too many changes at the same time", error),
             E::Unknown(_) => Self::unknown(error),
-            E::Corrupt { .. } | E::NewerFormat { .. } | E::Internal(_) => Self::internal(error),
+            E::Corrupt { .. }
+            | E::NewerFormat { .. }
+            | E::InUse(_)
+            | E::JournalLeft
+            | E::Internal(_) => Self::internal(error),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From a URL to an object store.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct Opened {
     pub path: Path,
     /// Whether the store can replace an object on the condition that it is unchanged (`If-Match`).
     pub conditional_update: bool,
+    /// The directory on this machine that the URL means, if it means one.
+    pub directory: Option<PathBuf>,
 }
 
 /// Why a URL cannot be opened.
@@ -62,7 +65,8 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
         .map_err(|error| failed(error.to_string()))?;
         // Without fsync an answered commit would not survive a power failure.
         let object_store = Arc::new(LocalFileSystem::new().with_fsync(true));
-        return Ok(Opened { object_store, path, conditional_update: false });
+        let directory = Some(PathBuf::from(format!("/{path}")));
+        return Ok(Opened { object_store, path, conditional_update: false, directory });
     }
     let defaults = [("timeout", REQUEST_TIMEOUT), ("connect_timeout", CONNECT_TIMEOUT)];
     let options = defaults
@@ -70,7 +74,8 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
         .chain(options.iter().map(|(key, value)| (key.as_str(), value.as_str())));
     let (object_store, path) = object_store::parse_url_opts(&parsed, options)
         .map_err(|error| failed(error.to_string()))?;
-    Ok(Opened { object_store: Arc::from(object_store), path, conditional_update: true })
+    let object_store = Arc::from(object_store);
+    Ok(Opened { object_store, path, conditional_update: true, directory: None })
 }
 
 /// Refuses options that the URL's kind of store does not know.

@@ -16,6 +16,15 @@ pub enum Error {
     /// A newer writer has taken the store: this process must stop answering.
     #[error("another slateberg has opened this store and fenced this one")]
     Fenced,
+    /// Another process writes to the same directory.
+    #[error("{0} is in use by another slateberg")]
+    InUse(String),
+    /// The newest records are in a local journal that cannot be read from here.
+    #[error(
+        "the store has a journal, from when it was a local directory: start it there once more and \
+         stop it in order, so that nothing is left in the journal"
+    )]
+    JournalLeft,
     /// The store is shut: nothing was written.
     #[error("the store is closed")]
     Closed,

@@ -22,6 +22,7 @@ pub mod error;
 mod flusher;
 pub mod fsck;
 pub mod invariants;
+mod journal;
 pub mod keys;
 pub mod open;
 pub mod read;

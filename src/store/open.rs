@@ -1,17 +1,24 @@
 //! Opening the store, and closing it.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::StreamExt;
 use slatedb::config::{CloseOptions, FlushType};
 use slatedb::db_cache::SplitCache;
 use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::object_store::ObjectStore;
-use slatedb::{CacheTarget, CloseReason, Db, DbReader, DbReaderMode, IterationOrder};
+use slatedb::object_store::path::Path;
+use slatedb::{
+    CacheTarget, CloseReason, Db, DbBuilder, DbReader, DbReaderMode, GarbageCollectorBuilder,
+    IterationOrder,
+};
 use uuid::Uuid;
 
 use super::error::Error;
 use super::flusher::Flusher;
+use super::journal::{self, Hold, Journal};
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
 use super::read::{Durable, Latest, Offline, Read};
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
@@ -28,6 +35,8 @@ pub struct Place {
     pub path: String,
     /// Whether the object store can replace an object on the condition that it is unchanged (`If-Match`).
     pub conditional_update: bool,
+    /// The directory on this machine that it is, if it is one: its log goes to a journal then.
+    pub directory: Option<PathBuf>,
 }
 
 /// The open store: one writer. Cheap to clone.
@@ -43,6 +52,8 @@ pub(super) struct Shared {
     pub(super) next_change: AtomicU64,
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
+    /// Keeps the journal ours until the store is closed.
+    journal: Mutex<Option<Hold>>,
 }
 
 /// Markers of publications that have landed and wait for a batch to take them along.
@@ -64,37 +75,39 @@ impl Landed {
 }
 
 impl Store {
-    /// Opens the store for writing; any other process that has it open is fenced.
+    /// Opens the store for writing. Any other process that has it open is fenced; one that has it open
+    /// in a local directory makes this fail.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
-        let cache = |bytes| {
-            Some(Arc::new(MokaCache::new_with_opts(MokaCacheOptions {
-                max_capacity: bytes,
-                time_to_live: None,
-                time_to_idle: None,
-            })) as Arc<dyn slatedb::db_cache::DbCache>)
+        let (db, journal) = match &place.directory {
+            None => {
+                refuse_left_journal(place).await?;
+                (builder(place, &settings).build().await?, None)
+            }
+            Some(directory) => {
+                let journal = Journal::open(directory)?;
+                if journal.is_empty()? {
+                    take_over_log(place, &settings, directory).await?;
+                }
+                let hold = journal.hold()?;
+                let builder = builder(place, &settings)
+                    .with_wal_writer(journal.into_writer())
+                    .with_gc_builder(
+                        GarbageCollectorBuilder::new(
+                            place.path.clone(),
+                            Arc::clone(&place.object_store),
+                        )
+                        .with_options(settings.garbage_collector(place.conditional_update))
+                        .with_wal_gc(journal::collector(directory)),
+                    );
+                (builder.build().await?, Some(hold))
+            }
         };
-        let caches = SplitCache::new()
-            .with_block_cache(cache(settings.block_cache_bytes))
-            .with_meta_cache(cache(settings.meta_cache_bytes))
-            .build();
-        // By default the data blocks that a compaction writes are not cached, so that every hot key
-        // would be cold after each one.
-        let keep_warm = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
-            CacheTarget::data::<&[u8], _>(..),
-            CacheTarget::Index,
-            CacheTarget::Filters,
-        ]);
-        let db = Db::builder(place.path.clone(), Arc::clone(&place.object_store))
-            .with_settings(settings.for_slatedb(place.conditional_update))
-            .with_db_cache(Arc::new(caches), 0)
-            .with_block_cache_policy(keep_warm)
-            .build()
-            .await?;
         let shared = Shared {
             settings,
             next_change: AtomicU64::new(0),
             landed: Landed::default(),
             flusher: Flusher::start(db.clone()),
+            journal: Mutex::new(journal),
         };
         let store = Self { db, shared: Arc::new(shared) };
         store.shared.next_change.store(store.first_free_change().await?, Ordering::Relaxed);
@@ -103,11 +116,14 @@ impl Store {
 
     /// Opens the store for reading alone, without writing a byte.
     pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
-        let reader = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
-            .with_reader_mode(DbReaderMode::FollowLatest)
-            .build()
-            .await?;
-        Ok(Offline { reader })
+        let builder = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
+            .with_reader_mode(DbReaderMode::FollowLatest);
+        let journal = place.directory.as_deref().map(journal::reader).transpose()?.flatten();
+        let builder = match journal {
+            Some(journal) => builder.with_wal_reader(journal),
+            None => builder,
+        };
+        Ok(Offline { reader: builder.build().await? })
     }
 
     /// The durable state.
@@ -214,7 +230,16 @@ impl Store {
     /// Closes the store in order: everything accepted is durable before this returns.
     pub async fn close(&self) -> Result<(), Error> {
         let options = CloseOptions { flush_type: Some(FlushType::MemTable) };
-        Ok(self.db.close_with_options(options).await?)
+        self.db.close_with_options(options).await?;
+        let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A checkpoint may need what stands in the journal.
+        if let Some(journal) = journal
+            && self.db.manifest().checkpoints().is_empty()
+            && let Err(error) = journal.discard()
+        {
+            tracing::warn!(%error, "the journal is left to the next start");
+        }
+        Ok(())
     }
 
     async fn first_free_change(&self) -> Result<u64, Error> {
@@ -226,3 +251,62 @@ impl Store {
         Ok(newest.and_then(|entry| ChangeKey::decode(&entry.key)).map_or(0, |key| key.0 + 1))
     }
 }
+
+/// How the store is opened for writing, wherever its log is.
+fn builder(place: &Place, settings: &Settings) -> DbBuilder<String> {
+    let cache = |bytes| {
+        Some(Arc::new(MokaCache::new_with_opts(MokaCacheOptions {
+            max_capacity: bytes,
+            time_to_live: None,
+            time_to_idle: None,
+        })) as Arc<dyn slatedb::db_cache::DbCache>)
+    };
+    let caches = SplitCache::new()
+        .with_block_cache(cache(settings.block_cache_bytes))
+        .with_meta_cache(cache(settings.meta_cache_bytes))
+        .build();
+    // By default the data blocks that a compaction writes are not cached, so that every hot key
+    // would be cold after each one.
+    let keep_warm = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
+        CacheTarget::data::<&[u8], _>(..),
+        CacheTarget::Index,
+        CacheTarget::Filters,
+    ]);
+    Db::builder(place.path.clone(), Arc::clone(&place.object_store))
+        .with_settings(settings.for_slatedb(place.conditional_update, place.directory.is_none()))
+        .with_db_cache(Arc::new(caches), 0)
+        .with_block_cache_policy(keep_warm)
+}
+
+/// Refuses a store that was a local directory and is not one now, while its journal holds anything.
+async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
+    let prefix = Path::from(place.path.as_str()).join(journal::DIRECTORY);
+    let mut left = place.object_store.list(Some(&prefix));
+    while let Some(object) = left.next().await {
+        let object = object.map_err(|error| Error::Unavailable(error.to_string()))?;
+        if journal::is_segment(object.location.as_ref()) {
+            return Err(Error::JournalLeft);
+        }
+    }
+    Ok(())
+}
+
+/// Turns what a log of objects still holds into sorted runs: a directory that comes from a bucket, or from
+/// a slateberg that had no journal.
+async fn take_over_log(
+    place: &Place,
+    settings: &Settings,
+    directory: &std::path::Path,
+) -> Result<(), Error> {
+    let log = directory.join("wal");
+    if !log.is_dir() {
+        return Ok(());
+    }
+    let db = builder(&Place { directory: None, ..place.clone() }, settings).build().await?;
+    db.close_with_options(CloseOptions { flush_type: Some(FlushType::MemTable) }).await?;
+    let removed = std::fs::remove_dir_all(&log);
+    removed.map_err(|error| Error::Unavailable(format!("{}: {error}", log.display())))
+}
+
+#[cfg(test)]
+mod tests;

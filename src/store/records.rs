@@ -36,8 +36,9 @@ json_records!(
     Change
 );
 
-/// The newest format of the store that this binary reads and writes. Since 2, metadata has pieces.
-pub const FORMAT_VERSION: u32 = 2;
+/// The newest format of the store that this binary reads and writes. Since 2, metadata has pieces;
+/// since 3, the log of a store in a local directory is a journal.
+pub const FORMAT_VERSION: u32 = 3;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use slatedb::config::GarbageCollectorOptions;
 
 /// Settings of the store; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,21 +38,26 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// SlateDB's view of these settings. `conditional_update` says whether the object store can
-    /// replace an object on the condition that it is unchanged, which a local directory cannot:
-    /// garbage collection then works without its boundary files.
-    pub(super) fn for_slatedb(&self, conditional_update: bool) -> slatedb::Settings {
-        let garbage_collector = slatedb::config::GarbageCollectorOptions {
+    /// How garbage is collected. `conditional_update` says whether the object store can replace an
+    /// object on the condition that it is unchanged, which a local directory cannot: garbage
+    /// collection then works without its boundary files.
+    pub(super) fn garbage_collector(&self, conditional_update: bool) -> GarbageCollectorOptions {
+        GarbageCollectorOptions {
             boundary_files_enabled: conditional_update,
-            ..Default::default()
-        };
+            ..GarbageCollectorOptions::default()
+        }
+    }
+
+    /// SlateDB's view of these settings, with garbage collection or without.
+    pub(super) fn for_slatedb(&self, conditional_update: bool, collect: bool) -> slatedb::Settings {
+        let garbage_collector = collect.then(|| self.garbage_collector(conditional_update));
         slatedb::Settings {
             // No timer flushes the log: the flusher does, as soon as something waits.
             flush_interval: None,
             manifest_poll_interval: Duration::from_millis(self.manifest_poll_ms),
             l0_sst_size_bytes: self.l0_sst_bytes,
             max_unflushed_bytes: self.unflushed_bytes_max,
-            garbage_collector_options: Some(garbage_collector),
+            garbage_collector_options: garbage_collector,
             // Without end: SlateDB closes itself for ever when it gives up on a put, and each caller
             // has a deadline of its own.
             object_store_max_retries: None,

@@ -109,6 +109,7 @@ pub fn bucket_opener(bucket: Arc<dyn ObjectStore>) -> Opener {
             object_store: Arc::clone(&bucket),
             path: Path::parse(path).expect("test paths are valid"),
             conditional_update: true,
+            directory: None,
         })
     })
 }

@@ -1,0 +1,143 @@
+//! The journal: the write-ahead log of a store that lies in a local directory.
+//!
+//! On object storage every flush of the log is an object. On a disk that is dear: a file made, synced,
+//! linked and unlinked, and its directory synced, for each commit. The journal appends to one file
+//! instead, and syncs nothing but its data: one `fdatasync` makes a commit durable.
+//!
+//! - A **frame** ([`frame`]) is what one flush appends: SlateDB calls it a WAL file, and numbers them
+//!   without a gap. It is checked by its CRC and takes effect as a whole or not at all.
+//! - A **segment** ([`segment`]) is a file of frames, named after the first of them. Only the last one
+//!   grows, and only its end can be **torn**: begun by a write that a crash cut off, and answered to
+//!   nobody. Anything else that cannot be read is **damage**, and the store does not open over it.
+//! - The [`writer`] owns the directory as long as it lives. The lock says so to other processes; there is
+//!   no fencing as between writers of a bucket, since nothing lets a local process survive its lock.
+//!
+//! After a failed sync nobody knows what is on the disk. The journal closes then, and with it the store:
+//! the next start reads what is really there.
+
+mod frame;
+mod gc;
+mod reader;
+mod segment;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use slatedb::wal::{WalError, WalGc, WalReader, WriterInit};
+
+use super::error::Error;
+use gc::JournalGc;
+use reader::JournalReader;
+use segment::Segment;
+
+/// Below the store's directory.
+pub(super) const DIRECTORY: &str = "journal";
+/// Held by whoever writes.
+const LOCK: &str = "lock";
+
+/// A directory of segments that this process may write.
+pub(super) struct Journal {
+    directory: PathBuf,
+    lock: File,
+}
+
+/// Keeps the journal ours beyond the life of its writer.
+pub(super) struct Hold {
+    directory: PathBuf,
+    _lock: File,
+}
+
+/// What SlateDB asks for the writer with. It has one to give.
+struct Init {
+    directory: PathBuf,
+    lock: Mutex<Option<File>>,
+}
+
+impl Journal {
+    /// Takes the journal of a store's directory, making it if need be. Refuses while another process
+    /// has it, before anything of the store is touched.
+    pub(super) fn open(store: &Path) -> Result<Self, Error> {
+        let directory = store.join(DIRECTORY);
+        let failed = |error: io::Error| {
+            Error::Unavailable(format!("the journal in {}: {error}", directory.display()))
+        };
+        make_directory(&directory).map_err(failed)?;
+        let path = directory.join(LOCK);
+        let options = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        let lock = options.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { directory, lock }),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse(store.display().to_string())),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    /// Whether nothing was ever written to it, or nothing that is still needed.
+    pub(super) fn is_empty(&self) -> Result<bool, Error> {
+        let segments = Segment::list(&self.directory);
+        Ok(segments.map_err(|error| Error::Unavailable(error.to_string()))?.is_empty())
+    }
+
+    /// Keeps others out until it is dropped, even when the writer has gone.
+    pub(super) fn hold(&self) -> Result<Hold, Error> {
+        let lock = self.lock.try_clone().map_err(|error| Error::Unavailable(error.to_string()))?;
+        Ok(Hold { directory: self.directory.clone(), _lock: lock })
+    }
+
+    /// The writer's beginning: replays what is there, and appends behind it.
+    pub(super) fn into_writer(self) -> Box<dyn WriterInit> {
+        Box::new(Init { directory: self.directory, lock: Mutex::new(Some(self.lock)) })
+    }
+}
+
+impl Hold {
+    /// Deletes all segments of a store that was closed in order: its records are in sorted runs.
+    pub(super) fn discard(self) -> io::Result<()> {
+        for segment in Segment::list(&self.directory)? {
+            fs::remove_file(&segment.path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Deletes segments that nothing refers to any more.
+pub(super) fn collector(store: &Path) -> Arc<dyn WalGc> {
+    Arc::new(JournalGc::new(store.join(DIRECTORY)))
+}
+
+/// Reads the journal of a store's directory, if it holds anything, without writing a byte.
+pub(super) fn reader(store: &Path) -> Result<Option<Arc<dyn WalReader>>, Error> {
+    let directory = store.join(DIRECTORY);
+    let segments = Segment::list(&directory);
+    let segments = segments.map_err(|error| Error::Unavailable(error.to_string()))?;
+    let reader = || Arc::new(JournalReader::new(directory)) as Arc<dyn WalReader>;
+    Ok((!segments.is_empty()).then(reader))
+}
+
+/// Whether an object's name is that of a segment.
+pub(super) fn is_segment(name: &str) -> bool {
+    Segment::has_extension(Path::new(name))
+}
+
+fn unavailable(error: io::Error) -> WalError {
+    WalError::Unavailable(Arc::new(error))
+}
+
+/// Makes a directory, and those above it that are missing, durably.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let Some(parent) = directory.parent() else { return Ok(()) };
+    make_directory(parent)?;
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => File::open(parent)?.sync_all(),
+    }
+}

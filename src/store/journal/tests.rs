@@ -1,0 +1,170 @@
+//! What the journal gives back after a crash, and what it refuses to.
+
+use std::ops::Bound;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use slatedb::wal::{WalFileRange, WalGc};
+use slatedb::{RowEntry, ValueDeletable};
+use tempfile::TempDir;
+
+use super::frame::Builder;
+use super::gc::JournalGc;
+use super::segment::{Segment, read_behind};
+
+fn row(seq: u64, key: &str, value: Option<&str>) -> RowEntry {
+    let value = match value {
+        Some(value) => ValueDeletable::Value(Bytes::copy_from_slice(value.as_bytes())),
+        None => ValueDeletable::Tombstone,
+    };
+    RowEntry {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        value,
+        seq,
+        create_ts: Some(-1),
+        expire_ts: None,
+    }
+}
+
+/// The rows of the frame with this number.
+fn rows_of(number: u64) -> Vec<RowEntry> {
+    let text = format!("value {number}");
+    vec![row(2 * number, "put", Some(&text)), row(2 * number + 1, "deleted", None)]
+}
+
+fn frame(number: u64) -> Vec<u8> {
+    let mut builder = Builder::new();
+    rows_of(number).iter().for_each(|row| builder.push(row));
+    builder.finish(number, 7).expect("few rows")
+}
+
+/// A segment that holds these frames, as a file.
+fn write(directory: &Path, numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+    let segment = Segment::new(directory, *numbers.start());
+    let bytes: Vec<u8> = numbers.flat_map(frame).collect();
+    std::fs::write(segment.path, &bytes).expect("there is room");
+    bytes
+}
+
+fn directory() -> TempDir {
+    tempfile::tempdir().expect("there is room")
+}
+
+/// The numbers of the frames behind `after`, each with the rows that it was written with.
+fn read(directory: &Path, after: u64) -> Result<Vec<u64>, String> {
+    let found = read_behind(directory, after).map_err(|error| error.to_string())?;
+    let check = |frame: &super::frame::Frame| {
+        assert_eq!(frame.rows(), Some(rows_of(frame.number)));
+        frame.number
+    };
+    Ok(found.frames.iter().map(check).collect())
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let directory = directory();
+    write(directory.path(), 5..=6);
+    write(directory.path(), 7..=9);
+    assert_eq!(read(directory.path(), 4), Ok(vec![5, 6, 7, 8, 9]));
+    assert_eq!(
+        read(directory.path(), 5),
+        Ok(vec![6, 7, 8, 9]),
+        "what is in sorted runs is left out"
+    );
+    assert_eq!(read(directory.path(), 7), Ok(vec![8, 9]), "whole segments too");
+    assert_eq!(read(directory.path(), 9), Ok(vec![]));
+    assert_eq!(read(&directory.path().join("nowhere"), 0), Ok(vec![]));
+}
+
+#[test]
+fn a_write_that_was_cut_off_never_was() {
+    let directory = directory();
+    let bytes = write(directory.path(), 1..=3);
+    let path = Segment::new(directory.path(), 1).path;
+    let ends: Vec<usize> =
+        (1..=3).scan(0, |end, number| Some(*end += frame(number).len()).map(|()| *end)).collect();
+    for length in 0..bytes.len() {
+        std::fs::write(&path, &bytes[..length]).expect("there is room");
+        let whole = ends.iter().filter(|end| **end <= length).count() as u64;
+        assert_eq!(read(directory.path(), 0), Ok((1..=whole).collect()), "{length} bytes");
+    }
+}
+
+#[test]
+fn a_sector_that_was_not_written_is_a_write_that_was_cut_off() {
+    let directory = directory();
+    let mut builder = Builder::new();
+    builder.push(&row(1, "key", Some(&"x".repeat(2000))));
+    let mut bytes = builder.finish(1, 7).expect("few rows");
+    let path = Segment::new(directory.path(), 1).path;
+    bytes[512..1024].fill(0);
+    std::fs::write(&path, &bytes).expect("there is room");
+    assert_eq!(read(directory.path(), 0), Ok(vec![]));
+    bytes.fill(0);
+    std::fs::write(&path, &bytes).expect("there is room");
+    assert_eq!(read(directory.path(), 0), Ok(vec![]));
+}
+
+#[test]
+fn no_flipped_bit_goes_by() {
+    let directory = directory();
+    let bytes = write(directory.path(), 1..=3);
+    let path = Segment::new(directory.path(), 1).path;
+    for at in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 0x10;
+        std::fs::write(&path, &flipped).expect("there is room");
+        let refused = read(directory.path(), 0).expect_err("a frame was damaged");
+        assert!(refused.contains("damaged"), "byte {at}: {refused}");
+    }
+}
+
+#[test]
+fn only_the_last_segment_may_end_torn() {
+    let directory = directory();
+    let bytes = write(directory.path(), 1..=2);
+    std::fs::write(Segment::new(directory.path(), 1).path, &bytes[..bytes.len() - 1])
+        .expect("room");
+    write(directory.path(), 3..=3);
+    let refused = read(directory.path(), 0).expect_err("frame 2 was written once");
+    assert!(refused.contains("frame 2"), "{refused}");
+}
+
+#[test]
+fn a_missing_segment_is_missed() {
+    let directory = directory();
+    write(directory.path(), 1..=2);
+    write(directory.path(), 4..=5);
+    assert!(read(directory.path(), 0).is_err_and(|refused| refused.contains("from 3 on")));
+    assert_eq!(read(directory.path(), 3), Ok(vec![4, 5]), "nobody needs it any more");
+    std::fs::remove_file(Segment::new(directory.path(), 1).path).expect("it is there");
+    assert!(read(directory.path(), 2).is_err_and(|refused| refused.contains("from 3 on")));
+}
+
+#[tokio::test]
+async fn segments_go_when_nothing_refers_to_them() {
+    let directory = directory();
+    for first in [1, 3, 5, 7] {
+        write(directory.path(), first..=first + 1);
+    }
+    let left = || {
+        let segments = Segment::list(directory.path()).expect("it is there");
+        segments.iter().map(|segment| segment.first).collect::<Vec<_>>()
+    };
+    let collector = JournalGc::new(directory.path().to_owned());
+    let collect = async |ranges: &[WalFileRange], min_age| {
+        let collected = collector.collect(ranges.to_vec(), min_age, false).await;
+        collected.expect("segments can be deleted");
+    };
+    let now = WalFileRange(Bound::Included(6), Bound::Unbounded);
+    collect(std::slice::from_ref(&now), Duration::from_secs(3600)).await;
+    assert_eq!(left(), [1, 3, 5, 7], "they are too young");
+    let checkpoint = WalFileRange(Bound::Excluded(2), Bound::Excluded(4));
+    collect(&[now.clone(), checkpoint], Duration::ZERO).await;
+    assert_eq!(left(), [3, 5, 7], "a checkpoint needs frame 3");
+    collect(&[now], Duration::ZERO).await;
+    assert_eq!(left(), [5, 7]);
+    collect(&[], Duration::ZERO).await;
+    assert_eq!(left(), [7], "the last one grows");
+}

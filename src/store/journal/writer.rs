@@ -1,0 +1,296 @@
+//! The writer: gathers rows into frames, and has a thread of its own append and sync them.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+
+use async_trait::async_trait;
+use slatedb::RowEntry;
+use slatedb::wal::{
+    WalError, WalEvent, WalFlushResult, WalObserver, WalStatus, WalStatusListener, WalWriter,
+    WriterInit, WriterInitResult, WriterManifest,
+};
+use tokio::sync::watch;
+
+use super::frame::Builder;
+use super::reader::JournalIterator;
+use super::segment::{Segment, read_behind};
+use super::{Init, unavailable};
+
+/// At this size a segment is full.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// A frame on its way to the disk.
+struct Append {
+    number: u64,
+    bytes: Vec<u8>,
+    rows: usize,
+    last_sequence: u64,
+}
+
+/// How the journal is, and who wants to know.
+struct Shared {
+    status: Mutex<WalStatus>,
+    listeners: Mutex<Vec<WalStatusListener>>,
+    /// Sent to whenever the status has changed and the listeners know.
+    progress: watch::Sender<()>,
+    /// Bytes that are gathered or on their way.
+    waiting_bytes: AtomicUsize,
+}
+
+/// Gathers rows; the thread behind `appends` does the rest.
+struct JournalWriter {
+    gathering: Builder,
+    next_number: u64,
+    epoch: u64,
+    shared: Arc<Shared>,
+    appends: Option<mpsc::Sender<Append>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The thread's side.
+struct Appender {
+    directory: PathBuf,
+    segment: Option<(File, u64)>,
+    shared: Arc<Shared>,
+    /// Given back when the thread ends, whatever ends it.
+    _lock: File,
+}
+
+#[async_trait]
+impl WriterInit for Init {
+    async fn fence_and_init(
+        &self,
+        manifest: &mut WriterManifest,
+    ) -> Result<WriterInitResult, WalError> {
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let lock = lock.ok_or(WalError::Closed)?;
+        let after = manifest.replay_after_wal_id();
+        let found = read_behind(&self.directory, after)?;
+        if let Some((segment, whole)) = &found.end {
+            segment.cut(*whole).map_err(unavailable)?;
+        }
+        let last = found.frames.last().map_or(after, |frame| frame.number);
+        let shared = Arc::new(Shared::new(last));
+        let appender = Appender {
+            directory: self.directory.clone(),
+            segment: None,
+            shared: Arc::clone(&shared),
+            _lock: lock,
+        };
+        let (appends, queue) = mpsc::channel();
+        let thread = thread::Builder::new().name("journal".to_owned());
+        let thread = thread.spawn(move || appender.run(&queue)).map_err(unavailable)?;
+        let writer = JournalWriter {
+            gathering: Builder::new(),
+            next_number: last + 1,
+            epoch: manifest.epoch(),
+            shared,
+            appends: Some(appends),
+            thread: Some(thread),
+        };
+        Ok(WriterInitResult {
+            replay_iterator: Box::new(JournalIterator::new(found.frames)),
+            wal_writer: Box::new(writer),
+        })
+    }
+}
+
+#[async_trait]
+impl WalWriter for JournalWriter {
+    async fn append(&mut self, write_batch: &[RowEntry]) -> Result<(), WalError> {
+        self.status()?;
+        let before = self.gathering.bytes();
+        for row in write_batch {
+            self.gathering.push(row);
+        }
+        let grown = self.gathering.bytes() - before;
+        self.shared.waiting_bytes.fetch_add(grown, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<WalFlushResult, WalError> {
+        self.status()?;
+        if self.gathering.rows() > 0 {
+            self.send_gathered()?;
+        }
+        let wal_id = self.next_number - 1;
+        let shared = Arc::clone(&self.shared);
+        let completion = Box::pin(async move { shared.flushed(wal_id).await });
+        Ok(WalFlushResult { wal_id, completion })
+    }
+
+    fn observer(&self) -> Box<dyn WalObserver> {
+        Box::new(Observer(Arc::clone(&self.shared)))
+    }
+
+    fn status(&self) -> Result<WalStatus, WalStatus> {
+        self.shared.status()
+    }
+
+    async fn close(&mut self) -> Result<(), WalError> {
+        // Without a sender the thread ends behind its last frame.
+        drop(self.appends.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(ended, Ok(Ok(()))) {
+                let panicked = io::Error::other("the journal's thread has panicked");
+                self.shared.close(WalError::InternalError(Arc::new(panicked)));
+            }
+        }
+        self.shared.close(WalError::Closed);
+        Ok(())
+    }
+}
+
+impl JournalWriter {
+    fn send_gathered(&mut self) -> Result<(), WalError> {
+        let gathered = std::mem::replace(&mut self.gathering, Builder::new());
+        let (rows, last_sequence) = (gathered.rows(), gathered.last_sequence());
+        let number = self.next_number;
+        let bytes = gathered.finish(number, self.epoch).ok_or_else(|| {
+            let too_long = io::Error::other("more than 4 GiB wait for one flush of the journal");
+            WalError::InternalError(Arc::new(too_long))
+        })?;
+        let append = Append { number, bytes, rows, last_sequence };
+        let sent = self.appends.as_ref().map(|appends| appends.send(append));
+        if !matches!(sent, Some(Ok(()))) {
+            return Err(WalError::Closed);
+        }
+        self.next_number += 1;
+        Ok(())
+    }
+}
+
+impl Appender {
+    fn run(mut self, queue: &mpsc::Receiver<Append>) {
+        while let Ok(first) = queue.recv() {
+            // What has come meanwhile shares the sync.
+            let batch: Vec<_> = std::iter::once(first).chain(queue.try_iter()).collect();
+            if let Err(error) = self.append(&batch) {
+                tracing::error!(%error, "the journal cannot be written");
+                return self.shared.close(unavailable(error));
+            }
+            self.shared.appended(&batch);
+        }
+    }
+
+    fn append(&mut self, batch: &[Append]) -> io::Result<()> {
+        for append in batch {
+            if self.segment.as_ref().is_some_and(|(_, bytes)| *bytes >= SEGMENT_BYTES_MAX)
+                && let Some((full, _)) = self.segment.take()
+            {
+                full.sync_data()?;
+            }
+            let (file, bytes) = match &mut self.segment {
+                Some(segment) => segment,
+                none => {
+                    let file = Segment::new(&self.directory, append.number).create()?;
+                    none.insert((file, 0))
+                }
+            };
+            file.write_all(&append.bytes)?;
+            *bytes += append.bytes.len() as u64;
+        }
+        self.segment.as_ref().map_or(Ok(()), |(file, _)| file.sync_data())
+    }
+}
+
+impl Shared {
+    fn new(last: u64) -> Self {
+        let status = WalStatus {
+            closed_reason: None,
+            estimated_bytes: 0,
+            last_flushed_wal_id: last,
+            last_flushed_seq: None,
+            buffered_wal_entries_count: 0,
+        };
+        Self {
+            status: Mutex::new(status),
+            listeners: Mutex::default(),
+            progress: watch::Sender::new(()),
+            waiting_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WalStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> Result<WalStatus, WalStatus> {
+        let mut status = self.lock().clone();
+        status.estimated_bytes = self.waiting_bytes.load(Ordering::Relaxed);
+        if status.closed_reason.is_some() { Err(status) } else { Ok(status) }
+    }
+
+    /// Takes note of frames that are on the disk, and tells.
+    fn appended(&self, batch: &[Append]) {
+        let Some(last) = batch.last() else { return };
+        let bytes = batch.iter().map(|append| append.bytes.len() - super::frame::HEADER).sum();
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let rows: usize = batch.iter().map(|append| append.rows).sum();
+        tracing::trace!(frame = last.number, rows, bytes, "journal is synced");
+        let status = {
+            let mut status = self.lock();
+            status.last_flushed_wal_id = last.number;
+            status.last_flushed_seq = Some(last.last_sequence);
+            status.clone()
+        };
+        self.tell(WalEvent::WalFlushed(status));
+    }
+
+    /// Closes for ever. The first reason stands.
+    fn close(&self, reason: WalError) {
+        let status = {
+            let mut status = self.lock();
+            if status.closed_reason.is_some() {
+                return;
+            }
+            status.closed_reason = Some(reason);
+            status.clone()
+        };
+        self.tell(WalEvent::WalClosed(status));
+    }
+
+    fn tell(&self, event: WalEvent) {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for listener in listeners {
+            listener(event.clone());
+        }
+        // Whoever waits for a flush finds that the listeners know already.
+        self.progress.send_replace(());
+    }
+
+    /// Waits until a frame is on the disk.
+    async fn flushed(&self, number: u64) -> Result<(), WalError> {
+        let mut progress = self.progress.subscribe();
+        loop {
+            let status = self.lock().clone();
+            if status.last_flushed_wal_id >= number {
+                return Ok(());
+            }
+            if let Some(reason) = status.closed_reason {
+                return Err(reason);
+            }
+            if progress.changed().await.is_err() {
+                return Err(WalError::Closed);
+            }
+        }
+    }
+}
+
+struct Observer(Arc<Shared>);
+
+impl WalObserver for Observer {
+    fn status(&self) -> Result<WalStatus, WalStatus> {
+        self.0.status()
+    }
+
+    fn subscribe(&self, listener: WalStatusListener) -> Result<(), WalError> {
+        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Stores that move between a directory with a journal and a log of objects.
+
+use std::sync::Arc;
+
+use slatedb::config::CloseOptions;
+use slatedb::object_store::local::LocalFileSystem;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::{Place, Store};
+use crate::authz::permit::{Permit, Task};
+use crate::store::error::Error;
+use crate::store::keys::WarehouseKey;
+use crate::store::read::Read;
+use crate::store::settings::Settings;
+
+/// A directory, as a place with a journal and as one without.
+fn places(directory: &TempDir) -> (Place, Place) {
+    let path = directory.path().join("state");
+    let with_journal = Place {
+        object_store: Arc::new(LocalFileSystem::new().with_fsync(true)),
+        path: path.to_string_lossy().trim_start_matches('/').to_owned(),
+        conditional_update: false,
+        directory: Some(path),
+    };
+    let without = Place { directory: None, ..with_journal.clone() };
+    (with_journal, without)
+}
+
+async fn open(place: &Place) -> Store {
+    Store::open(place, Settings::default()).await.expect("the store opens")
+}
+
+async fn write(store: &Store, name: &str) {
+    let permit = Permit::for_task(Task::Open);
+    let written = store.ensure_warehouse(&permit, name, "memory:///", Uuid::nil(), 0).await;
+    written.expect("it is durable");
+}
+
+/// Stops as a crash does: what is in the log is in no sorted run.
+async fn crash(store: Store) {
+    let options = CloseOptions { flush_type: None };
+    store.db.close_with_options(options).await.expect("it closes");
+}
+
+#[track_caller]
+fn segments(directory: &TempDir) -> usize {
+    let journal = std::fs::read_dir(directory.path().join("state/journal")).expect("a journal");
+    journal
+        .flatten()
+        .filter(|entry| super::journal::is_segment(&entry.path().to_string_lossy()))
+        .count()
+}
+
+async fn assert_holds(store: &impl Read, names: &[&str]) {
+    for name in names {
+        let found = store.get(&WarehouseKey((*name).to_owned())).await.expect("it can be read");
+        assert!(found.is_some(), "{name} is lost");
+    }
+}
+
+#[tokio::test]
+async fn what_a_crash_left_in_the_journal_is_there() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let (place, _) = places(&directory);
+    for (round, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let store = open(&place).await;
+        write(&store, name).await;
+        crash(store).await;
+        assert_eq!(segments(&directory), round + 1);
+        let offline = Store::open_offline(&place).await.expect("it can be read");
+        assert_holds(&offline, &["a", "b", "c"][..=round]).await;
+    }
+    let store = open(&place).await;
+    assert_holds(&store.durable(), &["a", "b", "c"]).await;
+    store.close().await.expect("it closes");
+    assert_eq!(segments(&directory), 0, "a store that was closed in order needs no journal");
+    let store = open(&place).await;
+    assert_holds(&store.durable(), &["a", "b", "c"]).await;
+    write(&store, "d").await;
+    crash(store).await;
+    assert_holds(&open(&place).await.durable(), &["a", "b", "c", "d"]).await;
+}
+
+#[tokio::test]
+async fn a_directory_has_one_writer() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let (place, _) = places(&directory);
+    let first = open(&place).await;
+    let second = Store::open(&place, Settings::default()).await;
+    assert!(matches!(second.err(), Some(Error::InUse(_))));
+    write(&first, "a").await;
+    first.close().await.expect("nobody has fenced it");
+    open(&place).await.close().await.expect("it is free again");
+}
+
+#[tokio::test]
+async fn a_log_of_objects_is_taken_over() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let (with_journal, without) = places(&directory);
+    let store = open(&without).await;
+    write(&store, "a").await;
+    crash(store).await;
+    let store = open(&with_journal).await;
+    assert_holds(&store.durable(), &["a"]).await;
+    write(&store, "b").await;
+    crash(store).await;
+    assert!(!directory.path().join("state/wal").exists(), "nothing reads it any more");
+    assert_holds(&open(&with_journal).await.durable(), &["a", "b"]).await;
+}
+
+#[tokio::test]
+async fn a_journal_is_not_left_behind() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let (with_journal, without) = places(&directory);
+    let store = open(&with_journal).await;
+    write(&store, "a").await;
+    crash(store).await;
+    let elsewhere = Store::open(&without, Settings::default()).await;
+    assert!(matches!(elsewhere.err(), Some(Error::JournalLeft)));
+    open(&with_journal).await.close().await.expect("it closes");
+    let store = open(&without).await;
+    assert_holds(&store.durable(), &["a"]).await;
+    store.close().await.expect("it closes");
+}
+
+#[tokio::test]
+async fn a_journal_that_cannot_be_written_shuts_the_store() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let (place, _) = places(&directory);
+    let store = open(&place).await;
+    write(&store, "a").await;
+    // Everybody's first write goes to a segment of its own: this one's name is taken.
+    crash(store).await;
+    let store = open(&place).await;
+    let journal = directory.path().join("state/journal");
+    std::fs::rename(&journal, directory.path().join("gone")).expect("it can be moved");
+    let permit = Permit::for_task(Task::Open);
+    let refused = store.ensure_warehouse(&permit, "b", "memory:///", Uuid::nil(), 0).await;
+    assert!(matches!(refused, Err(Error::Unknown(_))), "{refused:?}");
+    assert!(store.check_open().is_err(), "what is on the disk is known to nobody");
+    drop(store);
+    std::fs::rename(directory.path().join("gone"), &journal).expect("it can be moved");
+}
