@@ -137,7 +137,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     let Some(parent) = directory.parent() else { return Ok(()) };
     make_directory(parent)?;
     match fs::create_dir(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => File::open(parent)?.sync_all(),
     }
 }

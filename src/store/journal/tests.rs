@@ -82,8 +82,13 @@ fn a_write_that_was_cut_off_never_was() {
     let directory = directory();
     let bytes = write(directory.path(), 1..=3);
     let path = Segment::new(directory.path(), 1).path;
-    let ends: Vec<usize> =
-        (1..=3).scan(0, |end, number| Some(*end += frame(number).len()).map(|()| *end)).collect();
+    let sizes = (1..=3).map(|number| frame(number).len());
+    let ends: Vec<usize> = sizes
+        .scan(0, |end, size| {
+            *end += size;
+            Some(*end)
+        })
+        .collect();
     for length in 0..bytes.len() {
         std::fs::write(&path, &bytes[..length]).expect("there is room");
         let whole = ends.iter().filter(|end| **end <= length).count() as u64;
