@@ -58,15 +58,30 @@ pub async fn namespace_id(
     Ok(Some(parent))
 }
 
+/// The id of a namespace whose contents are to be listed, which has to be there.
+pub async fn namespace_to_list(
+    store: &impl Read,
+    warehouse: Uuid,
+    ident: &NamespaceIdent,
+) -> Result<Uuid> {
+    refuse_root(ident)?;
+    namespace_id(store, warehouse, ident).await?.ok_or_else(|| Error::no_such_namespace(ident))
+}
+
+fn refuse_root(ident: &NamespaceIdent) -> Result<()> {
+    match ident.is_root() {
+        true => Err(Error::Invalid("Invalid namespace: expected at least one level".to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// A namespace that has to be there.
 pub async fn namespace(
     store: &impl Read,
     warehouse: Uuid,
     ident: &NamespaceIdent,
 ) -> Result<NamespaceRecord> {
-    if ident.is_root() {
-        return Err(Error::Invalid("Invalid namespace: expected at least one level".to_owned()));
-    }
+    refuse_root(ident)?;
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(id) = namespace_id(store, warehouse, ident).await? else {
             return Err(Error::no_such_namespace(ident));

@@ -14,10 +14,12 @@ use super::error::Error;
 use super::flusher::Flusher;
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
 use super::read::{Durable, Latest, Offline, Read};
+use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
 use super::settings::Settings;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
+use crate::telemetry::cache::CacheUsage;
 
 /// Where the store is.
 #[derive(Clone)]
@@ -43,6 +45,7 @@ pub(super) struct Shared {
     pub(super) next_change: AtomicU64,
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
+    pub(super) recent: Recent,
 }
 
 /// Markers of publications that have landed and wait for a batch to take them along.
@@ -91,6 +94,7 @@ impl Store {
             .build()
             .await?;
         let shared = Shared {
+            recent: Recent::new(&db, settings.record_cache_bytes, settings.page_cache_bytes),
             settings,
             next_change: AtomicU64::new(0),
             landed: Landed::default(),
@@ -112,7 +116,7 @@ impl Store {
 
     /// The durable state.
     pub fn durable(&self) -> Durable {
-        Durable { db: self.db.clone() }
+        Durable { db: self.db.clone(), shared: Arc::clone(&self.shared) }
     }
 
     /// The accepted state.
@@ -181,6 +185,16 @@ impl Store {
     /// The sequence number that the next entry of the change log will get.
     pub fn next_change(&self) -> u64 {
         self.shared.next_change.load(Ordering::Relaxed)
+    }
+
+    /// How the records that are kept in process are used.
+    pub fn record_cache_usage(&self) -> CacheUsage {
+        self.shared.recent.record_usage()
+    }
+
+    /// How the pages of names that are kept in process are used.
+    pub fn page_cache_usage(&self) -> CacheUsage {
+        self.shared.recent.page_usage()
     }
 
     /// Whether the store still answers, or why not.

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
 use super::Result;
 use crate::api::error::ApiError;
@@ -15,9 +15,8 @@ use crate::api::respond::{
     SnapshotMode, client_has, commit_result, etag, etag_of, load_result, not_modified,
 };
 use crate::api::state::ApiState;
-use crate::api::wire::{
-    CreateTableRequest, ListTablesResponse, RegisterTableRequest, RenameTableRequest,
-};
+use crate::api::wire::listings::ListTablesResponse;
+use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
 use crate::catalog;
 use crate::catalog::lookup::Loaded;
 use crate::catalog::tables::create::CreateTable;
@@ -35,9 +34,9 @@ pub async fn list(
     NamespacePath { warehouse, namespace }: NamespacePath,
     Reading(operation): Reading,
     Paging(page): Paging,
-) -> Result<Json<ListTablesResponse>> {
+) -> Result<Response> {
     let page = state.catalog.list_tables(&operation, &warehouse, &namespace, &page).await?;
-    Ok(Json(ListTablesResponse { next_page_token: page.next, identifiers: page.items }))
+    Ok(Json(ListTablesResponse::new(&namespace, &page)).into_response())
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/tables`.

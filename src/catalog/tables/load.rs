@@ -39,7 +39,7 @@ impl Catalog {
         warehouse: &Warehouse,
         namespace: &NamespaceIdent,
         page: &PageRequest,
-    ) -> Result<Page<TabularIdent>> {
+    ) -> Result<Page> {
         self.list(operation, warehouse, TabularKind::Table, namespace, page).await
     }
 

@@ -40,7 +40,7 @@ impl Catalog {
         warehouse: &Warehouse,
         namespace: &NamespaceIdent,
         page: &PageRequest,
-    ) -> Result<Page<TabularIdent>> {
+    ) -> Result<Page> {
         self.list(operation, warehouse, TabularKind::View, namespace, page).await
     }
 }
