@@ -41,6 +41,7 @@ pub async fn list(
     query: Query,
 ) -> Result<Response> {
     let parent = query.get("parent").filter(|parent| !parent.is_empty());
+    let parent = parent.as_deref();
     let list = async |parent: Option<&str>| {
         let parent = parent.map(split_levels);
         let page = state.catalog.list_namespaces(&operation, &warehouse, parent.as_ref(), &page);

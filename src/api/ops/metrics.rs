@@ -16,6 +16,7 @@ pub async fn metrics(State(state): State<ApiState>) -> impl IntoResponse {
     let (records, pages) = (catalog.record_cache_usage(), catalog.page_cache_usage());
     let mut text = state.counters.render();
     render_cache(&mut text, "version", "Versions of tables and views", versions);
+    render_cache(&mut text, "answer", "Answers to loadTable", state.answers.usage());
     render_cache(&mut text, "record", "Names and small records", records);
     render_cache(&mut text, "page", "Pages of names", pages);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
