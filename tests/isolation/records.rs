@@ -121,7 +121,7 @@ async fn read_along(store: Store, shown: Arc<AtomicU64>, done: Arc<AtomicBool>, 
         };
         assert!(count >= floor, "way {} showed {count} after {floor} was shown", turn % 6);
         shown.fetch_max(count, Ordering::SeqCst);
-        if turn % 16 == 0 {
+        if turn.is_multiple_of(16) {
             tokio::task::yield_now().await;
         }
     }
@@ -136,11 +136,11 @@ async fn read_beside_a_writer(settings: Settings) {
     let readers: Vec<_> = (0..READERS).map(|number| tokio::spawn(reader(number))).collect();
     for count in 1..=transactions {
         let accepted = count_to(&store, count).await;
-        if count % UNDER_WAY_MAX == 0 {
+        if count.is_multiple_of(UNDER_WAY_MAX) {
             accepted.durable().await.expect("the log is there");
             shown.fetch_max(count, Ordering::SeqCst);
         }
-        if count % CRASH_EVERY == 0 {
+        if count.is_multiple_of(CRASH_EVERY) {
             // In this order: what was shown before the crash has to be there after it.
             let seen = shown.load(Ordering::SeqCst);
             let left: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
