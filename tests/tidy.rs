@@ -35,7 +35,7 @@ const FENCES: [(&str, &[&str]); 21] = [
     ("zstd", &["store/codec.rs"]),
     // What the server's reads are compared with is the same HTTP library without a catalog behind it.
     ("axum", &["api/", "app/", "bench/bare_read.rs"]),
-    ("tower_http", &["api/"]),
+    ("tower_service", &["api/"]),
     ("http_body_util", &["api/", "bench/"]),
     ("hyper", &["bench/"]),
     ("hyper_util", &["bench/"]),

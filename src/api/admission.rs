@@ -1,16 +1,10 @@
-//! Admission: requests are turned away while too much is under way, before any work is done.
+//! Admission: how much may be under way at the same time.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{Method, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 
-use super::error::ApiError;
 use super::settings::Settings;
-use crate::catalog;
 
 /// Bodies are counted in units of this many bytes.
 const UNIT_BYTES: usize = 1024;
@@ -20,6 +14,12 @@ pub struct Admission {
     requests: Semaphore,
     body_units: Semaphore,
     body_bytes_max: usize,
+}
+
+/// The room that a request takes.
+pub struct Room<'a> {
+    _request: SemaphorePermit<'a>,
+    _body: Option<SemaphorePermit<'a>>,
 }
 
 impl Admission {
@@ -35,14 +35,13 @@ impl Admission {
         }
     }
 
-    /// Room for a request and its body, which is held until the answer is made.
-    fn admit(
-        &self,
-        request: &Request,
-    ) -> Result<(SemaphorePermit<'_>, SemaphorePermit<'_>), TryAcquireError> {
+    /// Room for a request and its body, to be held until the answer is made.
+    pub fn admit(&self, request: &Request) -> Result<Room<'_>, TryAcquireError> {
         let bytes = self.body_bytes(request).min(self.body_bytes_max);
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        Ok((self.requests.try_acquire()?, self.body_units.try_acquire_many(units)?))
+        let request = self.requests.try_acquire()?;
+        let body = (units > 0).then(|| self.body_units.try_acquire_many(units)).transpose()?;
+        Ok(Room { _request: request, _body: body })
     }
 
     /// How long a request's body is: what it announces, or the most that is read where it announces
@@ -53,21 +52,6 @@ impl Admission {
             Some(length) => length,
             None if matches!(*request.method(), Method::GET | Method::HEAD | Method::DELETE) => 0,
             None => self.body_bytes_max,
-        }
-    }
-}
-
-/// Turns a request away, or lets it pass.
-pub async fn shed_load(
-    State(admission): State<Arc<Admission>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match admission.admit(&request) {
-        Ok(_room) => next.run(request).await,
-        Err(_) => {
-            let full = catalog::Error::unavailable("Too many requests", "admission is full");
-            ApiError::from(full).into_response()
         }
     }
 }

@@ -5,12 +5,15 @@
 //! the specification gives them.
 
 pub mod admission;
+pub mod answers;
 pub mod error;
 pub mod extract;
+pub mod guard;
 pub mod iceberg;
 pub mod ops;
 pub mod respond;
 pub mod router;
 pub mod settings;
 pub mod state;
+pub mod tag;
 pub mod wire;

@@ -17,6 +17,8 @@ pub struct Settings {
     pub bodies_bytes_max: usize,
     /// Requests that are worked on at the same time; further ones are answered 503.
     pub requests_in_flight_max: usize,
+    /// Bytes of memory for answers to `loadTable` that are ready to be sent again.
+    pub answer_cache_bytes: u64,
     /// Seconds that requests under way get to end when the server stops.
     pub drain_seconds_max: u64,
 }
@@ -28,6 +30,7 @@ impl Default for Settings {
             body_bytes_max: 32 << 20,
             bodies_bytes_max: 512 << 20,
             requests_in_flight_max: 4096,
+            answer_cache_bytes: 64 << 20,
             drain_seconds_max: 30,
         }
     }

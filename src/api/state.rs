@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::answers::Answers;
 use super::settings::Settings;
 use crate::catalog::Catalog;
 use crate::telemetry::counters::Counters;
@@ -13,6 +14,8 @@ pub struct ApiState {
     pub catalog: Catalog,
     /// Bounds of requests.
     pub settings: Arc<Settings>,
+    /// Answers that are ready.
+    pub answers: Arc<Answers>,
     /// What is counted.
     pub counters: Arc<Counters>,
 }

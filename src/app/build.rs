@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::Router;
-
 use super::lock::{DataDirLock, LockError};
+use crate::api::answers::Answers;
+use crate::api::guard::Guarded;
 use crate::api::router::router;
 use crate::api::state::ApiState;
 use crate::authz::permit::{Permit, Task};
@@ -137,9 +137,10 @@ impl App {
     }
 
     /// The server's routes.
-    pub fn router(&self) -> Router {
+    pub fn router(&self) -> Guarded {
         router(ApiState {
             catalog: self.catalog.clone(),
+            answers: Arc::new(Answers::new(self.settings.server.answer_cache_bytes)),
             settings: Arc::new(self.settings.server.clone()),
             counters: Arc::clone(&self.counters),
         })

@@ -29,14 +29,9 @@ pub struct Found {
 
 /// What a load comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Loaded {
-    /// The caller has it already: this version of the table or view with this id.
-    Known {
-        /// Its identity in the catalog.
-        id: Uuid,
-        /// The version of its record.
-        version: u64,
-    },
+pub enum Loaded<K> {
+    /// The caller has this of the version already.
+    Known(K),
     /// Its state.
     State(TabularState),
 }
@@ -58,15 +53,30 @@ pub async fn namespace_id(
     Ok(Some(parent))
 }
 
+/// The id of a namespace whose contents are to be listed, which has to be there.
+pub async fn namespace_to_list(
+    store: &impl Read,
+    warehouse: Uuid,
+    ident: &NamespaceIdent,
+) -> Result<Uuid> {
+    refuse_root(ident)?;
+    namespace_id(store, warehouse, ident).await?.ok_or_else(|| Error::no_such_namespace(ident))
+}
+
+fn refuse_root(ident: &NamespaceIdent) -> Result<()> {
+    match ident.is_root() {
+        true => Err(Error::Invalid("Invalid namespace: expected at least one level".to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// A namespace that has to be there.
 pub async fn namespace(
     store: &impl Read,
     warehouse: Uuid,
     ident: &NamespaceIdent,
 ) -> Result<NamespaceRecord> {
-    if ident.is_root() {
-        return Err(Error::Invalid("Invalid namespace: expected at least one level".to_owned()));
-    }
+    refuse_root(ident)?;
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(id) = namespace_id(store, warehouse, ident).await? else {
             return Err(Error::no_such_namespace(ident));
@@ -151,14 +161,15 @@ impl Catalog {
     }
 
     /// The state of a table or view as everybody may see it: durable, with its metadata file in the
-    /// warehouse. `known` says whether the caller has a version already, which then is not read.
-    pub(super) async fn load(
+    /// warehouse. `known` says what the caller has already of the version with this id and number, which
+    /// then is not read.
+    pub(super) async fn load<K>(
         &self,
         warehouse: &Warehouse,
         kind: TabularKind,
         ident: &TabularIdent,
-        known: impl Fn(Uuid, u64) -> bool,
-    ) -> Result<Loaded> {
+        known: impl Fn(Uuid, u64) -> Option<K>,
+    ) -> Result<Loaded<K>> {
         // A name that cannot be is one that is not there.
         if self.check_name(ident).is_err() {
             return Err(Error::no_such(kind, ident));
@@ -169,8 +180,8 @@ impl Catalog {
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };
             self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
-            if known(id, version) {
-                return Ok(Loaded::Known { id, version });
+            if let Some(known) = known(id, version) {
+                return Ok(Loaded::Known(known));
             }
             let text = match self.inner.versions.get((id, version)) {
                 Some(cached) => cached.text,

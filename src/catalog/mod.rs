@@ -44,6 +44,7 @@ use crate::base::clock::Clock;
 use crate::base::ids::Ids;
 use crate::objects::Objects;
 use crate::store::{self, Store};
+use crate::telemetry::cache::CacheUsage;
 
 /// The result of a use case.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -110,8 +111,18 @@ impl Catalog {
     }
 
     /// How the cache of versions is used.
-    pub fn version_cache_usage(&self) -> version_cache::Usage {
+    pub fn version_cache_usage(&self) -> CacheUsage {
         self.inner.versions.usage()
+    }
+
+    /// How the records that the store keeps in process are used.
+    pub fn record_cache_usage(&self) -> CacheUsage {
+        self.store().record_cache_usage()
+    }
+
+    /// How the pages of names that the store keeps in process are used.
+    pub fn page_cache_usage(&self) -> CacheUsage {
+        self.store().page_cache_usage()
     }
 
     /// Whether the catalog's store is open for writing, or why not.

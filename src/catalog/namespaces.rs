@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::change_log::Entry;
 use super::mutation::Answer;
-use super::tabulars::cut_page;
 use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::{
     CreateNamespace, DescribeNamespace, DropNamespace, List, UpdateNamespace,
@@ -15,7 +14,7 @@ use crate::model::ident::{NamespaceIdent, TabularKind};
 use crate::model::page::{Page, PageRequest};
 use crate::model::warehouse::Warehouse;
 use crate::store::invariants;
-use crate::store::keys::{Key, NamespaceKey, NamespaceNameKey, space, tabular_names};
+use crate::store::keys::{NamespaceKey, NamespaceNameKey, space, tabular_names};
 use crate::store::read::{Range, Read};
 use crate::store::records::{NameEntry, NamespaceRecord, Outcome};
 use crate::store::txn::Transaction;
@@ -88,29 +87,23 @@ impl Catalog {
         Ok(Answer::Body(body))
     }
 
-    /// The namespaces directly below `parent`, or the top-level ones.
+    /// The names of the namespaces directly below `parent`, or of the top-level ones.
     pub async fn list_namespaces(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         parent: Option<&NamespaceIdent>,
         page: &PageRequest,
-    ) -> Result<Page<NamespaceIdent>> {
+    ) -> Result<Page> {
         let _permit = operation.permit::<List>()?;
         let store = self.store().durable();
-        let (parent_id, levels) = match parent {
-            Some(ident) => (lookup::namespace(&store, warehouse.id, ident).await?.id, &ident.0[..]),
-            None => (warehouse.id, &[][..]),
+        let parent = match parent {
+            Some(ident) => lookup::namespace_to_list(&store, warehouse.id, ident).await?,
+            None => warehouse.id,
         };
-        let after =
-            page.after.clone().map(|name| NamespaceNameKey { parent: parent_id, name }.encode());
-        let range = Range::below(space::NAMESPACE_NAMES, parent_id).behind(after);
-        let limit = page.limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
-        let keys = store.scan_keys::<NamespaceNameKey>(&range, limit).await?;
-        let names = keys.into_iter().map(|key| key.name).collect();
-        Ok(cut_page(names, page.limit, |name| {
-            NamespaceIdent(levels.iter().cloned().chain([name]).collect())
-        }))
+        let (after, limit) = (page.after.as_deref(), page.read_limit());
+        let names = store.names(space::NAMESPACE_NAMES, parent, after, limit).await?;
+        Ok(Page::cut(names, page.limit))
     }
 
     /// The properties of a namespace.

@@ -12,16 +12,16 @@ use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::{Action, List, Load, Rename};
 use crate::authz::permit::Permit;
 use crate::model::ident::{TabularIdent, TabularKind};
-use crate::model::page::{Page, PageRequest, encode_token};
+use crate::model::page::{Page, PageRequest};
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
 use crate::store::codec::Document;
 use crate::store::invariants;
 use crate::store::keys::{
-    FileDeletionKey, Key, NamespaceKey, PublicationKey, TabularKey, TabularNameKey, tabular_names,
+    FileDeletionKey, NamespaceKey, PublicationKey, TabularKey, TabularNameKey, tabular_names,
 };
-use crate::store::read::{Range, Read};
+use crate::store::read::Read;
 use crate::store::records::{
     DoomedFiles, FileDeletion, NameEntry, Outcome, Publication, TabularRecord,
 };
@@ -286,17 +286,13 @@ impl Catalog {
         kind: TabularKind,
         namespace: &crate::model::ident::NamespaceIdent,
         page: &PageRequest,
-    ) -> Result<Page<TabularIdent>> {
+    ) -> Result<Page> {
         let _permit = operation.permit::<List>()?;
         let store = self.store().durable();
-        let record = lookup::namespace(&store, warehouse.id, namespace).await?;
-        let key = |name: String| TabularNameKey { kind, namespace: record.id, name };
-        let range = Range::below(tabular_names(kind), record.id)
-            .behind(page.after.clone().map(|name| key(name).encode()));
-        let limit = page.limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
-        let keys = store.scan_keys::<TabularNameKey>(&range, limit).await?;
-        let names = keys.into_iter().map(|key| key.name).collect();
-        Ok(cut_page(names, page.limit, |name| TabularIdent { namespace: namespace.clone(), name }))
+        let id = lookup::namespace_to_list(&store, warehouse.id, namespace).await?;
+        let (after, limit) = (page.after.as_deref(), page.read_limit());
+        let names = store.names(tabular_names(kind), id, after, limit).await?;
+        Ok(Page::cut(names, page.limit))
     }
 
     /// Whether a table or view is there.
@@ -539,22 +535,6 @@ pub fn metadata_file(record: &TabularRecord, text: &Text) -> MetadataFile {
         location: record.metadata_location.clone(),
         text: text.clone(),
     }
-}
-
-/// Cuts a listing that was read one name too far, and names the place where the next page begins.
-pub fn cut_page<T>(
-    mut names: Vec<String>,
-    limit: Option<usize>,
-    item: impl Fn(String) -> T,
-) -> Page<T> {
-    let mut next = None;
-    if let Some(limit) = limit
-        && names.len() > limit
-    {
-        names.truncate(limit);
-        next = names.last().map(|last| encode_token(last));
-    }
-    Page { items: names.into_iter().map(item).collect(), next }
 }
 
 /// The refusal of a metadata file that cannot be read, for a request that named the file.

@@ -5,7 +5,6 @@
 //! they are accepted; readers find them once the store tells that they are durable.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -13,6 +12,7 @@ use uuid::Uuid;
 
 use crate::model::table::TableMetadata;
 use crate::model::text::Text;
+use crate::telemetry::cache::{CacheRequests, CacheUsage};
 
 /// The id of a table or view, and the version of its record.
 pub type Version = (Uuid, u64);
@@ -25,8 +25,7 @@ const TYPICAL_BYTES: u64 = 16 << 10;
 /// Versions that were used lately, bounded in bytes.
 pub struct VersionCache {
     versions: Cache<Version, Cached, Weight>,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    requests: CacheRequests,
 }
 
 /// A version that is kept.
@@ -36,17 +35,6 @@ pub struct Cached {
     pub text: Text,
     /// The same parsed, if it is a table's that was committed to.
     pub metadata: Option<Arc<TableMetadata>>,
-}
-
-/// How the cache is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
-    /// Versions that were asked for and found.
-    pub hits: u64,
-    /// Versions that were asked for and not found.
-    pub misses: u64,
-    /// Bytes that are kept, about.
-    pub bytes: u64,
 }
 
 #[derive(Clone)]
@@ -63,14 +51,13 @@ impl VersionCache {
     pub fn new(bytes_max: u64) -> Self {
         let entries = usize::try_from(bytes_max / TYPICAL_BYTES).unwrap_or(usize::MAX);
         let versions = Cache::with_weighter(entries.max(16), bytes_max, Weight);
-        Self { versions, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        Self { versions, requests: CacheRequests::default() }
     }
 
     /// A version, if it is kept.
     pub fn get(&self, version: Version) -> Option<Cached> {
         let found = self.versions.get(&version);
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.requests.count(found.is_some());
         found
     }
 
@@ -83,11 +70,7 @@ impl VersionCache {
     }
 
     /// How it is used.
-    pub fn usage(&self) -> Usage {
-        Usage {
-            hits: self.hits.load(Ordering::Relaxed),
-            misses: self.misses.load(Ordering::Relaxed),
-            bytes: self.versions.weight(),
-        }
+    pub fn usage(&self) -> CacheUsage {
+        self.requests.usage(self.versions.weight())
     }
 }

@@ -16,7 +16,7 @@ pub struct NameLimits {
 }
 
 /// A namespace: its levels from the outermost in. The empty one is the warehouse's root.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NamespaceIdent(pub Vec<String>);
 

@@ -27,7 +27,7 @@ pub enum DecodeError {
 }
 
 /// A value that a key of the store can hold.
-pub trait Value: Sized + Send {
+pub trait Value: Clone + Send + Sync + 'static {
     /// The bytes to store.
     fn encode(&self) -> Vec<u8>;
     /// The value that was stored.

@@ -56,9 +56,20 @@ pub mod space {
     pub const FILE_DELETIONS: u8 = 0x41;
     pub const IDEMPOTENCY: u8 = 0x50;
     pub const CHANGES: u8 = 0x60;
+
+    /// Spaces of small records that every request asks for: those that are kept in process.
+    pub const KEPT: [u8; 5] = [NAMESPACE_NAMES, NAMESPACES, TABLE_NAMES, VIEW_NAMES, TABULARS];
 }
 
 const ID_BYTES: usize = 16;
+
+/// How many bytes of the key of a name stand before it: its space and its parent's id.
+pub(super) const NAME_PARENT_BYTES: usize = 1 + ID_BYTES;
+
+/// Whether what stands at a key is kept in process.
+pub(super) fn is_kept(key: &[u8]) -> bool {
+    key.first().is_some_and(|space| space::KEPT.contains(space))
+}
 
 fn tuple(space: u8, id: Uuid, rest: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + ID_BYTES + rest.len());

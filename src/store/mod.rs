@@ -5,7 +5,8 @@
 //!   ([`records`]), written with a version byte in front ([`codec`]);
 //! - a **document** is the metadata of a table or view: a **head**, and **pieces** that its versions share
 //!   ([`codec::Document`]); only whole ones are read and written;
-//! - a **read** sees durable state only ([`read`]); a **transaction** ([`txn`]) sees everything accepted
+//! - a **read** sees durable state only ([`read`]), from memory where it was read lately and has not been
+//!   written since ([`recent`]); a **transaction** ([`txn`]) sees everything accepted
 //!   so far and is serializable;
 //! - a transaction that committed is **accepted**: visible to later transactions, not yet durable. It is
 //!   **durable** once its write-ahead log object is in the bucket. Durability is ordered: what is durable
@@ -26,9 +27,11 @@ mod journal;
 pub mod keys;
 pub mod open;
 pub mod read;
+mod recent;
 pub mod records;
 pub mod settings;
 pub mod txn;
+mod write_marks;
 
 pub use error::Error;
 pub use open::Store;

@@ -21,10 +21,12 @@ use super::flusher::Flusher;
 use super::journal::{self, Hold, Journal};
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
 use super::read::{Durable, Latest, Offline, Read};
+use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
 use super::settings::Settings;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
+use crate::telemetry::cache::CacheUsage;
 
 /// Where the store is.
 #[derive(Clone)]
@@ -52,6 +54,7 @@ pub(super) struct Shared {
     pub(super) next_change: AtomicU64,
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
+    pub(super) recent: Recent,
     /// Keeps the journal ours until the store is closed.
     journal: Mutex<Option<Hold>>,
 }
@@ -103,6 +106,7 @@ impl Store {
             }
         };
         let shared = Shared {
+            recent: Recent::new(&db, settings.record_cache_bytes, settings.page_cache_bytes),
             settings,
             next_change: AtomicU64::new(0),
             landed: Landed::default(),
@@ -128,12 +132,12 @@ impl Store {
 
     /// The durable state.
     pub fn durable(&self) -> Durable {
-        Durable { db: self.db.clone() }
+        Durable { db: self.db.clone(), shared: Arc::clone(&self.shared) }
     }
 
     /// The accepted state.
     pub fn latest(&self) -> Latest {
-        Latest { db: self.db.clone() }
+        Latest { db: self.db.clone(), shared: Arc::clone(&self.shared) }
     }
 
     /// Brings a new store into being, or refuses one that a newer binary has written. One that an older
@@ -197,6 +201,16 @@ impl Store {
     /// The sequence number that the next entry of the change log will get.
     pub fn next_change(&self) -> u64 {
         self.shared.next_change.load(Ordering::Relaxed)
+    }
+
+    /// How the records that are kept in process are used.
+    pub fn record_cache_usage(&self) -> CacheUsage {
+        self.shared.recent.record_usage()
+    }
+
+    /// How the pages of names that are kept in process are used.
+    pub fn page_cache_usage(&self) -> CacheUsage {
+        self.shared.recent.page_usage()
     }
 
     /// Whether the store still answers, or why not.

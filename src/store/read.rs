@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions};
@@ -11,7 +12,10 @@ use uuid::Uuid;
 use super::codec::{Document, Value};
 use super::documents;
 use super::error::Error;
-use super::keys::Key;
+use super::keys::{Key, is_kept};
+use super::open::Shared;
+use super::recent::{PageKey, Recent};
+use crate::model::page::Names;
 
 /// Bytes that a scan fetches at once: SlateDB's default is one block, which costs a request each.
 const SCAN_READ_AHEAD_BYTES: usize = 1 << 20;
@@ -79,10 +83,7 @@ pub trait Read: Sync {
     fn get<K: Key>(&self, key: &K) -> impl Future<Output = Result<Option<K::Value>, Error>> + Send {
         async move {
             let key = key.encode();
-            match self.get_bytes(&key).await? {
-                None => Ok(None),
-                Some(bytes) => decode_value::<K>(&key, &bytes).map(Some),
-            }
+            decoded::<K>(&key, self.get_bytes(&key).await?.as_deref())
         }
     }
 
@@ -111,25 +112,6 @@ pub trait Read: Sync {
         }
     }
 
-    /// The keys of a range in their order, without a look at what they hold: at most `limit`.
-    fn scan_keys<K: Key>(
-        &self,
-        range: &Range,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<K>, Error>> + Send {
-        async move {
-            let mut keys = Vec::new();
-            let mut iterator = self.iterate(range).await?;
-            while keys.len() < limit
-                && let Some(entry) = iterator.next().await?
-            {
-                let key = K::decode(&entry.key);
-                keys.push(key.ok_or_else(|| corrupt(&entry.key, "not a key of its space"))?);
-            }
-            Ok(keys)
-        }
-    }
-
     /// The metadata of a table or view, whole.
     fn document(&self, id: Uuid) -> impl Future<Output = Result<Option<Document>, Error>> + Send {
         documents::read(self, id)
@@ -142,6 +124,11 @@ pub trait Read: Sync {
             Ok(iterator.next().await?.is_some())
         }
     }
+}
+
+/// The record at a key that holds these bytes, if it holds any.
+fn decoded<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>, Error> {
+    bytes.map(|bytes| decode_value::<K>(key, bytes)).transpose()
 }
 
 /// A record from its bytes, or an error that names the key.
@@ -170,10 +157,47 @@ pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
     }
 }
 
-/// What is durable: what may be told to anyone.
+/// What is durable: what may be told to anyone. Small records and names come from memory where they were
+/// read lately.
 #[derive(Clone)]
 pub struct Durable {
     pub(super) db: Db,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Durable {
+    /// The names below a parent in a space of names, in order: those behind `after`, at most `limit`.
+    pub async fn names(
+        &self,
+        space: u8,
+        parent: Uuid,
+        after: Option<&str>,
+        limit: Option<usize>,
+    ) -> Result<Arc<Names>, Error> {
+        let recent = &self.shared.recent;
+        let key = PageKey { space, parent, after: after.map(ToOwned::to_owned), limit };
+        if let Some(names) = recent.page(&key) {
+            return Ok(names);
+        }
+        let mut range = Range::below(space, parent);
+        let reading = recent.reading(&range.prefix);
+        if let Some(after) = after {
+            let key = [range.prefix.as_slice(), after.as_bytes()].concat();
+            range = range.behind(Some(key));
+        }
+        let mut names = Names::default();
+        let mut iterator = self.iterate(&range).await?;
+        while limit.is_none_or(|limit| names.len() < limit)
+            && let Some(entry) = iterator.next().await?
+        {
+            let name = entry.key.get(range.prefix.len()..).map(std::str::from_utf8);
+            let Some(Ok(name)) = name else { return Err(corrupt(&entry.key, "not a name")) };
+            names.push(name);
+        }
+        let names = Arc::new(names);
+        recent.keep_page(reading, key, &names);
+        Ok(names)
+    }
 }
 
 impl Read for Durable {
@@ -186,6 +210,31 @@ impl Read for Durable {
         let options = scan_options(DurabilityLevel::Remote);
         Ok(self.db.scan_with_options(range.bounds(), &options).await?)
     }
+
+    async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
+        get_recent(self, &self.shared.recent, key).await
+    }
+}
+
+/// The record at a key: from memory, where what was read lately still holds, or else from the store. What
+/// holds is both durable and the newest there is, so that views of either kind may go by it.
+async fn get_recent<K: Key>(
+    view: &impl Read,
+    recent: &Recent,
+    key: &K,
+) -> Result<Option<K::Value>, Error> {
+    let key = key.encode();
+    if !is_kept(&key) {
+        return decoded::<K>(&key, view.get_bytes(&key).await?.as_deref());
+    }
+    if let Some(known) = recent.record(&key) {
+        return Ok(known);
+    }
+    let reading = recent.reading(&key);
+    let bytes = view.get_bytes(&key).await?;
+    let record = decoded::<K>(&key, bytes.as_deref())?;
+    recent.keep_record(reading, key, record.clone(), bytes.map_or(0, |bytes| bytes.len()));
+    Ok(record)
 }
 
 /// What has been accepted, durable or not: for judging a change that will itself wait until everything
@@ -193,6 +242,7 @@ impl Read for Durable {
 #[derive(Clone)]
 pub struct Latest {
     pub(super) db: Db,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Read for Latest {
@@ -203,6 +253,10 @@ impl Read for Latest {
     async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
         let options = scan_options(DurabilityLevel::Memory);
         Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+    }
+
+    async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
+        get_recent(self, &self.shared.recent, key).await
     }
 }
 

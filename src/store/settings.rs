@@ -13,6 +13,10 @@ pub struct Settings {
     pub block_cache_bytes: u64,
     /// Bytes of memory for cached indexes and filters.
     pub meta_cache_bytes: u64,
+    /// Bytes of memory for names, namespaces and the records of tables and views that were read lately.
+    pub record_cache_bytes: u64,
+    /// Bytes of memory for pages of names that were listed lately.
+    pub page_cache_bytes: u64,
     /// Bytes at which a memtable becomes a file of level 0.
     pub l0_sst_bytes: usize,
     /// Bytes that may wait to be flushed before writers are held back.
@@ -29,6 +33,8 @@ impl Default for Settings {
         Self {
             block_cache_bytes: 256 << 20,
             meta_cache_bytes: 64 << 20,
+            record_cache_bytes: 64 << 20,
+            page_cache_bytes: 16 << 20,
             l0_sst_bytes: 16 << 20,
             unflushed_bytes_max: 256 << 20,
             manifest_poll_ms: 500,

@@ -2,8 +2,8 @@
 //! on the warehouse.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use slatedb::config::PutOptions;
 use slatedb::{DbTransaction, ErrorKind, IsolationLevel};
@@ -11,9 +11,10 @@ use slatedb::{DbTransaction, ErrorKind, IsolationLevel};
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
-use super::keys::{ChangeKey, Key, PublicationKey};
+use super::keys::{ChangeKey, Key, PublicationKey, is_kept};
 use super::open::Store;
 use super::records::Change;
+use super::write_marks::Mark;
 use crate::authz::action::Action;
 use crate::authz::permit::Permit;
 
@@ -21,17 +22,31 @@ use crate::authz::permit::Permit;
 pub struct Transaction {
     pub(super) inner: DbTransaction,
     store: Store,
+    /// The marks of what it writes of the records that are kept in process.
+    written: Mutex<Vec<Mark>>,
 }
 
 impl Transaction {
     /// Writes a record.
     pub fn put<K: Key>(&self, key: &K, value: &K::Value) -> Result<(), Error> {
-        Ok(self.inner.put_with_options(key.encode(), value.encode(), &PutOptions::default())?)
+        let key = key.encode();
+        self.mark(&key);
+        Ok(self.inner.put_with_options(key, value.encode(), &PutOptions::default())?)
     }
 
     /// Removes a record.
     pub fn delete<K: Key>(&self, key: &K) -> Result<(), Error> {
-        Ok(self.inner.delete(key.encode())?)
+        let key = key.encode();
+        self.mark(&key);
+        Ok(self.inner.delete(key)?)
+    }
+
+    /// Takes note that a key is written: before it is, so that nothing is ever written without a mark.
+    fn mark(&self, key: &[u8]) {
+        if is_kept(key) {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            written.extend(self.store.shared.recent.written(key));
+        }
     }
 
     /// Adds an entry to the change log.
@@ -87,7 +102,7 @@ impl Store {
 
     fn begin(&self) -> Result<Transaction, Error> {
         let inner = self.db.begin(IsolationLevel::SerializableSnapshot).map_err(Error::from)?;
-        Ok(Transaction { inner, store: self.clone() })
+        Ok(Transaction { inner, store: self.clone(), written: Mutex::default() })
     }
 
     /// Commits, and takes the markers of landed publications along. None is a conflict.
@@ -108,7 +123,17 @@ impl Store {
         for key in landed {
             transaction.delete(key)?;
         }
-        match transaction.inner.commit().await {
+        let written = transaction.written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.shared.recent.begin(written);
+        let committed = transaction.inner.commit().await;
+        // Where the end is not known, the marks stay blocked.
+        match &committed {
+            Ok(Some(accepted)) => writing.accepted(accepted.seqnum()),
+            Ok(None) => writing.refused(),
+            Err(error) if error.kind() == ErrorKind::Transaction => writing.refused(),
+            Err(_) => drop(writing),
+        }
+        match committed {
             // One that wrote nothing waits too: what it has read may not be durable yet.
             Ok(_) => Ok(Some(Accepted(self.shared.flusher.join()))),
             Err(error) if error.kind() == ErrorKind::Transaction => Ok(None),

@@ -49,20 +49,47 @@ async fn metric(app: &TestApp, name: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
+/// How often a cache had what was asked of it, and how often not.
+async fn hits_and_misses(app: &TestApp, cache: &str) -> (u64, u64) {
+    let name = |result| format!("slateberg_{cache}_cache_requests_total{{result=\"{result}\"}}");
+    (metric(app, &name("hit")).await, metric(app, &name("miss")).await)
+}
+
 #[tokio::test]
-async fn loads_of_a_table_that_was_used_lately_are_answered_from_the_cache() {
-    const HIT: &str = "slateberg_version_cache_requests_total{result=\"hit\"}";
-    const MISS: &str = "slateberg_version_cache_requests_total{result=\"miss\"}";
+async fn loads_of_a_table_that_was_used_lately_are_answered_from_the_caches() {
     let app = TestApp::with_table().await;
     for _ in 0..10 {
         app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     }
-    assert_eq!((metric(&app, HIT).await, metric(&app, MISS).await), (9, 1));
+    assert_eq!(hits_and_misses(&app, "answer").await, (9, 1));
+    assert_eq!(hits_and_misses(&app, "version").await, (0, 1));
+    // The namespace's name, the table's, and its record.
+    assert_eq!(hits_and_misses(&app, "record").await, (27, 3));
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     assert_eq!(loaded.body["metadata"]["properties"]["a"], "1", "nothing kept is out of date");
-    assert_eq!(metric(&app, MISS).await, 1, "a commit leaves what it made");
-    assert!(metric(&app, "slateberg_version_cache_bytes").await > 1000);
+    assert_eq!(hits_and_misses(&app, "answer").await, (9, 2));
+    let (_, misses) = hits_and_misses(&app, "version").await;
+    assert_eq!(misses, 1, "a commit leaves what it made");
+    for cache in ["answer", "version", "record"] {
+        assert!(metric(&app, &format!("slateberg_{cache}_cache_bytes")).await > 500, "{cache}");
+    }
+}
+
+#[tokio::test]
+async fn pages_are_read_anew_when_a_name_has_changed_and_only_then() {
+    let app = TestApp::with_table().await;
+    let names = async || {
+        let listed = app.get("/v1/namespaces/ns/tables").await.expect(200);
+        listed.body["identifiers"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!((names().await, names().await), (1, 1));
+    app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
+    assert_eq!(names().await, 1);
+    assert_eq!(hits_and_misses(&app, "page").await, (2, 1));
+    app.create_table("ns", "u").await;
+    assert_eq!((names().await, names().await), (2, 2));
+    assert_eq!(hits_and_misses(&app, "page").await, (3, 2));
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@
 //!   renamed, changed and read.
 //! - [`chains`] checks longer histories of commits to few tables, whose snapshots tell their order.
 //! - [`moving_tables`] forces a read and a rename to meet.
+//! - [`records`] reads what the store keeps in process, beside a writer.
 //!
 //! `SLATEBERG_ISOLATION_SEEDS` says how many histories of each kind there are, and
 //! `SLATEBERG_ISOLATION_SEED` where they begin.
@@ -30,3 +31,4 @@ mod chain_checker;
 mod chains;
 mod moving_tables;
 mod names;
+mod records;

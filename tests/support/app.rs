@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use serde_json::Value;
+use slateberg::api::guard::Guarded;
 use slateberg::app::App;
 use slateberg::app::build::Seams;
 use slateberg::base::clock::{Clock, SystemClock};
@@ -27,7 +27,7 @@ pub const WAREHOUSE: &str = "memory:///warehouse";
 pub struct TestApp {
     /// What was built.
     pub app: App,
-    router: Router,
+    router: Guarded,
     /// The bucket that holds state and warehouse.
     pub bucket: Arc<dyn ObjectStore>,
     clock: Arc<dyn Clock>,

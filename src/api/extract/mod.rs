@@ -1,6 +1,7 @@
 //! What a handler wants of a request, and the refusal if the request does not hold it.
 
 pub mod body;
+pub mod conditional;
 pub mod paging;
 pub mod path;
 pub mod query;

@@ -29,7 +29,7 @@ impl FromRequestParts<ApiState> for Paging {
         Ok(Self(match query.get("pageToken") {
             None => PageRequest { after: None, limit: None },
             Some(token) => {
-                PageRequest { after: decode_token(token)?, limit: Some(size.min(size_max)) }
+                PageRequest { after: decode_token(&token)?, limit: Some(size.min(size_max)) }
             }
         }))
     }

@@ -3,10 +3,10 @@
 //! Paths are taken apart before they are decoded, so that a slash in a name (`%2F`) stays in its
 //! segment. A bare `+` is a space, as Java clients up to 1.11 write it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, MatchedPath, OriginalUri};
-use axum::http::Uri;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 
@@ -41,7 +41,7 @@ impl FromRequestParts<ApiState> for WarehousePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        Ok(Self(warehouse(parts, state)?))
+        Ok(Self(Parameters::of(parts).warehouse(state)?))
     }
 }
 
@@ -49,8 +49,9 @@ impl FromRequestParts<ApiState> for NamespacePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        let warehouse = warehouse(parts, state)?;
-        Ok(Self { warehouse, namespace: namespace(parts)? })
+        let parameters = Parameters::of(parts);
+        let warehouse = parameters.warehouse(state)?;
+        Ok(Self { warehouse, namespace: parameters.namespace()? })
     }
 }
 
@@ -58,23 +59,46 @@ impl FromRequestParts<ApiState> for TabularPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        let warehouse = warehouse(parts, state)?;
-        let name = match parameter(parts, "{table}")? {
-            Some(name) => name,
-            None => required(parts, "{view}")?,
-        };
-        let ident = TabularIdent { namespace: namespace(parts)?, name };
+        let parameters = Parameters::of(parts);
+        let warehouse = parameters.warehouse(state)?;
+        let name = required(parameters.tabular, "{table}")?;
+        let ident = TabularIdent { namespace: parameters.namespace()?, name };
         Ok(Self { warehouse, ident })
     }
 }
 
-fn warehouse(parts: &Parts, state: &ApiState) -> Result<Arc<Warehouse>, ApiError> {
-    let prefix = parameter(parts, "{prefix}")?;
-    Ok(state.catalog.warehouses().by_prefix(prefix.as_deref())?)
+/// The segments of a path that stand where its route has parameters, as they came.
+#[derive(Default)]
+struct Parameters<'a> {
+    prefix: Option<&'a str>,
+    namespace: Option<&'a str>,
+    /// A table or a view.
+    tabular: Option<&'a str>,
 }
 
-fn namespace(parts: &Parts) -> Result<NamespaceIdent, ApiError> {
-    Ok(split_levels(&required(parts, "{namespace}")?))
+impl<'a> Parameters<'a> {
+    fn of(parts: &'a Parts) -> Self {
+        let mut found = Self::default();
+        let Some(route) = parts.extensions.get::<MatchedPath>() else { return found };
+        for (template, raw) in route.as_str().split('/').zip(parts.uri.path().split('/')) {
+            match template {
+                "{prefix}" => found.prefix = Some(raw),
+                "{namespace}" => found.namespace = Some(raw),
+                "{table}" | "{view}" => found.tabular = Some(raw),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    fn warehouse(&self, state: &ApiState) -> Result<Arc<Warehouse>, ApiError> {
+        let prefix = self.prefix.map(decode).transpose()?;
+        Ok(state.catalog.warehouses().by_prefix(prefix.as_deref())?)
+    }
+
+    fn namespace(&self) -> Result<NamespaceIdent, ApiError> {
+        Ok(split_levels(&required(self.namespace, "{namespace}")?))
+    }
 }
 
 /// A namespace from its levels, joined by the separator.
@@ -82,28 +106,15 @@ pub fn split_levels(joined: &str) -> NamespaceIdent {
     NamespaceIdent(joined.split(SEPARATOR).map(ToOwned::to_owned).collect())
 }
 
-fn required(parts: &Parts, name: &str) -> Result<String, ApiError> {
-    parameter(parts, name)?.ok_or_else(|| ApiError::bad_request(format!("The path has no {name}")))
-}
-
-/// The decoded segment that stands where the route has `name`.
-fn parameter(parts: &Parts, name: &str) -> Result<Option<String>, ApiError> {
-    let Some(route) = parts.extensions.get::<MatchedPath>() else { return Ok(None) };
-    let uri = whole_uri(parts);
-    let segments = route.as_str().split('/').zip(uri.path().split('/'));
-    let Some((_, raw)) = segments.into_iter().find(|(template, _)| *template == name) else {
-        return Ok(None);
-    };
-    decode(raw).map(Some)
-}
-
-/// The URI as the client sent it. Nested routers see theirs without what stands in front of them.
-pub fn whole_uri(parts: &Parts) -> &Uri {
-    parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0)
+fn required(raw: Option<&str>, name: &str) -> Result<String, ApiError> {
+    decode(raw.ok_or_else(|| ApiError::bad_request(format!("The path has no {name}")))?)
 }
 
 fn decode(raw: &str) -> Result<String, ApiError> {
-    let spaced = raw.replace('+', " ");
+    let spaced = match raw.contains('+') {
+        true => Cow::Owned(raw.replace('+', " ")),
+        false => Cow::Borrowed(raw),
+    };
     let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| {
         ApiError::bad_request(format!("Invalid path segment, not UTF-8 when decoded: {raw}"))
     })?;

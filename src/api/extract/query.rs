@@ -1,6 +1,6 @@
 //! Query parameters.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,13 +8,14 @@ use axum::http::request::Parts;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 
-/// The query's parameters, decoded; of one that is repeated, the last.
-pub struct Query(HashMap<String, String>);
+/// The query, as it came. Most requests have none.
+pub struct Query(String);
 
 impl Query {
-    /// A parameter's value.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+    /// A parameter's value, decoded; of one that is repeated, the last.
+    pub fn get(&self, name: &str) -> Option<Cow<'_, str>> {
+        let parameters = url::form_urlencoded::parse(self.0.as_bytes());
+        parameters.filter(|(key, _)| key == name).last().map(|(_, value)| value)
     }
 
     /// A parameter that is `true` or `false`; false if it is not there.
@@ -34,7 +35,6 @@ impl FromRequestParts<ApiState> for Query {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
-        let query = parts.uri.query().unwrap_or_default();
-        Ok(Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
+        Ok(Self(parts.uri.query().unwrap_or_default().to_owned()))
     }
 }

@@ -18,7 +18,8 @@ pub async fn get_config(
     Reading(operation): Reading,
     query: Query,
 ) -> Result<Json<CatalogConfig>> {
-    let warehouse = state.catalog.configured_warehouse(&operation, query.get("warehouse"))?;
+    let warehouse =
+        state.catalog.configured_warehouse(&operation, query.get("warehouse").as_deref())?;
     let mut overrides: BTreeMap<_, _> = warehouse.client_overrides.clone();
     overrides.insert("prefix".to_owned(), warehouse.name.clone());
     let lifetime = state.catalog.settings().idempotency_lifetime_seconds;

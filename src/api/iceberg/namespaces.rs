@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
@@ -13,9 +14,9 @@ use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, WarehousePath, split_levels};
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
+use crate::api::wire::listings::ListNamespacesResponse;
 use crate::api::wire::{
-    CreateNamespaceRequest, GetNamespaceResponse, ListNamespacesResponse,
-    UpdateNamespacePropertiesRequest,
+    CreateNamespaceRequest, GetNamespaceResponse, UpdateNamespacePropertiesRequest,
 };
 use crate::catalog;
 
@@ -38,17 +39,19 @@ pub async fn list(
     Reading(operation): Reading,
     Paging(page): Paging,
     query: Query,
-) -> Result<Json<ListNamespacesResponse>> {
+) -> Result<Response> {
     let parent = query.get("parent").filter(|parent| !parent.is_empty());
+    let parent = parent.as_deref();
     let list = async |parent: Option<&str>| {
         let parent = parent.map(split_levels);
-        state.catalog.list_namespaces(&operation, &warehouse, parent.as_ref(), &page).await
+        let page = state.catalog.list_namespaces(&operation, &warehouse, parent.as_ref(), &page);
+        page.await.map(|page| (parent.unwrap_or_default(), page))
     };
-    let page = match (list(parent).await, parent.and_then(decoded_twice)) {
+    let (parent, page) = match (list(parent).await, parent.and_then(decoded_twice)) {
         (Err(catalog::Error::NoSuchNamespace(_)), Some(parent)) => list(Some(&parent)).await?,
         (listed, _) => listed?,
     };
-    Ok(Json(ListNamespacesResponse { next_page_token: page.next, namespaces: page.items }))
+    Ok(Json(ListNamespacesResponse::new(&parent, &page)).into_response())
 }
 
 /// What a parent was before it was encoded twice, as PyIceberg (0.12) encodes names that need it; none

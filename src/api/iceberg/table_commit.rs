@@ -6,7 +6,7 @@ use axum::response::Response;
 use super::{Result, parse_all, same_as_path};
 use crate::api::extract::body::MutatingWith;
 use crate::api::extract::path::TabularPath;
-use crate::api::respond::{SnapshotMode, commit_result, etag};
+use crate::api::respond::{commit_result, tag_of};
 use crate::api::state::ApiState;
 use crate::api::wire::CommitRequest;
 use crate::catalog::tables::commit::TableChange;
@@ -23,7 +23,7 @@ pub async fn commit(
     same_as_path(body.identifier.as_ref().map(|it| &it.0), &ident)?;
     let change = table_change(ident, &body)?;
     let committed = state.catalog.commit_table(&operation, &warehouse, change).await?;
-    Ok(commit_result(&committed, Some(&etag(&committed, SnapshotMode::All))))
+    Ok(commit_result(&committed, Some(&tag_of(&committed))))
 }
 
 /// A change out of its body.

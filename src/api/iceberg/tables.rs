@@ -2,22 +2,22 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::Response;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 
 use super::Result;
+use crate::api::answers::Answer;
 use crate::api::error::ApiError;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::conditional::IfNoneMatch;
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
-use crate::api::respond::{
-    SnapshotMode, client_has, commit_result, etag, etag_of, load_result, not_modified,
-};
+use crate::api::respond::{commit_result, load_result, not_modified, ready_load_result, tag_of};
 use crate::api::state::ApiState;
-use crate::api::wire::{
-    CreateTableRequest, ListTablesResponse, RegisterTableRequest, RenameTableRequest,
-};
+use crate::api::tag::{SnapshotMode, Tag};
+use crate::api::wire::listings::ListTablesResponse;
+use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
 use crate::catalog;
 use crate::catalog::lookup::Loaded;
 use crate::catalog::tables::create::CreateTable;
@@ -35,9 +35,9 @@ pub async fn list(
     NamespacePath { warehouse, namespace }: NamespacePath,
     Reading(operation): Reading,
     Paging(page): Paging,
-) -> Result<Json<ListTablesResponse>> {
+) -> Result<Response> {
     let page = state.catalog.list_tables(&operation, &warehouse, &namespace, &page).await?;
-    Ok(Json(ListTablesResponse { next_page_token: page.next, identifiers: page.items }))
+    Ok(Json(ListTablesResponse::new(&namespace, &page)).into_response())
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/tables`.
@@ -58,8 +58,8 @@ pub async fn create(
         stage: body.stage_create.unwrap_or(false),
     };
     let created = state.catalog.create_table(&operation, &warehouse, request).await?;
-    let tag = created.metadata_location.is_some().then(|| etag(&created, SnapshotMode::All));
-    Ok(load_result(&created, tag.as_deref()))
+    let tag = created.metadata_location.is_some().then(|| tag_of(&created));
+    Ok(load_result(&created, tag.as_ref()))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/register`.
@@ -74,7 +74,7 @@ pub async fn register(
         overwrite: body.overwrite.unwrap_or(false),
     };
     let registered = state.catalog.register_table(&operation, &warehouse, request).await?;
-    Ok(load_result(&registered, Some(&etag(&registered, SnapshotMode::All))))
+    Ok(load_result(&registered, Some(&tag_of(&registered))))
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
@@ -83,21 +83,34 @@ pub async fn load(
     TabularPath { warehouse, ident }: TabularPath,
     Reading(operation): Reading,
     query: Query,
-    headers: HeaderMap,
+    condition: IfNoneMatch,
 ) -> Result<Response> {
     let mode = snapshot_mode(&query)?;
-    let conditional = headers.contains_key(header::IF_NONE_MATCH);
-    let known = |id, version| conditional && client_has(&headers, &etag_of(id, version, mode));
+    let known = |id, version| {
+        if condition.is_there() {
+            let tag = Tag::new(id, version, mode);
+            if condition.holds(&tag) {
+                return Some(not_modified(&tag));
+            }
+        }
+        state.answers.get(&(id, version, mode)).map(Answer::into_response)
+    };
     let loaded = match state.catalog.load_table(&operation, &warehouse, &ident, known).await? {
-        Loaded::Known { id, version } => return Ok(not_modified(&etag_of(id, version, mode))),
+        Loaded::Known(response) => return Ok(response),
         Loaded::State(loaded) => loaded,
     };
-    let tag = etag(&loaded, mode);
     let shown = match mode {
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
     };
-    Ok(load_result(&shown, Some(&tag)))
+    let tag = Tag::new(shown.id, shown.version, mode);
+    Ok(match ready_load_result(&shown, tag.clone()) {
+        Some(answer) => {
+            state.answers.keep((shown.id, shown.version, mode), answer.clone());
+            answer.into_response()
+        }
+        None => load_result(&shown, Some(&tag)),
+    })
 }
 
 /// `HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
@@ -143,7 +156,7 @@ pub async fn rename(
 }
 
 fn snapshot_mode(query: &Query) -> Result<SnapshotMode> {
-    match query.get("snapshots").map(str::to_ascii_lowercase).as_deref() {
+    match query.get("snapshots").map(|word| word.to_ascii_lowercase()).as_deref() {
         None | Some("all") => Ok(SnapshotMode::All),
         Some("refs") => Ok(SnapshotMode::Refs),
         Some(other) => Err(ApiError::bad_request(format!(

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
 use super::{Result, parse_all, same_as_path};
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
@@ -11,9 +11,8 @@ use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::respond::load_result;
 use crate::api::state::ApiState;
-use crate::api::wire::{
-    CommitRequest, CreateViewRequest, ListTablesResponse, RegisterViewRequest, RenameTableRequest,
-};
+use crate::api::wire::listings::ListTablesResponse;
+use crate::api::wire::{CommitRequest, CreateViewRequest, RegisterViewRequest, RenameTableRequest};
 use crate::catalog::views::commit::ViewChange;
 use crate::catalog::views::create::CreateView;
 use crate::model::ident::TabularIdent;
@@ -27,9 +26,9 @@ pub async fn list(
     NamespacePath { warehouse, namespace }: NamespacePath,
     Reading(operation): Reading,
     Paging(page): Paging,
-) -> Result<Json<ListTablesResponse>> {
+) -> Result<Response> {
     let page = state.catalog.list_views(&operation, &warehouse, &namespace, &page).await?;
-    Ok(Json(ListTablesResponse { next_page_token: page.next, identifiers: page.items }))
+    Ok(Json(ListTablesResponse::new(&namespace, &page)).into_response())
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/views`.

@@ -7,27 +7,35 @@ use axum::http::header;
 use axum::response::IntoResponse;
 
 use crate::api::state::ApiState;
-use crate::catalog::version_cache::Usage;
+use crate::telemetry::cache::CacheUsage;
 
 /// All counters.
 pub async fn metrics(State(state): State<ApiState>) -> impl IntoResponse {
+    let catalog = &state.catalog;
+    let versions = catalog.version_cache_usage();
+    let (records, pages) = (catalog.record_cache_usage(), catalog.page_cache_usage());
     let mut text = state.counters.render();
-    render_cache(&mut text, state.catalog.version_cache_usage());
+    render_cache(&mut text, "version", "Versions of tables and views", versions);
+    render_cache(&mut text, "answer", "Answers to loadTable", state.answers.usage());
+    render_cache(&mut text, "record", "Names and small records", records);
+    render_cache(&mut text, "page", "Pages of names", pages);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }
 
-/// How the cache of ready versions is used: hits / (hits + misses) is its hit ratio.
-fn render_cache(text: &mut String, usage: Usage) {
-    let Usage { hits, misses, bytes } = usage;
+/// How a cache is used: hits / (hits + misses) is its hit ratio.
+fn render_cache(text: &mut String, cache: &str, what: &str, usage: CacheUsage) {
+    let CacheUsage { hits, misses, bytes } = usage;
+    let requests = format!("slateberg_{cache}_cache_requests_total");
+    let kept = format!("slateberg_{cache}_cache_bytes");
     // Writing into memory cannot fail.
     let _ = write!(
         text,
-        "# HELP slateberg_version_cache_requests_total Versions of tables and views asked of the cache.\n\
-         # TYPE slateberg_version_cache_requests_total counter\n\
-         slateberg_version_cache_requests_total{{result=\"hit\"}} {hits}\n\
-         slateberg_version_cache_requests_total{{result=\"miss\"}} {misses}\n\
-         # HELP slateberg_version_cache_bytes Bytes of versions that the cache keeps, about.\n\
-         # TYPE slateberg_version_cache_bytes gauge\n\
-         slateberg_version_cache_bytes {bytes}\n"
+        "# HELP {requests} {what} asked of the cache.\n\
+         # TYPE {requests} counter\n\
+         {requests}{{result=\"hit\"}} {hits}\n\
+         {requests}{{result=\"miss\"}} {misses}\n\
+         # HELP {kept} Bytes that the cache keeps, about.\n\
+         # TYPE {kept} gauge\n\
+         {kept} {bytes}\n"
     );
 }

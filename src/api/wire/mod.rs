@@ -3,6 +3,7 @@
 //! Schemas, specs, updates and requirements stay JSON text here ([`serde_json::value::RawValue`]); what
 //! they mean is the model's to say.
 
+pub mod listings;
 pub mod object;
 
 use std::collections::BTreeMap;
@@ -26,16 +27,6 @@ pub struct CreateNamespaceRequest {
     pub properties: Option<Properties>,
 }
 
-/// Answer of `GET /v1/{prefix}/namespaces`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ListNamespacesResponse {
-    /// Where the next page begins; null on the last.
-    pub next_page_token: Option<String>,
-    /// The namespaces.
-    pub namespaces: Vec<NamespaceIdent>,
-}
-
 /// Answer of `GET /v1/{prefix}/namespaces/{namespace}`.
 #[derive(Debug, Serialize)]
 pub struct GetNamespaceResponse {
@@ -54,16 +45,6 @@ pub struct UpdateNamespacePropertiesRequest {
     /// Keys to set.
     #[serde(default)]
     pub updates: Option<Properties>,
-}
-
-/// Answer of the listings of tables and of views.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ListTablesResponse {
-    /// Where the next page begins; null on the last.
-    pub next_page_token: Option<String>,
-    /// The tables or views.
-    pub identifiers: Vec<TabularIdent>,
 }
 
 /// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables`.

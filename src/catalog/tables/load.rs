@@ -10,14 +10,14 @@ use crate::model::page::{Page, PageRequest};
 use crate::model::warehouse::Warehouse;
 
 impl Catalog {
-    /// A table's state, unless the caller has it already: `known` says so of an id and a version.
-    pub async fn load_table(
+    /// A table's state, unless the caller has it already: `known` says what it has of an id's version.
+    pub async fn load_table<K>(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         ident: &TabularIdent,
-        known: impl Fn(Uuid, u64) -> bool,
-    ) -> Result<Loaded> {
+        known: impl Fn(Uuid, u64) -> Option<K>,
+    ) -> Result<Loaded<K>> {
         let _permit = operation.permit::<Load>()?;
         self.load(warehouse, TabularKind::Table, ident, known).await
     }
@@ -39,7 +39,7 @@ impl Catalog {
         warehouse: &Warehouse,
         namespace: &NamespaceIdent,
         page: &PageRequest,
-    ) -> Result<Page<TabularIdent>> {
+    ) -> Result<Page> {
         self.list(operation, warehouse, TabularKind::Table, namespace, page).await
     }
 

@@ -1,0 +1,62 @@
+//! `If-None-Match`.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+
+use crate::api::state::ApiState;
+use crate::api::tag::Tag;
+
+/// What the client says that it has.
+pub struct IfNoneMatch(Vec<HeaderValue>);
+
+impl FromRequestParts<ApiState> for IfNoneMatch {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, Infallible> {
+        Ok(Self(parts.headers.get_all(header::IF_NONE_MATCH).iter().cloned().collect()))
+    }
+}
+
+impl IfNoneMatch {
+    /// Whether the request has a condition at all.
+    pub fn is_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Whether the client holds this representation already. Tags may come weak, quoted, bare or in a list.
+    pub fn holds(&self, tag: &Tag) -> bool {
+        self.0.iter().any(|value| value == tag.value() || is_among(value, tag.bare()))
+    }
+}
+
+fn is_among(value: &HeaderValue, bare: &str) -> bool {
+    value.to_str().is_ok_and(|tags| {
+        tags.split(',')
+            .map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"'))
+            .any(|tag| tag == bare || tag == "*")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::api::tag::SnapshotMode;
+
+    #[test]
+    fn a_tag_is_known_in_every_spelling() {
+        let tag = |version| Tag::new(Uuid::nil(), version, SnapshotMode::All);
+        let bare = tag(1).bare().to_owned();
+        let spellings = ["\"x\"", "x", "W/\"x\"", "\"a\", \"x\"", "*"];
+        for value in spellings.map(|spelling| spelling.replace('x', &bare)) {
+            let header = HeaderValue::from_str(&value).expect("a header value");
+            let condition = IfNoneMatch(vec![header]);
+            assert!(condition.holds(&tag(1)), "{value}");
+            assert!(value == "*" || !condition.holds(&tag(2)), "{value}");
+        }
+    }
+}

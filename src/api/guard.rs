@@ -1,0 +1,117 @@
+//! The guard at the door: turns requests away while too much is under way, before any work is done, and
+//! answers in the place of a handler that panics.
+//!
+//! It stands in front of all routes together. As a layer it would be put around each of them, and each
+//! request would pay for a copy of it.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tower_service::Service;
+
+use super::admission::Admission;
+use super::error::ApiError;
+use crate::catalog;
+
+/// Routes with the guard in front of them: the whole server. Cheap to clone.
+#[derive(Clone)]
+pub struct Guarded {
+    routes: Router,
+    admission: Arc<Admission>,
+    /// Paths of which no request is turned away.
+    always_open: &'static [&'static str],
+}
+
+impl Guarded {
+    /// Guards these routes. An operator's questions, at the paths of `always_open`, are let in however many
+    /// requests are under way.
+    pub fn new(routes: Router, admission: Admission, always_open: &'static [&'static str]) -> Self {
+        Self { routes, admission: Arc::new(admission), always_open }
+    }
+
+    async fn answer(mut self, request: Request) -> Response {
+        // The room is held until the answer is made.
+        let _room = match self.always_open.contains(&request.uri().path()) {
+            true => None,
+            false => match self.admission.admit(&request) {
+                Ok(room) => Some(room),
+                Err(_) => return too_many().into_response(),
+            },
+        };
+        let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
+        match answer.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(impossible)) => match impossible {},
+            Err(panic) => panicked(panic.as_ref()).into_response(),
+        }
+    }
+}
+
+impl Service<Request> for Guarded {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // Routes are always ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        Box::pin(self.clone().answer(request).map(Ok))
+    }
+}
+
+fn too_many() -> ApiError {
+    catalog::Error::unavailable("Too many requests", "admission is full").into()
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> ApiError {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no text");
+    catalog::Error::internal(format!("panic: {text}")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::StatusCode;
+    use axum::routing::get;
+
+    use super::*;
+    use crate::api::settings::Settings;
+
+    async fn status(guarded: &mut Guarded, path: &str) -> StatusCode {
+        let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
+        guarded.call(request).await.expect("it is infallible").status()
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_and_a_full_house_only_lets_operators_in() {
+        let panics = || async {
+            if true {
+                panic!("oh")
+            }
+        };
+        let routes = Router::new().route("/panics", get(panics)).route("/open", get(|| async {}));
+        let open = |requests_in_flight_max| {
+            let settings = Settings { requests_in_flight_max, ..Settings::default() };
+            Guarded::new(routes.clone(), Admission::new(&settings), &["/open"])
+        };
+        assert_eq!(status(&mut open(1), "/panics").await, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(status(&mut open(1), "/open").await, StatusCode::OK);
+        assert_eq!(status(&mut open(0), "/panics").await, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status(&mut open(0), "/open").await, StatusCode::OK);
+    }
+}

@@ -1,0 +1,44 @@
+//! [`Tag`]: the ETag of a table's state, which its version alone tells.
+
+use axum::http::HeaderValue;
+use uuid::Uuid;
+
+/// Which snapshots an answer holds (the query parameter `snapshots`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SnapshotMode {
+    /// Every one.
+    All,
+    /// Those that a branch or tag points to.
+    Refs,
+}
+
+impl SnapshotMode {
+    fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Refs => "refs",
+        }
+    }
+}
+
+/// An ETag: differs with every version and every way to show it. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag(HeaderValue);
+
+impl Tag {
+    /// The tag of a version.
+    pub fn new(id: Uuid, version: u64, mode: SnapshotMode) -> Self {
+        let quoted = format!("\"{}-{version}-{}\"", id.simple(), mode.word());
+        Self(HeaderValue::try_from(quoted).expect("tags are made of hexadecimal and words"))
+    }
+
+    /// The header's value.
+    pub fn value(&self) -> &HeaderValue {
+        &self.0
+    }
+
+    /// What stands between the quotes.
+    pub fn bare(&self) -> &str {
+        self.0.to_str().unwrap_or_default().trim_matches('"')
+    }
+}

@@ -1,0 +1,220 @@
+//! What the store keeps in process, beside a writer: never older than what anybody has seen, and never
+//! newer than what is durable.
+//!
+//! Each transaction of the writer counts one up, in every way in which a record can change: two records, a
+//! name that goes and one that comes, and so the page that shows it. Readers ask for them in turn, straight
+//! from the store. Whatever shows a count has to show at least the greatest that was shown or acknowledged
+//! before it was asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use slateberg::authz::permit::{Permit, Task};
+use slateberg::model::ident::TabularKind;
+use slateberg::store::keys::{NamespaceKey, TabularNameKey, space};
+use slateberg::store::open::Place;
+use slateberg::store::read::Read;
+use slateberg::store::records::{NameEntry, NamespaceRecord};
+use slateberg::store::settings::Settings;
+use slateberg::store::txn::Accepted;
+use slateberg::store::{Error, Store};
+use uuid::Uuid;
+
+use crate::support::faults::{Fault, FaultStore, LOG, Verb};
+use crate::support::knobs::knob;
+
+const PARENT: Uuid = Uuid::from_u128(1);
+const RECORDS: [Uuid; 2] = [Uuid::from_u128(2), Uuid::from_u128(3)];
+/// Transactions of the writer, and readers beside it.
+const TRANSACTIONS: u64 = 2000;
+const READERS: usize = 4;
+/// So many transactions follow on each other before their durability is awaited.
+const UNDER_WAY_MAX: u64 = 3;
+/// So many counts the writer is never ahead of what a reader was shown, while that one looks for a name.
+const READ_AHEAD_MAX: u64 = TRANSACTIONS * 100;
+/// The store's bucket is copied, as a crash would leave it, once in so many transactions.
+const CRASH_EVERY: u64 = 100;
+
+fn place(object_store: Arc<dyn ObjectStore>) -> Place {
+    Place { object_store, path: "state".to_owned(), conditional_update: true, directory: None }
+}
+
+/// A store whose log takes its time, on a bucket.
+async fn slow_store(settings: Settings) -> (Store, Arc<InMemory>, Arc<FaultStore>) {
+    let bucket = Arc::new(InMemory::new());
+    let faults = FaultStore::new(Arc::clone(&bucket) as Arc<dyn ObjectStore>);
+    let store = Store::open(&place(Arc::clone(&faults) as _), settings).await;
+    (store.expect("the store opens"), bucket, faults)
+}
+
+fn name(count: u64) -> TabularNameKey {
+    TabularNameKey { kind: TabularKind::Table, namespace: PARENT, name: format!("{count:08}") }
+}
+
+/// Lets everything show this count. Accepted, and not durable yet.
+async fn count_to(store: &Store, count: u64) -> Accepted {
+    let permit = Permit::for_task(Task::Open);
+    let counting = store.transact("count", &permit, |t| async move {
+        for id in RECORDS {
+            let record = NamespaceRecord {
+                id,
+                warehouse: PARENT,
+                parent: PARENT,
+                name: "counted".to_owned(),
+                properties: [("count".to_owned(), count.to_string())].into(),
+                version: count,
+                created_ms: 0,
+            };
+            t.put(&NamespaceKey(id), &record)?;
+        }
+        t.delete(&name(count - 1))?;
+        t.put(&name(count), &NameEntry { id: Uuid::from_u128(u128::from(count)) })?;
+        Ok::<_, Error>(())
+    });
+    counting.await.expect("nobody else writes").1
+}
+
+async fn in_record(store: &impl Read, id: Uuid) -> u64 {
+    store.get(&NamespaceKey(id)).await.expect("it is read").map_or(0, |record| record.version)
+}
+
+/// The count that the page shows, which holds one name and no other.
+async fn on_page(store: &Store, limit: Option<usize>) -> u64 {
+    let names = store.durable().names(space::TABLE_NAMES, PARENT, None, limit).await;
+    let names = names.expect("it is read");
+    assert!(names.len() <= 1, "{names:?} were never there together");
+    names.get(0).map_or(0, |name| name.parse().expect("names are numbers"))
+}
+
+/// The count that names show, by what is there and what is not.
+async fn by_name(store: &Store, at_least: u64) -> u64 {
+    let durable = store.durable();
+    let mut count = at_least;
+    loop {
+        match durable.get(&name(count)).await.expect("it is read") {
+            Some(entry) => {
+                assert_eq!(entry.id, Uuid::from_u128(u128::from(count)));
+                return count;
+            }
+            // Before the first transaction there is no name at all.
+            None if count == 0 => return 0,
+            None => count += 1,
+        }
+        assert!(count <= at_least + READ_AHEAD_MAX, "no name behind {at_least} is there");
+    }
+}
+
+/// Asks in every way in turn until the writer is done. `shown` is the greatest count that anybody was shown.
+async fn read_along(store: Store, shown: Arc<AtomicU64>, done: Arc<AtomicBool>, number: usize) {
+    let mut turn = number;
+    while !done.load(Ordering::SeqCst) {
+        turn += 1;
+        let floor = shown.load(Ordering::SeqCst);
+        let count = match turn % 6 {
+            0 | 1 => in_record(&store.durable(), RECORDS[turn % 2]).await,
+            2 => on_page(&store, None).await,
+            3 => on_page(&store, Some(10)).await,
+            4 => by_name(&store, floor).await,
+            _ => in_record(&store.durable(), RECORDS[(turn / 6) % 2]).await,
+        };
+        assert!(count >= floor, "way {} showed {count} after {floor} was shown", turn % 6);
+        shown.fetch_max(count, Ordering::SeqCst);
+        if turn.is_multiple_of(16) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn read_beside_a_writer(settings: Settings) {
+    let transactions = knob("SLATEBERG_ISOLATION_TRANSACTIONS", TRANSACTIONS);
+    let (store, bucket, faults) = slow_store(settings).await;
+    faults.inject(Verb::Put, LOG, Fault::Delay(0..2));
+    let (shown, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let reader = |number| read_along(store.clone(), Arc::clone(&shown), Arc::clone(&done), number);
+    let readers: Vec<_> = (0..READERS).map(|number| tokio::spawn(reader(number))).collect();
+    for count in 1..=transactions {
+        let accepted = count_to(&store, count).await;
+        if count.is_multiple_of(UNDER_WAY_MAX) {
+            accepted.durable().await.expect("the log is there");
+            shown.fetch_max(count, Ordering::SeqCst);
+        }
+        if count.is_multiple_of(CRASH_EVERY) {
+            // In this order: what was shown before the crash has to be there after it.
+            let seen = shown.load(Ordering::SeqCst);
+            let left: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
+            let left = Store::open_offline(&place(left)).await.expect("the store opens");
+            let there = in_record(&left, RECORDS[0]).await;
+            assert!(there >= seen, "{seen} was shown, and a crash left {there}");
+        }
+        if readers.iter().any(tokio::task::JoinHandle::is_finished) {
+            break;
+        }
+    }
+    done.store(true, Ordering::SeqCst);
+    for reader in readers {
+        reader.await.expect("readers see no wrong count");
+    }
+    store.close().await.expect("the store closes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_beside_a_writer_never_see_a_count_go_back() {
+    read_beside_a_writer(Settings::default()).await;
+}
+
+/// Nothing stays in process for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nor_do_they_where_nothing_fits_into_memory() {
+    let settings =
+        Settings { record_cache_bytes: 600, page_cache_bytes: 300, ..Settings::default() };
+    read_beside_a_writer(settings).await;
+}
+
+#[tokio::test]
+async fn what_is_not_durable_is_shown_to_nobody_and_what_is_to_everybody() {
+    let (store, _, faults) = slow_store(Settings::default()).await;
+    count_to(&store, 1).await.durable().await.expect("the log is there");
+    for read_before in [true, false] {
+        let last = in_record(&store.durable(), RECORDS[0]).await;
+        let next = last + 1;
+        if read_before {
+            assert_eq!(by_name(&store, last).await, last);
+            assert_eq!(on_page(&store, None).await, last);
+        }
+        faults.inject(Verb::Put, LOG, Fault::Hang);
+        let accepted = count_to(&store, next).await;
+        for _ in 0..3 {
+            assert_eq!(in_record(&store.durable(), RECORDS[0]).await, last);
+            assert_eq!(on_page(&store, None).await, last);
+            assert_eq!(by_name(&store, last).await, last);
+            let absent = store.durable().get(&name(next)).await.expect("it is read");
+            assert_eq!(absent, None);
+        }
+        faults.lift();
+        accepted.durable().await.expect("the log is there");
+        for _ in 0..3 {
+            assert_eq!(in_record(&store.durable(), RECORDS[0]).await, next);
+            assert_eq!(on_page(&store, None).await, next);
+            assert_eq!(by_name(&store, next).await, next);
+            let gone = store.durable().get(&name(last)).await.expect("it is read");
+            assert_eq!(gone, None);
+        }
+    }
+}
+
+/// Otherwise the tests above would test nothing.
+#[tokio::test]
+async fn what_nobody_writes_is_read_from_the_store_once() {
+    let (store, _, _) = slow_store(Settings::default()).await;
+    count_to(&store, 1).await.durable().await.expect("the log is there");
+    for _ in 0..10 {
+        in_record(&store.durable(), RECORDS[0]).await;
+        on_page(&store, Some(1)).await;
+        assert_eq!(store.durable().get(&name(7)).await.expect("it is read"), None);
+    }
+    let (records, pages) = (store.record_cache_usage(), store.page_cache_usage());
+    assert_eq!((records.hits, records.misses), (18, 2));
+    assert_eq!((pages.hits, pages.misses), (9, 1));
+}
