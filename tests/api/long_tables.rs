@@ -11,6 +11,7 @@ use slateberg::app::build::{OfflineCatalog, Seams};
 use slateberg::store::codec::Document;
 use slateberg::store::keys::{Key, MetadataKey, PieceKey, StoreKey, TabularKey, space};
 use slateberg::store::read::{Offline, Range, Read};
+use slateberg::store::records::FORMAT_VERSION;
 use slatedb::Db;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -249,7 +250,8 @@ async fn a_store_of_an_earlier_binary_opens_and_gets_pieces_with_the_next_commit
     table.check(committed).await;
     assert!(!table.pieces().await.is_empty());
     let format = table.store().await.get(&StoreKey).await.expect("it can be read");
-    assert_eq!(format.expect("it is there").format_version, 2, "the earlier binary refuses it now");
+    let version = format.expect("it is there").format_version;
+    assert_eq!(version, FORMAT_VERSION, "the earlier binary refuses it now");
     table.restart().await;
 }
 

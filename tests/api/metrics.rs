@@ -58,13 +58,15 @@ async fn hits_and_misses(app: &TestApp, cache: &str) -> (u64, u64) {
 #[tokio::test]
 async fn loads_of_a_table_that_was_used_lately_are_answered_from_the_caches() {
     let app = TestApp::with_table().await;
-    for _ in 0..10 {
+    app.get("/v1/namespaces/ns/tables/t").await.expect(200);
+    let (hits, misses) = hits_and_misses(&app, "record").await;
+    for _ in 0..9 {
         app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     }
     assert_eq!(hits_and_misses(&app, "answer").await, (9, 1));
     assert_eq!(hits_and_misses(&app, "version").await, (0, 1));
     // The namespace's name, the table's, and its record.
-    assert_eq!(hits_and_misses(&app, "record").await, (27, 3));
+    assert_eq!(hits_and_misses(&app, "record").await, (hits + 27, misses));
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     assert_eq!(loaded.body["metadata"]["properties"]["a"], "1", "nothing kept is out of date");
