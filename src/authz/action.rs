@@ -23,7 +23,9 @@ macro_rules! actions {
 actions! {
     /// Seeing that a warehouse is there, and its client configuration.
     ReadConfig
-    /// Seeing the names below a namespace or the root.
+    /// Making, changing and deleting a warehouse.
+    ManageWarehouse
+    /// Asking for the names below a namespace or the root.
     List
     /// Reading a namespace's properties, or that it exists.
     DescribeNamespace
@@ -39,8 +41,19 @@ actions! {
     Create
     /// Bringing an existing metadata file into the catalog.
     Register
-    /// Changing a table or view.
+    /// Changing a table or view, in all the ways that a commit changes it. In policies it is the group of the
+    /// kinds of commits; a permit for it stands for a permit for each kind in the commit.
     Commit
+    /// A commit that adds, replaces or deletes rows.
+    CommitData
+    /// A commit that changes what a table is made of, or what a view says.
+    CommitSchema
+    /// A commit that sets or removes properties.
+    CommitProperties
+    /// A commit that changes branches or tags, otherwise than by writing to a branch.
+    CommitRefs
+    /// A commit that moves the place of a table's or view's files.
+    CommitLocation
     /// Giving a table or view another name.
     Rename
     /// Taking a table or view out of the catalog.
@@ -49,6 +62,20 @@ actions! {
     Purge
     /// Telling the catalog what a scan or a commit cost.
     ReportMetrics
-    /// What slateberg's own background tasks do to the records.
+    /// Getting credentials to read a table's files.
+    ReadData
+    /// Getting credentials to write a table's files.
+    WriteData
+    /// Granting and revoking.
+    ManageGrants
+    /// Reading policies and grants, and asking what others may do.
+    ReadPolicies
+    /// Changing policies.
+    ManagePolicies
+    /// Listing API keys.
+    ReadKeys
+    /// Making and revoking API keys.
+    ManageKeys
+    /// What slateberg's own background tasks do to the records. No policy speaks of it.
     Maintain
 }

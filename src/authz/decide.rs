@@ -1,24 +1,150 @@
-//! The decision: may this principal do this?
-//!
-//! The server does not authenticate yet, so that every request comes from
-//! [`Principal::Anonymous`], who may do everything, as on any server that was started without
-//! authentication.
+//! The decision: may this principal do this, to that?
+
+use std::sync::Arc;
+
+use cedar_policy::{AuthorizationError, Effect, Entities, Entity, EntityUid, PolicyId, Response};
 
 use super::action::Action;
+use super::context::Context;
 use super::permit::Permit;
-use crate::model::principal::Principal;
+use super::policy_set::{PolicySet, Revision};
+use super::resource::Resource;
+use crate::model::principal::{Identity, Principal};
+
+/// Stands in for a policy where the credential itself is not good for the resource.
+pub const CREDENTIAL_SCOPE: &str = "credential-scope";
+
+/// What is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Who asks.
+    pub identity: &'a Arc<Identity>,
+    /// What it is to be done to.
+    pub resource: &'a Resource,
+    /// Under which circumstances.
+    pub context: &'a Context,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether it is allowed.
+    pub allow: bool,
+    /// The ids of the policies that decided, in order: the permits that matched, or the forbids. None if it
+    /// is denied because no permit matched.
+    pub policies: Vec<String>,
+    /// By which policies.
+    pub revision: Revision,
+}
 
 /// The answer "no".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Denied;
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied {
+    /// The decision; none for whoever no policy speaks of.
+    pub decision: Option<Decision>,
+}
 
-/// Decides whether `principal` may do `A`, and gives the permit if so.
+impl PolicySet {
+    /// Decides whether an action is allowed. What is no action is allowed to nobody.
+    pub fn decide(&self, action: &str, request: Request<'_>) -> Decision {
+        if !in_scope(request.identity, request.resource) {
+            return self.denied(vec![CREDENTIAL_SCOPE.to_owned()]);
+        }
+        let Some(action) = self.schema.action(action) else { return self.denied(Vec::new()) };
+        let mut path = self.schema.path(request.resource);
+        let resource = path.innermost;
+        path.entities.push(self.schema.principal_entity(request.identity));
+        let Ok(entities) = self.entities(path.entities, action) else {
+            return self.denied(Vec::new());
+        };
+        let context = request.context.cedar(request.identity.method);
+        let principal = self.schema.principal(request.identity);
+        let asked = cedar_policy::Request::new(principal, action.clone(), resource, context, None);
+        let Ok(asked) = asked else { return self.denied(Vec::new()) };
+        let response = self.authorizer.is_authorized(&asked, &self.cedar, &entities);
+        let (allow, mut policies) = self.judge(&response);
+        policies.sort();
+        Decision { allow, policies, revision: self.revision() }
+    }
+
+    pub(super) fn denied(&self, policies: Vec<String>) -> Decision {
+        Decision { allow: false, policies, revision: self.revision() }
+    }
+
+    /// Entities together with the action's and its groups'.
+    pub(super) fn entities(
+        &self,
+        mut entities: Vec<Entity>,
+        action: &EntityUid,
+    ) -> Result<Entities, cedar_policy::entities_errors::EntitiesError> {
+        let groups = self.schema.groups_of(action.id().unescaped());
+        let groups = groups.into_iter().flatten().cloned().collect();
+        entities.push(Entity::new_no_attrs(action.clone(), groups));
+        Entities::from_entities(entities, None)
+    }
+
+    /// What Cedar's response comes to. Cedar skips a policy that cannot be evaluated; a forbid among them
+    /// counts as one that matched, so that nothing is allowed because a prohibition was broken.
+    pub(super) fn judge(&self, response: &Response) -> (bool, Vec<String>) {
+        let broken: Vec<_> = response
+            .diagnostics()
+            .errors()
+            .map(|AuthorizationError::PolicyEvaluationError(error)| error.policy_id())
+            .filter(|id| self.forbids(id))
+            .map(ToString::to_string)
+            .collect();
+        let allowed = response.decision() == cedar_policy::Decision::Allow;
+        let reasons = response.diagnostics().reason().map(ToString::to_string);
+        match (allowed, broken.is_empty()) {
+            (_, true) => (allowed, reasons.collect()),
+            (true, false) => (false, broken),
+            (false, false) => (false, reasons.chain(broken).collect()),
+        }
+    }
+
+    fn forbids(&self, id: &PolicyId) -> bool {
+        self.cedar.policy(id).is_none_or(|policy| policy.effect() == Effect::Forbid)
+    }
+}
+
+/// Whether a credential is good for what a resource is in. One that is good for some warehouses only is not
+/// good for the catalog as a whole.
+pub(super) fn in_scope(identity: &Identity, resource: &Resource) -> bool {
+    match (&identity.warehouses, resource.warehouse_name()) {
+        (None, _) => true,
+        (Some(warehouses), Some(name)) => warehouses.contains(name),
+        (Some(_), None) => false,
+    }
+}
+
+/// Decides whether `principal` may do `A` to `resource`, and gives the permit if so.
+pub fn authorize<A: Action>(
+    policies: &PolicySet,
+    principal: &Principal,
+    resource: &Resource,
+    context: &Context,
+) -> Result<Permit<A>, Denied> {
+    match principal {
+        // Nobody is known on a server that was started without authentication.
+        Principal::Anonymous => Ok(Permit::granted()),
+        // Background tasks have permits of their own, and no way to borrow another's.
+        Principal::Task(_) => Err(Denied { decision: None }),
+        Principal::Identified(identity) => {
+            let decision = policies.decide(A::NAME, Request { identity, resource, context });
+            if decision.allow {
+                Ok(Permit::granted())
+            } else {
+                Err(Denied { decision: Some(decision) })
+            }
+        }
+    }
+}
+
+/// Decides whether `principal` may do `A`, wherever. The catalog does not ask policies yet: whoever is known
+/// may do everything.
 pub fn decide<A: Action>(principal: &Principal) -> Result<Permit<A>, Denied> {
     match principal {
-        Principal::Anonymous => Ok(Permit::granted()),
-        // Whoever is known may do everything, until policies say otherwise.
-        Principal::Identified(_) => Ok(Permit::granted()),
-        // Background tasks have permits of their own, and no way to borrow another's.
-        Principal::Task(_) => Err(Denied),
+        Principal::Anonymous | Principal::Identified(_) => Ok(Permit::granted()),
+        Principal::Task(_) => Err(Denied { decision: None }),
     }
 }

@@ -1,8 +1,30 @@
-//! Rank 3: who may do what. Pure: no IO, no async, no clock.
+//! Rank 3: who may do what, by policies in Cedar. Pure: no IO, no async, no clock.
 //!
 //! Looking something up yields the thing and a [`permit::Permit`] for what is to be done with it; a
 //! mutation demands the permit. So a handler cannot forget to authorize.
+//!
+//! 1. [`schema`] is what policies can speak of; [`policy_set`] is the policies in force, checked by it as a
+//!    whole, with [`grants`] filled in.
+//! 2. [`resource`] is what something is done to, [`context`] under which circumstances; [`entities`] puts
+//!    both, and the principal, into Cedar's words.
+//! 3. [`decide`] answers one question, [`page`] the same question for all names of a page, [`cache`] the
+//!    questions that were answered before.
+//! 4. [`lockout`] tells whether anybody could still manage policies after a change; [`expectations`] are
+//!    tests of policies, for whoever writes them.
 
 pub mod action;
+pub mod bundled;
+pub mod cache;
+pub mod context;
 pub mod decide;
+mod entities;
+pub mod expectations;
+pub mod facts;
+pub mod grants;
+pub mod lockout;
+pub mod page;
 pub mod permit;
+pub mod policy_set;
+pub mod problem;
+pub mod resource;
+pub mod schema;

@@ -9,6 +9,7 @@ use crate::config::{self, Settings, Sources};
 
 pub mod bench;
 pub mod fsck;
+pub mod policy;
 pub mod serve;
 
 /// An Apache Iceberg REST catalog whose only dependency is a bucket.
@@ -25,6 +26,8 @@ enum Command {
     Serve(serve::Serve),
     /// Check every record of a catalog, without writing, while no server runs on it
     Fsck(fsck::Fsck),
+    /// Check, test and ask policies, without a server
+    Policy(policy::Policy),
     /// Measure an Iceberg REST catalog, this one or any other
     Bench(bench::Bench),
 }
@@ -59,6 +62,7 @@ impl Cli {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
+            Command::Policy(policy) => policy.run(),
             Command::Bench(bench) => bench.run(),
         }
     }

@@ -1,0 +1,114 @@
+//! What a set accepts, and what it says of what it refuses.
+
+use super::*;
+use crate::authz::bundled::default_policies;
+use crate::authz::grants::{Grantee, GranteeKind};
+use crate::authz::resource::Resource;
+
+fn file(name: &str, text: &str) -> PolicyFile {
+    PolicyFile { name: name.to_owned(), text: text.to_owned() }
+}
+
+fn build(files: &[PolicyFile], grants: &[Grant]) -> Result<PolicySet, Vec<String>> {
+    let built = PolicySet::build(Arc::new(Schema::bundled()), files, grants);
+    built.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+fn refused(text: &str) -> String {
+    match build(&[file("a.cedar", text)], &[]) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(problems) => problems.join("\n"),
+    }
+}
+
+fn grant(template: &str, resource: Resource) -> Grant {
+    let grantee = Grantee { kind: GranteeKind::Group, id: "analysts".to_owned() };
+    Grant { template: template.to_owned(), grantee, resource }
+}
+
+#[test]
+fn the_default_policies_are_valid_beyond_suspicion() {
+    let set = build(&default_policies(), &[]).expect("they are valid");
+    assert_eq!(set.warnings(), []);
+    assert_eq!((set.len(), set.templates()), (4, 4));
+    let summary = set.summary("role-admin").expect("it is there");
+    assert_eq!(summary.description.as_deref(), Some("Admins may do everything."));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    insta::assert_snapshot!(
+        refused("// first\n@id(\"a\")\npermit (principal, action, resource) when { true && };"),
+        @""
+    );
+    insta::assert_snapshot!(
+        refused("\n\n@id(\"a\")\npermit (principal, action == Action::\"Lod\", resource);"),
+        @""
+    );
+    insta::assert_snapshot!(
+        refused("@id(\"a\")\npermit (principal, action == Action::\"Load\", resource)\nwhen { resource.owner == \"ann\" };"),
+        @""
+    );
+    insta::assert_snapshot!(
+        refused("@id(\"a\") permit (principal, action, resource);\n  permit (principal, action, resource);"),
+        @""
+    );
+    insta::assert_snapshot!(
+        refused("@id(\"a\") permit (principal, action, resource);\n@id(\"a\") forbid (principal, action, resource);"),
+        @""
+    );
+}
+
+#[test]
+fn one_broken_file_refuses_the_whole_set_and_all_of_it_is_reported() {
+    let good = file("good.cedar", "@id(\"g\") permit (principal, action, resource);");
+    let typo = file("typo.cedar", "@id(\"t\") permit (principal, akshun, resource);");
+    let wrong = file("wrong.cedar", "@id(\"w\") permit (principal == Person::\"a\", action, resource);");
+    let problems = build(&[good, typo, wrong], &[]).expect_err("two are broken");
+    assert!(problems.iter().any(|problem| problem.starts_with("typo.cedar:1:")), "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.starts_with("wrong.cedar:1:")), "{problems:?}");
+}
+
+#[test]
+fn only_what_hangs_on_the_resource_can_be_asked_for() {
+    // Attributes of an entity that a request is not about would be there for some requests only.
+    let literal = "@id(\"a\") forbid (principal, action, resource) when { Namespace::\"w/a\".name == \"a\" };";
+    assert!(!refused(literal).is_empty());
+}
+
+#[test]
+fn a_revision_is_its_content() {
+    let one = file("a.cedar", "@id(\"a\") permit (principal, action, resource);");
+    let two = file("b.cedar", "@id(\"b\") permit (principal, action, resource);");
+    let grants = [grant("grant-read", Resource::warehouse("w"))];
+    let revision = |files: &[PolicyFile], grants: &[Grant]| {
+        build(files, grants).expect("it is valid").revision()
+    };
+    let both = revision(&[one.clone(), two.clone()], &[]);
+    assert_eq!(both, revision(&[two.clone(), one.clone()], &[]), "order is of no account");
+    assert_ne!(both, revision(&[one], &[]));
+    let defaults = default_policies();
+    assert_ne!(revision(&defaults, &[]), revision(&defaults, &grants));
+}
+
+#[test]
+fn grants_become_policies_with_a_way_to_what_was_granted() {
+    let namespace = Resource::parse(crate::authz::resource::Kind::Namespace, "w/a/b").expect("it is");
+    let set = build(&default_policies(), &[grant("grant-write", namespace)]).expect("it is valid");
+    let ids: Vec<_> = set.rules.iter().map(|rule| rule.policy.id().to_string()).collect();
+    let granted: Vec<_> = ids.iter().filter(|id| id.starts_with("grant")).collect();
+    assert_eq!(granted, [
+        "grant-browse[Group::\"analysts\", Namespace::\"w/a\"]",
+        "grant-browse[Group::\"analysts\", Warehouse::\"w\"]",
+        "grant-write[Group::\"analysts\", Namespace::\"w/a/b\"]",
+    ]);
+}
+
+#[test]
+fn a_grant_needs_its_template_and_something_that_can_be_granted() {
+    for wrong in
+        [grant("grant-all", Resource::warehouse("w")), grant("grant-read", Resource::catalog())]
+    {
+        build(&default_policies(), &[wrong]).expect_err("it is refused");
+    }
+}

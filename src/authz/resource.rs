@@ -1,0 +1,294 @@
+//! What something is done to: the catalog, a warehouse, a namespace, a table or a view, with all that it is
+//! in, and what is known of each.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::model::ident::{NamespaceIdent, TabularKind};
+
+/// What kind of thing a resource is. The names are those of the policies' entity types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// The catalog itself.
+    Catalog,
+    /// A warehouse.
+    Warehouse,
+    /// A namespace.
+    Namespace,
+    /// A table.
+    Table,
+    /// A view.
+    View,
+}
+
+/// All kinds, from the outermost in.
+pub const KINDS: [Kind; 5] =
+    [Kind::Catalog, Kind::Warehouse, Kind::Namespace, Kind::Table, Kind::View];
+
+impl Kind {
+    /// The name of the entity type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Catalog => "Catalog",
+            Self::Warehouse => "Warehouse",
+            Self::Namespace => "Namespace",
+            Self::Table => "Table",
+            Self::View => "View",
+        }
+    }
+}
+
+impl From<TabularKind> for Kind {
+    fn from(kind: TabularKind) -> Self {
+        match kind {
+            TabularKind::Table => Self::Table,
+            TabularKind::View => Self::View,
+        }
+    }
+}
+
+/// The id of the one catalog.
+pub const CATALOG_ID: &str = "catalog";
+
+/// What policies can ask of a thing besides its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Attributes {
+    /// Its properties; nobody's business for a warehouse.
+    pub properties: BTreeMap<String, String>,
+    /// Where its files are, for tables and views.
+    pub location: Option<String>,
+    /// The id of whoever made it.
+    pub owner: Option<String>,
+}
+
+/// One level of a resource: its own name there, and what is known of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Its name within what it is in.
+    pub name: String,
+    /// What is known of it.
+    pub attributes: Arc<Attributes>,
+}
+
+impl Node {
+    /// A level of which nothing but the name is known.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), attributes: Arc::default() }
+    }
+}
+
+/// What something is done to, with all that it is in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Resource {
+    kind: Kind,
+    /// The warehouse, the levels of the namespace, the table or view: as far as the kind goes.
+    nodes: Vec<Node>,
+}
+
+/// Why a text names no resource.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{path}' names no {kind}: {reason}", kind = .kind.name())]
+pub struct NoSuchPath {
+    kind: Kind,
+    path: String,
+    reason: &'static str,
+}
+
+impl Resource {
+    /// The catalog itself.
+    pub fn catalog() -> Self {
+        Self { kind: Kind::Catalog, nodes: Vec::new() }
+    }
+
+    /// A warehouse.
+    pub fn warehouse(name: impl Into<String>) -> Self {
+        Self { kind: Kind::Warehouse, nodes: vec![Node::named(name)] }
+    }
+
+    /// A namespace below this warehouse or namespace, one level down.
+    #[must_use]
+    pub fn level(self, node: Node) -> Self {
+        self.below(Kind::Namespace, node)
+    }
+
+    /// A namespace of this warehouse; the warehouse itself for the root.
+    #[must_use]
+    pub fn namespace(self, ident: &NamespaceIdent) -> Self {
+        ident.0.iter().fold(self, |inner, level| inner.level(Node::named(level)))
+    }
+
+    /// A table or view in this namespace.
+    #[must_use]
+    pub fn tabular(self, kind: TabularKind, node: Node) -> Self {
+        self.below(kind.into(), node)
+    }
+
+    /// The same resource, with what is known of it.
+    #[must_use]
+    pub fn with(mut self, attributes: Arc<Attributes>) -> Self {
+        if let Some(node) = self.nodes.last_mut() {
+            node.attributes = attributes;
+        }
+        self
+    }
+
+    /// The same resource, with what is known of each level, from the warehouse in.
+    #[must_use]
+    pub fn with_all(mut self, attributes: Vec<Arc<Attributes>>) -> Self {
+        for (node, attributes) in self.nodes.iter_mut().zip(attributes) {
+            node.attributes = attributes;
+        }
+        self
+    }
+
+    /// What is below this one, one step down.
+    #[must_use]
+    pub(super) fn below(mut self, kind: Kind, node: Node) -> Self {
+        self.kind = kind;
+        self.nodes.push(node);
+        self
+    }
+
+    /// What kind of thing it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The levels, from the warehouse in; none for the catalog.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The warehouse that it is in, or is.
+    pub fn warehouse_name(&self) -> Option<&str> {
+        self.nodes.first().map(|node| node.name.as_str())
+    }
+
+    /// The kind of each level.
+    pub(super) fn kind_of(&self, level: usize) -> Kind {
+        match level {
+            0 => Kind::Warehouse,
+            _ if level + 1 == self.nodes.len() => self.kind,
+            _ => Kind::Namespace,
+        }
+    }
+
+    /// Its id in policies.
+    pub fn id(&self) -> String {
+        if self.nodes.is_empty() {
+            return CATALOG_ID.to_owned();
+        }
+        let mut id = String::new();
+        for node in &self.nodes {
+            push_name(&mut id, &node.name);
+        }
+        id
+    }
+
+    /// What an id in policies stands for.
+    pub fn parse(kind: Kind, path: &str) -> Result<Self, NoSuchPath> {
+        let wrong = |reason| NoSuchPath { kind, path: path.to_owned(), reason };
+        if kind == Kind::Catalog {
+            let catalog = (path == CATALOG_ID).then(Self::catalog);
+            return catalog.ok_or_else(|| wrong("the catalog's id is 'catalog'"));
+        }
+        let mut nodes = Vec::new();
+        for part in path.split('/') {
+            let name = unescape(part).ok_or_else(|| wrong("expected %2F or %25 after a %"))?;
+            if name.is_empty() {
+                return Err(wrong("a name is empty"));
+            }
+            nodes.push(Node::named(name));
+        }
+        match (kind, nodes.len()) {
+            (Kind::Warehouse, 1) | (Kind::Namespace, 2..) | (Kind::Table | Kind::View, 3..) => {
+                Ok(Self { kind, nodes })
+            }
+            (Kind::Warehouse, _) => Err(wrong("expected the name of a warehouse")),
+            (Kind::Namespace, _) => Err(wrong("expected WAREHOUSE/LEVEL, or further levels")),
+            _ => Err(wrong("expected WAREHOUSE/LEVEL/NAME, or further levels")),
+        }
+    }
+
+    /// What it is in, from the outside in: the warehouse first, without itself and the catalog.
+    pub fn enclosing(&self) -> Vec<Self> {
+        (1..self.nodes.len())
+            .map(|length| {
+                let kind = if length == 1 { Kind::Warehouse } else { Kind::Namespace };
+                Self { kind, nodes: self.nodes[..length].to_vec() }
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Resource {
+    /// As policies write it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::\"{}\"", self.kind.name(), self.id().escape_debug())
+    }
+}
+
+/// Adds a name to an id, so that no two paths of names get one id.
+pub(super) fn push_name(id: &mut String, name: &str) {
+    if !id.is_empty() {
+        id.push('/');
+    }
+    for c in name.chars() {
+        match c {
+            '/' => id.push_str("%2F"),
+            '%' => id.push_str("%25"),
+            _ => id.push(c),
+        }
+    }
+}
+
+fn unescape(part: &str) -> Option<String> {
+    let mut pieces = part.split('%');
+    let mut name = pieces.next()?.to_owned();
+    for piece in pieces {
+        let (c, rest) = match (piece.strip_prefix("2F"), piece.strip_prefix("25")) {
+            (Some(rest), _) => ('/', rest),
+            (_, Some(rest)) => ('%', rest),
+            _ => return None,
+        };
+        name.push(c);
+        name.push_str(rest);
+    }
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn namespace(levels: &[&str]) -> Resource {
+        let levels = levels.iter().map(ToString::to_string).collect();
+        Resource::warehouse("w").namespace(&NamespaceIdent(levels))
+    }
+
+    #[test]
+    fn no_two_paths_of_names_have_one_id() {
+        let paths: [&[&str]; 8] = [
+            &["a", "b"], &["a/b"], &["a%2Fb"], &["a%2fb"], &["a%252Fb"], &["a.b"], &["a", "b", "c"],
+            &["a/b", "c"],
+        ];
+        let mut ids: Vec<_> = paths.iter().map(|levels| namespace(levels).id()).collect();
+        for (levels, id) in paths.iter().zip(&ids) {
+            assert_eq!(Resource::parse(Kind::Namespace, id), Ok(namespace(levels)), "{id}");
+        }
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), paths.len());
+    }
+
+    #[test]
+    fn an_id_goes_as_deep_as_its_kind() {
+        for (kind, path) in [
+            (Kind::Catalog, "other"), (Kind::Warehouse, "w/a"), (Kind::Warehouse, ""),
+            (Kind::Namespace, "w"), (Kind::Namespace, "w//a"), (Kind::Table, "w/a"), (Kind::View, "w/a/%2"),
+        ] {
+            assert!(Resource::parse(kind, path).is_err(), "{path}");
+        }
+    }
+}

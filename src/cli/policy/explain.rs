@@ -1,0 +1,259 @@
+//! `slateberg policy explain`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::table::table;
+use super::{Error, Output, build, print_json, read};
+use crate::authz::context::{Context, parse_time};
+use crate::authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
+use crate::authz::policy_set::PolicySet;
+use crate::authz::resource::{Attributes, Kind, Resource};
+use crate::base::clock::{Clock, SystemClock};
+use crate::cli::print;
+use crate::model::principal::{Identity, IdentityKind, Method};
+
+/// The exit code of a denial.
+const DENIED: u8 = 3;
+
+/// Ask what policies decide, and which of them do.
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    #[command(flatten)]
+    who: Who,
+    /// What is to be done, such as Load or CommitData
+    #[arg(long, value_name = "ACTION")]
+    action: String,
+    #[command(flatten)]
+    what: What,
+    #[command(flatten)]
+    circumstances: Circumstances,
+    /// Policy files, or directories of them [default: the policies that come with slateberg]
+    #[arg(long, value_name = "PATH")]
+    policies: Vec<PathBuf>,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct Who {
+    /// A person who asks: ISSUER/SUBJECT
+    #[arg(long, value_name = "ID", required_unless_present = "service_account")]
+    user: Option<String>,
+    /// A program that asks: an API key's id
+    #[arg(long, value_name = "ID", conflicts_with = "user")]
+    service_account: Option<String>,
+    /// A role of whoever asks
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<String>,
+    /// A group of whoever asks
+    #[arg(long = "group", value_name = "GROUP")]
+    groups: Vec<String>,
+    /// A warehouse that the credential is good for [default: all]
+    #[arg(long = "scope", value_name = "WAREHOUSE")]
+    warehouses: Vec<String>,
+    /// How they have proven who they are [default: jwt for a user, api-key for a service account]
+    #[arg(long, value_enum)]
+    authentication: Option<Authentication>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Authentication {
+    /// A token of an outside issuer
+    Jwt,
+    /// An API key
+    ApiKey,
+}
+
+#[derive(Debug, Args)]
+struct What {
+    #[command(flatten)]
+    place: Place,
+    /// A property of it
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = key_value)]
+    properties: Vec<(String, String)>,
+    /// Where its files are
+    #[arg(long, value_name = "URL")]
+    location: Option<String>,
+    /// The id of whoever made it
+    #[arg(long, value_name = "ID")]
+    owner: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Place {
+    /// It is done to the catalog itself
+    #[arg(long)]
+    catalog: bool,
+    /// It is done to a warehouse
+    #[arg(long, value_name = "WAREHOUSE")]
+    warehouse: Option<String>,
+    /// It is done to a namespace
+    #[arg(long, value_name = "WAREHOUSE/LEVEL...")]
+    namespace: Option<String>,
+    /// It is done to a table
+    #[arg(long, value_name = "WAREHOUSE/LEVEL.../NAME")]
+    table: Option<String>,
+    /// It is done to a view
+    #[arg(long, value_name = "WAREHOUSE/LEVEL.../NAME")]
+    view: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Circumstances {
+    /// When, such as 2026-01-31T09:00:00Z [default: now]
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// From where
+    #[arg(long, value_name = "ADDRESS")]
+    source_address: Option<IpAddr>,
+    /// What the client says that it is
+    #[arg(long, value_name = "TEXT")]
+    client: Option<String>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+impl Explain {
+    pub(super) fn run(self) -> Result<ExitCode, Error> {
+        let policies = build(&read(&self.policies)?, &[]).map_err(Error::Policies)?;
+        let identity = Arc::new(self.who.identity());
+        let resource = self.what.resource()?;
+        let context = self.circumstances.context()?;
+        check_action(&policies, &self.action, resource.kind())?;
+        let request = Request { identity: &identity, resource: &resource, context: &context };
+        let decision = policies.decide(&self.action, request);
+        match self.output {
+            Output::Table => {
+                print(&text(&policies, &decision, &identity, &self.action, &resource));
+            }
+            Output::Json => print_json(&json!({
+                "decision": word(&decision),
+                "policies": decision.policies,
+                "revision": decision.revision.to_string(),
+                "action": self.action,
+                "resource": resource.to_string(),
+            })),
+        }
+        Ok(ExitCode::from(if decision.allow { 0 } else { DENIED }))
+    }
+}
+
+/// Refuses an action that there is not, or that is not done to such a thing.
+fn check_action(policies: &PolicySet, action: &str, kind: Kind) -> Result<(), Error> {
+    let schema = policies.schema();
+    match schema.applies(action, kind.name()) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Error::Usage(format!("{action} is not done to a {}", kind.name()))),
+        None => {
+            let applies = |name: &&str| schema.applies(name, kind.name()) == Some(true);
+            let known: Vec<_> = schema.actions().filter(applies).collect();
+            let kind = kind.name();
+            Err(Error::Usage(format!(
+                "there is no action {action}; to a {kind} one can do {}",
+                known.join(", ")
+            )))
+        }
+    }
+}
+
+fn word(decision: &Decision) -> &'static str {
+    if decision.allow { "allow" } else { "deny" }
+}
+
+fn text(
+    policies: &PolicySet,
+    decision: &Decision,
+    identity: &Identity,
+    action: &str,
+    resource: &Resource,
+) -> String {
+    let said = format!("{}: {} {action} {resource}\n", word(decision), identity.id);
+    if decision.policies.is_empty() {
+        return format!("{said}no policy permits it\n");
+    }
+    let row = |id: &String| {
+        let summary = policies.summary(id);
+        let forbids = summary.as_ref().is_none_or(|summary| summary.forbids);
+        let description = match summary {
+            Some(summary) => summary.description.unwrap_or_default(),
+            None if id == CREDENTIAL_SCOPE => "the credential is not good for this".to_owned(),
+            None => String::new(),
+        };
+        let effect = if forbids { "forbid" } else { "permit" };
+        [id.clone(), effect.to_owned(), description]
+    };
+    let rows: Vec<_> = decision.policies.iter().map(row).collect();
+    format!("{said}{}", table(["POLICY", "EFFECT", "DESCRIPTION"], &rows))
+}
+
+impl Who {
+    fn identity(&self) -> Identity {
+        let (kind, id, method) = match (&self.user, &self.service_account) {
+            (_, Some(id)) => (IdentityKind::ServiceAccount, id.clone(), Method::ApiKey),
+            (user, None) => (IdentityKind::User, user.clone().unwrap_or_default(), Method::Jwt),
+        };
+        let method = match self.authentication {
+            None => method,
+            Some(Authentication::Jwt) => Method::Jwt,
+            Some(Authentication::ApiKey) => Method::ApiKey,
+        };
+        Identity {
+            kind,
+            name: id.clone(),
+            id,
+            groups: self.groups.iter().cloned().collect(),
+            roles: self.roles.iter().cloned().collect(),
+            method,
+            warehouses: (!self.warehouses.is_empty())
+                .then(|| self.warehouses.iter().cloned().collect()),
+        }
+    }
+}
+
+impl What {
+    fn resource(&self) -> Result<Resource, Error> {
+        let place = &self.place;
+        let paths = [
+            (Kind::Warehouse, &place.warehouse),
+            (Kind::Namespace, &place.namespace),
+            (Kind::Table, &place.table),
+            (Kind::View, &place.view),
+        ];
+        let named = paths.into_iter().find_map(|(kind, path)| Some((kind, path.as_deref()?)));
+        let Some((kind, path)) = named else { return Ok(Resource::catalog()) };
+        let resource =
+            Resource::parse(kind, path).map_err(|error| Error::Usage(error.to_string()))?;
+        Ok(resource.with(Arc::new(Attributes {
+            properties: self.properties.iter().cloned().collect(),
+            location: self.location.clone(),
+            owner: self.owner.clone(),
+        })))
+    }
+}
+
+impl Circumstances {
+    fn context(&self) -> Result<Context, Error> {
+        let now_ms = match &self.time {
+            None => SystemClock.now_ms(),
+            Some(text) => parse_time(text).ok_or_else(|| {
+                Error::Usage(format!("'{text}' is no time: expected one like 2026-01-31T09:00:00Z"))
+            })?,
+        };
+        Ok(Context {
+            now_ms,
+            source_address: self.source_address,
+            client: self.client.clone(),
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! Columns for people.
+
+/// Rows under headings, each column as wide as its widest text.
+pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        let texts = rows.iter().map(|row| row[column].as_str()).chain([headings[column]]);
+        texts.map(|text| text.chars().count()).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |texts: [&str; N]| {
+        let cells = texts.iter().zip(widths).map(|(text, width)| format!("{text:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    let rows = rows.iter().map(|row| line(std::array::from_fn(|column| row[column].as_str())));
+    std::iter::once(line(headings)).chain(rows).collect()
+}

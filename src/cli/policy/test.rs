@@ -1,0 +1,106 @@
+//! `slateberg policy test`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::table::table;
+use super::{Error, Output, build, print_json, read};
+use crate::authz::expectations::{Expectations, Outcome, Verdict};
+use crate::cli::print;
+
+/// Check that policies decide as files expect it.
+#[derive(Debug, Args)]
+pub(super) struct Test {
+    /// Files of expectations, in TOML
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Policy files, or directories of them, in the place of those that the files name
+    #[arg(long, value_name = "PATH")]
+    policies: Vec<PathBuf>,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+impl Test {
+    pub(super) fn run(self) -> Result<ExitCode, Error> {
+        let mut results = Vec::new();
+        for file in &self.files {
+            results.push((file, self.outcomes(file)?));
+        }
+        let passed =
+            results.iter().flat_map(|(_, outcomes)| outcomes).all(|outcome| outcome.passed);
+        match self.output {
+            Output::Table => results.iter().for_each(|(file, all)| print(&text(file, all))),
+            Output::Json => {
+                let files = results.iter().map(|(file, outcomes)| {
+                    json!({ "file": file.display().to_string(), "outcomes": outcomes })
+                });
+                print_json(&json!({ "passed": passed, "files": files.collect::<Vec<_>>() }));
+            }
+        }
+        Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn outcomes(&self, file: &Path) -> Result<Vec<Outcome>, Error> {
+        let text = std::fs::read_to_string(file);
+        let text = text.map_err(|error| Error::Read(file.into(), error))?;
+        let unusable =
+            |error: &dyn std::fmt::Display| Error::Expectations(file.into(), error.to_string());
+        let expectations: Expectations =
+            toml::from_str(&text).map_err(|error| unusable(&error))?;
+        let policies = if self.policies.is_empty() {
+            let directory = file.parent().unwrap_or(Path::new(""));
+            expectations.policies.iter().map(|path| directory.join(path)).collect()
+        } else {
+            self.policies.clone()
+        };
+        let scenario = expectations.scenario().map_err(|error| unusable(&error))?;
+        let policies =
+            build(&read(&policies)?, scenario.grants()).map_err(Error::Policies)?;
+        scenario.run(&policies).map_err(|error| unusable(&error))
+    }
+}
+
+fn text(file: &Path, outcomes: &[Outcome]) -> String {
+    let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.passed).collect();
+    let summary = format!(
+        "{}: {} decisions, {} as expected, {} not\n",
+        file.display(),
+        outcomes.len(),
+        outcomes.len() - failed.len(),
+        failed.len()
+    );
+    if failed.is_empty() {
+        return summary;
+    }
+    let rows: Vec<_> = failed.into_iter().map(row).collect();
+    let headings = ["EXPECT", "PRINCIPAL", "ACTION", "RESOURCE", "EXPECTED", "DECISION", "BY"];
+    format!("{summary}{}", table(headings, &rows))
+}
+
+fn row(outcome: &Outcome) -> [String; 7] {
+    let word = |verdict| match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Deny => "deny",
+    };
+    let by = |policies: &[String]| {
+        if policies.is_empty() { "no policy".to_owned() } else { policies.join(", ") }
+    };
+    let expected = match &outcome.expected_policies {
+        Some(policies) => format!("{} by {}", word(outcome.expected), by(policies)),
+        None => word(outcome.expected).to_owned(),
+    };
+    [
+        format!("#{}", outcome.expectation),
+        outcome.principal.clone(),
+        outcome.action.clone(),
+        outcome.resource.clone(),
+        expected,
+        word(outcome.decision).to_owned(),
+        by(&outcome.policies),
+    ]
+}

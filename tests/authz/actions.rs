@@ -1,0 +1,61 @@
+//! The schema and the code speak of the same actions.
+
+use std::collections::BTreeSet;
+
+use slateberg::authz::action::{
+    Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
+    CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain, ManageGrants,
+    ManageKeys, ManagePolicies, ManageWarehouse, Purge, ReadConfig, ReadData, ReadKeys, ReadPolicies,
+    Register, Rename, ReportMetrics, UpdateNamespace, WriteData,
+};
+use slateberg::authz::schema::Schema;
+
+#[test]
+fn every_action_of_the_schema_is_a_type_and_the_other_way_round() {
+    let types = BTreeSet::from([
+        CommitData::NAME,
+        CommitLocation::NAME,
+        CommitProperties::NAME,
+        CommitRefs::NAME,
+        CommitSchema::NAME,
+        Create::NAME,
+        CreateNamespace::NAME,
+        DescribeNamespace::NAME,
+        Drop::NAME,
+        DropNamespace::NAME,
+        List::NAME,
+        Load::NAME,
+        ManageGrants::NAME,
+        ManageKeys::NAME,
+        ManagePolicies::NAME,
+        ManageWarehouse::NAME,
+        Purge::NAME,
+        ReadConfig::NAME,
+        ReadData::NAME,
+        ReadKeys::NAME,
+        ReadPolicies::NAME,
+        Register::NAME,
+        Rename::NAME,
+        ReportMetrics::NAME,
+        UpdateNamespace::NAME,
+        WriteData::NAME,
+    ]);
+    let schema = Schema::bundled();
+    assert_eq!(schema.actions().collect::<BTreeSet<_>>(), types);
+    // A permit to commit stands for permits for the kinds of the commit; no policy speaks of maintenance.
+    assert_eq!(
+        schema.members(Commit::NAME),
+        ["CommitData", "CommitProperties", "CommitRefs", "CommitSchema"]
+    );
+    assert!(schema.members(Maintain::NAME).is_empty());
+}
+
+#[test]
+fn a_role_that_writes_does_not_do_what_is_left_to_owners() {
+    let schema = Schema::bundled();
+    let write: BTreeSet<_> = schema.members("Write").into_iter().collect();
+    for action in ["Purge", "Register", "CommitLocation", "ManageGrants"] {
+        assert!(!write.contains(action), "{action}");
+        assert!(schema.members("Own").contains(&action), "{action}");
+    }
+}

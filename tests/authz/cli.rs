@@ -1,0 +1,167 @@
+//! `slateberg policy`, as a program: what it prints, and how it ends.
+
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Runs `slateberg policy` in a directory: exit code, standard output, standard error.
+fn policy(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_slateberg"))
+        .current_dir(directory)
+        .arg("policy")
+        .args(arguments)
+        .output()
+        .expect("the program runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().expect("it ended by itself"), text(&output.stdout), text(&output.stderr))
+}
+
+fn directory(files: &[(&str, &str)]) -> TempDir {
+    let directory = TempDir::new().expect("a directory can be made");
+    for (name, text) in files {
+        let file = directory.path().join(name);
+        std::fs::create_dir_all(file.parent().expect("it is in a directory")).expect("it is made");
+        std::fs::write(file, text).expect("a file can be written");
+    }
+    directory
+}
+
+const TEAM: &str = "@id(\"team\")\n@description(\"The team reads its own.\")\n\
+    permit (principal in Group::\"team\", action in Action::\"Read\", resource in Namespace::\"w/team\");\n";
+const BROKEN: &str = "@id(\"team\")\npermit (\n  principal in Team::\"team\", action, resource\n);\n";
+const EXPECTED: &str = r#"
+policies = ["policies"]
+
+[principals]
+ann = { groups = ["team"] }
+bob = {}
+
+[resources]
+own = { table = "w/team/t" }
+other = { table = "w/other/t" }
+
+[[expect]]
+principal = "ann"
+action = "Read"
+resource = "own"
+decision = "allow"
+by = ["team"]
+
+[[expect]]
+principal = ["ann", "bob"]
+action = ["Load", "Drop"]
+resource = "other"
+decision = "deny"
+"#;
+
+#[test]
+fn valid_policies_are_counted_and_broken_ones_are_shown_with_their_place() {
+    let files = directory(&[("policies/team.cedar", TEAM), ("broken/team.cedar", BROKEN)]);
+    let (code, out, _) = policy(files.path(), &["validate", "policies"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("valid: 1 policies and 0 templates in 1 files"), "{out}");
+    let (code, out, _) = policy(files.path(), &["validate", "broken"]);
+    assert_eq!(code, 1);
+    assert!(out.starts_with("error: broken/team.cedar:3:"), "{out}");
+    let (code, out, _) = policy(files.path(), &["validate", "broken", "--output", "json"]);
+    assert_eq!(code, 1);
+    let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+    assert_eq!(json["valid"], false);
+    assert_eq!(json["errors"][0]["line"], 3);
+    // Two files are one set: the name is taken.
+    let (code, out, _) =
+        policy(files.path(), &["validate", "policies/team.cedar", "policies/team.cedar"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("is taken"), "{out}");
+}
+
+#[test]
+fn what_never_matches_is_suspicious() {
+    let never = "@id(\"never\") permit (principal, action == Action::\"Load\", resource is Namespace);";
+    let files = directory(&[("never.cedar", never)]);
+    let (code, out, _) = policy(files.path(), &["validate", "never.cedar"]);
+    assert_eq!((code, out.starts_with("warning: never.cedar:1:")), (0, true), "{out}");
+    let (code, _, _) = policy(files.path(), &["validate", "never.cedar", "--deny-warnings"]);
+    assert_eq!(code, 1);
+}
+
+#[test]
+fn a_test_passes_or_shows_what_is_otherwise() {
+    let wrong = EXPECTED.replace("\"deny\"", "\"allow\"");
+    let files = directory(&[
+        ("policies/team.cedar", TEAM),
+        ("expected.toml", EXPECTED),
+        ("wrong.toml", &wrong),
+    ]);
+    let (code, out, err) = policy(files.path(), &["test", "expected.toml"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    insta::assert_snapshot!(out, @"expected.toml: 7 decisions, 7 as expected, 0 not");
+    let (code, out, _) = policy(files.path(), &["test", "wrong.toml"]);
+    assert_eq!(code, 1);
+    insta::assert_snapshot!(out, @"");
+    let (code, out, _) = policy(files.path(), &["test", "wrong.toml", "--output", "json"]);
+    assert_eq!(code, 1);
+    let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+    assert_eq!(json["passed"], false);
+    assert_eq!(json["files"][0]["outcomes"][6]["decision"], "deny");
+}
+
+#[test]
+fn a_test_that_does_not_fit_together_is_no_pass() {
+    for (text, reason) in [
+        ("expect = []\nprincipal = 1", "unknown field `principal`"),
+        (
+            "[resources]\nr = { table = \"w/t\" }\n[[expect]]\nprincipal = \"p\"\naction = \"Load\"\nresource = \"r\"\ndecision = \"allow\"",
+            "'w/t' names no Table",
+        ),
+        (
+            "[[expect]]\nprincipal = \"p\"\naction = \"Load\"\nresource = \"r\"\ndecision = \"allow\"",
+            "expectation 1: there is no principal 'p' in the file",
+        ),
+        (
+            "[principals]\np = {}\n[resources]\nr = { catalog = true }\n[[expect]]\nprincipal = \"p\"\naction = \"Lod\"\nresource = \"r\"\ndecision = \"allow\"",
+            "expectation 1: there is no action Lod",
+        ),
+    ] {
+        let files = directory(&[("wrong.toml", text)]);
+        let (code, _, err) = policy(files.path(), &["test", "wrong.toml"]);
+        assert_eq!(code, 1);
+        assert!(err.contains(reason), "{err}");
+    }
+}
+
+#[test]
+fn explain_says_allow_or_deny_and_why() {
+    let files = directory(&[("team.cedar", TEAM)]);
+    let ann = ["explain", "--user", "corp/ann", "--group", "team", "--policies", "team.cedar"];
+    let ask = |more: &[&str]| policy(files.path(), &[&ann[..], more].concat());
+    let (code, out, _) = ask(&["--action", "Load", "--table", "w/team/t"]);
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(out, @"");
+    let (code, out, _) = ask(&["--action", "Drop", "--table", "w/team/t"]);
+    assert_eq!(code, 3);
+    insta::assert_snapshot!(out, @"");
+    let (code, out, _) =
+        ask(&["--action", "Load", "--table", "w/team/t", "--scope", "v", "--output", "json"]);
+    assert_eq!(code, 3);
+    let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+    assert_eq!(json["decision"], "deny");
+    assert_eq!(json["policies"], serde_json::json!(["credential-scope"]));
+    let (code, _, err) = ask(&["--action", "Lod", "--table", "w/team/t"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("there is no action Lod; to a Table one can do CommitData"), "{err}");
+    let (code, _, err) = ask(&["--action", "Load", "--catalog"]);
+    assert_eq!((code, err.contains("Load is not done to a Catalog")), (1, true), "{err}");
+}
+
+#[test]
+fn explain_knows_the_default_policies() {
+    let files = directory(&[]);
+    let (code, out, _) = policy(
+        files.path(),
+        &["explain", "--service-account", "k1", "--role", "reader", "--action", "List", "--warehouse", "w"],
+    );
+    assert_eq!(code, 0);
+    assert!(out.contains("role-reader"), "{out}");
+}

@@ -1,0 +1,247 @@
+//! Single decisions: attributes, circumstances, scopes, and what is remembered of them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use slateberg::authz::action::{Drop, Load};
+use slateberg::authz::cache::DecisionCache;
+use slateberg::authz::context::{Context, parse_time};
+use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request, authorize};
+use slateberg::authz::policy_set::PolicySet;
+use slateberg::authz::resource::{Attributes, Kind, Resource};
+use slateberg::model::principal::{Identity, Principal};
+
+use crate::support::{ask, defaults_and, only, person, resource};
+
+fn orders() -> Resource {
+    resource(Kind::Table, "prod/sales/orders")
+}
+
+fn with_property(resource: Resource, key: &str, value: &str) -> Resource {
+    let properties = [(key.to_owned(), value.to_owned())].into();
+    resource.with(Arc::new(Attributes { properties, ..Attributes::default() }))
+}
+
+/// Asks whether somebody without roles may load a table.
+fn loads(policies: &PolicySet, resource: &Resource, context: &Context) -> bool {
+    let ann = person("ann", None);
+    policies.decide("Load", Request { identity: &ann, resource, context }).allow
+}
+
+#[test]
+fn a_decision_says_which_policies_made_it() {
+    let policies = defaults_and(
+        "@id(\"frozen\") forbid (principal, action in Action::\"Commit\", resource in Namespace::\"prod/sales\");",
+        &[],
+    );
+    let writer = person("ann", Some("writer"));
+    let loaded = ask(&policies, &writer, "Load", &orders());
+    assert_eq!((loaded.allow, loaded.policies), (true, vec!["role-writer".to_owned()]));
+    let committed = ask(&policies, &writer, "CommitData", &orders());
+    assert_eq!((committed.allow, committed.policies), (false, vec!["frozen".to_owned()]));
+    let purged = ask(&policies, &writer, "Purge", &orders());
+    assert_eq!((purged.allow, purged.policies), (false, vec![]));
+    assert_eq!(purged.revision, policies.revision());
+}
+
+#[test]
+fn what_is_no_action_is_allowed_to_nobody() {
+    let policies = defaults_and("", &[]);
+    let admin = person("ann", Some("admin"));
+    for action in ["", "load", "Maintain", "Everything"] {
+        assert!(!ask(&policies, &admin, action, &orders()).allow, "{action}");
+    }
+}
+
+#[test]
+fn properties_of_a_table_and_of_what_it_is_in_can_decide() {
+    let policies = only(
+        r#"@id("public") permit (principal, action == Action::"Load", resource is Table)
+           when { resource.hasTag("class") && resource.getTag("class") == "public" };
+           @id("open") permit (principal, action == Action::"Load", resource is Table)
+           when { resource.namespace.hasTag("open") };"#,
+    );
+    let anytime = Context::default();
+    assert!(!loads(&policies, &orders(), &anytime));
+    assert!(!loads(&policies, &with_property(orders(), "class", "secret"), &anytime));
+    assert!(loads(&policies, &with_property(orders(), "class", "public"), &anytime));
+    let open: Arc<Attributes> = Arc::new(Attributes {
+        properties: [("open".to_owned(), String::new())].into(),
+        ..Attributes::default()
+    });
+    let in_open = orders().with_all(vec![Arc::default(), Arc::clone(&open), Arc::default()]);
+    assert!(loads(&policies, &in_open, &anytime));
+    let warehouse_only = orders().with_all(vec![open, Arc::default(), Arc::default()]);
+    assert!(!loads(&policies, &warehouse_only, &anytime));
+}
+
+#[test]
+fn owners_locations_and_names_can_decide() {
+    let policies = only(
+        r#"@id("owner") permit (principal, action == Action::"Load", resource is Table)
+           when { resource has owner && resource.owner == "ann" };
+           @id("lake") permit (principal, action == Action::"Load", resource is View)
+           when { resource has location && resource.location like "s3://lake/*" };
+           @id("scratch") permit (principal, action == Action::"Load", resource)
+           when { resource.name like "tmp_*" };"#,
+    );
+    let anytime = Context::default();
+    let owned_by = |owner: &str| {
+        let owner = Some(owner.to_owned());
+        orders().with(Arc::new(Attributes { owner, ..Attributes::default() }))
+    };
+    assert!(loads(&policies, &owned_by("ann"), &anytime));
+    assert!(!loads(&policies, &owned_by("bob"), &anytime));
+    let at = |location: &str| {
+        let location = Some(location.to_owned());
+        let view = resource(Kind::View, "prod/sales/totals");
+        view.with(Arc::new(Attributes { location, ..Attributes::default() }))
+    };
+    assert!(loads(&policies, &at("s3://lake/totals"), &anytime));
+    assert!(!loads(&policies, &at("s3://other/totals"), &anytime));
+    assert!(loads(&policies, &resource(Kind::View, "prod/sales/tmp_1"), &anytime));
+}
+
+#[test]
+fn circumstances_can_decide() {
+    let policies = only(
+        r#"@id("office") permit (principal, action == Action::"Load", resource)
+           when { context has source_address && context.source_address.isInRange(ip("10.0.0.0/8")) };
+           @id("night") permit (principal, action == Action::"Load", resource)
+           when { context.time.toTime() < duration("6h") };
+           @id("spark") permit (principal, action == Action::"Load", resource)
+           when { context has client && context.client like "Apache-Spark*" };"#,
+    );
+    let noon = parse_time("2026-01-31T12:00:00Z").expect("it is a time");
+    let night = parse_time("2026-01-31T05:59:59.999Z").expect("it is a time");
+    let from = |address: &str| Context {
+        now_ms: noon,
+        source_address: Some(address.parse().expect("it is an address")),
+        client: None,
+    };
+    assert!(!loads(&policies, &orders(), &Context { now_ms: noon, ..Context::default() }));
+    assert!(loads(&policies, &orders(), &Context { now_ms: night, ..Context::default() }));
+    assert!(loads(&policies, &orders(), &from("10.1.2.3")));
+    assert!(loads(&policies, &orders(), &from("::ffff:10.1.2.3")), "an IPv4 address in IPv6 clothes");
+    assert!(!loads(&policies, &orders(), &from("192.168.1.1")));
+    let spark = Context { client: Some("Apache-Spark/4".to_owned()), ..from("192.168.1.1") };
+    assert!(loads(&policies, &orders(), &spark));
+}
+
+#[test]
+fn a_forbid_that_cannot_be_evaluated_denies() {
+    // Cedar's integers overflow, and it skips a policy that does.
+    let policies = defaults_and(
+        r#"@id("broken") forbid (principal, action == Action::"Load", resource)
+           when { 9223372036854775807 + 1 == 0 };"#,
+        &[],
+    );
+    let admin = person("ann", Some("admin"));
+    let decision = ask(&policies, &admin, "Load", &orders());
+    assert_eq!((decision.allow, decision.policies), (false, vec!["broken".to_owned()]));
+    assert!(ask(&policies, &admin, "Drop", &orders()).allow);
+}
+
+#[test]
+fn a_credential_for_one_warehouse_is_good_for_no_other() {
+    let policies = defaults_and("", &[]);
+    let mut identity = (*person("key", Some("admin"))).clone();
+    identity.warehouses = Some(["prod".to_owned()].into());
+    let identity = Arc::new(identity);
+    assert!(ask(&policies, &identity, "Drop", &orders()).allow);
+    for (action, elsewhere) in [
+        ("Drop", resource(Kind::Table, "test/sales/orders")),
+        ("ReadConfig", resource(Kind::Warehouse, "test")),
+        ("ManageKeys", Resource::catalog()),
+    ] {
+        let decision = ask(&policies, &identity, action, &elsewhere);
+        assert_eq!((decision.allow, decision.policies), (false, vec![CREDENTIAL_SCOPE.to_owned()]));
+    }
+}
+
+#[test]
+fn names_with_odd_characters_do_not_widen_a_policy() {
+    let policies = only(
+        "@id(\"a\") permit (principal, action == Action::\"Load\", resource in Namespace::\"prod/a\");",
+    );
+    let table = |levels: &[&str], name: &str| {
+        let levels = levels.iter().map(ToString::to_string).collect();
+        let namespace = slateberg::model::ident::NamespaceIdent(levels);
+        let node = slateberg::authz::resource::Node::named(name);
+        let inside = Resource::warehouse("prod").namespace(&namespace);
+        inside.tabular(slateberg::model::ident::TabularKind::Table, node)
+    };
+    let anytime = Context::default();
+    assert!(loads(&policies, &table(&["a"], "t"), &anytime));
+    assert!(loads(&policies, &table(&["a", "b"], "t"), &anytime));
+    for levels in [["a/b"], ["a%2Fb"], ["a.b"], ["ab"], ["A"], ["*"], ["prod/a"], ["a\" "]] {
+        assert!(!loads(&policies, &table(&levels, "t"), &anytime), "{levels:?}");
+    }
+    assert!(!loads(&policies, &table(&["b"], "a/t"), &anytime));
+}
+
+#[test]
+fn a_permit_is_given_to_whoever_is_allowed_and_to_no_task() {
+    let policies = defaults_and("", &[]);
+    let context = Context::default();
+    let reader = Principal::Identified(person("ann", Some("reader")));
+    assert!(authorize::<Load>(&policies, &reader, &orders(), &context).is_ok());
+    assert!(authorize::<Drop>(&policies, &reader, &orders(), &context).is_err());
+    let anonymous = Principal::Anonymous;
+    assert!(authorize::<Drop>(&policies, &anonymous, &orders(), &context).is_ok());
+    assert!(authorize::<Load>(&policies, &Principal::Task("x"), &orders(), &context).is_err());
+}
+
+/// Asks twice, so that the second answer is the remembered one.
+fn remembered(
+    cache: &DecisionCache,
+    policies: &PolicySet,
+    identity: &Arc<Identity>,
+    resource: &Resource,
+    context: &Context,
+) -> bool {
+    let request = Request { identity, resource, context };
+    let first = cache.decide(policies, "Load", request);
+    let second = cache.decide(policies, "Load", request);
+    assert_eq!(first, second);
+    assert_eq!(*first, policies.decide("Load", request));
+    first.allow
+}
+
+#[test]
+fn what_is_remembered_depends_on_everything_that_the_answer_depends_on() {
+    let cache = DecisionCache::new(100);
+    let text = r#"@id("a") permit (principal == User::"ann", action == Action::"Load", resource)
+        when { resource.hasTag("open") && context has source_address
+               && context.source_address.isLoopback() };"#;
+    let policies = only(text);
+    let (ann, bob) = (person("ann", None), person("bob", None));
+    let open = with_property(resource(Kind::View, "prod/sales/t"), "open", "");
+    let closed = resource(Kind::View, "prod/sales/t");
+    let local = Some(IpAddr::from([127, 0, 0, 1]));
+    let here = Context { source_address: local, ..Context::default() };
+    let there = Context { source_address: Some(IpAddr::from([10, 0, 0, 1])), ..Context::default() };
+    // The conditions are on views' properties, which the schema has.
+    assert!(remembered(&cache, &policies, &ann, &open, &here));
+    assert!(!remembered(&cache, &policies, &ann, &closed, &here));
+    assert!(!remembered(&cache, &policies, &ann, &open, &there));
+    assert!(!remembered(&cache, &policies, &bob, &open, &here));
+    assert!(!remembered(&cache, &only(""), &ann, &open, &here));
+    assert!(remembered(&cache, &policies, &ann, &open, &here));
+}
+
+#[test]
+fn nothing_is_remembered_where_a_policy_asks_for_the_time() {
+    let cache = DecisionCache::new(100);
+    let policies = only(
+        r#"@id("a") permit (principal, action == Action::"Load", resource)
+           when { context.time < datetime("2026-01-01") };"#,
+    );
+    let ann = person("ann", None);
+    let at = |text: &str| Context {
+        now_ms: parse_time(text).expect("it is a time"),
+        ..Context::default()
+    };
+    assert!(remembered(&cache, &policies, &ann, &orders(), &at("2025-12-31T23:59:59Z")));
+    assert!(!remembered(&cache, &policies, &ann, &orders(), &at("2026-01-01T00:00:00Z")));
+}

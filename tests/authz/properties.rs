@@ -1,0 +1,271 @@
+//! Whatever the policies: a forbid overrides, silence denies, and a page is answered as its names would be
+//! one by one.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use slateberg::authz::cache::DecisionCache;
+use slateberg::authz::context::Context;
+use slateberg::authz::decide::Request;
+use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
+use slateberg::authz::page::PageQuestion;
+use slateberg::authz::policy_set::{PolicyFile, PolicySet};
+use slateberg::authz::resource::{Attributes, Kind, Node, Resource};
+use slateberg::authz::schema::Schema;
+use slateberg::model::ident::TabularKind;
+use slateberg::model::principal::{Identity, IdentityKind, Method};
+
+/// Names are few, so that policies meet resources.
+const NAMES: [&str; 4] = ["a", "b", "a/b", "t"];
+
+fn name() -> impl Strategy<Value = String> {
+    prop::sample::select(&NAMES[..]).prop_map(ToOwned::to_owned)
+}
+
+fn attributes() -> impl Strategy<Value = Arc<Attributes>> {
+    (prop::option::of(prop::sample::select(&["x", "y"][..])), prop::option::of(name())).prop_map(
+        |(class, owner)| {
+            let properties = class.map(|class| ("class".to_owned(), class.to_owned()));
+            let properties = properties.into_iter().collect();
+            Arc::new(Attributes { properties, owner, location: None })
+        },
+    )
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    (name(), attributes()).prop_map(|(name, attributes)| Node { name, attributes })
+}
+
+/// A namespace of up to three levels, or a warehouse.
+fn container() -> impl Strategy<Value = Resource> {
+    (prop::sample::select(&["v", "w"][..]), prop::collection::vec(node(), 0..4)).prop_map(
+        |(warehouse, levels)| levels.into_iter().fold(Resource::warehouse(warehouse), Resource::level),
+    )
+}
+
+/// Something that a policy or grant can be about.
+fn place() -> impl Strategy<Value = Resource> {
+    (container(), prop::option::of((any::<bool>(), name()))).prop_map(|(container, leaf)| match leaf {
+        Some((is_table, name)) if container.kind() == Kind::Namespace => {
+            let kind = if is_table { TabularKind::Table } else { TabularKind::View };
+            container.tabular(kind, Node::named(name))
+        }
+        _ => container,
+    })
+}
+
+fn principal_scope() -> impl Strategy<Value = String> {
+    prop::sample::select(
+        &[
+            "principal",
+            "principal == User::\"ann\"",
+            "principal in Role::\"r1\"",
+            "principal in Group::\"g1\"",
+            "principal is User",
+            "principal is ServiceAccount",
+            "principal is User in Role::\"r1\"",
+        ][..],
+    )
+    .prop_map(ToOwned::to_owned)
+}
+
+fn action_scope() -> impl Strategy<Value = String> {
+    prop::sample::select(
+        &[
+            "action",
+            "action == Action::\"Load\"",
+            "action in Action::\"Read\"",
+            "action in [Action::\"Write\", Action::\"DescribeNamespace\"]",
+        ][..],
+    )
+    .prop_map(ToOwned::to_owned)
+}
+
+fn resource_scope() -> impl Strategy<Value = String> {
+    let with = |form: &'static str| place().prop_map(move |place| format!("resource {form} {place}"));
+    prop_oneof![
+        2 => Just("resource".to_owned()),
+        1 => Just("resource is Table".to_owned()),
+        1 => Just("resource is Namespace".to_owned()),
+        2 => with("=="),
+        3 => with("in"),
+        1 => with("is Table in"),
+    ]
+}
+
+fn condition() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => Just(String::new()),
+        1 => Just("when { principal.name == \"ann\" }".to_owned()),
+        1 => Just("when { context.authentication == \"jwt\" }".to_owned()),
+        1 => Just("when { 9223372036854775807 + 1 == 0 }".to_owned()),
+        1 => Just("when { resource.name == \"a\" }".to_owned()),
+        1 => place().prop_map(|place| format!("unless {{ resource in {place} }}")),
+        1 => Just("when { resource is Table && resource.hasTag(\"class\") && resource.getTag(\"class\") == \"x\" }".to_owned()),
+        1 => Just("when { resource is Table && resource has owner && resource.owner == \"a\" }".to_owned()),
+        1 => Just("when { resource is Table && resource.namespace.hasTag(\"class\") }".to_owned()),
+    ]
+}
+
+fn policies() -> impl Strategy<Value = Vec<String>> {
+    let effect = prop::sample::select(&["permit", "permit", "forbid"][..]);
+    let one = (effect, principal_scope(), action_scope(), resource_scope(), condition()).prop_map(
+        |(effect, principal, action, resource, condition)| {
+            format!("{effect} ({principal}, {action}, {resource}) {condition};")
+        },
+    );
+    prop::collection::vec(one, 0..8)
+}
+
+fn grants() -> impl Strategy<Value = Vec<Grant>> {
+    let template = prop::sample::select(&["grant-read", "grant-write", "grant-browse"][..]);
+    let grantee = prop_oneof![
+        Just(Grantee { kind: GranteeKind::User, id: "ann".to_owned() }),
+        Just(Grantee { kind: GranteeKind::Role, id: "r1".to_owned() }),
+    ];
+    let one = (template, grantee, place()).prop_map(|(template, grantee, resource)| Grant {
+        template: template.to_owned(),
+        grantee,
+        resource,
+    });
+    prop::collection::vec(one, 0..3)
+}
+
+fn identity() -> impl Strategy<Value = Arc<Identity>> {
+    let scope = prop::option::weighted(0.2, Just(["w".to_owned()].into()));
+    (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), scope).prop_map(
+        |(is_user, is_ann, has_role, has_group, warehouses)| {
+            let id = if is_ann { "ann" } else { "bob" };
+            Arc::new(Identity {
+                kind: if is_user { IdentityKind::User } else { IdentityKind::ServiceAccount },
+                id: id.to_owned(),
+                name: id.to_owned(),
+                groups: has_group.then(|| "g1".to_owned()).into_iter().collect(),
+                roles: has_role.then(|| "r1".to_owned()).into_iter().collect(),
+                method: if is_user { Method::Jwt } else { Method::ApiKey },
+                warehouses,
+            })
+        },
+    )
+}
+
+/// The set of the policies that the schema accepts; a condition does not fit every scope.
+fn build(texts: &[String], grants: &[Grant]) -> PolicySet {
+    let schema = Arc::new(Schema::bundled());
+    let mut files: Vec<_> = slateberg::authz::bundled::default_policies();
+    files.retain(|file| file.name.ends_with("grants.cedar"));
+    for (number, text) in texts.iter().enumerate() {
+        let text = format!("@id(\"p{number}\")\n{text}");
+        let file = PolicyFile { name: format!("{number}.cedar"), text };
+        if PolicySet::build(Arc::clone(&schema), std::slice::from_ref(&file), &[]).is_ok() {
+            files.push(file);
+        }
+    }
+    PolicySet::build(schema, &files, grants).expect("each of them is valid")
+}
+
+/// The kinds that a container can hold, each with an action that a listing asks for, and others.
+fn questions(container: &Resource) -> Vec<(Kind, &'static str)> {
+    let mut questions = vec![(Kind::Namespace, "DescribeNamespace"), (Kind::Namespace, "CreateNamespace")];
+    if container.kind() == Kind::Namespace {
+        questions.extend([(Kind::Table, "Load"), (Kind::View, "Load"), (Kind::Table, "Drop")]);
+    }
+    questions
+}
+
+fn leaf(container: &Resource, kind: Kind, node: &Node) -> Resource {
+    match kind {
+        Kind::Table => container.clone().tabular(TabularKind::Table, node.clone()),
+        Kind::View => container.clone().tabular(TabularKind::View, node.clone()),
+        _ => container.clone().level(node.clone()),
+    }
+}
+
+/// Nodes by name, each once: a namespace holds a name once.
+fn page() -> impl Strategy<Value = Vec<Node>> {
+    prop::collection::vec(attributes(), NAMES.len()).prop_map(|attributes| {
+        let nodes = NAMES.iter().zip(attributes);
+        nodes.map(|(name, attributes)| Node { name: (*name).to_owned(), attributes }).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_page_is_answered_as_its_names_would_be_one_by_one(
+        texts in policies(), grants in grants(), identity in identity(), container in container(),
+        nodes in page(),
+    ) {
+        let policies = build(&texts, &grants);
+        let context = Context::default();
+        let cache = DecisionCache::new(100);
+        for (kind, action) in questions(&container) {
+            let question = PageQuestion::new(&policies, action, &identity, &container, kind, &context);
+            let single = |node: &Node| {
+                let resource = leaf(&container, kind, node);
+                let request = Request { identity: &identity, resource: &resource, context: &context };
+                let decision = policies.decide(action, request);
+                assert_eq!(*cache.decide(&policies, action, request), decision);
+                assert_eq!(*cache.decide(&policies, action, request), decision);
+                decision.allow
+            };
+            let singly: Vec<_> = nodes.iter().map(single).collect();
+            prop_assert_eq!(question.answer(&nodes), singly.clone(), "{} {:?}", action, kind);
+            if !question.needs_attributes() {
+                let bare: Vec<_> = nodes.iter().map(|node| Node::named(&node.name)).collect();
+                prop_assert_eq!(question.answer(&bare), singly, "{} {:?} by name", action, kind);
+            }
+        }
+    }
+
+    #[test]
+    fn a_forbid_overrides_and_silence_denies(
+        texts in policies(), identity in identity(), place in place(),
+    ) {
+        let action = match place.kind() {
+            Kind::Warehouse => "ReadConfig",
+            Kind::Namespace => "DescribeNamespace",
+            _ => "Load",
+        };
+        let context = Context::default();
+        let request = Request { identity: &identity, resource: &place, context: &context };
+        let decide = |texts: &[String]| build(texts, &[]).decide(action, request);
+        let decision = decide(&texts);
+        // By the permits alone it is allowed at least as often, and without permits never.
+        let (permits, forbids): (Vec<_>, Vec<_>) =
+            texts.iter().cloned().partition(|text| text.starts_with("permit"));
+        let by_permits = decide(&permits);
+        prop_assert!(!decide(&forbids).allow);
+        prop_assert!(!decision.allow || by_permits.allow);
+        if decision.allow {
+            prop_assert_eq!(decision.policies.is_empty(), false);
+        }
+        let mut forbidden = texts.clone();
+        forbidden.push("forbid (principal, action, resource);".to_owned());
+        prop_assert!(!decide(&forbidden).allow);
+        // A permit for everything allows exactly what no forbid matches.
+        let mut open = texts;
+        open.push("permit (principal, action, resource);".to_owned());
+        let forbidden_by = decide(&forbids).policies;
+        prop_assert_eq!(decide(&open).allow, forbidden_by.is_empty());
+    }
+
+    #[test]
+    fn warehouses_are_listed_as_they_are_allowed(
+        texts in policies(), grants in grants(), identity in identity(),
+    ) {
+        let policies = build(&texts, &grants);
+        let context = Context::default();
+        let catalog = Resource::catalog();
+        let question =
+            PageQuestion::new(&policies, "ReadConfig", &identity, &catalog, Kind::Warehouse, &context);
+        let nodes = ["v", "w", "x"].map(Node::named);
+        let singly = nodes.clone().map(|node| {
+            let resource = Resource::warehouse(node.name);
+            let request = Request { identity: &identity, resource: &resource, context: &context };
+            policies.decide("ReadConfig", request).allow
+        });
+        prop_assert_eq!(question.answer(&nodes), singly);
+    }
+}

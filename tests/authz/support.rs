@@ -1,0 +1,61 @@
+//! Principals, resources and policies for tests.
+
+use std::sync::Arc;
+
+use slateberg::authz::bundled::default_policies;
+use slateberg::authz::context::Context;
+use slateberg::authz::decide::{Decision, Request};
+use slateberg::authz::grants::Grant;
+use slateberg::authz::policy_set::{PolicyFile, PolicySet};
+use slateberg::authz::resource::{Kind, Resource};
+use slateberg::authz::schema::Schema;
+use slateberg::model::principal::{Identity, IdentityKind, Method};
+
+/// A person with a role.
+pub(crate) fn person(id: &str, role: Option<&str>) -> Arc<Identity> {
+    Arc::new(Identity {
+        kind: IdentityKind::User,
+        id: id.to_owned(),
+        name: id.to_owned(),
+        groups: ["staff".to_owned()].into(),
+        roles: role.map(ToOwned::to_owned).into_iter().collect(),
+        method: Method::Jwt,
+        warehouses: None,
+    })
+}
+
+/// What an id stands for.
+pub(crate) fn resource(kind: Kind, path: &str) -> Resource {
+    Resource::parse(kind, path).expect("the path is well-formed")
+}
+
+/// The default policies, with further ones.
+pub(crate) fn defaults_and(text: &str, grants: &[Grant]) -> PolicySet {
+    let mut files = default_policies();
+    files.push(PolicyFile { name: "test.cedar".to_owned(), text: text.to_owned() });
+    set(&files, grants)
+}
+
+/// Policies of one text.
+pub(crate) fn only(text: &str) -> PolicySet {
+    set(&[PolicyFile { name: "test.cedar".to_owned(), text: text.to_owned() }], &[])
+}
+
+/// A set that has to be valid.
+pub(crate) fn set(files: &[PolicyFile], grants: &[Grant]) -> PolicySet {
+    PolicySet::build(Arc::new(Schema::bundled()), files, grants).unwrap_or_else(|problems| {
+        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        panic!("{}", problems.join("\n"))
+    })
+}
+
+/// Asks, under no circumstances in particular.
+pub(crate) fn ask(
+    policies: &PolicySet,
+    identity: &Arc<Identity>,
+    action: &str,
+    resource: &Resource,
+) -> Decision {
+    let context = Context::default();
+    policies.decide(action, Request { identity, resource, context: &context })
+}
