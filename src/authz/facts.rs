@@ -152,13 +152,15 @@ mod tests {
         let only = |asks: Asks| (asks.time, asks.source_address, asks.client, asks.resource);
         let time = asks("when { context.time > datetime(\"2026-01-01\") }");
         assert_eq!(only(time), (true, false, false, false));
-        let address = asks(
-            "when { context has source_address && context.source_address.isLoopback() }",
-        );
+        let address =
+            asks("when { context has source_address && context.source_address.isLoopback() }");
         assert_eq!(only(address), (false, true, false, false));
         let client = asks("unless { context has client }");
         assert_eq!(only(client), (false, false, true, false));
-        assert_eq!(only(asks("when { context.authentication == \"jwt\" }")), (false, false, false, false));
+        assert_eq!(
+            only(asks("when { context.authentication == \"jwt\" }")),
+            (false, false, false, false)
+        );
         assert_eq!(only(asks("when { context == {} }")), (true, true, true, false));
     }
 }

@@ -11,7 +11,9 @@ use crate::model::principal::Identity;
 
 /// Why a change is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("after this change nobody could manage policies: keep a permit for ManagePolicies on the catalog")]
+#[error(
+    "after this change nobody could manage policies: keep a permit for ManagePolicies on the catalog"
+)]
 pub struct LockedOut;
 
 /// Refuses policies that would leave nobody who may manage them. `candidates` are all whom the catalog knows

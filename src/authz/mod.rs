@@ -9,12 +9,14 @@
 //!    both, and the principal, into Cedar's words.
 //! 3. [`decide`] answers one question, [`page`] the same question for all names of a page, [`cache`] the
 //!    questions that were answered before.
-//! 4. [`lockout`] tells whether anybody could still manage policies after a change; [`expectations`] are
+//! 4. [`commit_kind`] tells which actions a commit needs permits for.
+//! 5. [`lockout`] tells whether anybody could still manage policies after a change; [`expectations`] are
 //!    tests of policies, for whoever writes them.
 
 pub mod action;
 pub mod bundled;
 pub mod cache;
+pub mod commit_kind;
 pub mod context;
 pub mod decide;
 mod entities;

@@ -163,9 +163,9 @@ impl<'a> Asking<'a> {
     /// Asks the policies that say the same of every name, for a name that stands for all.
     fn same(&self, rules: &[&Rule], path: &Path, kind: Kind) -> Same {
         let unconditional = |effect| {
-            rules.iter().any(|rule| {
-                rule.effect == effect && !rule.policy.has_non_scope_constraint()
-            })
+            rules
+                .iter()
+                .any(|rule| rule.effect == effect && !rule.policy.has_non_scope_constraint())
         };
         let conditional = rules.iter().any(|rule| rule.policy.has_non_scope_constraint());
         if unconditional(Effect::Forbid) {

@@ -282,7 +282,8 @@ impl Gathered {
     fn link(&mut self, schema: &Schema, grants: &[Grant]) {
         let problem = |message| Problem::at(GRANTS, "", 0, message);
         for grant in grants.iter().filter(|grant| !grant.is_grantable()) {
-            self.problems.push(problem(format!("{grant}: nothing is granted on the catalog itself")));
+            self.problems
+                .push(problem(format!("{grant}: nothing is granted on the catalog itself")));
         }
         for (id, link) in grants::links(schema, grants) {
             let linked = self.cedar.link(link.template, PolicyId::new(&id), link.values);

@@ -270,7 +270,13 @@ mod tests {
     #[test]
     fn no_two_paths_of_names_have_one_id() {
         let paths: [&[&str]; 8] = [
-            &["a", "b"], &["a/b"], &["a%2Fb"], &["a%2fb"], &["a%252Fb"], &["a.b"], &["a", "b", "c"],
+            &["a", "b"],
+            &["a/b"],
+            &["a%2Fb"],
+            &["a%2fb"],
+            &["a%252Fb"],
+            &["a.b"],
+            &["a", "b", "c"],
             &["a/b", "c"],
         ];
         let mut ids: Vec<_> = paths.iter().map(|levels| namespace(levels).id()).collect();
@@ -285,8 +291,13 @@ mod tests {
     #[test]
     fn an_id_goes_as_deep_as_its_kind() {
         for (kind, path) in [
-            (Kind::Catalog, "other"), (Kind::Warehouse, "w/a"), (Kind::Warehouse, ""),
-            (Kind::Namespace, "w"), (Kind::Namespace, "w//a"), (Kind::Table, "w/a"), (Kind::View, "w/a/%2"),
+            (Kind::Catalog, "other"),
+            (Kind::Warehouse, "w/a"),
+            (Kind::Warehouse, ""),
+            (Kind::Namespace, "w"),
+            (Kind::Namespace, "w//a"),
+            (Kind::Table, "w/a"),
+            (Kind::View, "w/a/%2"),
         ] {
             assert!(Resource::parse(kind, path).is_err(), "{path}");
         }

@@ -47,23 +47,24 @@ impl Schema {
     ///
     /// Never: the text is part of the program, and a test reads it.
     pub fn bundled() -> Self {
-        let schema = cedar_policy::Schema::from_str(SCHEMA_TEXT).expect("the schema is well-formed");
+        let schema =
+            cedar_policy::Schema::from_str(SCHEMA_TEXT).expect("the schema is well-formed");
         let entities = schema.action_entities().expect("the actions have no cycle");
         let mut actions = BTreeMap::new();
         for uid in schema.actions() {
             let entry = ActionEntry {
                 uid: uid.clone(),
                 groups: entities.ancestors(uid).into_iter().flatten().cloned().collect(),
-                resources: schema.resources_for_action(uid).into_iter().flatten().cloned().collect(),
+                resources: schema
+                    .resources_for_action(uid)
+                    .into_iter()
+                    .flatten()
+                    .cloned()
+                    .collect(),
             };
             actions.insert(uid.id().unescaped().to_owned(), entry);
         }
         Self { validator: Validator::new(schema), types: Types::parse(), actions }
-    }
-
-    /// Cedar's own form of it.
-    pub(super) fn cedar(&self) -> &cedar_policy::Schema {
-        self.validator.schema()
     }
 
     /// The names of all actions that can be done, in alphabetical order; no groups.

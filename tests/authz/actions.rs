@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use slateberg::authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain, ManageGrants,
-    ManageKeys, ManagePolicies, ManageWarehouse, Purge, ReadConfig, ReadData, ReadKeys, ReadPolicies,
-    Register, Rename, ReportMetrics, UpdateNamespace, WriteData,
+    ManageKeys, ManagePolicies, ManageWarehouse, Purge, ReadConfig, ReadData, ReadKeys,
+    ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace, WriteData,
 };
 use slateberg::authz::schema::Schema;
 

@@ -29,7 +29,8 @@ fn directory(files: &[(&str, &str)]) -> TempDir {
 
 const TEAM: &str = "@id(\"team\")\n@description(\"The team reads its own.\")\n\
     permit (principal in Group::\"team\", action in Action::\"Read\", resource in Namespace::\"w/team\");\n";
-const BROKEN: &str = "@id(\"team\")\npermit (\n  principal in Team::\"team\", action, resource\n);\n";
+const BROKEN: &str =
+    "@id(\"team\")\npermit (\n  principal in Team::\"team\", action, resource\n);\n";
 const EXPECTED: &str = r#"
 policies = ["policies"]
 
@@ -78,7 +79,8 @@ fn valid_policies_are_counted_and_broken_ones_are_shown_with_their_place() {
 
 #[test]
 fn what_never_matches_is_suspicious() {
-    let never = "@id(\"never\") permit (principal, action == Action::\"Load\", resource is Namespace);";
+    let never =
+        "@id(\"never\") permit (principal, action == Action::\"Load\", resource is Namespace);";
     let files = directory(&[("never.cedar", never)]);
     let (code, out, _) = policy(files.path(), &["validate", "never.cedar"]);
     assert_eq!((code, out.starts_with("warning: never.cedar:1:")), (0, true), "{out}");
@@ -160,7 +162,17 @@ fn explain_knows_the_default_policies() {
     let files = directory(&[]);
     let (code, out, _) = policy(
         files.path(),
-        &["explain", "--service-account", "k1", "--role", "reader", "--action", "List", "--warehouse", "w"],
+        &[
+            "explain",
+            "--service-account",
+            "k1",
+            "--role",
+            "reader",
+            "--action",
+            "List",
+            "--warehouse",
+            "w",
+        ],
     );
     assert_eq!(code, 0);
     assert!(out.contains("role-reader"), "{out}");

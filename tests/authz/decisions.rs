@@ -122,7 +122,10 @@ fn circumstances_can_decide() {
     assert!(!loads(&policies, &orders(), &Context { now_ms: noon, ..Context::default() }));
     assert!(loads(&policies, &orders(), &Context { now_ms: night, ..Context::default() }));
     assert!(loads(&policies, &orders(), &from("10.1.2.3")));
-    assert!(loads(&policies, &orders(), &from("::ffff:10.1.2.3")), "an IPv4 address in IPv6 clothes");
+    assert!(
+        loads(&policies, &orders(), &from("::ffff:10.1.2.3")),
+        "an IPv4 address in IPv6 clothes"
+    );
     assert!(!loads(&policies, &orders(), &from("192.168.1.1")));
     let spark = Context { client: Some("Apache-Spark/4".to_owned()), ..from("192.168.1.1") };
     assert!(loads(&policies, &orders(), &spark));

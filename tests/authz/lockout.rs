@@ -14,7 +14,8 @@ fn a_set_needs_somebody_who_manages_policies() {
     let only_bob = "@id(\"bob\") permit (principal == User::\"bob\", action, resource);";
     assert_eq!(check(&only(only_bob), &candidates, &context), Ok(()));
     assert_eq!(check(&only(only_bob), &candidates[..1], &context), Err(LockedOut));
-    let forbidden = "@id(\"no\") forbid (principal, action == Action::\"ManagePolicies\", resource);";
+    let forbidden =
+        "@id(\"no\") forbid (principal, action == Action::\"ManagePolicies\", resource);";
     assert_eq!(check(&defaults_and(forbidden, &[]), &candidates, &context), Err(LockedOut));
 }
 

@@ -76,7 +76,10 @@ fn matrix() -> String {
 fn the_default_policies_allow_what_the_matrix_says() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/authz/matrix.txt");
     let found = matrix();
-    #[expect(clippy::disallowed_methods, reason = "whoever changes a role asks for the file this way")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "whoever changes a role asks for the file this way"
+    )]
     if std::env::var("UPDATE_MATRIX").is_ok() {
         std::fs::write(&file, &found).expect("the file can be written");
     }

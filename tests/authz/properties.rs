@@ -39,19 +39,23 @@ fn node() -> impl Strategy<Value = Node> {
 /// A namespace of up to three levels, or a warehouse.
 fn container() -> impl Strategy<Value = Resource> {
     (prop::sample::select(&["v", "w"][..]), prop::collection::vec(node(), 0..4)).prop_map(
-        |(warehouse, levels)| levels.into_iter().fold(Resource::warehouse(warehouse), Resource::level),
+        |(warehouse, levels)| {
+            levels.into_iter().fold(Resource::warehouse(warehouse), Resource::level)
+        },
     )
 }
 
 /// Something that a policy or grant can be about.
 fn place() -> impl Strategy<Value = Resource> {
-    (container(), prop::option::of((any::<bool>(), name()))).prop_map(|(container, leaf)| match leaf {
-        Some((is_table, name)) if container.kind() == Kind::Namespace => {
-            let kind = if is_table { TabularKind::Table } else { TabularKind::View };
-            container.tabular(kind, Node::named(name))
-        }
-        _ => container,
-    })
+    (container(), prop::option::of((any::<bool>(), name()))).prop_map(
+        |(container, leaf)| match leaf {
+            Some((is_table, name)) if container.kind() == Kind::Namespace => {
+                let kind = if is_table { TabularKind::Table } else { TabularKind::View };
+                container.tabular(kind, Node::named(name))
+            }
+            _ => container,
+        },
+    )
 }
 
 fn principal_scope() -> impl Strategy<Value = String> {
@@ -82,7 +86,8 @@ fn action_scope() -> impl Strategy<Value = String> {
 }
 
 fn resource_scope() -> impl Strategy<Value = String> {
-    let with = |form: &'static str| place().prop_map(move |place| format!("resource {form} {place}"));
+    let with =
+        |form: &'static str| place().prop_map(move |place| format!("resource {form} {place}"));
     prop_oneof![
         2 => Just("resource".to_owned()),
         1 => Just("resource is Table".to_owned()),
@@ -150,23 +155,23 @@ fn identity() -> impl Strategy<Value = Arc<Identity>> {
 }
 
 /// The set of the policies that the schema accepts; a condition does not fit every scope.
-fn build(texts: &[String], grants: &[Grant]) -> PolicySet {
-    let schema = Arc::new(Schema::bundled());
+fn build(schema: &Arc<Schema>, texts: &[String], grants: &[Grant]) -> PolicySet {
     let mut files: Vec<_> = slateberg::authz::bundled::default_policies();
     files.retain(|file| file.name.ends_with("grants.cedar"));
     for (number, text) in texts.iter().enumerate() {
         let text = format!("@id(\"p{number}\")\n{text}");
         let file = PolicyFile { name: format!("{number}.cedar"), text };
-        if PolicySet::build(Arc::clone(&schema), std::slice::from_ref(&file), &[]).is_ok() {
+        if PolicySet::build(Arc::clone(schema), std::slice::from_ref(&file), &[]).is_ok() {
             files.push(file);
         }
     }
-    PolicySet::build(schema, &files, grants).expect("each of them is valid")
+    PolicySet::build(Arc::clone(schema), &files, grants).expect("each of them is valid")
 }
 
 /// The kinds that a container can hold, each with an action that a listing asks for, and others.
 fn questions(container: &Resource) -> Vec<(Kind, &'static str)> {
-    let mut questions = vec![(Kind::Namespace, "DescribeNamespace"), (Kind::Namespace, "CreateNamespace")];
+    let mut questions =
+        vec![(Kind::Namespace, "DescribeNamespace"), (Kind::Namespace, "CreateNamespace")];
     if container.kind() == Kind::Namespace {
         questions.extend([(Kind::Table, "Load"), (Kind::View, "Load"), (Kind::Table, "Drop")]);
     }
@@ -190,14 +195,14 @@ fn page() -> impl Strategy<Value = Vec<Node>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn a_page_is_answered_as_its_names_would_be_one_by_one(
         texts in policies(), grants in grants(), identity in identity(), container in container(),
         nodes in page(),
     ) {
-        let policies = build(&texts, &grants);
+        let policies = build(&Arc::new(Schema::bundled()), &texts, &grants);
         let context = Context::default();
         let cache = DecisionCache::new(100);
         for (kind, action) in questions(&container) {
@@ -230,7 +235,8 @@ proptest! {
         };
         let context = Context::default();
         let request = Request { identity: &identity, resource: &place, context: &context };
-        let decide = |texts: &[String]| build(texts, &[]).decide(action, request);
+        let schema = Arc::new(Schema::bundled());
+        let decide = |texts: &[String]| build(&schema, texts, &[]).decide(action, request);
         let decision = decide(&texts);
         // By the permits alone it is allowed at least as often, and without permits never.
         let (permits, forbids): (Vec<_>, Vec<_>) =
@@ -255,7 +261,7 @@ proptest! {
     fn warehouses_are_listed_as_they_are_allowed(
         texts in policies(), grants in grants(), identity in identity(),
     ) {
-        let policies = build(&texts, &grants);
+        let policies = build(&Arc::new(Schema::bundled()), &texts, &grants);
         let context = Context::default();
         let catalog = Resource::catalog();
         let question =

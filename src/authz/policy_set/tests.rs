@@ -63,7 +63,8 @@ fn what_is_wrong_is_said_with_its_place() {
 fn one_broken_file_refuses_the_whole_set_and_all_of_it_is_reported() {
     let good = file("good.cedar", "@id(\"g\") permit (principal, action, resource);");
     let typo = file("typo.cedar", "@id(\"t\") permit (principal, akshun, resource);");
-    let wrong = file("wrong.cedar", "@id(\"w\") permit (principal == Person::\"a\", action, resource);");
+    let wrong =
+        file("wrong.cedar", "@id(\"w\") permit (principal == Person::\"a\", action, resource);");
     let problems = build(&[good, typo, wrong], &[]).expect_err("two are broken");
     assert!(problems.iter().any(|problem| problem.starts_with("typo.cedar:1:")), "{problems:?}");
     assert!(problems.iter().any(|problem| problem.starts_with("wrong.cedar:1:")), "{problems:?}");
@@ -93,15 +94,19 @@ fn a_revision_is_its_content() {
 
 #[test]
 fn grants_become_policies_with_a_way_to_what_was_granted() {
-    let namespace = Resource::parse(crate::authz::resource::Kind::Namespace, "w/a/b").expect("it is");
+    let namespace =
+        Resource::parse(crate::authz::resource::Kind::Namespace, "w/a/b").expect("it is");
     let set = build(&default_policies(), &[grant("grant-write", namespace)]).expect("it is valid");
     let ids: Vec<_> = set.rules.iter().map(|rule| rule.policy.id().to_string()).collect();
     let granted: Vec<_> = ids.iter().filter(|id| id.starts_with("grant")).collect();
-    assert_eq!(granted, [
-        "grant-browse[Group::\"analysts\", Namespace::\"w/a\"]",
-        "grant-browse[Group::\"analysts\", Warehouse::\"w\"]",
-        "grant-write[Group::\"analysts\", Namespace::\"w/a/b\"]",
-    ]);
+    assert_eq!(
+        granted,
+        [
+            "grant-browse[Group::\"analysts\", Namespace::\"w/a\"]",
+            "grant-browse[Group::\"analysts\", Warehouse::\"w\"]",
+            "grant-write[Group::\"analysts\", Namespace::\"w/a/b\"]",
+        ]
+    );
 }
 
 #[test]

@@ -250,10 +250,6 @@ impl Circumstances {
                 Error::Usage(format!("'{text}' is no time: expected one like 2026-01-31T09:00:00Z"))
             })?,
         };
-        Ok(Context {
-            now_ms,
-            source_address: self.source_address,
-            client: self.client.clone(),
-        })
+        Ok(Context { now_ms, source_address: self.source_address, client: self.client.clone() })
     }
 }

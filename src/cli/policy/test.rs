@@ -50,8 +50,7 @@ impl Test {
         let text = text.map_err(|error| Error::Read(file.into(), error))?;
         let unusable =
             |error: &dyn std::fmt::Display| Error::Expectations(file.into(), error.to_string());
-        let expectations: Expectations =
-            toml::from_str(&text).map_err(|error| unusable(&error))?;
+        let expectations: Expectations = toml::from_str(&text).map_err(|error| unusable(&error))?;
         let policies = if self.policies.is_empty() {
             let directory = file.parent().unwrap_or(Path::new(""));
             expectations.policies.iter().map(|path| directory.join(path)).collect()
@@ -59,8 +58,7 @@ impl Test {
             self.policies.clone()
         };
         let scenario = expectations.scenario().map_err(|error| unusable(&error))?;
-        let policies =
-            build(&read(&policies)?, scenario.grants()).map_err(Error::Policies)?;
+        let policies = build(&read(&policies)?, scenario.grants()).map_err(Error::Policies)?;
         scenario.run(&policies).map_err(|error| unusable(&error))
     }
 }

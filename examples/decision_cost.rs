@@ -1,0 +1,124 @@
+//! What a decision costs: uncached, remembered, and for a page of names, with 100 policies and a table five
+//! namespace levels down.
+//!
+//! `cargo run --release --example decision_cost`
+
+#![expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use slateberg::authz::bundled::default_policies;
+use slateberg::authz::cache::DecisionCache;
+use slateberg::authz::context::Context;
+use slateberg::authz::decide::Request;
+use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
+use slateberg::authz::page::PageQuestion;
+use slateberg::authz::policy_set::{PolicyFile, PolicySet};
+use slateberg::authz::resource::{Kind, Node, Resource};
+use slateberg::authz::schema::Schema;
+use slateberg::model::ident::TabularKind;
+use slateberg::model::principal::{Identity, IdentityKind, Method};
+
+/// Measurements of one thing, of which the median is told.
+const ROUNDS: usize = 501;
+/// Names in a page.
+const NAMES: usize = 1000;
+/// Policies in the set, the four of the roles and those of the grants included.
+const POLICIES: usize = 100;
+
+fn main() {
+    let policies = policies("");
+    let asking = policies_of_attributes();
+    println!("{} policies, 5 namespace levels, medians of {ROUNDS}", policies.len());
+    let identity = identity();
+    let context = Context::default();
+    let table = place().tabular(TabularKind::Table, Node::named("orders"));
+    let request = Request { identity: &identity, resource: &table, context: &context };
+    assert!(policies.decide("Load", request).allow);
+    let per_decision = |name: &str, took: Duration| {
+        println!("{name:44}{:8.1} us", took.as_secs_f64() * 1e6);
+    };
+    per_decision("one decision, uncached", median(|| policies.decide("Load", request)));
+    let cache = DecisionCache::new(1000);
+    per_decision("one decision, remembered", median(|| cache.decide(&policies, "Load", request)));
+    let nodes: Vec<_> =
+        (0..NAMES).map(|number| Node::named(format!("table_{number:04}"))).collect();
+    for (name, policies) in [("", &policies), (", a policy asks for a property", &asking)] {
+        let page = || {
+            let container = place();
+            let kind = Kind::Table;
+            PageQuestion::new(policies, "Load", &identity, &container, kind, &context)
+                .answer(&nodes)
+        };
+        per_decision(&format!("{NAMES} names at once{name}"), median(page));
+    }
+}
+
+/// The median time of something.
+fn median<T>(mut measured: impl FnMut() -> T) -> Duration {
+    let mut times: Vec<_> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            black_box(measured());
+            start.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[ROUNDS / 2]
+}
+
+fn place() -> Resource {
+    let levels = ["sales", "emea", "de", "retail", "daily"];
+    levels
+        .into_iter()
+        .fold(Resource::warehouse("prod"), |inner, level| inner.level(Node::named(level)))
+}
+
+/// Somebody in ten groups, who reads by a grant to one of them.
+fn identity() -> Arc<Identity> {
+    Arc::new(Identity {
+        kind: IdentityKind::User,
+        id: "corp/ann".to_owned(),
+        name: "Ann".to_owned(),
+        groups: (0..10).map(|number| format!("team-{number}")).collect(),
+        roles: ["employee".to_owned()].into(),
+        method: Method::Jwt,
+        warehouses: None,
+    })
+}
+
+/// Grants to teams, each on a namespace of its own; some policies with conditions on circumstances.
+fn policies(further: &str) -> PolicySet {
+    let mut text = further.to_owned();
+    for number in 0..20 {
+        text.push_str(&format!(
+            "@id(\"office-{number}\") permit (principal in Group::\"team-{number}\", \
+             action in Action::\"Read\", resource in Namespace::\"prod/office-{number}\") \
+             when {{ context has source_address && context.source_address.isInRange(ip(\"10.{number}.0.0/16\")) }};\n"
+        ));
+    }
+    let mut files = default_policies();
+    files.push(PolicyFile { name: "teams.cedar".to_owned(), text });
+    let schema = Arc::new(Schema::bundled());
+    let grant = |number: usize| Grant {
+        template: "grant-read".to_owned(),
+        grantee: Grantee { kind: GranteeKind::Group, id: format!("team-{number}") },
+        resource: if number == 3 {
+            Resource::warehouse("prod").level(Node::named("sales"))
+        } else {
+            Resource::warehouse(format!("warehouse-{number}"))
+        },
+    };
+    let others = 4 + 20 + 1 + usize::from(!further.is_empty());
+    let grants: Vec<_> = (0..POLICIES - others).map(grant).collect();
+    PolicySet::build(schema, &files, &grants).expect("the policies are valid")
+}
+
+fn policies_of_attributes() -> PolicySet {
+    policies(
+        "@id(\"pii\") forbid (principal, action == Action::\"Load\", resource is Table) \
+         when { resource.hasTag(\"class\") && resource.getTag(\"class\") == \"pii\" };\n",
+    )
+}
