@@ -77,6 +77,11 @@ impl Asks {
             }
             // What a constant is made of are no expressions.
             ("Value", _) => {}
+            // The keys are whatever the policy calls them, and no operators.
+            ("Record", _) => {
+                let values = operands.as_object().into_iter().flat_map(|record| record.values());
+                values.for_each(|value| self.add(value));
+            }
             _ => self.add(operands),
         }
     }
@@ -141,6 +146,7 @@ mod tests {
             "resource.namespace.name == \"a\"",
             "[resource].contains(Table::\"w/a/t\")",
             "Table::\"w/a/t\" == resource",
+            "{Value: resource.owner}.Value == \"ann\"",
             "if principal has name then resource has owner else false",
         ] {
             assert_eq!(asks(&format!("when {{ {condition} }}")), attributes, "{condition}");

@@ -101,7 +101,14 @@ fn a_test_passes_or_shows_what_is_otherwise() {
     insta::assert_snapshot!(out, @"expected.toml: 7 decisions, 7 as expected, 0 not");
     let (code, out, _) = policy(files.path(), &["test", "wrong.toml"]);
     assert_eq!(code, 1);
-    insta::assert_snapshot!(out, @"");
+    insta::assert_snapshot!(out, @r#"
+    wrong.toml: 7 decisions, 3 as expected, 4 not
+    EXPECT  PRINCIPAL  ACTION  RESOURCE  EXPECTED  DECISION  BY
+    #2      ann        Load    other     allow     deny      no policy
+    #2      ann        Drop    other     allow     deny      no policy
+    #2      bob        Load    other     allow     deny      no policy
+    #2      bob        Drop    other     allow     deny      no policy
+    "#);
     let (code, out, _) = policy(files.path(), &["test", "wrong.toml", "--output", "json"]);
     assert_eq!(code, 1);
     let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
@@ -140,10 +147,17 @@ fn explain_says_allow_or_deny_and_why() {
     let ask = |more: &[&str]| policy(files.path(), &[&ann[..], more].concat());
     let (code, out, _) = ask(&["--action", "Load", "--table", "w/team/t"]);
     assert_eq!(code, 0);
-    insta::assert_snapshot!(out, @"");
+    insta::assert_snapshot!(out, @r#"
+    allow: corp/ann Load Table::"w/team/t"
+    POLICY  EFFECT  DESCRIPTION
+    team    permit  The team reads its own.
+    "#);
     let (code, out, _) = ask(&["--action", "Drop", "--table", "w/team/t"]);
     assert_eq!(code, 3);
-    insta::assert_snapshot!(out, @"");
+    insta::assert_snapshot!(out, @r#"
+    deny: corp/ann Drop Table::"w/team/t"
+    no policy permits it
+    "#);
     let (code, out, _) =
         ask(&["--action", "Load", "--table", "w/team/t", "--scope", "v", "--output", "json"]);
     assert_eq!(code, 3);
