@@ -54,7 +54,7 @@ impl PolicySet {
         let mut path = self.schema.path(request.resource);
         let resource = path.innermost;
         path.entities.push(self.schema.principal_entity(request.identity));
-        let Ok(entities) = self.entities(path.entities, action) else {
+        let Some(entities) = self.entities(path.entities, action) else {
             return self.denied(Vec::new());
         };
         let context = request.context.cedar(request.identity.method);
@@ -71,16 +71,16 @@ impl PolicySet {
         Decision { allow: false, policies, revision: self.revision() }
     }
 
-    /// Entities together with the action's and its groups'.
+    /// Entities together with the action's and its groups'. None if two of them contradict each other.
     pub(super) fn entities(
         &self,
         mut entities: Vec<Entity>,
         action: &EntityUid,
-    ) -> Result<Entities, cedar_policy::entities_errors::EntitiesError> {
+    ) -> Option<Entities> {
         let groups = self.schema.groups_of(action.id().unescaped());
         let groups = groups.into_iter().flatten().cloned().collect();
         entities.push(Entity::new_no_attrs(action.clone(), groups));
-        Entities::from_entities(entities, None)
+        Entities::from_entities(entities, None).ok()
     }
 
     /// What Cedar's response comes to. Cedar skips a policy that cannot be evaluated; a forbid among them
@@ -91,10 +91,10 @@ impl PolicySet {
             .errors()
             .map(|AuthorizationError::PolicyEvaluationError(error)| error.policy_id())
             .filter(|id| self.forbids(id))
-            .map(ToString::to_string)
+            .map(id_of)
             .collect();
         let allowed = response.decision() == cedar_policy::Decision::Allow;
-        let reasons = response.diagnostics().reason().map(ToString::to_string);
+        let reasons = response.diagnostics().reason().map(id_of);
         match (allowed, broken.is_empty()) {
             (_, true) => (allowed, reasons.collect()),
             (true, false) => (false, broken),
@@ -105,6 +105,12 @@ impl PolicySet {
     fn forbids(&self, id: &PolicyId) -> bool {
         self.cedar.policy(id).is_none_or(|policy| policy.effect() == Effect::Forbid)
     }
+}
+
+/// A policy's id as it is; what Cedar displays is escaped.
+fn id_of(id: &PolicyId) -> String {
+    let id: &str = id.as_ref();
+    id.to_owned()
 }
 
 /// Whether a credential is good for what a resource is in. One that is good for some warehouses only is not

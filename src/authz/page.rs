@@ -190,7 +190,7 @@ impl<'a> Asking<'a> {
         let leaves: Vec<_> = nodes.iter().map(|node| schema.below(path, kind, node)).collect();
         let names: Vec<_> = leaves.iter().map(Entity::uid).collect();
         let all = path.entities.iter().cloned().chain([self.principal.clone()]).chain(leaves);
-        let Ok(entities) = self.policies.entities(all.collect(), &self.action) else {
+        let Some(entities) = self.policies.entities(all.collect(), &self.action) else {
             return vec![Answer::Forbidden; nodes.len()];
         };
         let answer = |name: EntityUid| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cedar_policy::{
     ActionConstraint, Authorizer, Effect, EntityUid, Policy, PolicyId, PrincipalConstraint,
-    ResourceConstraint, Template, ValidationMode,
+    ResourceConstraint, ValidationMode,
 };
 use sha2::{Digest, Sha256};
 
@@ -228,18 +228,10 @@ impl Gathered {
         for template in parsed.templates() {
             let offset = file.text.find(&template.to_string()).unwrap_or(0);
             if let Some(id) = self.name(file, &text, offset, template.annotation(ID)) {
-                let added = self.add_template(template, id);
+                let added = self.cedar.add_template(template.new_id(id));
                 self.note(file, offset, added);
             }
         }
-    }
-
-    fn add_template(
-        &mut self,
-        template: &Template,
-        id: PolicyId,
-    ) -> Result<(), cedar_policy::PolicySetError> {
-        self.cedar.add_template(template.new_id(id))
     }
 
     /// The name of a policy; none, and a problem, if it has none or one that is taken.

@@ -7,6 +7,7 @@ use slateberg::authz::action::{Drop, Load};
 use slateberg::authz::cache::DecisionCache;
 use slateberg::authz::context::{Context, parse_time};
 use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request, authorize};
+use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
 use slateberg::authz::policy_set::PolicySet;
 use slateberg::authz::resource::{Attributes, Kind, Resource};
 use slateberg::model::principal::{Identity, Principal};
@@ -42,6 +43,20 @@ fn a_decision_says_which_policies_made_it() {
     let purged = ask(&policies, &writer, "Purge", &orders());
     assert_eq!((purged.allow, purged.policies), (false, vec![]));
     assert_eq!(purged.revision, policies.revision());
+}
+
+#[test]
+fn a_decision_by_a_grant_names_the_grant() {
+    let grant = Grant {
+        template: "grant-read".to_owned(),
+        grantee: Grantee { kind: GranteeKind::User, id: "ann".to_owned() },
+        resource: resource(Kind::Namespace, "prod/sales"),
+    };
+    let policies = defaults_and("", std::slice::from_ref(&grant));
+    let decision = ask(&policies, &person("ann", None), "Load", &orders());
+    assert_eq!(decision.policies, [grant.to_string()]);
+    let summary = policies.summary(&grant.to_string()).expect("it is there");
+    assert!(!summary.forbids);
 }
 
 #[test]

@@ -26,7 +26,7 @@ const DENIED: u8 = 3;
 pub(super) struct Explain {
     #[command(flatten)]
     who: Who,
-    /// What is to be done, such as Load or CommitData
+    /// What is to be done, such as `Load` or `CommitData`
     #[arg(long, value_name = "ACTION")]
     action: String,
     #[command(flatten)]

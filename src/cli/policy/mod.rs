@@ -36,7 +36,7 @@ enum Command {
     /// Check that policies decide as a file expects: exit code 0, or 1 if they do not
     Test(test::Test),
     /// Ask what policies decide, and which: exit code 0 if it is allowed, 3 if it is denied
-    Explain(explain::Explain),
+    Explain(Box<explain::Explain>),
 }
 
 /// How an answer is written.
