@@ -154,17 +154,23 @@ fn identity() -> impl Strategy<Value = Arc<Identity>> {
     )
 }
 
-/// The set of the policies that the schema accepts; a condition does not fit every scope.
+/// A policy with a name, as a file of its own.
+fn file(number: usize, text: &str) -> PolicyFile {
+    let text = format!("@id(\"p{number}\")\n{text}");
+    PolicyFile { name: format!("{number}.cedar"), text }
+}
+
+/// The policies that the schema accepts; a condition does not fit every scope.
+fn accepted(schema: &Arc<Schema>, texts: Vec<String>) -> Vec<String> {
+    let is_valid =
+        |text: &String| PolicySet::build(Arc::clone(schema), &[file(0, text)], &[]).is_ok();
+    texts.into_iter().filter(is_valid).collect()
+}
+
 fn build(schema: &Arc<Schema>, texts: &[String], grants: &[Grant]) -> PolicySet {
-    let mut files: Vec<_> = slateberg::authz::bundled::default_policies();
-    files.retain(|file| file.name.ends_with("grants.cedar"));
-    for (number, text) in texts.iter().enumerate() {
-        let text = format!("@id(\"p{number}\")\n{text}");
-        let file = PolicyFile { name: format!("{number}.cedar"), text };
-        if PolicySet::build(Arc::clone(schema), std::slice::from_ref(&file), &[]).is_ok() {
-            files.push(file);
-        }
-    }
+    let mut files = slateberg::authz::bundled::default_policies();
+    files.retain(|file| !grants.is_empty() && file.name.ends_with("grants.cedar"));
+    files.extend(texts.iter().enumerate().map(|(number, text)| file(number, text)));
     PolicySet::build(Arc::clone(schema), &files, grants).expect("each of them is valid")
 }
 
@@ -202,7 +208,8 @@ proptest! {
         texts in policies(), grants in grants(), identity in identity(), container in container(),
         nodes in page(),
     ) {
-        let policies = build(&Arc::new(Schema::bundled()), &texts, &grants);
+        let schema = Arc::new(Schema::bundled());
+        let policies = build(&schema, &accepted(&schema, texts), &grants);
         let context = Context::default();
         let cache = DecisionCache::new(100);
         for (kind, action) in questions(&container) {
@@ -223,6 +230,11 @@ proptest! {
             }
         }
     }
+}
+
+// Every case puts several sets together, and checks each of them.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn a_forbid_overrides_and_silence_denies(
@@ -236,6 +248,7 @@ proptest! {
         let context = Context::default();
         let request = Request { identity: &identity, resource: &place, context: &context };
         let schema = Arc::new(Schema::bundled());
+        let texts = accepted(&schema, texts);
         let decide = |texts: &[String]| build(&schema, texts, &[]).decide(action, request);
         let decision = decide(&texts);
         // By the permits alone it is allowed at least as often, and without permits never.
@@ -261,7 +274,8 @@ proptest! {
     fn warehouses_are_listed_as_they_are_allowed(
         texts in policies(), grants in grants(), identity in identity(),
     ) {
-        let policies = build(&Arc::new(Schema::bundled()), &texts, &grants);
+        let schema = Arc::new(Schema::bundled());
+        let policies = build(&schema, &accepted(&schema, texts), &grants);
         let context = Context::default();
         let catalog = Resource::catalog();
         let question =
