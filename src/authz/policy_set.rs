@@ -218,15 +218,19 @@ impl Gathered {
             }
         };
         let text: Arc<str> = file.text.as_str().into();
-        for policy in parsed.policies() {
-            let offset = file.text.find(&policy.to_string()).unwrap_or(0);
+        // In the order of the file, so that of two with one name the second is the one to be refused.
+        let place = |policy: String| file.text.find(&policy).unwrap_or(0);
+        let mut policies: Vec<_> =
+            parsed.policies().map(|policy| (place(policy.to_string()), policy)).collect();
+        policies.sort_by_key(|(offset, _)| *offset);
+        for (offset, policy) in policies {
             if let Some(id) = self.name(file, &text, offset, policy.annotation(ID)) {
                 let added = self.cedar.add(policy.new_id(id));
                 self.note(file, offset, added);
             }
         }
         for template in parsed.templates() {
-            let offset = file.text.find(&template.to_string()).unwrap_or(0);
+            let offset = place(template.to_string());
             if let Some(id) = self.name(file, &text, offset, template.annotation(ID)) {
                 let added = self.cedar.add_template(template.new_id(id));
                 self.note(file, offset, added);

@@ -58,8 +58,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             format!("@id(\"a\") {everything};\n@id(\"a\") {everything} when {{ true }};"),
-            "a.cedar:",
-            "@id(\"a\") is taken",
+            "a.cedar:2:1: ",
+            "@id(\"a\") is taken, at a.cedar:1",
         ),
     ];
     for (text, place, reason) in wrong {
