@@ -5,7 +5,7 @@
 //!
 //! 1. [`schema`] is what policies can speak of; [`policy_set`] is the policies in force, checked by it as a
 //!    whole, with [`grants`] filled in.
-//! 2. [`resource`] is what something is done to, [`context`] under which circumstances; [`entities`] puts
+//! 2. [`resource`] is what something is done to, [`context`] under which circumstances; `entities` puts
 //!    both, and the principal, into Cedar's words.
 //! 3. [`decide`] answers one question, [`page`] the same question for all names of a page, [`cache`] the
 //!    questions that were answered before.
