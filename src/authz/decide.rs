@@ -1,10 +1,12 @@
 //! The decision: may this principal do this, to that?
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cedar_policy::{AuthorizationError, Effect, Entities, Entity, EntityUid, PolicyId, Response};
 
-use super::action::Action;
+use super::action::{Action, Commit, Load};
+use super::commit_kind::CommitKind;
 use super::context::Context;
 use super::permit::Permit;
 use super::policy_set::{PolicySet, Revision};
@@ -45,12 +47,15 @@ pub struct Denied {
 }
 
 impl PolicySet {
-    /// Decides whether an action is allowed. What is no action is allowed to nobody.
+    /// Decides whether an action is allowed. What is no action, or is not done to such a thing, is allowed to
+    /// nobody.
     pub fn decide(&self, action: &str, request: Request<'_>) -> Decision {
         if !in_scope(request.identity, request.resource) {
             return self.denied(vec![CREDENTIAL_SCOPE.to_owned()]);
         }
-        let Some(action) = self.schema.action(action) else { return self.denied(Vec::new()) };
+        let Some(action) = self.schema.action_on(action, request.resource.kind()) else {
+            return self.denied(Vec::new());
+        };
         let mut path = self.schema.path(request.resource);
         let resource = path.innermost;
         path.entities.push(self.schema.principal_entity(request.identity));
@@ -144,6 +149,30 @@ pub fn authorize<A: Action>(
             }
         }
     }
+}
+
+/// Decides whether `principal` may commit changes of these kinds, all of them, and gives the permit if so. A
+/// commit without any tells no more than a load, and needs the same.
+pub fn authorize_commit(
+    policies: &PolicySet,
+    principal: &Principal,
+    resource: &Resource,
+    context: &Context,
+    kinds: &BTreeSet<CommitKind>,
+) -> Result<Permit<Commit>, Denied> {
+    let identity = match principal {
+        Principal::Anonymous => return Ok(Permit::granted()),
+        Principal::Task(_) => return Err(Denied { decision: None }),
+        Principal::Identified(identity) => identity,
+    };
+    let loads = kinds.is_empty().then_some(Load::NAME);
+    for action in kinds.iter().map(|kind| kind.action()).chain(loads) {
+        let decision = policies.decide(action, Request { identity, resource, context });
+        if !decision.allow {
+            return Err(Denied { decision: Some(decision) });
+        }
+    }
+    Ok(Permit::granted())
 }
 
 /// Decides whether `principal` may do `A`, wherever. The catalog does not ask policies yet: whoever is known

@@ -84,7 +84,7 @@ impl<'a> PageQuestion<'a> {
     ) -> Self {
         let schema = &policies.schema;
         let path = schema.path(container);
-        let verdict = match schema.action(action) {
+        let verdict = match schema.action_on(action, kind) {
             // Warehouses are what a credential is scoped to: they are told apart by their names.
             Some(action) if kind == Kind::Warehouse || in_scope(identity, container) => {
                 let asking = Asking {

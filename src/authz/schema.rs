@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use cedar_policy::{EntityId, EntityTypeName, EntityUid, Validator};
 
+use super::resource::Kind;
+
 /// The schema as it is written, for people and tools: `policies/schema.cedarschema`.
 pub const SCHEMA_TEXT: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/schema.cedarschema"));
@@ -91,6 +93,13 @@ impl Schema {
             .filter(|(_, entry)| !entry.resources.is_empty() && is_member(entry))
             .map(|(name, _)| name.as_str())
             .collect()
+    }
+
+    /// An action that can be done to a kind of thing. Groups are no actions: what is said of a group's members
+    /// one by one is not said of the group, so that asking for it would tell nothing.
+    pub(super) fn action_on(&self, name: &str, kind: Kind) -> Option<&EntityUid> {
+        let applies = |entry: &&ActionEntry| entry.resources.contains(self.types.of(kind));
+        self.actions.get(name).filter(applies).map(|entry| &entry.uid)
     }
 
     pub(super) fn action(&self, name: &str) -> Option<&EntityUid> {

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use slateberg::authz::action::{Drop, Load};
+use slateberg::authz::action::{Commit, Drop, Load};
 use slateberg::authz::cache::DecisionCache;
+use slateberg::authz::commit_kind::CommitKind;
 use slateberg::authz::context::{Context, parse_time};
-use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request, authorize};
+use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request, authorize, authorize_commit};
 use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
 use slateberg::authz::policy_set::PolicySet;
 use slateberg::authz::resource::{Attributes, Kind, Resource};
@@ -63,7 +64,7 @@ fn a_decision_by_a_grant_names_the_grant() {
 fn what_is_no_action_is_allowed_to_nobody() {
     let policies = defaults_and("", &[]);
     let admin = person("ann", Some("admin"));
-    for action in ["", "load", "Maintain", "Everything"] {
+    for action in ["", "load", "Maintain", "Everything", "Read", "Commit", "ReadConfig"] {
         assert!(!ask(&policies, &admin, action, &orders()).allow, "{action}");
     }
 }
@@ -208,6 +209,28 @@ fn a_permit_is_given_to_whoever_is_allowed_and_to_no_task() {
     let anonymous = Principal::Anonymous;
     assert!(authorize::<Drop>(&policies, &anonymous, &orders(), &context).is_ok());
     assert!(authorize::<Load>(&policies, &Principal::Task("x"), &orders(), &context).is_err());
+}
+
+#[test]
+fn a_commit_needs_every_one_of_its_kinds() {
+    let policies = defaults_and(
+        "@id(\"no-schema\") forbid (principal, action == Action::\"CommitSchema\", resource);",
+        &[],
+    );
+    let context = Context::default();
+    let commits = |role: &str, kinds: &[CommitKind]| {
+        let principal = Principal::Identified(person("ann", Some(role)));
+        let kinds = kinds.iter().copied().collect();
+        authorize_commit(&policies, &principal, &orders(), &context, &kinds).is_ok()
+    };
+    assert!(commits("writer", &[CommitKind::Data, CommitKind::Refs, CommitKind::Properties]));
+    assert!(!commits("writer", &[CommitKind::Data, CommitKind::Schema]));
+    assert!(!commits("writer", &[CommitKind::Data, CommitKind::Location]));
+    assert!(commits("reader", &[]), "an empty commit is a load");
+    assert!(!commits("nobody", &[]));
+    // A permit for the group would pass by what is said of its members.
+    let admin = Principal::Identified(person("ann", Some("admin")));
+    assert!(authorize::<Commit>(&policies, &admin, &orders(), &context).is_err());
 }
 
 /// Asks twice, so that the second answer is the remembered one.
