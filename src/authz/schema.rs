@@ -95,8 +95,8 @@ impl Schema {
             .collect()
     }
 
-    /// An action that can be done to a kind of thing. Groups are no actions: what is said of a group's members
-    /// one by one is not said of the group, so that asking for it would tell nothing.
+    /// An action that can be done to a kind of thing. Groups are no actions: what policies say of a member is
+    /// not said of its group.
     pub(super) fn action_on(&self, name: &str, kind: Kind) -> Option<&EntityUid> {
         let applies = |entry: &&ActionEntry| entry.resources.contains(self.types.of(kind));
         self.actions.get(name).filter(applies).map(|entry| &entry.uid)
