@@ -107,7 +107,7 @@ fn grants_become_policies_with_a_way_to_what_was_granted() {
         Resource::parse(crate::authz::resource::Kind::Namespace, "w/a/b").expect("it is");
     let set = build(&default_policies(), &[grant("grant-write", namespace)]).expect("it is valid");
     let ids: Vec<String> =
-        set.rules.iter().map(|rule| rule.policy.id().as_ref().to_owned()).collect();
+        set.rules.iter().map(|rule| AsRef::<str>::as_ref(rule.policy.id()).to_owned()).collect();
     let granted: Vec<_> = ids.iter().filter(|id| id.starts_with("grant")).collect();
     assert_eq!(
         granted,
