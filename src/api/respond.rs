@@ -57,7 +57,7 @@ pub fn commit_result(state: &TabularState, tag: Option<&Tag>) -> Response {
     metadata_answer(state, b"}", tag)
 }
 
-/// 200 with JSON, and the tag that it has.
+/// 200 with JSON, and its tag if it has one.
 pub fn tagged_json(body: Body, tag: Option<&Tag>) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
@@ -13,8 +13,9 @@ use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, WarehousePath, split_levels};
 use crate::api::extract::query::Query;
+use crate::api::respond::tagged_json;
 use crate::api::state::ApiState;
-use crate::api::wire::listings::ListNamespacesResponse;
+use crate::api::wire::listings::list_namespaces_response;
 use crate::api::wire::{
     CreateNamespaceRequest, GetNamespaceResponse, UpdateNamespacePropertiesRequest,
 };
@@ -51,7 +52,7 @@ pub async fn list(
         (Err(catalog::Error::NoSuchNamespace(_)), Some(parent)) => list(Some(&parent)).await?,
         (listed, _) => listed?,
     };
-    Ok(Json(ListNamespacesResponse::new(&parent, &page)).into_response())
+    Ok(tagged_json(list_namespaces_response(&parent, &page).into(), None))
 }
 
 /// What a parent was before it was encoded twice, as PyIceberg (0.12) encodes names that need it; none

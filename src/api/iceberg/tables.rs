@@ -1,9 +1,8 @@
 //! Tables, but for commits.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use super::Result;
 use crate::api::answers::Answer;
@@ -13,10 +12,12 @@ use crate::api::extract::conditional::IfNoneMatch;
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
-use crate::api::respond::{commit_result, load_result, not_modified, ready_load_result, tag_of};
+use crate::api::respond::{
+    commit_result, load_result, not_modified, ready_load_result, tag_of, tagged_json,
+};
 use crate::api::state::ApiState;
 use crate::api::tag::{SnapshotMode, Tag};
-use crate::api::wire::listings::ListTablesResponse;
+use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
 use crate::catalog;
 use crate::catalog::lookup::Loaded;
@@ -37,7 +38,7 @@ pub async fn list(
     Paging(page): Paging,
 ) -> Result<Response> {
     let page = state.catalog.list_tables(&operation, &warehouse, &namespace, &page).await?;
-    Ok(Json(ListTablesResponse::new(&namespace, &page)).into_response())
+    Ok(tagged_json(list_tables_response(&namespace, &page).into(), None))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/tables`.

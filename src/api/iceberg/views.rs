@@ -1,17 +1,16 @@
 //! Views.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use super::{Result, parse_all, same_as_path};
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
-use crate::api::respond::load_result;
+use crate::api::respond::{load_result, tagged_json};
 use crate::api::state::ApiState;
-use crate::api::wire::listings::ListTablesResponse;
+use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CommitRequest, CreateViewRequest, RegisterViewRequest, RenameTableRequest};
 use crate::catalog::views::commit::ViewChange;
 use crate::catalog::views::create::CreateView;
@@ -28,7 +27,7 @@ pub async fn list(
     Paging(page): Paging,
 ) -> Result<Response> {
     let page = state.catalog.list_views(&operation, &warehouse, &namespace, &page).await?;
-    Ok(Json(ListTablesResponse::new(&namespace, &page)).into_response())
+    Ok(tagged_json(list_tables_response(&namespace, &page).into(), None))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/views`.

@@ -1,112 +1,96 @@
-//! Answers of listings, written straight from the names on a page: nothing is built for each name.
+//! Answers of listings, written into one buffer straight from the names on a page: what all of them have in
+//! common is put into JSON once.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::model::ident::NamespaceIdent;
 use crate::model::page::Page;
 
-/// Answer of `GET /v1/{prefix}/namespaces`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ListNamespacesResponse<'a> {
-    next_page_token: Option<&'a str>,
-    namespaces: Children<'a>,
+/// Bytes of a name, as the buffer expects them.
+const NAME_BYTES: usize = 24;
+
+/// `ListTablesResponse`, of tables or of views: those on a page, all of them in `namespace`.
+pub fn list_tables_response(namespace: &NamespaceIdent, page: &Page) -> Vec<u8> {
+    let mut before = br#"{"namespace":"#.to_vec();
+    write_json(&mut before, namespace);
+    before.extend_from_slice(br#","name":"#);
+    listing("identifiers", page, &before, b'}')
 }
 
-impl<'a> ListNamespacesResponse<'a> {
-    /// The namespaces on a page, all of them directly below `parent`.
-    pub fn new(parent: &'a NamespaceIdent, page: &'a Page) -> Self {
-        Self { next_page_token: page.next.as_deref(), namespaces: Children { parent, page } }
+/// `ListNamespacesResponse`: the namespaces on a page, all of them directly below `parent`.
+pub fn list_namespaces_response(parent: &NamespaceIdent, page: &Page) -> Vec<u8> {
+    let mut before = vec![b'['];
+    for level in &parent.0 {
+        write_json(&mut before, level);
+        before.push(b',');
     }
+    listing("namespaces", page, &before, b']')
 }
 
-/// Answer of the listings of tables and of views.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ListTablesResponse<'a> {
-    next_page_token: Option<&'a str>,
-    identifiers: Identifiers<'a>,
-}
-
-impl<'a> ListTablesResponse<'a> {
-    /// The tables or views on a page, all of them in `namespace`.
-    pub fn new(namespace: &'a NamespaceIdent, page: &'a Page) -> Self {
-        Self { next_page_token: page.next.as_deref(), identifiers: Identifiers { namespace, page } }
+/// A page as JSON: each name between what stands before it and what ends it.
+fn listing(member: &str, page: &Page, before: &[u8], end: u8) -> Vec<u8> {
+    let names = page.names();
+    let mut body = Vec::with_capacity(128 + names.len() * (before.len() + NAME_BYTES));
+    body.extend_from_slice(br#"{"next-page-token":"#);
+    write_json(&mut body, &page.next);
+    body.push(b',');
+    write_json(&mut body, member);
+    body.extend_from_slice(b":[");
+    for (at, name) in names.enumerate() {
+        if at > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(before);
+        write_json(&mut body, name);
+        body.push(end);
     }
+    body.extend_from_slice(b"]}");
+    body
 }
 
-#[derive(Debug)]
-struct Children<'a> {
-    parent: &'a NamespaceIdent,
-    page: &'a Page,
-}
-
-impl Serialize for Children<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let parent = &self.parent.0;
-        serializer.collect_seq(self.page.names().map(|name| Levels { parent, name }))
-    }
-}
-
-/// A namespace: the levels of its parent, and its own.
-struct Levels<'a> {
-    parent: &'a [String],
-    name: &'a str,
-}
-
-impl Serialize for Levels<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.parent.iter().map(String::as_str).chain([self.name]))
-    }
-}
-
-#[derive(Debug)]
-struct Identifiers<'a> {
-    namespace: &'a NamespaceIdent,
-    page: &'a Page,
-}
-
-impl Serialize for Identifiers<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let namespace = self.namespace;
-        serializer.collect_seq(self.page.names().map(|name| Identifier { namespace, name }))
-    }
-}
-
-/// A `TableIdentifier`.
-#[derive(Serialize)]
-struct Identifier<'a> {
-    namespace: &'a NamespaceIdent,
-    name: &'a str,
+fn write_json(body: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(body, value).expect("names are JSON, and memory can be written to");
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn read(body: Vec<u8>) -> Value {
+        serde_json::from_slice(&body).expect("it is JSON")
+    }
 
     #[test]
     fn names_are_told_with_the_namespace_that_they_are_in() {
         let page = Page::cut(Arc::new(["t", "\"u\""].into_iter().collect()), None);
-        let namespace = NamespaceIdent(vec!["a".to_owned(), "b.c".to_owned()]);
-        let tables = serde_json::to_value(ListTablesResponse::new(&namespace, &page));
+        let namespace = NamespaceIdent(vec!["a".to_owned(), "b\\c".to_owned()]);
         assert_eq!(
-            tables.expect("it is JSON"),
+            read(list_tables_response(&namespace, &page)),
             json!({
                 "next-page-token": null,
                 "identifiers": [
-                    { "namespace": ["a", "b.c"], "name": "t" },
-                    { "namespace": ["a", "b.c"], "name": "\"u\"" },
+                    { "namespace": ["a", "b\\c"], "name": "t" },
+                    { "namespace": ["a", "b\\c"], "name": "\"u\"" },
                 ],
             })
         );
-        let namespaces = serde_json::to_value(ListNamespacesResponse::new(&namespace, &page));
-        assert_eq!(
-            namespaces.expect("it is JSON")["namespaces"],
-            json!([["a", "b.c", "t"], ["a", "b.c", "\"u\""]])
-        );
+        let namespaces = read(list_namespaces_response(&namespace, &page));
+        assert_eq!(namespaces["namespaces"], json!([["a", "b\\c", "t"], ["a", "b\\c", "\"u\""]]));
+        let top = read(list_namespaces_response(&NamespaceIdent::default(), &page));
+        assert_eq!(top["namespaces"], json!([["t"], ["\"u\""]]));
+    }
+
+    #[test]
+    fn an_empty_page_and_one_before_another() {
+        let empty = Page::cut(Arc::default(), Some(1));
+        let body = read(list_tables_response(&NamespaceIdent::default(), &empty));
+        assert_eq!(body, json!({ "next-page-token": null, "identifiers": [] }));
+        let first = Page::cut(Arc::new(["t", "u"].into_iter().collect()), Some(1));
+        let body = read(list_namespaces_response(&NamespaceIdent::default(), &first));
+        assert_eq!(body, json!({ "next-page-token": first.next, "namespaces": [["t"]] }));
     }
 }
