@@ -62,11 +62,11 @@ pub async fn run(app: App, bound: Bound) -> Result<(), RunError> {
             tracing::debug!(%error, "connection ended before it was served");
         }
     });
-    let server = axum::serve(listener, app.router().into_make_service()).with_graceful_shutdown(
-        async move {
-            let _ = drained.wait_for(|stop| *stop).await;
-        },
-    );
+    let server =
+        axum::serve(listener, app.router().into_make_service_with_connect_info::<SocketAddr>())
+            .with_graceful_shutdown(async move {
+                let _ = drained.wait_for(|stop| *stop).await;
+            });
     let mut serving = tokio::spawn(async move { server.await });
     let lost = tokio::select! {
         () = asked_to_stop() => None,

@@ -8,7 +8,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{self, Settings, Sources};
 
 pub mod bench;
+mod client;
 pub mod fsck;
+pub mod key;
 pub mod serve;
 
 /// An Apache Iceberg REST catalog whose only dependency is a bucket.
@@ -25,6 +27,8 @@ enum Command {
     Serve(serve::Serve),
     /// Check every record of a catalog, without writing, while no server runs on it
     Fsck(fsck::Fsck),
+    /// Make, list and revoke API keys of a running server
+    Key(key::Key),
     /// Measure an Iceberg REST catalog, this one or any other
     Bench(bench::Bench),
 }
@@ -59,6 +63,7 @@ impl Cli {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
+            Command::Key(key) => key.run(),
             Command::Bench(bench) => bench.run(),
         }
     }
