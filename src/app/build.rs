@@ -94,7 +94,9 @@ impl Default for Seams {
 impl App {
     /// Opens the catalog, and finishes what an earlier process left.
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
+        check_default_warehouse(&settings)?;
         check_authn(&settings)?;
+        let (issuers, issuer_client) = (read_issuers(&settings)?, client()?);
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
         let place = place(opened);
@@ -124,22 +126,8 @@ impl App {
                 client_overrides: warehouse.client_overrides.clone(),
             });
         }
-        if !settings.warehouses.contains_key(&settings.default_warehouse) {
-            return Err(BuildError::Setting(format!(
-                "default_warehouse: there is no warehouse '{}'",
-                settings.default_warehouse
-            )));
-        }
-        let issuers = read_issuers(&settings)?;
-        let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
-            store: store.clone(),
-            catalog_id: format.catalog_id,
-            settings: settings.authn.clone(),
-            issuers,
-            clock: Arc::clone(&seams.clock),
-            ids: Arc::clone(&seams.ids),
-        })
-        .await?;
+        let authn_store = store.clone();
+        let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
         let catalog = Catalog::new(Parts {
             store,
             objects: Objects::new(roots),
@@ -152,11 +140,21 @@ impl App {
         if finished > 0 {
             tracing::info!(publications = finished, "finished what an earlier run left");
         }
+        // Last of all that can fail: a key that is minted is one that its owner gets to see.
+        let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
+            store: authn_store,
+            catalog_id: format.catalog_id,
+            settings: settings.authn.clone(),
+            issuers,
+            clock,
+            ids,
+        })
+        .await?;
         Ok(Self {
             catalog,
             authn,
             minted_key,
-            issuer_client: client()?,
+            issuer_client,
             settings: Arc::new(settings),
             state_url,
             counters: Arc::new(Counters::default()),
@@ -173,6 +171,16 @@ impl App {
             settings: Arc::new(self.settings.server.clone()),
             counters: Arc::clone(&self.counters),
         })
+    }
+}
+
+fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
+    match &settings.default_warehouse {
+        name if settings.warehouses.contains_key(name) => Ok(()),
+        name => {
+            let reason = format!("default_warehouse: there is no warehouse '{name}'");
+            Err(BuildError::Setting(reason))
+        }
     }
 }
 

@@ -42,9 +42,9 @@ pub struct Bound {
     pub address: SocketAddr,
 }
 
-/// Binds the configured address.
-pub async fn bind(app: &App) -> Result<Bound, RunError> {
-    let address = app.settings.server.listen;
+/// Binds an address. This comes before anything is opened: a server that cannot listen must not take the
+/// store from one that does, nor mint a key that nobody gets to see.
+pub async fn bind(address: SocketAddr) -> Result<Bound, RunError> {
     let failed = |source| RunError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;

@@ -63,12 +63,12 @@ impl Serve {
 }
 
 async fn serve(settings: Settings, seams: Seams) -> ExitCode {
-    let app = match App::build(settings, seams).await {
-        Ok(app) => app,
+    let bound = match run::bind(settings.server.listen).await {
+        Ok(bound) => bound,
         Err(error) => return fail(1, error),
     };
-    let bound = match run::bind(&app).await {
-        Ok(bound) => bound,
+    let app = match App::build(settings, seams).await {
+        Ok(app) => app,
         Err(error) => return fail(1, error),
     };
     print(&banner(&app, bound.address));
