@@ -91,6 +91,10 @@ fn network(source: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -110,6 +114,19 @@ mod tests {
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    }
+
+    #[tokio::test]
+    async fn so_many_wait_and_no_more() {
+        let failures = Failures::new(0, 60_000);
+        let source = Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
+        let mut waiting: Vec<_> =
+            (0..HELD_BACK_MAX + 3).map(|_| Box::pin(failures.note(source, 0))).collect();
+        let answered: Vec<_> = waiting.iter_mut().filter_map(|it| it.now_or_never()).collect();
+        assert_eq!(answered, [Err(TooMany); 3]);
+        drop(waiting);
+        assert!(failures.note(source, 0).now_or_never().is_none(), "there is room again");
+        assert_eq!(failures.note(None, 0).now_or_never(), Some(Ok(())));
     }
 
     #[test]

@@ -157,13 +157,16 @@ impl KeyHandle {
         let again_ms = self.look_again_ms.load(Ordering::Relaxed);
         let next_ms = now_ms.saturating_add(pause_ms);
         let turn = (Ordering::AcqRel, Ordering::Relaxed);
-        if now_ms >= again_ms
+        // The first look needs no asking: it is under way from the start.
+        let first = looks == 0;
+        if !first
+            && now_ms >= again_ms
             && self.look_again_ms.compare_exchange(again_ms, next_ms, turn.0, turn.1).is_ok()
         {
             self.asked.store(looks + 1, Ordering::Release);
             self.wanted.notify_one();
         }
-        if self.asked.load(Ordering::Acquire) <= looks {
+        if !first && self.asked.load(Ordering::Acquire) <= looks {
             return false;
         }
         let look = known.wait_for(|known| known.looks > looks);
