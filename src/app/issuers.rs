@@ -15,7 +15,7 @@ const FETCH_MAX: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The pause after a look that failed, so that an issuer that comes back is noticed.
 const RETRY_EVERY: Duration = Duration::from_secs(10);
-/// Where OpenID Connect has an issuer's document, below its `iss`.
+/// Where discovery has an issuer's document, below its `iss`.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
 /// Why an issuer's keys are not known.

@@ -6,14 +6,16 @@ use serde_json::Value;
 use crate::base::secret::Secret;
 use crate::config::client as environment;
 
+const URL_HELP: &str = "URL of the server [env: SLATEBERG_URL] [default: http://127.0.0.1:8181]";
+const KEY_HELP: &str =
+    "API key or token to send; others may see it here, not so in [env: SLATEBERG_API_KEY]";
+
 /// Where the server is, and what it is shown.
 #[derive(Debug, Args)]
 pub(super) struct Connection {
-    /// URL of the server [env: SLATEBERG_URL] [default: http://127.0.0.1:8181]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = URL_HELP)]
     url: Option<String>,
-    /// API key or token to send, which others can see in the list of processes [env: SLATEBERG_API_KEY]
-    #[arg(long, value_name = "KEY", value_parser = secret)]
+    #[arg(long, value_name = "KEY", value_parser = secret, help = KEY_HELP)]
     api_key: Option<Secret>,
     /// How the answer is printed
     #[arg(long, value_enum, default_value = "table")]

@@ -38,7 +38,8 @@ def properties(key, way):
         "token": {"token": key["key"]},
         "credential": {"credential": f"{key['id']}:{key['key']}"},
         "credential without an id": {"credential": key["key"]},
-        "header": {"header.X-Api-Key": key["key"]},
+        # By itself, PyIceberg would send "Bearer None" beside it.
+        "header": {"header.X-Api-Key": key["key"], "auth": {"type": "noop"}},
     }[way]
 
 
