@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck clients figures bench
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients figures bench
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
@@ -55,6 +55,9 @@ isolation: ## concurrent histories have a serial order
 
 rck: build ## Iceberg's own catalog suites (needs JDK 17+ and Maven)
 	scripts/with-server tests/rck/run.sh
+
+rckauth: build ## the same with an API key, on a server that asks for one
+	SLATEBERG_SECURED=1 scripts/with-server tests/rck/run.sh
 
 clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 	tests/clients/run.sh

@@ -94,7 +94,7 @@ class Slateberg(Server):
 
     def start(self, directory: Path) -> None:
         words = [self.binary, self.arguments[0], *self.arguments[1:]]
-        words += ["--listen", "127.0.0.1:0", "--data-dir", directory / "data", *self.options(directory)]
+        words += ["--insecure-no-auth", "--listen", "127.0.0.1:0", "--data-dir", directory / "data", *self.options(directory)]
         for old in directory.glob("*.log"):
             old.unlink()
         self.process = Process(words, directory, self.environment)

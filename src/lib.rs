@@ -11,6 +11,7 @@
 //! | 7 | [`config`] | settings: the only reader of files and of the environment |
 //! | 6 | [`api`] | HTTP: routes, errors, extraction, the shapes of bodies |
 //! | 5 | [`catalog`] | the use cases: everything that a client can cause |
+//! | 5 | [`authn`] | from a credential to the principal that it proves |
 //! | 4 | [`store`] | typed records and transactions on SlateDB |
 //! | 4 | [`objects`] | the warehouse's files |
 //! | 3 | [`authz`] | who may do what; permission as a value |
@@ -29,6 +30,7 @@ pub mod config;
 
 pub mod api;
 
+pub mod authn;
 pub mod catalog;
 
 pub mod objects;

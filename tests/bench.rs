@@ -58,7 +58,8 @@ fn measured(arguments: &str, directory: &Path) -> (Vec<Value>, String) {
 #[test]
 fn every_scenario_is_measured_on_every_server() {
     let directory = tempfile::tempdir().expect("there is room");
-    let ours = Serving::start("serve --memory --latency-ms 1 --listen 127.0.0.1:0");
+    let ours =
+        Serving::start("serve --memory --latency-ms 1 --listen 127.0.0.1:0 --insecure-no-auth");
     // It has a configuration, and knows nothing else.
     let none = Serving::start(&format!("bare-read --like {}/v1/config", ours.url));
     let scenarios =

@@ -8,8 +8,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::catalog;
 use crate::model::refusal::Refusal;
+use crate::{authn, catalog};
 
 /// Seconds after which a client that was turned away may come back.
 const RETRY_AFTER_SECONDS: u64 = 1;
@@ -21,17 +21,32 @@ pub struct ApiError {
     kind: &'static str,
     message: String,
     operator: Option<String>,
+    /// The `WWW-Authenticate` header.
+    challenge: Option<HeaderValue>,
 }
 
 impl ApiError {
     /// An error with this status, this exception name and this text.
     pub fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, message: message.into(), operator: None }
+        Self { status, kind, message: message.into(), operator: None, challenge: None }
     }
 
     /// The request cannot be understood.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestException", message)
+    }
+
+    /// The request has no credential that is good: one text, whatever is wrong with it.
+    pub fn unauthorized(challenge: &'static str) -> Self {
+        let message = "Not authorized: send a valid API key or token as Authorization: Bearer";
+        let answer = Self::new(StatusCode::UNAUTHORIZED, "NotAuthorizedException", message);
+        Self { challenge: Some(HeaderValue::from_static(challenge)), ..answer }
+    }
+
+    /// Too many failed in the same way.
+    pub fn too_many_failures() -> Self {
+        let message = "Too many requests with credentials that are not valid";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "SlowDownException", message)
     }
 
     fn for_operator(mut self, operator: String) -> Self {
@@ -74,6 +89,19 @@ impl From<catalog::Error> for ApiError {
     }
 }
 
+impl From<authn::Error> for ApiError {
+    fn from(error: authn::Error) -> Self {
+        use authn::Error as E;
+        let message = error.to_string();
+        match error {
+            E::Invalid(_) | E::TooMany(_) => Self::bad_request(message),
+            E::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, "ForbiddenException", message),
+            E::NoSuchKey(_) => Self::new(StatusCode::NOT_FOUND, "NotFoundException", message),
+            E::Store(error) => catalog::Error::from(error).into(),
+        }
+    }
+}
+
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         catalog::Error::from(refusal).into()
@@ -82,7 +110,7 @@ impl From<Refusal> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { status, kind, message, operator } = self;
+        let Self { status, kind, message, operator, challenge } = self;
         if let Some(operator) = operator {
             tracing::error!(status = status.as_u16(), kind, operator, "{message}");
         }
@@ -90,8 +118,11 @@ impl IntoResponse for ApiError {
             "error": { "message": message, "type": kind, "code": status.as_u16() }
         });
         let mut response = (status, Json(body)).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            let headers = response.headers_mut();
+        let headers = response.headers_mut();
+        if let Some(challenge) = challenge {
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
         }
         response

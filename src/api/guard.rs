@@ -1,5 +1,5 @@
-//! The guard at the door: turns requests away while too much is under way, before any work is done, and
-//! answers in the place of a handler that panics.
+//! The guard at the door: turns requests away while too much is under way, before any work is done, asks
+//! the others for their credential, and answers in the place of a handler that panics.
 //!
 //! It stands in front of all routes together. As a layer it would be put around each of them, and each
 //! request would pay for a copy of it.
@@ -18,8 +18,13 @@ use futures::future::BoxFuture;
 use tower_service::Service;
 
 use super::admission::Admission;
+use super::authenticate::{authenticate, source};
 use super::error::ApiError;
+use super::state::ApiState;
 use crate::catalog;
+
+/// Where metrics are, which Prometheus expects to be open.
+const METRICS: &str = "/metrics";
 
 /// Routes with the guard in front of them: the whole server. Cheap to clone.
 #[derive(Clone)]
@@ -28,16 +33,30 @@ pub struct Guarded {
     admission: Arc<Admission>,
     /// Paths of which no request is turned away.
     always_open: &'static [&'static str],
+    door: Option<Arc<Door>>,
+}
+
+/// Where credentials are asked for.
+struct Door {
+    state: ApiState,
+    /// Paths at which they are not.
+    for_everybody: &'static [&'static str],
 }
 
 impl Guarded {
     /// Guards these routes. An operator's questions, at the paths of `always_open`, are let in however many
     /// requests are under way.
     pub fn new(routes: Router, admission: Admission, always_open: &'static [&'static str]) -> Self {
-        Self { routes, admission: Arc::new(admission), always_open }
+        Self { routes, admission: Arc::new(admission), always_open, door: None }
     }
 
-    async fn answer(mut self, request: Request) -> Response {
+    /// The same, asking for credentials but at the paths of `for_everybody`. Nothing that wants a principal
+    /// is served by one that does not ask.
+    pub fn asking(self, state: ApiState, for_everybody: &'static [&'static str]) -> Self {
+        Self { door: Some(Arc::new(Door { state, for_everybody })), ..self }
+    }
+
+    async fn answer(mut self, mut request: Request) -> Response {
         // The room is held until the answer is made.
         let _room = match self.always_open.contains(&request.uri().path()) {
             true => None,
@@ -46,12 +65,28 @@ impl Guarded {
                 Err(_) => return too_many().into_response(),
             },
         };
+        if let Some(door) = &self.door
+            && !door.is_for_everybody(request.uri().path())
+        {
+            let source = source(&request);
+            match authenticate(&door.state, request.headers(), source).await {
+                Ok(principal) => request.extensions_mut().insert(principal),
+                Err(refused) => return refused.into_response(),
+            };
+        }
         let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
         match answer.await {
             Ok(Ok(response)) => response,
             Ok(Err(impossible)) => match impossible {},
             Err(panic) => panicked(panic.as_ref()).into_response(),
         }
+    }
+}
+
+impl Door {
+    fn is_for_everybody(&self, path: &str) -> bool {
+        let open_metrics = !self.state.authn.settings().metrics_need_credential;
+        self.for_everybody.contains(&path) || (open_metrics && path == METRICS)
     }
 }
 

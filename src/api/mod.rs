@@ -6,10 +6,13 @@
 
 pub mod admission;
 pub mod answers;
+pub mod authenticate;
 pub mod error;
 pub mod extract;
 pub mod guard;
 pub mod iceberg;
+pub mod management;
+pub mod oauth;
 pub mod ops;
 pub mod respond;
 pub mod router;

@@ -8,6 +8,8 @@ use super::admission::Admission;
 use super::error::ApiError;
 use super::guard::Guarded;
 use super::iceberg::{config, metrics, namespaces, table_commit, tables, transactions, views};
+use super::management::{api_keys, whoami};
+use super::oauth;
 use super::ops::{health, metrics as counters};
 use super::state::ApiState;
 
@@ -44,6 +46,10 @@ pub const ENDPOINTS: [&str; 25] = [
 /// What operators ask, however many requests are under way.
 const ALWAYS_OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
 
+/// What asks for no credential: there one gets one. So does what is always open, but `/metrics` if the
+/// settings say so.
+const FOR_EVERYBODY: [&str; 4] = ["/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks"];
+
 /// The whole server.
 pub fn router(state: ApiState) -> Guarded {
     let admission = Admission::new(&state.settings);
@@ -51,7 +57,10 @@ pub fn router(state: ApiState) -> Guarded {
         .route("/v1/config", get(config::get_config))
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
-        .route("/metrics", get(counters::metrics));
+        .route("/metrics", get(counters::metrics))
+        .route("/v1/oauth/tokens", post(oauth::tokens::get_token))
+        .route("/v1/oauth/jwks", get(oauth::jwks::get_jwks))
+        .nest("/management/v1", management_routes());
     // What a warehouse serves, with its name as a prefix or, for the default one, without.
     for prefix in ["/v1", "/v1/{prefix}"] {
         for (path, endpoints) in catalog_routes() {
@@ -61,8 +70,8 @@ pub fn router(state: ApiState) -> Guarded {
     let routes = routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
-        .with_state(state);
-    Guarded::new(routes, admission, &ALWAYS_OPEN)
+        .with_state(state.clone());
+    Guarded::new(routes, admission, &ALWAYS_OPEN).asking(state, &FOR_EVERYBODY)
 }
 
 /// What a warehouse serves, below its prefix.
@@ -92,6 +101,14 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 14] {
         ),
         ("/views/rename", post(views::rename)),
     ]
+}
+
+/// What managing the server itself takes.
+fn management_routes() -> Router<ApiState> {
+    Router::new()
+        .route("/whoami", get(whoami::whoami))
+        .route("/api-keys", get(api_keys::list).post(api_keys::create))
+        .route("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke))
 }
 
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {

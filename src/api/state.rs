@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::answers::Answers;
 use super::settings::Settings;
+use crate::authn::Authenticator;
 use crate::catalog::Catalog;
 use crate::telemetry::counters::Counters;
 
@@ -12,6 +13,8 @@ use crate::telemetry::counters::Counters;
 pub struct ApiState {
     /// The use cases.
     pub catalog: Catalog,
+    /// Who may come in.
+    pub authn: Authenticator,
     /// Bounds of requests.
     pub settings: Arc<Settings>,
     /// Answers that are ready.

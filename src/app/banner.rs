@@ -16,15 +16,17 @@ pub fn banner(app: &App, address: SocketAddr) -> String {
         .filter_map(|name| app.catalog.warehouses().by_prefix(Some(name)).ok())
         .map(|warehouse| format!("  warehouse   {:<12} {}", warehouse.name, warehouse.location))
         .collect();
+    let access = Access::of(app);
     format!(
         r#"slateberg {version} is ready at {uri}
   state       {state}
 {warehouses}
+  access      {access_line}
 
 PyIceberg   pip install 'pyiceberg[pyarrow]'
 
   from pyiceberg.catalog import load_catalog
-  catalog = load_catalog("slateberg", type="rest", uri="{uri}", warehouse="{warehouse}")
+  catalog = load_catalog("slateberg", type="rest", uri="{uri}", warehouse="{warehouse}"{python})
   catalog.create_namespace_if_not_exists("demo")
 
 Spark
@@ -35,10 +37,44 @@ Spark
     --conf spark.sql.catalog.slateberg.type=rest \
     --conf spark.sql.catalog.slateberg.uri={uri} \
     --conf spark.sql.catalog.slateberg.warehouse={warehouse} \
-    --conf spark.sql.defaultCatalog=slateberg
+{spark}    --conf spark.sql.defaultCatalog=slateberg
 "#,
         version = env!("CARGO_PKG_VERSION"),
         state = app.state_url,
         warehouses = warehouses.join("\n"),
+        access_line = access.line,
+        python = access.python,
+        spark = access.spark,
     )
+}
+
+/// How one gets in: what is said of it, and what the snippets need for it.
+struct Access {
+    line: String,
+    python: String,
+    spark: String,
+}
+
+impl Access {
+    fn of(app: &App) -> Self {
+        if app.authn.lets_everybody_in() {
+            let line = "everybody who reaches the port may do everything (insecure-no-auth)";
+            return Self { line: line.to_owned(), python: String::new(), spark: String::new() };
+        }
+        let (line, key) = match &app.minted_key {
+            Some(key) => {
+                let key = key.reveal();
+                (format!("admin key {key}\n{:14}keep it: it is not shown again", ""), key)
+            }
+            None => {
+                let how = "an admin key was shown on the first start; lost it? --new-admin-key";
+                (how.to_owned(), "YOUR_KEY")
+            }
+        };
+        Self {
+            line,
+            python: format!(", token=\"{key}\""),
+            spark: format!("    --conf spark.sql.catalog.slateberg.token={key} \\\n"),
+        }
+    }
 }

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::issuers;
 use super::lock::{DataDirLock, LockError};
 use crate::api::answers::Answers;
 use crate::api::guard::Guarded;
 use crate::api::router::router;
 use crate::api::state::ApiState;
+use crate::authn::issuers::Issuers;
+use crate::authn::{self, Authenticator};
 use crate::authz::permit::{Permit, Task};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
+use crate::base::secret::Secret;
 use crate::catalog::warehouses::Warehouses;
 use crate::catalog::{self, Catalog, Parts};
 use crate::config::{Settings, WarehouseSettings};
@@ -47,12 +51,21 @@ pub enum BuildError {
     /// What an earlier process left cannot be finished.
     #[error("cannot finish what an earlier run left: {0}")]
     Recover(catalog::Error),
+    /// The credentials cannot be loaded.
+    #[error("cannot load the API keys: {0}")]
+    Authn(#[from] authn::Error),
 }
 
 /// An open catalog, ready to serve.
 pub struct App {
     /// The use cases.
     pub catalog: Catalog,
+    /// Who may come in.
+    pub authn: Authenticator,
+    /// The admin key that this start has minted, if it has. Its text is known this once.
+    pub minted_key: Option<Secret>,
+    /// What issuers are asked with.
+    pub(super) issuer_client: reqwest::Client,
     /// What it was built from.
     pub settings: Arc<Settings>,
     /// Where the state is.
@@ -81,6 +94,9 @@ impl Default for Seams {
 impl App {
     /// Opens the catalog, and finishes what an earlier process left.
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
+        check_default_warehouse(&settings)?;
+        check_authn(&settings)?;
+        let (issuers, issuer_client) = (read_issuers(&settings)?, client()?);
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
         let place = place(opened);
@@ -88,7 +104,8 @@ impl App {
         let store = Store::open(&place, settings.store.clone()).await.map_err(failed)?;
         let permit = Permit::for_task(Task::Open);
         let now_ms = seams.clock.now_ms();
-        store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
+        let format =
+            store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
 
         let mut warehouses = Vec::new();
         let mut roots = Vec::new();
@@ -109,12 +126,8 @@ impl App {
                 client_overrides: warehouse.client_overrides.clone(),
             });
         }
-        if !settings.warehouses.contains_key(&settings.default_warehouse) {
-            return Err(BuildError::Setting(format!(
-                "default_warehouse: there is no warehouse '{}'",
-                settings.default_warehouse
-            )));
-        }
+        let authn_store = store.clone();
+        let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
         let catalog = Catalog::new(Parts {
             store,
             objects: Objects::new(roots),
@@ -127,8 +140,21 @@ impl App {
         if finished > 0 {
             tracing::info!(publications = finished, "finished what an earlier run left");
         }
+        // Last of all that can fail: a key that is minted is one that its owner gets to see.
+        let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
+            store: authn_store,
+            catalog_id: format.catalog_id,
+            settings: settings.authn.clone(),
+            issuers,
+            clock,
+            ids,
+        })
+        .await?;
         Ok(Self {
             catalog,
+            authn,
+            minted_key,
+            issuer_client,
             settings: Arc::new(settings),
             state_url,
             counters: Arc::new(Counters::default()),
@@ -141,10 +167,48 @@ impl App {
         router(ApiState {
             catalog: self.catalog.clone(),
             answers: Arc::new(Answers::new(self.settings.server.answer_cache_bytes)),
+            authn: self.authn.clone(),
             settings: Arc::new(self.settings.server.clone()),
             counters: Arc::clone(&self.counters),
         })
     }
+}
+
+fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
+    match &settings.default_warehouse {
+        name if settings.warehouses.contains_key(name) => Ok(()),
+        name => {
+            let reason = format!("default_warehouse: there is no warehouse '{name}'");
+            Err(BuildError::Setting(reason))
+        }
+    }
+}
+
+/// Refuses a server that would let everybody in without that being meant.
+fn check_authn(settings: &Settings) -> Result<(), BuildError> {
+    let authn = &settings.authn;
+    authn.check().map_err(BuildError::Setting)?;
+    let address = settings.server.listen;
+    let public = !address.ip().to_canonical().is_loopback();
+    if authn.insecure_no_auth && public && !authn.insecure_no_auth_on_public_address {
+        return Err(BuildError::Setting(format!(
+            "without authentication, everybody who reaches {address} could read and drop every \
+             table: leave out --insecure-no-auth, listen on 127.0.0.1, or, if the network in front \
+             of it lets nobody else through, say it twice with --insecure-no-auth-on-public-address"
+        )));
+    }
+    Ok(())
+}
+
+/// The issuers of the settings, with the keys that are in files.
+fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
+    let issuers = Issuers::new(&settings.authn.issuers).map_err(BuildError::Setting)?;
+    issuers.all().try_for_each(|issuer| issuers::read_file(issuer)).map_err(BuildError::Setting)?;
+    Ok(issuers)
+}
+
+fn client() -> Result<reqwest::Client, BuildError> {
+    issuers::client().map_err(|error| BuildError::Setting(format!("authn.issuers: {error}")))
 }
 
 /// A store that is read without a server, and the warehouses' files.

@@ -3,6 +3,7 @@
 
 pub mod banner;
 pub mod build;
+pub mod issuers;
 pub mod lock;
 pub mod run;
 pub mod tasks;

@@ -42,9 +42,9 @@ pub struct Bound {
     pub address: SocketAddr,
 }
 
-/// Binds the configured address.
-pub async fn bind(app: &App) -> Result<Bound, RunError> {
-    let address = app.settings.server.listen;
+/// Binds an address. This comes before anything is opened: a server that cannot listen must not take the
+/// store from one that does, nor mint a key that nobody gets to see.
+pub async fn bind(address: SocketAddr) -> Result<Bound, RunError> {
     let failed = |source| RunError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
@@ -62,11 +62,11 @@ pub async fn run(app: App, bound: Bound) -> Result<(), RunError> {
             tracing::debug!(%error, "connection ended before it was served");
         }
     });
-    let server = axum::serve(listener, app.router().into_make_service()).with_graceful_shutdown(
-        async move {
-            let _ = drained.wait_for(|stop| *stop).await;
-        },
-    );
+    let server =
+        axum::serve(listener, app.router().into_make_service_with_connect_info::<SocketAddr>())
+            .with_graceful_shutdown(async move {
+                let _ = drained.wait_for(|stop| *stop).await;
+            });
     let mut serving = tokio::spawn(async move { server.await });
     let lost = tokio::select! {
         () = asked_to_stop() => None,

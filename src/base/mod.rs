@@ -1,4 +1,4 @@
-//! Rank 0: what everything else asks for the time, for names and for patience.
+//! Rank 0: what everything else asks for the time, for names, for secrets and for patience.
 //!
 //! Nobody outside this room reads a clock, draws randomness or mints an id, so that a test can hold
 //! all three still.
@@ -7,3 +7,4 @@ pub mod clock;
 pub mod ids;
 pub mod pace;
 pub mod retry;
+pub mod secret;

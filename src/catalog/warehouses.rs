@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::ReadConfig;
 use crate::model::members::brief;
+use crate::model::principal::Principal;
 use crate::model::warehouse::Warehouse;
 
 /// All warehouses, by name and by location.
@@ -67,6 +68,30 @@ impl Catalog {
         word: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
         let _permit = operation.permit::<ReadConfig>()?;
-        self.warehouses().by_client_word(word)
+        let warehouse = self.warehouses().by_client_word(word)?;
+        visible(&operation.principal, warehouse, word)
     }
+
+    /// The warehouse that a path's prefix names, or the default one, for whoever has a credential that is
+    /// good for it. For others it does not exist.
+    pub fn warehouse_for(
+        &self,
+        principal: &Principal,
+        prefix: Option<&str>,
+    ) -> Result<Arc<Warehouse>> {
+        visible(principal, self.warehouses().by_prefix(prefix)?, prefix)
+    }
+}
+
+fn visible(
+    principal: &Principal,
+    warehouse: Arc<Warehouse>,
+    word: Option<&str>,
+) -> Result<Arc<Warehouse>> {
+    if principal.may_use_warehouse(&warehouse.name) {
+        return Ok(warehouse);
+    }
+    // To the letter what is said of one that is not there.
+    let word = word.filter(|word| !word.is_empty());
+    Err(Error::NoSuchWarehouse(brief(word.unwrap_or("default"))))
 }

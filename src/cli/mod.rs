@@ -8,7 +8,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{self, Settings, Sources};
 
 pub mod bench;
+mod client;
 pub mod fsck;
+pub mod key;
 pub mod policy;
 pub mod serve;
 
@@ -26,6 +28,8 @@ enum Command {
     Serve(serve::Serve),
     /// Check every record of a catalog, without writing, while no server runs on it
     Fsck(fsck::Fsck),
+    /// Make, list and revoke API keys of a running server
+    Key(key::Key),
     /// Check, test and ask policies, without a server
     Policy(policy::Policy),
     /// Measure an Iceberg REST catalog, this one or any other
@@ -62,6 +66,7 @@ impl Cli {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
+            Command::Key(key) => key.run(),
             Command::Policy(policy) => policy.run(),
             Command::Bench(bench) => bench.run(),
         }

@@ -18,6 +18,15 @@ pub struct Serve {
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8181]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
+    /// Let everybody in who reaches the port, and do everything
+    #[arg(long)]
+    insecure_no_auth: bool,
+    /// Say a second time that nobody has to prove who they are, for an address that others can reach
+    #[arg(long, requires = "insecure_no_auth")]
+    insecure_no_auth_on_public_address: bool,
+    /// Mint a further admin key and print it, for when all others are lost
+    #[arg(long)]
+    new_admin_key: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -37,6 +46,10 @@ impl Serve {
         if let Some(listen) = self.listen {
             settings.server.listen = listen;
         }
+        settings.authn.insecure_no_auth |= self.insecure_no_auth;
+        settings.authn.insecure_no_auth_on_public_address |=
+            self.insecure_no_auth_on_public_address;
+        settings.authn.new_admin_key = self.new_admin_key;
         change(&mut settings);
         if let Err(error) = logs::init(&settings.log) {
             return fail(EX_CONFIG, error);
@@ -50,12 +63,12 @@ impl Serve {
 }
 
 async fn serve(settings: Settings, seams: Seams) -> ExitCode {
-    let app = match App::build(settings, seams).await {
-        Ok(app) => app,
+    let bound = match run::bind(settings.server.listen).await {
+        Ok(bound) => bound,
         Err(error) => return fail(1, error),
     };
-    let bound = match run::bind(&app).await {
-        Ok(bound) => bound,
+    let app = match App::build(settings, seams).await {
+        Ok(app) => app,
         Err(error) => return fail(1, error),
     };
     print(&banner(&app, bound.address));

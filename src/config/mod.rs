@@ -4,6 +4,7 @@
 //! Later ones win: the defaults, then `config/*.toml` or the file of `--config`, then variables
 //! `SLATEBERG__SECTION__KEY`, then flags.
 
+pub mod client;
 pub mod load;
 pub mod settings;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{api, catalog, store, telemetry};
+use crate::{api, authn, catalog, store, telemetry};
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub struct Settings {
     pub default_warehouse: String,
     /// The HTTP server.
     pub server: api::settings::Settings,
+    /// Who may come in.
+    pub authn: authn::settings::Settings,
     /// Where the state is.
     pub state: StateSettings,
     /// How the state's store is opened.
@@ -70,6 +72,7 @@ impl Default for Settings {
             data_dir: PathBuf::from(DATA_DIR),
             default_warehouse: DEFAULT_WAREHOUSE.to_owned(),
             server: api::settings::Settings::default(),
+            authn: authn::settings::Settings::default(),
             state: StateSettings::default(),
             store: store::settings::Settings::default(),
             catalog: catalog::settings::Settings::default(),

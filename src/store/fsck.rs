@@ -9,9 +9,9 @@ use super::codec::{Document, PieceText};
 use super::error::Error;
 use super::invariants::{self, Broken};
 use super::keys::{
-    ChangeKey, FileDeletionKey, IdempotencyKey, Key, MetadataKey, NamespaceKey, NamespaceNameKey,
-    PieceKey, PublicationKey, StoreKey, TabularKey, TabularNameKey, WarehouseKey, space,
-    tabular_names,
+    ApiKeyKey, ChangeKey, FileDeletionKey, IdempotencyKey, Key, MetadataKey, NamespaceKey,
+    NamespaceNameKey, PieceKey, PublicationKey, SigningKeyKey, StoreKey, TabularKey,
+    TabularNameKey, WarehouseKey, space, tabular_names,
 };
 use super::read::{Range, Read};
 use super::records::{DoomedFiles, FORMAT_VERSION, NamespaceRecord, TabularRecord};
@@ -272,12 +272,18 @@ impl<R: Read> Walk<'_, R> {
     async fn other_records(&mut self) -> Result<(), Error> {
         self.all::<IdempotencyKey>(space::IDEMPOTENCY).await?;
         self.all::<ChangeKey>(space::CHANGES).await?;
+        for (key, record) in self.all::<ApiKeyKey>(space::API_KEYS).await? {
+            if record.id != key.0 {
+                self.note(Err(format!("API key {} calls itself {}", key.0, record.id)));
+            }
+        }
+        self.all::<SigningKeyKey>(space::SIGNING_KEYS).await?;
         Ok(())
     }
 
     /// Finds keys of no known space.
     async fn strangers(&mut self) -> Result<(), Error> {
-        const KNOWN: [u8; 13] = [
+        const KNOWN: [u8; 15] = [
             space::STORE,
             space::WAREHOUSE_NAMES,
             space::NAMESPACE_NAMES,
@@ -291,6 +297,8 @@ impl<R: Read> Walk<'_, R> {
             space::FILE_DELETIONS,
             space::IDEMPOTENCY,
             space::CHANGES,
+            space::API_KEYS,
+            space::SIGNING_KEYS,
         ];
         for space in (0..=u8::MAX).filter(|space| !KNOWN.contains(space)) {
             if self.store.any(&Range::prefix([space])).await? {

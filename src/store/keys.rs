@@ -15,6 +15,8 @@
 //! | 0x41 | file deletions | id | [`FileDeletion`] |
 //! | 0x50 | idempotency | key, principal | [`IdempotencyRecord`] |
 //! | 0x60 | change log | sequence number | [`Change`] |
+//! | 0x80 | API keys | id | [`ApiKeyRecord`] |
+//! | 0x81 | signing keys | id | [`SigningKeyRecord`] |
 //!
 //! An id is 16 bytes and a name always stands last, so that no two tuples share a key whatever the
 //! names hold, and the names below one parent lie side by side in their own order. The parent of a
@@ -24,8 +26,8 @@ use uuid::Uuid;
 
 use super::codec::{Head, PieceText, Value};
 use super::records::{
-    Change, FileDeletion, IdempotencyRecord, NameEntry, NamespaceRecord, Publication, StoreFormat,
-    TabularRecord, WarehouseRecord,
+    ApiKeyRecord, Change, FileDeletion, IdempotencyRecord, NameEntry, NamespaceRecord, Publication,
+    SigningKeyRecord, StoreFormat, TabularRecord, WarehouseRecord,
 };
 use crate::model::ident::TabularKind;
 use crate::model::text::PieceHash;
@@ -56,6 +58,8 @@ pub mod space {
     pub const FILE_DELETIONS: u8 = 0x41;
     pub const IDEMPOTENCY: u8 = 0x50;
     pub const CHANGES: u8 = 0x60;
+    pub const API_KEYS: u8 = 0x80;
+    pub const SIGNING_KEYS: u8 = 0x81;
 
     /// Spaces of small records that every request asks for: those that are kept in process.
     pub const KEPT: [u8; 5] = [NAMESPACE_NAMES, NAMESPACES, TABLE_NAMES, VIEW_NAMES, TABULARS];
@@ -163,6 +167,14 @@ pub struct MetadataKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileDeletionKey(pub Uuid);
 
+/// An API key, by its (time-ordered) id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApiKeyKey(pub Uuid);
+
+/// A key that slateberg signs its own tokens with, by its (time-ordered) id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SigningKeyKey(pub Uuid);
+
 macro_rules! id_key {
     ($key:ident, $space:expr, $value:ty) => {
         impl Key for $key {
@@ -184,6 +196,8 @@ id_key!(NamespaceKey, space::NAMESPACES, NamespaceRecord);
 id_key!(TabularKey, space::TABULARS, TabularRecord);
 id_key!(MetadataKey, space::METADATA, Head);
 id_key!(FileDeletionKey, space::FILE_DELETIONS, FileDeletion);
+id_key!(ApiKeyKey, space::API_KEYS, ApiKeyRecord);
+id_key!(SigningKeyKey, space::SIGNING_KEYS, SigningKeyRecord);
 
 /// A piece of the metadata of a table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! The records: what the catalog keeps of each thing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::codec::{DecodeError, Value, decode_json, encode_json};
+use crate::base::secret::Secret;
 use crate::model::ident::TabularKind;
 
 macro_rules! json_records {
@@ -33,7 +34,9 @@ json_records!(
     Publication,
     FileDeletion,
     IdempotencyRecord,
-    Change
+    Change,
+    ApiKeyRecord,
+    SigningKeyRecord
 );
 
 /// The newest format of the store that this binary reads and writes. Since 2, metadata has pieces;
@@ -206,4 +209,36 @@ pub struct Change {
     pub version_before: Option<u64>,
     /// The record's version after, if it still is.
     pub version_after: Option<u64>,
+}
+
+/// An API key, without its text: nobody who reads the store can use it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiKeyRecord {
+    /// Its identity.
+    pub id: Uuid,
+    /// What people call it.
+    pub name: String,
+    /// SHA-256 of its text, in hexadecimal.
+    pub hash: String,
+    /// The roles that it has.
+    pub roles: BTreeSet<String>,
+    /// The only warehouses that it is good for; none if it is good for all.
+    pub warehouses: Option<BTreeSet<String>>,
+    /// When it was made.
+    pub created_ms: i64,
+    /// By whom.
+    pub created_by: String,
+    /// From when on it is good no more, if ever.
+    pub expires_ms: Option<i64>,
+}
+
+/// A key that slateberg signs its own tokens with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SigningKeyRecord {
+    /// Its identity, which tokens name as `kid`.
+    pub id: Uuid,
+    /// The 32 bytes that an Ed25519 key grows from, in base 64.
+    pub seed: Secret,
+    /// When it was made.
+    pub created_ms: i64,
 }

@@ -26,6 +26,8 @@ pub struct Counters {
     pub scan_reports: Counter,
     /// Commit reports that clients sent.
     pub commit_reports: Counter,
+    /// Requests with a credential that was not good.
+    pub authentication_failures: Counter,
 }
 
 impl Counters {
@@ -44,6 +46,13 @@ impl Counters {
                 counter.get()
             );
         }
+        let _ = write!(
+            text,
+            "# HELP slateberg_authentication_failures_total Requests with a credential that was not good.\n\
+             # TYPE slateberg_authentication_failures_total counter\n\
+             slateberg_authentication_failures_total {}\n",
+            self.authentication_failures.get()
+        );
         text
     }
 }

@@ -108,7 +108,6 @@ async fn what_is_not_built_yet_is_not_served() {
     let app = TestApp::with_table_and_view().await;
     let table = "/v1/default/namespaces/ns/tables/t";
     let absent = [
-        (Method::POST, "/v1/oauth/tokens".to_owned()),
         (Method::GET, "/v1/default/namespaces/ns/functions".to_owned()),
         (Method::GET, "/v1/default/namespaces/ns/functions/f".to_owned()),
         (Method::POST, format!("{table}/plan")),

@@ -4,6 +4,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod authn_cli;
+mod authn_failures;
+mod authn_jwt;
+mod authn_keys;
+mod authn_tokens;
 mod config;
 mod metrics;
 mod namespaces;

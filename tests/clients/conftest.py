@@ -26,6 +26,8 @@ STOP_TIMEOUT_S = 20
 class Server:
     uri: str
     warehouse: str | None = None
+    # The admin key, of a server that asks for credentials.
+    key: str | None = None
 
     def beside(self, table_location: str, name: str) -> str:
         """A location for a second table: in the warehouse if we know it, else next to the first table."""
@@ -46,49 +48,66 @@ def server(tmp_path_factory):
     yield from serve(binary, tmp_path_factory.mktemp("slateberg"))
 
 
-def serve(binary, directory):
+@pytest.fixture(scope="session")
+def secured_server(tmp_path_factory):
+    """A server that asks for credentials, as every server does that is not told otherwise."""
+    binary = os.environ.get("SLATEBERG_BIN")
+    if not binary:
+        pytest.skip("needs SLATEBERG_BIN: a server's admin key is told on its first start alone")
+    yield from serve(binary, tmp_path_factory.mktemp("secured"), secured=True)
+
+
+def serve(binary, directory, secured=False):
     """Runs the binary for as long as the tests need it."""
+    access = [] if secured else ["--insecure-no-auth"]
     log = directory / "server.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            [binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(directory / "data")],
+            [binary, "serve", *access, "--listen", "127.0.0.1:0", "--data-dir", str(directory / "data")],
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
         )
         try:
-            uri = announced_uri(process, log)
-            await_config(uri)
-            yield Server(uri)
+            wanted = [r"http://127\.0\.0\.1:\d+"] + ([r"sb_\w{49}"] if secured else [])
+            uri, *keys = announced(process, log, wanted)
+            key = keys[0] if keys else None
+            await_config(uri, key)
+            yield Server(uri, key=key)
         finally:
             stop(process)
 
 
-def announced_uri(process, log):
-    announced = threading.Event()
+def announced(process, log, patterns):
+    """What the server says of itself, in the order of the patterns."""
+    done = threading.Event()
     found = []
 
     def read():
         # Reading on to the end keeps the pipe from filling up and stopping the server.
         for line in process.stdout:
-            if not found and (match := re.search(r"http://127\.0\.0\.1:\d+", line)):
+            if len(found) < len(patterns) and (match := re.search(patterns[len(found)], line)):
                 found.append(match.group())
-                announced.set()
-        announced.set()
+            if len(found) == len(patterns):
+                done.set()
+        done.set()
 
     threading.Thread(target=read, daemon=True).start()
-    announced.wait(READY_TIMEOUT_S)
-    if not found:
+    done.wait(READY_TIMEOUT_S)
+    if len(found) < len(patterns):
         process.kill()
-        pytest.exit(f"the server announced no address; it said:\n{log.read_text()}", returncode=2)
-    return found[0]
+        pytest.exit(f"the server announced only {found}; it said:\n{log.read_text()}", returncode=2)
+    return found
 
 
-def await_config(uri):
+def await_config(uri, key=None):
+    request = urllib.request.Request(f"{uri.rstrip('/')}/v1/config")
+    if key:
+        request.add_header("Authorization", f"Bearer {key}")
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         try:
-            with urllib.request.urlopen(f"{uri.rstrip('/')}/v1/config", timeout=5) as response:
+            with urllib.request.urlopen(request, timeout=5) as response:
                 if response.status == 200:
                     return
         except (urllib.error.URLError, OSError) as error:

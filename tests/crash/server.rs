@@ -25,7 +25,7 @@ fn slateberg(data_dir: &Path, subcommand: &str) -> Command {
 
 fn serving(data_dir: &Path) -> Command {
     let mut command = slateberg(data_dir, "serve");
-    command.args(["--listen", "127.0.0.1:0"]);
+    command.args(["--listen", "127.0.0.1:0", "--insecure-no-auth"]);
     command
 }
 

@@ -27,7 +27,10 @@ pub const WAREHOUSE: &str = "memory:///warehouse";
 pub struct TestApp {
     /// What was built.
     pub app: App,
-    router: Guarded,
+    /// Its routes.
+    pub router: Guarded,
+    /// The credential that requests are sent with which say nothing else.
+    pub credential: Option<String>,
     /// The bucket that holds state and warehouse.
     pub bucket: Arc<dyn ObjectStore>,
     clock: Arc<dyn Clock>,
@@ -96,6 +99,8 @@ impl Answer {
 pub fn memory_settings() -> Settings {
     let mut settings = Settings::default();
     settings.state.url = "memory:///state".to_owned();
+    // Most tests are not about who asks; those that are change it back.
+    settings.authn.insecure_no_auth = true;
     let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");
     warehouse.location = WAREHOUSE.to_owned();
     settings
@@ -140,7 +145,8 @@ impl TestApp {
         let seams = Seams { opener, clock: Arc::clone(&clock), ..Seams::default() };
         let app = App::build(settings, seams).await.expect("the catalog opens");
         let router = app.router();
-        Self { app, router, bucket, clock }
+        let credential = app.minted_key.as_ref().map(|key| key.reveal().to_owned());
+        Self { app, router, credential, bucket, clock }
     }
 
     /// A new, empty catalog with some settings changed.
@@ -154,7 +160,21 @@ impl TestApp {
     pub async fn restart(self) -> Self {
         self.app.catalog.close().await.expect("the catalog closes");
         let settings = Settings::clone(&self.app.settings);
-        Self::with_clock(self.bucket, settings, self.clock).await
+        let credential = self.credential;
+        let app = Self::with_clock(self.bucket, settings, self.clock).await;
+        // A later start mints no key: the one that there was is as good as before.
+        Self { credential: app.credential.clone().or(credential), ..app }
+    }
+
+    /// A new, empty catalog that asks for credentials. Requests are sent with its admin key, unless they
+    /// bring a credential of their own.
+    pub async fn secured() -> Self {
+        Self::with_settings(|settings| settings.authn.insecure_no_auth = false).await
+    }
+
+    /// The credential that requests are sent with.
+    pub fn credential(&self) -> &str {
+        self.credential.as_deref().expect("the catalog asks for credentials")
     }
 
     /// Sends a request and reads the whole answer.
@@ -184,6 +204,12 @@ impl TestApp {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
+        let brings_its_own = headers.iter().any(|(name, _)| {
+            ["authorization", "x-api-key"].iter().any(|other| name.eq_ignore_ascii_case(other))
+        });
+        if let Some(credential) = self.credential.as_ref().filter(|_| !brings_its_own) {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {credential}"));
+        }
         let body = match body {
             Value::Null => String::new(),
             body => body.to_string(),
@@ -211,5 +237,39 @@ impl TestApp {
     /// `POST` with a body.
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.request(Method::POST, path, &[], &body).await
+    }
+
+    /// A request with this credential, or with none if it is empty.
+    pub async fn request_as(
+        &self,
+        credential: &str,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Answer {
+        let bearer = format!("Bearer {credential}");
+        let headers: &[_] = match credential {
+            "" => &[],
+            _ => &[("authorization", bearer.as_str())],
+        };
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        request = request.header(header::CONTENT_LENGTH, body.len());
+        self.send(request.body(Body::from(body)).expect("test requests are valid")).await
+    }
+
+    /// `GET` with this credential.
+    pub async fn get_as(&self, credential: &str, path: &str) -> Answer {
+        self.request_as(credential, Method::GET, path, &Value::Null).await
+    }
+
+    /// Makes an API key; returns its id and its text.
+    pub async fn make_key(&self, wanted: Value) -> (String, String) {
+        let made = self.post("/management/v1/api-keys", wanted).await.expect(201);
+        let text = |name: &str| made.body[name].as_str().expect("a text").to_owned();
+        (text("id"), text("key"))
     }
 }

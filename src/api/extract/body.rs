@@ -8,12 +8,12 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::principal::principal;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::wire::object::Object;
 use crate::catalog::Operation;
 use crate::catalog::operation::Idempotency;
-use crate::model::principal::Principal;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// An `Idempotency-Key` is a UUID in its usual form of 36 characters.
@@ -25,8 +25,8 @@ pub struct Reading(pub Operation);
 impl FromRequestParts<ApiState> for Reading {
     type Rejection = ApiError;
 
-    async fn from_request_parts(_parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
-        Ok(Self(Operation { principal: Principal::Anonymous, idempotency: None }))
+    async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
+        Ok(Self(Operation { principal: principal(parts)?.clone(), idempotency: None }))
     }
 }
 
@@ -58,14 +58,15 @@ impl<T: DeserializeOwned> FromRequest<ApiState> for MutatingWith<T> {
 
 async fn take(request: Request, state: &ApiState) -> Result<(Operation, Bytes), ApiError> {
     let (parts, body) = request.into_parts();
+    let principal = principal(&parts)?.clone();
     let body = read(&parts, body, state.settings.body_bytes_max).await?;
     let idempotency = idempotency(&parts, &body)?;
-    Ok((Operation { principal: Principal::Anonymous, idempotency }, body))
+    Ok((Operation { principal, idempotency }, body))
 }
 
 /// Reads a body to its end, and refuses one that is too long: from what it announces, before a byte of
 /// it is read.
-async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+pub async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
     let too_long = || {
         ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -4,4 +4,5 @@ pub mod body;
 pub mod conditional;
 pub mod paging;
 pub mod path;
+pub mod principal;
 pub mod query;

@@ -11,6 +11,7 @@ use crate::api::extract::query::Query;
 use crate::api::router::ENDPOINTS;
 use crate::api::state::ApiState;
 use crate::api::wire::CatalogConfig;
+use crate::model::principal::Principal;
 
 /// Tells a client its warehouse's prefix, and what is served.
 pub async fn get_config(
@@ -22,9 +23,17 @@ pub async fn get_config(
         state.catalog.configured_warehouse(&operation, query.get("warehouse").as_deref())?;
     let mut overrides: BTreeMap<_, _> = warehouse.client_overrides.clone();
     overrides.insert("prefix".to_owned(), warehouse.name.clone());
+    let mut defaults = warehouse.client_defaults.clone();
+    // Whoever has a token of an outside issuer gets the next one there. Holders of API keys get theirs
+    // here, which is what clients do anyway.
+    if let Principal::Identified(identity) = &operation.principal
+        && let Some(url) = state.authn.issuers().of(identity).and_then(|issuer| issuer.token_url())
+    {
+        defaults.entry("oauth2-server-uri".to_owned()).or_insert(url);
+    }
     let lifetime = state.catalog.settings().idempotency_lifetime_seconds;
     Ok(Json(CatalogConfig {
-        defaults: warehouse.client_defaults.clone(),
+        defaults,
         overrides,
         endpoints: ENDPOINTS.iter().map(ToString::to_string).collect(),
         idempotency_key_lifetime: format!("PT{lifetime}S"),

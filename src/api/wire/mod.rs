@@ -4,6 +4,7 @@
 //! they mean is the model's to say.
 
 pub mod listings;
+pub mod management;
 pub mod object;
 
 use std::collections::BTreeMap;

@@ -1,12 +1,15 @@
 //! What goes on in the background, each on its own and all until the server stops.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::build::App;
+use super::issuers::keep_fresh;
+use crate::authn::issuers::Issuer;
 use crate::catalog::Catalog;
 
 /// How often markers of landed publications are taken out, should no commit do it.
@@ -18,12 +21,16 @@ const DELETE_FILES_EVERY: Duration = Duration::from_secs(30);
 /// How often the log becomes a file of level 0, so that a start has little to replay.
 const FLUSH_EVERY: Duration = Duration::from_secs(30);
 
+/// How often it is looked whether a signing key's time is over.
+const ROTATE_EVERY: Duration = Duration::from_secs(60 * 60);
+
 /// Starts every task. Each ends soon after `stopping` turns true.
 pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
     let forget = app.catalog.clone();
     let expire = app.catalog.clone();
     let flush = app.catalog.clone();
-    vec![
+    let authn = app.authn.clone();
+    let mut tasks = vec![
         tokio::spawn(repeat("forget_landed", FORGET_LANDED_EVERY, stopping.clone(), move || {
             let catalog = forget.clone();
             async move { catalog.forget_landed().await.map(|()| 0) }
@@ -36,8 +43,26 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
             let catalog = flush.clone();
             async move { catalog.flush().await.map(|()| 0) }
         })),
+        tokio::spawn(repeat("rotate_signing_keys", ROTATE_EVERY, stopping.clone(), move || {
+            let authn = authn.clone();
+            async move { authn.own_tokens().rotate().await }
+        })),
         tokio::spawn(delete_files(app.catalog.clone(), stopping.clone())),
-    ]
+    ];
+    tasks.extend(watch_issuers(app, stopping));
+    tasks
+}
+
+/// One task for each issuer whose keys are fetched.
+fn watch_issuers(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    let refresh = app.authn.settings().issuer_refresh();
+    let fetched =
+        app.authn.issuers().all().filter(|it| it.settings.jwks_file.as_os_str().is_empty());
+    let start = |issuer: &Arc<Issuer>| {
+        let (issuer, client) = (Arc::clone(issuer), app.issuer_client.clone());
+        tokio::spawn(keep_fresh(issuer, client, refresh, stopping.clone()))
+    };
+    fetched.map(start).collect()
 }
 
 /// Does `work` again and again, with a pause of `period` before each time.

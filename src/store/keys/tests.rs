@@ -23,6 +23,8 @@ proptest! {
         round_trip(&PieceKey { id, hash: PieceHash(*Uuid::max().as_bytes()) });
         round_trip(&PublicationKey { id, version: number });
         round_trip(&FileDeletionKey(id));
+        round_trip(&ApiKeyKey(id));
+        round_trip(&SigningKeyKey(id));
         round_trip(&IdempotencyKey { key: id, principal: name });
         round_trip(&ChangeKey(number));
     }

@@ -1,0 +1,118 @@
+//! Authentication: a request is let in with the principal that its credential proves, or not at all.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{ConnectInfo, Request};
+use axum::http::{HeaderMap, header};
+
+use super::error::ApiError;
+use super::state::ApiState;
+use crate::authn::authenticator::Refused;
+use crate::model::principal::Principal;
+
+/// What a request without a credential is asked for.
+pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;
+/// The same, for one whose credential is not good.
+const INVALID: &str = r#"Bearer realm="slateberg", error="invalid_token""#;
+const API_KEY: &str = "x-api-key";
+
+/// The principal that a request is let in with, or the answer that it gets instead.
+pub async fn authenticate(
+    state: &ApiState,
+    headers: &HeaderMap,
+    source: Option<IpAddr>,
+) -> Result<Principal, ApiError> {
+    if state.authn.lets_everybody_in() {
+        return Ok(Principal::Anonymous);
+    }
+    let principal = match credential(headers) {
+        Ok(Some(credential)) => state.authn.principal(credential).await,
+        Ok(None) => return Err(ApiError::unauthorized(CHALLENGE)),
+        Err(refused) => Err(refused),
+    };
+    match principal {
+        Ok(principal) => Ok(principal),
+        Err(refused) => {
+            failed(state, refused, source).await?;
+            Err(ApiError::unauthorized(INVALID))
+        }
+    }
+}
+
+/// Notes a credential that was not good, and holds its answer back if its source makes a habit of it.
+pub async fn failed(
+    state: &ApiState,
+    refused: Refused,
+    source: Option<IpAddr>,
+) -> Result<(), ApiError> {
+    state.counters.authentication_failures.add(1);
+    let shown = source.map(|source| source.to_string()).unwrap_or_default();
+    tracing::debug!(source = shown, reason = refused.0, "credential refused");
+    state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
+}
+
+/// Where a request comes from; nowhere if it came over no connection.
+pub fn source(request: &Request) -> Option<IpAddr> {
+    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
+}
+
+/// The one credential of a request. Two that say different things are none: somebody on the way might
+/// have looked at the other.
+fn credential(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
+    let bearer = single(headers, header::AUTHORIZATION.as_str())?.map(bearer).transpose()?;
+    let api_key = single(headers, API_KEY)?;
+    match (bearer, api_key) {
+        (Some(bearer), Some(api_key)) if bearer != api_key => Err(Refused("two credentials")),
+        (bearer, api_key) => Ok(bearer.or(api_key)),
+    }
+}
+
+fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refused> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| Refused("no text")),
+        (Some(_), Some(_)) => Err(Refused("a header that stands there twice")),
+    }
+}
+
+fn bearer(value: &str) -> Result<&str, Refused> {
+    let (scheme, rest) = value.split_once(' ').ok_or(Refused("no scheme"))?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| rest.trim_matches(' '))
+        .filter(|token| !token.is_empty())
+        .ok_or(Refused("another scheme"))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn found(pairs: &[(&'static str, &'static str)]) -> Result<Option<String>, Refused> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        credential(&headers).map(|found| found.map(str::to_owned))
+    }
+
+    #[test]
+    fn a_request_has_one_credential() {
+        assert_eq!(found(&[]), Ok(None));
+        for value in ["Bearer x", "bearer x", "BEARER  x "] {
+            assert_eq!(found(&[("authorization", value)]), Ok(Some("x".to_owned())), "{value}");
+        }
+        assert_eq!(found(&[("x-api-key", "x")]), Ok(Some("x".to_owned())));
+        let both = [("authorization", "Bearer x"), ("x-api-key", "x")];
+        assert_eq!(found(&both), Ok(Some("x".to_owned())));
+        for wrong in ["", "Bearer", "Bearer ", "Basic eDp5", "x", " Bearer x"] {
+            assert!(found(&[("authorization", wrong)]).is_err(), "{wrong}");
+        }
+        assert!(found(&[("authorization", "Bearer x"), ("x-api-key", "y")]).is_err());
+        assert!(found(&[("authorization", "Bearer x"), ("authorization", "Bearer x")]).is_err());
+        assert!(found(&[("x-api-key", "x"), ("x-api-key", "x")]).is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! API keys.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, StatusCode, header};
+
+use super::Result;
+use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::state::ApiState;
+use crate::api::wire::management::{ApiKey, CreateApiKeyRequest, CreatedApiKey, ListApiKeys};
+use crate::authn::api_keys::NewKey;
+
+/// Nobody on the way keeps a secret.
+const NO_STORE: [(HeaderName, &str); 1] = [(header::CACHE_CONTROL, "no-store")];
+
+/// `POST /management/v1/api-keys`: the only answer with the key's text in it.
+pub async fn create(
+    State(state): State<ApiState>,
+    MutatingWith(operation, body): MutatingWith<CreateApiKeyRequest>,
+) -> Result<(StatusCode, [(HeaderName, &'static str); 1], Json<CreatedApiKey>)> {
+    for warehouse in body.warehouses.iter().flatten() {
+        state.catalog.warehouse_for(&operation.principal, Some(warehouse))?;
+    }
+    let wanted = NewKey {
+        name: body.name,
+        roles: body.roles,
+        warehouses: body.warehouses,
+        expires_ms: body.expires_at_ms,
+    };
+    let (secret, known) = state.authn.keys().create(&operation.principal, wanted).await?;
+    let created = CreatedApiKey { key: secret.reveal().to_owned(), about: ApiKey::from(&*known) };
+    Ok((StatusCode::CREATED, NO_STORE, Json(created)))
+}
+
+/// `GET /management/v1/api-keys`.
+pub async fn list(
+    State(state): State<ApiState>,
+    Reading(operation): Reading,
+) -> Result<Json<ListApiKeys>> {
+    let all = state.authn.keys().list(&operation.principal)?;
+    Ok(Json(ListApiKeys { api_keys: all.iter().map(|known| ApiKey::from(&**known)).collect() }))
+}
+
+/// `GET /management/v1/api-keys/{id}`.
+pub async fn load(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    Reading(operation): Reading,
+) -> Result<Json<ApiKey>> {
+    let known = state.authn.keys().get(&operation.principal, &id)?;
+    Ok(Json(ApiKey::from(&*known)))
+}
+
+/// `DELETE /management/v1/api-keys/{id}`.
+pub async fn revoke(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    Mutating(operation): Mutating,
+) -> Result<StatusCode> {
+    state.authn.keys().revoke(&operation.principal, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

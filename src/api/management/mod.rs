@@ -1,0 +1,9 @@
+//! `/management/v1`: what the specification of Iceberg has no word for.
+
+pub mod api_keys;
+pub mod whoami;
+
+use crate::api::error::ApiError;
+
+/// What a handler answers.
+pub(super) type Result<T> = std::result::Result<T, ApiError>;

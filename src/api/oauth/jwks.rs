@@ -1,0 +1,12 @@
+//! `GET /v1/oauth/jwks`.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::Value;
+
+use crate::api::state::ApiState;
+
+/// The public keys of slateberg's own tokens, for whoever wants to verify one too.
+pub async fn get_jwks(State(state): State<ApiState>) -> Json<Value> {
+    Json(state.authn.own_tokens().key_set())
+}

@@ -1,0 +1,214 @@
+//! `POST /v1/oauth/tokens`: an API key for a short-lived token (RFC 6749, section 4.4), and such a token for
+//! a newer one (RFC 8693). Errors have the shape that RFC 6749 gives them, not that of Iceberg.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::json;
+
+use crate::api::authenticate::{failed, source};
+use crate::api::error::ApiError;
+use crate::api::extract::body::read;
+use crate::api::state::ApiState;
+use crate::authn::authenticator::Refused;
+use crate::authn::key_index::KnownKey;
+use crate::authn::key_text;
+
+/// Bytes that a form may have: the longest token that is taken, and room for the rest.
+const FORM_BYTES_MAX: usize = 64 << 10;
+const BASIC_CHALLENGE: &str = r#"Basic realm="slateberg""#;
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
+/// The one scope of the specification's client credentials.
+const SCOPE: &str = "catalog";
+
+/// An error of RFC 6749, section 5.2.
+enum OAuthError {
+    /// The client is not who it says.
+    InvalidClient { refused: Refused, by_basic: bool },
+    /// The token that was to be exchanged is not good.
+    InvalidGrant(Refused),
+    /// The request is wrong in itself.
+    InvalidRequest(&'static str),
+    /// The grant is of a kind that is not given here.
+    UnsupportedGrantType,
+    /// No token can be signed.
+    Unable,
+    /// The body cannot be read, or too many fail.
+    Other(ApiError),
+}
+
+/// Gives a token.
+pub async fn get_token(State(state): State<ApiState>, request: Request) -> Response {
+    let source = source(&request);
+    let answer = match granted(&state, request).await {
+        Ok(holder) => token(&state, &holder),
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(response) => response,
+        Err(error) => {
+            if let OAuthError::InvalidClient { refused, .. } | OAuthError::InvalidGrant(refused) =
+                &error
+                && let Err(too_many) = failed(&state, *refused, source).await
+            {
+                return too_many.into_response();
+            }
+            error.into_response()
+        }
+    }
+}
+
+/// The API key that a token is to be given for.
+async fn granted(state: &ApiState, request: Request) -> Result<Arc<KnownKey>, OAuthError> {
+    let (parts, body) = request.into_parts();
+    let body = read(&parts, body, FORM_BYTES_MAX).await.map_err(OAuthError::Other)?;
+    let form = parse(&body)?;
+    let client = client(state, &parts.headers, &form)?;
+    match form.get("grant_type").map(String::as_str) {
+        Some("client_credentials") => client
+            .ok_or(OAuthError::InvalidClient { refused: Refused("no client"), by_basic: false }),
+        Some(TOKEN_EXCHANGE) => exchanged(state, &form, client).await,
+        Some(_) => Err(OAuthError::UnsupportedGrantType),
+        None => Err(OAuthError::InvalidRequest("grant_type is missing")),
+    }
+}
+
+fn parse(body: &[u8]) -> Result<HashMap<String, String>, OAuthError> {
+    let mut form = HashMap::new();
+    for (name, value) in url::form_urlencoded::parse(body) {
+        if form.insert(name.into_owned(), value.into_owned()).is_some() {
+            return Err(OAuthError::InvalidRequest("a parameter stands there twice"));
+        }
+    }
+    // What has no value counts as not there (RFC 6749, section 3.2).
+    form.retain(|_, value| !value.is_empty());
+    Ok(form)
+}
+
+/// The key of the client that authenticates itself, in the body or by `Basic`; none if it does not. The
+/// secret alone says which key it is; an id that comes with it has to be that of the key.
+fn client(
+    state: &ApiState,
+    headers: &HeaderMap,
+    form: &HashMap<String, String>,
+) -> Result<Option<Arc<KnownKey>>, OAuthError> {
+    let basic = basic(headers)?;
+    let by_basic = basic.is_some();
+    let in_body = form
+        .get("client_secret")
+        .map(|secret| (form.get("client_id").cloned().unwrap_or_default(), secret.clone()));
+    let (id, secret) = match (basic, in_body) {
+        (Some(_), Some(_)) => return Err(OAuthError::InvalidRequest("two ways of saying who")),
+        (None, None) => return Ok(None),
+        (Some(pair), None) | (None, Some(pair)) => pair,
+    };
+    let invalid = |refused| OAuthError::InvalidClient { refused, by_basic };
+    let known = state.authn.key(&secret).map_err(invalid)?;
+    if !id.is_empty() && id != known.identity.id {
+        return Err(invalid(Refused("the id of another key")));
+    }
+    Ok(Some(known))
+}
+
+/// Id and secret of a `Basic` header. Clients may send the token that they have as `Bearer`, too: here it
+/// says nothing.
+fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
+    let wrong = || OAuthError::InvalidClient { refused: Refused("no id:secret"), by_basic: true };
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let value = value.to_str().map_err(|_| wrong())?;
+    let Some((scheme, encoded)) = value.split_once(' ') else { return Ok(None) };
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Ok(None);
+    }
+    let bytes = BASE64_STANDARD.decode(encoded.trim()).map_err(|_| wrong())?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong())?;
+    let (id, secret) = text.split_once(':').ok_or_else(wrong)?;
+    Ok(Some((id.to_owned(), secret.to_owned())))
+}
+
+/// The key that a token speaks for which is to be exchanged for a newer one. A client that proves that it
+/// holds the key may bring one that has expired.
+async fn exchanged(
+    state: &ApiState,
+    form: &HashMap<String, String>,
+    client: Option<Arc<KnownKey>>,
+) -> Result<Arc<KnownKey>, OAuthError> {
+    let wrong = OAuthError::InvalidRequest;
+    let subject = form.get("subject_token").ok_or(wrong("subject_token is missing"))?;
+    match form.get("subject_token_type").map(String::as_str) {
+        Some(ACCESS_TOKEN | JWT) => {}
+        Some(_) => return Err(wrong("subject_token_type is not one that is taken here")),
+        None => return Err(wrong("subject_token_type is missing")),
+    }
+    if form.contains_key("actor_token") {
+        return Err(wrong("nobody acts for somebody else here"));
+    }
+    if let Some(client) = client {
+        return Ok(client);
+    }
+    let holder = if subject.starts_with(key_text::PREFIX) {
+        state.authn.key(subject)
+    } else {
+        state.authn.holder(subject).await
+    };
+    holder.map_err(OAuthError::InvalidGrant)
+}
+
+fn token(state: &ApiState, holder: &KnownKey) -> Result<Response, OAuthError> {
+    let token = state.authn.own_tokens().sign(holder).ok_or(OAuthError::Unable)?;
+    let body = json!({
+        "access_token": token.text.reveal(),
+        "token_type": "bearer",
+        "expires_in": token.expires_in_seconds,
+        "issued_token_type": ACCESS_TOKEN,
+        "scope": SCOPE,
+    });
+    Ok(no_store((StatusCode::OK, Json(body)).into_response()))
+}
+
+fn no_store(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+impl IntoResponse for OAuthError {
+    fn into_response(self) -> Response {
+        let challenges = matches!(self, Self::InvalidClient { by_basic: true, .. });
+        let (status, error, description) = match self {
+            Self::InvalidClient { .. } => {
+                (StatusCode::UNAUTHORIZED, "invalid_client", "The client is not known")
+            }
+            Self::InvalidGrant(_) => {
+                (StatusCode::BAD_REQUEST, "invalid_grant", "The token is not valid")
+            }
+            Self::InvalidRequest(why) => (StatusCode::BAD_REQUEST, "invalid_request", why),
+            Self::UnsupportedGrantType => (
+                StatusCode::BAD_REQUEST,
+                "unsupported_grant_type",
+                "Expected client_credentials or token exchange",
+            ),
+            Self::Unable => (
+                StatusCode::BAD_REQUEST,
+                "invalid_request",
+                "This server signs no tokens: it lets everybody in",
+            ),
+            Self::Other(error) => return error.into_response(),
+        };
+        let body = json!({ "error": error, "error_description": description });
+        let mut response = no_store((status, Json(body)).into_response());
+        if challenges {
+            let challenge = HeaderValue::from_static(BASIC_CHALLENGE);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}

@@ -1,0 +1,134 @@
+//! The shapes of bodies of `/management/v1`.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::authn::key_index::KnownKey;
+use crate::model::principal::{IdentityKind, Method, Principal};
+
+/// Body of `POST /management/v1/api-keys`. An unknown member is refused: were `warehouse` taken for
+/// nothing, the key would be good for all of them.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CreateApiKeyRequest {
+    /// What people call it.
+    pub name: String,
+    /// The roles that it has.
+    #[serde(default)]
+    pub roles: BTreeSet<String>,
+    /// The only warehouses that it is good for; all of them if it is not there.
+    #[serde(default)]
+    pub warehouses: Option<BTreeSet<String>>,
+    /// When it expires, in milliseconds since the Unix epoch; never if it is not there.
+    #[serde(default)]
+    pub expires_at_ms: Option<i64>,
+}
+
+/// An API key, without its text.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ApiKey {
+    /// Its identity, which is the `client_id` of OAuth too.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// The roles that it has.
+    pub roles: BTreeSet<String>,
+    /// The only warehouses that it is good for; null for all.
+    pub warehouses: Option<BTreeSet<String>>,
+    /// When it was made.
+    pub created_at_ms: i64,
+    /// By whom.
+    pub created_by: String,
+    /// When it expires; null for never.
+    pub expires_at_ms: Option<i64>,
+    /// When it was last used since the server started; null if it was not.
+    pub last_used_at_ms: Option<i64>,
+}
+
+impl From<&KnownKey> for ApiKey {
+    fn from(known: &KnownKey) -> Self {
+        let record = &known.record;
+        Self {
+            id: record.id.to_string(),
+            name: record.name.clone(),
+            roles: record.roles.clone(),
+            warehouses: record.warehouses.clone(),
+            created_at_ms: record.created_ms,
+            created_by: record.created_by.clone(),
+            expires_at_ms: record.expires_ms,
+            last_used_at_ms: known.last_used_ms(),
+        }
+    }
+}
+
+/// Answer of `POST /management/v1/api-keys`.
+#[derive(Serialize)]
+pub struct CreatedApiKey {
+    /// Its text, which is never told again.
+    pub key: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub about: ApiKey,
+}
+
+/// Answer of `GET /management/v1/api-keys`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ListApiKeys {
+    /// The keys, in the order of their making.
+    pub api_keys: Vec<ApiKey>,
+}
+
+/// Answer of `GET /management/v1/whoami`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct WhoAmI {
+    /// `user`, `service-account`, or `anonymous`.
+    pub kind: &'static str,
+    /// Unique over all issuers and keys.
+    pub id: String,
+    /// What people call them.
+    pub name: String,
+    /// The groups that they belong to.
+    pub groups: BTreeSet<String>,
+    /// The roles that they have.
+    pub roles: BTreeSet<String>,
+    /// The only warehouses that the credential is good for; null for all.
+    pub warehouses: Option<BTreeSet<String>>,
+    /// How that was proven: `jwt`, `api-key`, or `none`.
+    pub method: &'static str,
+}
+
+impl From<&Principal> for WhoAmI {
+    fn from(principal: &Principal) -> Self {
+        let Principal::Identified(identity) = principal else {
+            let id = principal.id().to_owned();
+            return Self {
+                kind: "anonymous",
+                name: id.clone(),
+                id,
+                groups: BTreeSet::new(),
+                roles: BTreeSet::new(),
+                warehouses: None,
+                method: "none",
+            };
+        };
+        Self {
+            kind: match identity.kind {
+                IdentityKind::User => "user",
+                IdentityKind::ServiceAccount => "service-account",
+            },
+            id: identity.id.clone(),
+            name: identity.name.clone(),
+            groups: identity.groups.clone(),
+            roles: identity.roles.clone(),
+            warehouses: identity.warehouses.clone(),
+            method: match identity.method {
+                Method::Jwt => "jwt",
+                Method::ApiKey => "api-key",
+            },
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! API keys: made, listed and revoked while the server runs.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::key_index::{KeyIndex, KnownKey};
+use super::{Error, Result, key_text};
+use crate::authz::action::Action;
+use crate::authz::decide::decide;
+use crate::authz::permit::Permit;
+use crate::base::clock::Clock;
+use crate::base::ids::Ids;
+use crate::base::secret::Secret;
+use crate::model::members::brief;
+use crate::model::principal::Principal;
+use crate::store::keys::ApiKeyKey;
+use crate::store::read::Read;
+use crate::store::records::{ApiKeyRecord, Change};
+use crate::store::txn::Transaction;
+use crate::store::{self, Store};
+
+/// The role that manages keys.
+pub const ADMIN_ROLE: &str = "admin";
+/// Characters that the name of a key, of a role or of a warehouse may have.
+const NAME_CHARS_MAX: usize = 256;
+/// Roles, or warehouses, that one key may have.
+const SCOPE_NAMES_MAX: usize = 256;
+
+/// Making, listing and revoking API keys.
+#[derive(Debug, Clone, Copy)]
+enum ManageKeys {}
+
+impl Action for ManageKeys {
+    const NAME: &'static str = "ManageKeys";
+}
+
+/// What a new key is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// What people call it.
+    pub name: String,
+    /// The roles that it has.
+    pub roles: BTreeSet<String>,
+    /// The only warehouses that it is good for; none if it is good for all.
+    pub warehouses: Option<BTreeSet<String>>,
+    /// When it expires; none if it does not.
+    pub expires_ms: Option<i64>,
+}
+
+/// The API keys. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiKeys {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    index: KeyIndex,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    keys_max: usize,
+}
+
+impl ApiKeys {
+    /// The keys of this store, which have yet to be loaded.
+    pub(super) fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        keys_max: usize,
+    ) -> Self {
+        let index = KeyIndex::default();
+        Self { inner: Arc::new(Inner { store, index, clock, ids, keys_max }) }
+    }
+
+    /// What requests are checked against.
+    pub fn index(&self) -> &KeyIndex {
+        &self.inner.index
+    }
+
+    /// Brings a key that is durable before the requests.
+    pub(super) fn admit(&self, record: ApiKeyRecord) -> Result<()> {
+        let id = record.id;
+        let known = KnownKey::new(record).ok_or_else(|| store::Error::Corrupt {
+            key: id.to_string(),
+            reason: "the hash of an API key is none".to_owned(),
+        })?;
+        self.inner.index.add(known);
+        Ok(())
+    }
+
+    /// A key that may do everything, and its record, which is not written yet.
+    pub(super) fn mint_admin(&self, name: &str) -> (Secret, ApiKeyRecord) {
+        let wanted = NewKey {
+            name: name.to_owned(),
+            roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
+            warehouses: None,
+            expires_ms: None,
+        };
+        self.mint("slateberg", wanted)
+    }
+
+    fn mint(&self, created_by: &str, wanted: NewKey) -> (Secret, ApiKeyRecord) {
+        let secret = key_text::mint();
+        let hash = key_text::hash(secret.reveal()).expect("what was minted is a key");
+        let record = ApiKeyRecord {
+            id: self.inner.ids.ordered(),
+            name: wanted.name,
+            hash: hash.to_hex(),
+            roles: wanted.roles,
+            warehouses: wanted.warehouses,
+            created_ms: self.inner.clock.now_ms(),
+            created_by: created_by.to_owned(),
+            expires_ms: wanted.expires_ms,
+        };
+        (secret, record)
+    }
+
+    /// Makes a key. Its text is told this once.
+    pub async fn create(
+        &self,
+        principal: &Principal,
+        wanted: NewKey,
+    ) -> Result<(Secret, Arc<KnownKey>)> {
+        let permit = may_manage(principal)?;
+        self.check(&wanted)?;
+        let keys = self.clone();
+        let by = principal.id().to_owned();
+        apart(async move {
+            let (secret, record) = keys.mint(&by, wanted);
+            let (written, log) = (&record, &keys.change("create_api_key", &by, &record));
+            let store = &keys.inner.store;
+            let ((), accepted) = store
+                .transact("create_api_key", &permit, |t| async move { put(&t, written, log) })
+                .await?;
+            accepted.durable().await?;
+            let id = record.id;
+            keys.admit(record)?;
+            let known = keys.index().by_id(id).ok_or_else(|| Error::NoSuchKey(id.to_string()))?;
+            Ok((secret, known))
+        })
+        .await
+    }
+
+    /// All keys, in the order of their making.
+    pub fn list(&self, principal: &Principal) -> Result<Vec<Arc<KnownKey>>> {
+        may_manage(principal)?;
+        Ok(self.index().all())
+    }
+
+    /// One key.
+    pub fn get(&self, principal: &Principal, id: &str) -> Result<Arc<KnownKey>> {
+        may_manage(principal)?;
+        self.find(id)
+    }
+
+    /// Revokes a key: from now on, no request with it is let in, nor one with a token that was got by it.
+    pub async fn revoke(&self, principal: &Principal, id: &str) -> Result<()> {
+        let permit = may_manage(principal)?;
+        let known = self.find(id)?;
+        let keys = self.clone();
+        let by = principal.id().to_owned();
+        apart(async move {
+            let record = &known.record;
+            let (key, log) = (&ApiKeyKey(record.id), &keys.change("revoke_api_key", &by, record));
+            let store = &keys.inner.store;
+            let (was_there, accepted) = store
+                .transact("revoke_api_key", &permit, |t| async move {
+                    let was_there = t.get(key).await?.is_some();
+                    if was_there {
+                        t.delete(key)?;
+                        t.log(log)?;
+                    }
+                    Ok::<_, Error>(was_there)
+                })
+                .await?;
+            // Not only once it is durable: whatever becomes of the log, the key was to be good no more.
+            keys.index().remove(record.id);
+            accepted.durable().await?;
+            if was_there { Ok(()) } else { Err(Error::NoSuchKey(record.id.to_string())) }
+        })
+        .await
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<KnownKey>> {
+        let known = Uuid::try_parse(id).ok().and_then(|id| self.index().by_id(id));
+        known.ok_or_else(|| Error::NoSuchKey(brief(id)))
+    }
+
+    fn check(&self, wanted: &NewKey) -> Result<()> {
+        check_name("name", &wanted.name)?;
+        let warehouses = wanted.warehouses.iter().flatten();
+        for (what, count) in [
+            ("roles", wanted.roles.len()),
+            ("warehouses", wanted.warehouses.as_ref().map_or(0, BTreeSet::len)),
+        ] {
+            if count > SCOPE_NAMES_MAX {
+                return Err(Error::Invalid(format!(
+                    "Invalid {what}: expected at most {SCOPE_NAMES_MAX}, got {count}"
+                )));
+            }
+        }
+        wanted.roles.iter().try_for_each(|role| check_name("role", role))?;
+        warehouses.into_iter().try_for_each(|name| check_name("warehouse", name))?;
+        if wanted.warehouses.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Err(Error::Invalid("Invalid warehouses: expected at least one".to_owned()));
+        }
+        if wanted.expires_ms.is_some_and(|expires_ms| expires_ms <= self.inner.clock.now_ms()) {
+            return Err(Error::Invalid("Invalid expiry: it has passed already".to_owned()));
+        }
+        match self.index().len() {
+            keys if keys >= self.inner.keys_max => Err(Error::TooMany(keys)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn change(&self, action: &str, by: &str, record: &ApiKeyRecord) -> Change {
+        Change {
+            at_ms: self.inner.clock.now_ms(),
+            action: action.to_owned(),
+            principal: by.to_owned(),
+            // Keys belong to no warehouse.
+            warehouse: Uuid::nil(),
+            subject: record.id,
+            name: record.name.clone(),
+            version_before: None,
+            version_after: None,
+        }
+    }
+}
+
+/// Writes a key and the entry of its making.
+pub(super) fn put(t: &Transaction, record: &ApiKeyRecord, log: &Change) -> Result<()> {
+    t.put(&ApiKeyKey(record.id), record)?;
+    Ok(t.log(log)?)
+}
+
+/// Keys are managed by whoever has the role `admin`, in every warehouse: whoever is bound to some could
+/// make a key that is not. A server without authentication has nobody to say who may: a key that was
+/// made there would be a door that stays open.
+fn may_manage(principal: &Principal) -> Result<Permit<ManageKeys>> {
+    let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
+    match principal {
+        Principal::Identified(identity) => {
+            if !identity.roles.contains(ADMIN_ROLE) {
+                return Err(refused("managing API keys needs the role admin"));
+            }
+            if identity.warehouses.is_some() {
+                return Err(refused("managing API keys needs a credential for all warehouses"));
+            }
+        }
+        Principal::Anonymous => {
+            return Err(refused("a server without authentication has no API keys to manage"));
+        }
+        Principal::Task(_) => {}
+    }
+    decide(principal).map_err(|_denied| refused(ManageKeys::NAME))
+}
+
+fn check_name(what: &str, name: &str) -> Result<()> {
+    let wrong = name.trim().is_empty()
+        || name.chars().count() > NAME_CHARS_MAX
+        || name.chars().any(char::is_control);
+    if wrong {
+        return Err(Error::Invalid(format!(
+            "Invalid {what}: expected 1 to {NAME_CHARS_MAX} printable characters, got '{}'",
+            brief(name)
+        )));
+    }
+    Ok(())
+}
+
+/// Runs to its end, whatever becomes of the caller: a client that goes away must not leave a key that is
+/// durable and not known, or the other way round.
+async fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let stopped = |panic| store::Error::Unknown(format!("{panic}"));
+    tokio::spawn(work).await.map_err(stopped)?
+}

@@ -1,0 +1,181 @@
+//! What a token says of its bearer. Pure: the time comes as an argument, and signatures are not seen here.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+/// The members of a token's payload.
+pub type Claims = Map<String, Value>;
+
+/// What a token has to say for itself.
+#[derive(Debug, Clone)]
+pub struct Rules<'a> {
+    /// Its `iss`, to the letter.
+    pub issuer: &'a str,
+    /// Its `aud` holds one of these.
+    pub audiences: &'a [String],
+    /// Milliseconds by which the issuer's clock may differ from ours.
+    pub leeway_ms: i64,
+}
+
+/// When a token expires, in milliseconds since the Unix epoch; or why it is not good now.
+pub fn check(claims: &Claims, rules: &Rules<'_>, now_ms: i64) -> Result<i64, &'static str> {
+    if claims.get("iss").and_then(Value::as_str) != Some(rules.issuer) {
+        return Err("another issuer");
+    }
+    let is_for_us = |audience: &str| rules.audiences.iter().any(|ours| ours == audience);
+    let audience = match claims.get("aud") {
+        Some(Value::String(audience)) => is_for_us(audience),
+        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).any(is_for_us),
+        _ => false,
+    };
+    if !audience {
+        return Err("another audience");
+    }
+    let expires_ms = claims.get("exp").and_then(date_ms).ok_or("no expiry")?;
+    let expires_ms = expires_ms.saturating_add(rules.leeway_ms);
+    if expires_ms <= now_ms {
+        return Err("expired");
+    }
+    match claims.get("nbf") {
+        None => Ok(expires_ms),
+        Some(not_before) => match date_ms(not_before) {
+            None => Err("a broken nbf"),
+            Some(from_ms) if from_ms.saturating_sub(rules.leeway_ms) > now_ms => Err("too early"),
+            Some(_) => Ok(expires_ms),
+        },
+    }
+}
+
+/// A `NumericDate`: seconds, which may have a fraction.
+fn date_ms(value: &Value) -> Option<i64> {
+    // Further away than any clock, and exact in floating point.
+    const SECONDS_MAX: f64 = 1e13;
+    let seconds = value.as_f64().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds))?;
+    #[expect(clippy::cast_possible_truncation, reason = "the range was looked at")]
+    Some((seconds * 1000.0) as i64)
+}
+
+/// The value at a path: a claim of that name, or dots that lead into nested ones.
+pub fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
+    if let Some(value) = claims.get(path) {
+        return Some(value);
+    }
+    path.match_indices('.').find_map(|(dot, _)| {
+        let inner = claims.get(&path[..dot])?.as_object()?;
+        at(inner, &path[dot + 1..])
+    })
+}
+
+/// The text at a path, unless it is empty.
+pub fn text_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a str> {
+    at(claims, path)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// The names at a path: a list of texts, or one text with spaces between them.
+pub fn names_at(claims: &Claims, path: &str) -> BTreeSet<String> {
+    match at(claims, path) {
+        Some(Value::Array(all)) => {
+            all.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        Some(Value::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// Who a token says has signed it, which is a claim like any other until the signature is verified.
+pub fn alleged_issuer(token: &str) -> Option<String> {
+    let payload = token.split('.').nth(1)?;
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
+    let claims: Claims = serde_json::from_slice(&bytes).ok()?;
+    text_at(&claims, "iss").map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW_MS: i64 = 1_800_000_000_000;
+
+    fn claims(value: Value) -> Claims {
+        value.as_object().expect("an object").clone()
+    }
+
+    fn checked(change: impl FnOnce(&mut Claims)) -> Result<i64, &'static str> {
+        let mut claims =
+            claims(json!({ "iss": "https://i", "aud": ["x", "catalog"], "exp": 1_800_000_060 }));
+        change(&mut claims);
+        let audiences = ["catalog".to_owned()];
+        let rules = Rules { issuer: "https://i", audiences: &audiences, leeway_ms: 30_000 };
+        check(&claims, &rules, NOW_MS)
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_time_and_the_leeway() {
+        let with = |name: &str, value: Value| {
+            checked(|claims| {
+                claims.insert(name.to_owned(), value);
+            })
+        };
+        assert_eq!(checked(|_| {}), Ok(NOW_MS + 90_000));
+        assert_eq!(with("exp", json!(1_799_999_971)), Ok(NOW_MS + 1_000));
+        assert_eq!(with("exp", json!(1_799_999_970)), Err("expired"));
+        assert_eq!(with("exp", json!(1_799_999_970.5)), Ok(NOW_MS + 500));
+        assert_eq!(with("nbf", json!(1_800_000_030)), Ok(NOW_MS + 90_000));
+        assert_eq!(with("nbf", json!(1_800_000_031)), Err("too early"));
+        for broken in [json!(null), json!("1800000060"), json!(-1), json!(1e300), json!([1])] {
+            assert_eq!(with("exp", broken.clone()), Err("no expiry"), "{broken}");
+            assert_eq!(with("nbf", broken.clone()), Err("a broken nbf"), "{broken}");
+        }
+    }
+
+    #[test]
+    fn issuer_and_audience_are_meant_to_the_letter() {
+        let with = |name: &str, value: Value| {
+            checked(|claims| {
+                claims.insert(name.to_owned(), value);
+            })
+        };
+        for other in [json!("https://i/"), json!("HTTPS://I"), json!(["https://i"]), json!(null)] {
+            assert_eq!(with("iss", other.clone()), Err("another issuer"), "{other}");
+        }
+        assert!(with("aud", json!("catalog")).is_ok());
+        for other in [json!("Catalog"), json!([]), json!([["catalog"]]), json!({}), json!(null)] {
+            assert_eq!(with("aud", other.clone()), Err("another audience"), "{other}");
+        }
+    }
+
+    #[test]
+    fn paths_lead_into_nested_claims_and_names_may_hold_dots() {
+        let claims = claims(json!({
+            "sub": "alice",
+            "empty": "",
+            "scope": "read write",
+            "realm_access": { "roles": ["a", 1, "b"] },
+            "https://example.com/roles": ["c"],
+            "a.b": { "c.d": "found" },
+        }));
+        assert_eq!(text_at(&claims, "sub"), Some("alice"));
+        assert_eq!(text_at(&claims, "empty"), None);
+        assert_eq!(text_at(&claims, "a.b.c.d"), Some("found"));
+        assert_eq!(text_at(&claims, "sub.x"), None);
+        let names = |path| names_at(&claims, path).into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(names("realm_access.roles"), "a b");
+        assert_eq!(names("https://example.com/roles"), "c");
+        assert_eq!(names("scope"), "read write");
+        assert_eq!(names("nothing"), "");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_search_for_an_issuer(text in ".*", payload: Vec<u8>) {
+            let _ = alleged_issuer(&text);
+            let _ = alleged_issuer(&format!("a.{}.c", BASE64_URL_SAFE_NO_PAD.encode(payload)));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! All API keys, in memory: what a request is checked against.
+//!
+//! The server is the only writer of the store, so that what it has written is all there is to know.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+
+use super::key_text::KeyHash;
+use crate::model::principal::{Identity, IdentityKind, Method};
+use crate::store::records::ApiKeyRecord;
+
+/// A key that is good, unless it has expired.
+#[derive(Debug)]
+pub struct KnownKey {
+    /// Its record.
+    pub record: ApiKeyRecord,
+    /// Whom it speaks for.
+    pub identity: Arc<Identity>,
+    hash: KeyHash,
+    last_used_ms: AtomicI64,
+}
+
+impl KnownKey {
+    /// A key from its record; none if its hash cannot be read.
+    pub fn new(record: ApiKeyRecord) -> Option<Self> {
+        let hash = KeyHash::from_hex(&record.hash)?;
+        let identity = Arc::new(Identity {
+            kind: IdentityKind::ServiceAccount,
+            id: record.id.to_string(),
+            name: record.name.clone(),
+            groups: std::collections::BTreeSet::new(),
+            roles: record.roles.clone(),
+            method: Method::ApiKey,
+            warehouses: record.warehouses.clone(),
+        });
+        Some(Self { record, identity, hash, last_used_ms: AtomicI64::new(0) })
+    }
+
+    /// Whom it speaks for at this time; nobody once it has expired.
+    pub fn speaks_for(&self, now_ms: i64) -> Option<Arc<Identity>> {
+        if self.record.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
+            return None;
+        }
+        self.last_used_ms.store(now_ms, Ordering::Relaxed);
+        Some(Arc::clone(&self.identity))
+    }
+
+    /// When it was last used since the server started, if it was.
+    pub fn last_used_ms(&self) -> Option<i64> {
+        Some(self.last_used_ms.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
+    }
+}
+
+/// The keys, by id and by hash.
+#[derive(Default)]
+pub struct KeyIndex(RwLock<Tables>);
+
+#[derive(Default)]
+struct Tables {
+    by_id: BTreeMap<Uuid, Arc<KnownKey>>,
+    /// By the first half of the hash. The other half is compared in constant time.
+    by_hash: HashMap<u128, Arc<KnownKey>>,
+}
+
+impl KeyIndex {
+    /// The key with this hash.
+    pub fn by_hash(&self, hash: &KeyHash) -> Option<Arc<KnownKey>> {
+        let known = self.read().by_hash.get(&first_half(hash)).cloned()?;
+        bool::from(known.hash.0.ct_eq(&hash.0)).then_some(known)
+    }
+
+    /// The key with this id.
+    pub fn by_id(&self, id: Uuid) -> Option<Arc<KnownKey>> {
+        self.read().by_id.get(&id).cloned()
+    }
+
+    /// All keys, in the order of their ids, which is that of their making.
+    pub fn all(&self) -> Vec<Arc<KnownKey>> {
+        self.read().by_id.values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.read().by_id.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Lets a key in.
+    pub fn add(&self, key: KnownKey) {
+        let key = Arc::new(key);
+        let mut tables = self.write();
+        tables.by_hash.insert(first_half(&key.hash), Arc::clone(&key));
+        tables.by_id.insert(key.record.id, key);
+    }
+
+    /// Lets a key in no more.
+    pub fn remove(&self, id: Uuid) {
+        let mut tables = self.write();
+        if let Some(key) = tables.by_id.remove(&id) {
+            tables.by_hash.remove(&first_half(&key.hash));
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Tables> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn first_half(hash: &KeyHash) -> u128 {
+    let (half, _) = hash.0.split_first_chunk().expect("a hash has 32 bytes");
+    u128::from_be_bytes(*half)
+}

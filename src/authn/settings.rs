@@ -1,0 +1,154 @@
+//! Who may come in, and how that is proven.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Settings of authentication; each field's default stands in `config/default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Whether everybody who reaches the port may do everything.
+    pub insecure_no_auth: bool,
+    /// Whether that is meant so even where other machines reach the port.
+    pub insecure_no_auth_on_public_address: bool,
+    /// Whether `GET /metrics` asks for a credential too.
+    pub metrics_need_credential: bool,
+    /// API keys that there may be.
+    pub api_keys_max: usize,
+    /// Bytes that a token may have; longer ones are refused unread.
+    pub token_bytes_max: usize,
+    /// Verified tokens that are remembered until they expire.
+    pub verified_tokens_max: usize,
+    /// Seconds by which an issuer's clock may differ from ours.
+    pub clock_leeway_seconds: u64,
+    /// Seconds for which a token of `POST /v1/oauth/tokens` is good.
+    pub own_token_lifetime_seconds: u64,
+    /// Days after which slateberg signs its tokens with a new key.
+    pub signing_key_lifetime_days: u64,
+    /// Failures of one source within a minute that are answered at once; further ones are slowed.
+    pub failures_before_delay: u32,
+    /// Milliseconds that the answer to a failure is held back at most.
+    pub failure_delay_ms_max: u64,
+    /// Seconds between two looks at an issuer's keys.
+    pub issuer_refresh_seconds: u64,
+    /// Seconds between two looks at an issuer's keys for the sake of a key that is not known.
+    pub issuer_refetch_pause_seconds: u64,
+    /// The issuers whose tokens are taken, by a name of our own.
+    pub issuers: BTreeMap<String, IssuerSettings>,
+    /// Whether this start mints a further admin key. A flag alone: it is good for one start.
+    #[serde(skip)]
+    pub new_admin_key: bool,
+}
+
+/// An issuer of tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IssuerSettings {
+    /// The `iss` of its tokens, to the letter.
+    pub issuer: String,
+    /// Where its keys are; empty if its discovery document (below `issuer`) says so.
+    pub jwks_url: String,
+    /// A file with its keys, read once at the start, in place of fetched ones.
+    pub jwks_file: PathBuf,
+    /// What a token's `aud` has to hold, one of these.
+    pub audiences: Vec<String>,
+    /// The algorithms that it signs with; none else are taken, whatever a token says.
+    pub algorithms: Vec<String>,
+    /// Path to the claim that says who it is; dots lead into nested claims.
+    pub subject_claim: String,
+    /// Path to the claim with the name that people call them.
+    pub name_claim: String,
+    /// Path to the claim with their groups.
+    pub groups_claim: String,
+    /// Path to the claim with their roles.
+    pub roles_claim: String,
+    /// Where clients get tokens, for `GET /v1/config`; empty if the discovery document says so.
+    pub token_url: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            insecure_no_auth: false,
+            insecure_no_auth_on_public_address: false,
+            metrics_need_credential: false,
+            api_keys_max: 10_000,
+            token_bytes_max: 16 << 10,
+            verified_tokens_max: 10_000,
+            clock_leeway_seconds: 30,
+            own_token_lifetime_seconds: 60 * 60,
+            signing_key_lifetime_days: 30,
+            failures_before_delay: 10,
+            failure_delay_ms_max: 2_000,
+            issuer_refresh_seconds: 5 * 60,
+            issuer_refetch_pause_seconds: 10,
+            issuers: BTreeMap::new(),
+            new_admin_key: false,
+        }
+    }
+}
+
+impl Default for IssuerSettings {
+    fn default() -> Self {
+        Self {
+            issuer: String::new(),
+            jwks_url: String::new(),
+            jwks_file: PathBuf::new(),
+            audiences: Vec::new(),
+            algorithms: ["RS256", "ES256"].map(str::to_owned).into(),
+            subject_claim: "sub".to_owned(),
+            name_claim: "preferred_username".to_owned(),
+            groups_claim: "groups".to_owned(),
+            roles_claim: "roles".to_owned(),
+            token_url: String::new(),
+        }
+    }
+}
+
+/// More leeway than this would make expiry a suggestion.
+const CLOCK_LEEWAY_SECONDS_MAX: u64 = 300;
+
+impl Settings {
+    /// Refuses what is wrong in itself.
+    pub fn check(&self) -> Result<(), String> {
+        if self.clock_leeway_seconds > CLOCK_LEEWAY_SECONDS_MAX {
+            return Err(format!(
+                "authn.clock_leeway_seconds: expected at most {CLOCK_LEEWAY_SECONDS_MAX}, got {}",
+                self.clock_leeway_seconds
+            ));
+        }
+        Ok(())
+    }
+
+    /// How far clocks may differ, in milliseconds.
+    pub(super) fn leeway_ms(&self) -> i64 {
+        ms(self.clock_leeway_seconds)
+    }
+
+    /// For how long an own token is good, in milliseconds.
+    pub(super) fn own_token_lifetime_ms(&self) -> i64 {
+        ms(self.own_token_lifetime_seconds)
+    }
+
+    /// For how long a signing key signs, in milliseconds.
+    pub(super) fn signing_key_lifetime_ms(&self) -> i64 {
+        ms(self.signing_key_lifetime_days.saturating_mul(24 * 60 * 60))
+    }
+
+    /// Between two looks at an issuer's keys.
+    pub fn issuer_refresh(&self) -> Duration {
+        Duration::from_secs(self.issuer_refresh_seconds.max(1))
+    }
+
+    /// Between two looks for the sake of an unknown key, in milliseconds.
+    pub(super) fn issuer_refetch_pause_ms(&self) -> i64 {
+        ms(self.issuer_refetch_pause_seconds)
+    }
+}
+
+fn ms(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000)
+}

@@ -1,0 +1,107 @@
+//! A running server, as the subcommands that manage it speak to it.
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::base::secret::Secret;
+use crate::config::client as environment;
+
+const URL_HELP: &str = "URL of the server [env: SLATEBERG_URL] [default: http://127.0.0.1:8181]";
+const KEY_HELP: &str =
+    "API key or token to send; others may see it here, not so in [env: SLATEBERG_API_KEY]";
+
+/// Where the server is, and what it is shown.
+#[derive(Debug, Args)]
+pub(super) struct Connection {
+    #[arg(long, value_name = "URL", help = URL_HELP)]
+    url: Option<String>,
+    #[arg(long, value_name = "KEY", value_parser = secret, help = KEY_HELP)]
+    api_key: Option<Secret>,
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value = "table")]
+    pub(super) output: Output,
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text))
+}
+
+/// Why a server was of no use.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientError {
+    /// It cannot be reached, or does not speak HTTP.
+    #[error("{0}")]
+    Http(#[from] reqwest::Error),
+    /// It says no.
+    #[error("{message} ({kind}, {status})")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The exception's name.
+        kind: String,
+        /// The exception's text.
+        message: String,
+    },
+}
+
+impl Connection {
+    /// Sends a request, with a JSON body unless it is null, and reads the answer.
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, ClientError> {
+        let url = self.url.clone().unwrap_or_else(environment::url);
+        let url = format!("{}{path}", url.trim_end_matches('/'));
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap_or_default();
+        let mut request = reqwest::Client::new().request(method, url);
+        if let Some(key) = self.api_key.clone().or_else(environment::api_key) {
+            request = request.bearer_auth(key.reveal());
+        }
+        if !body.is_null() {
+            request = request.json(body);
+        }
+        let response = request.send().await?;
+        let status = response.status();
+        let text = response.text().await?;
+        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let of = |name: &str| answer["error"][name].as_str().map(str::to_owned);
+        Err(ClientError::Refused {
+            status: status.as_u16(),
+            kind: of("type").unwrap_or_else(|| "not an answer of slateberg".to_owned()),
+            message: of("message").unwrap_or_else(|| text.chars().take(200).collect()),
+        })
+    }
+}
+
+/// Rows below their headings, each column as wide as it needs to be.
+pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let line = |cells: Vec<&str>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    let mut text = line(headings.to_vec());
+    for row in rows {
+        text += &line(row.iter().map(String::as_str).collect());
+    }
+    text
+}

@@ -1,0 +1,167 @@
+//! `slateberg key`: the API keys of a running server.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::client::{ClientError, Connection, Output, table};
+use super::{fail, print, runtime};
+use crate::base::clock::{Clock, SystemClock};
+
+const PATH: &str = "/management/v1/api-keys";
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Make, list and revoke API keys of a running server.
+#[derive(Debug, Args)]
+pub struct Key {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a key, and print it this once
+    Create(Create),
+    /// List the keys, without their texts
+    List(List),
+    /// Revoke a key: it is refused from the next request on
+    Revoke(Revoke),
+}
+
+#[derive(Debug, Args)]
+struct Create {
+    /// What people call it
+    name: String,
+    /// A role that it has; several times for several
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<String>,
+    /// A warehouse that it is good for; several times for several [default: all]
+    #[arg(long = "warehouse", value_name = "NAME")]
+    warehouses: Vec<String>,
+    /// Days after which it expires [default: never]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=36500))]
+    expires_in_days: Option<i64>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+struct Revoke {
+    /// Its id, as `list` shows it
+    id: String,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Key {
+    /// Does it, and says what came of it.
+    pub fn run(self) -> ExitCode {
+        let runtime = match runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => return fail(1, error),
+        };
+        let said = runtime.block_on(async {
+            match self.command {
+                Command::Create(create) => create.run().await,
+                Command::List(list) => list.run().await,
+                Command::Revoke(revoke) => revoke.run().await,
+            }
+        });
+        match said {
+            Ok(text) => {
+                print(&text);
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(1, error),
+        }
+    }
+}
+
+impl Create {
+    async fn run(self) -> Result<String, ClientError> {
+        let expires = self.expires_in_days.map(|days| SystemClock.now_ms() + days * DAY_MS);
+        let mut body = json!({ "name": self.name, "roles": self.roles });
+        if !self.warehouses.is_empty() {
+            body["warehouses"] = json!(self.warehouses);
+        }
+        if let Some(expires) = expires {
+            body["expires-at-ms"] = json!(expires);
+        }
+        let made = self.connection.send("POST", PATH, &body).await?;
+        Ok(match self.connection.output {
+            Output::Json => format!("{made:#}\n"),
+            Output::Table => format!(
+                "id   {}\nkey  {}\n\nKeep it: it is not shown again.\n",
+                text(&made["id"]),
+                text(&made["key"])
+            ),
+        })
+    }
+}
+
+impl List {
+    async fn run(self) -> Result<String, ClientError> {
+        let listed = self.connection.send("GET", PATH, &Value::Null).await?;
+        if self.connection.output == Output::Json {
+            return Ok(format!("{listed:#}\n"));
+        }
+        let keys = listed["api-keys"].as_array().cloned().unwrap_or_default();
+        let rows: Vec<Vec<String>> = keys.iter().map(row).collect();
+        let headings = ["ID", "NAME", "ROLES", "WAREHOUSES", "EXPIRES", "LAST USED"];
+        Ok(table(&headings, &rows))
+    }
+}
+
+impl Revoke {
+    async fn run(self) -> Result<String, ClientError> {
+        let path = format!("{PATH}/{}", self.id);
+        self.connection.send("DELETE", &path, &Value::Null).await?;
+        Ok(match self.connection.output {
+            Output::Json => format!("{:#}\n", json!({ "revoked": self.id })),
+            Output::Table => format!("revoked {}\n", self.id),
+        })
+    }
+}
+
+fn row(key: &Value) -> Vec<String> {
+    let now_ms = SystemClock.now_ms();
+    let warehouses = match &key["warehouses"] {
+        Value::Null => "all".to_owned(),
+        some => names(some),
+    };
+    let expires =
+        key["expires-at-ms"].as_i64().map_or("never".to_owned(), |at_ms| match at_ms - now_ms {
+            over if over <= 0 => "expired".to_owned(),
+            left => format!("in {}", span(left)),
+        });
+    let used = key["last-used-at-ms"]
+        .as_i64()
+        .map_or("-".to_owned(), |at_ms| format!("{} ago", span((now_ms - at_ms).max(0))));
+    vec![text(&key["id"]), text(&key["name"]), names(&key["roles"]), warehouses, expires, used]
+}
+
+/// A length of time, in its largest unit.
+fn span(ms: i64) -> String {
+    match ms / 1000 {
+        seconds if seconds < 60 => format!("{seconds} s"),
+        seconds if seconds < 3600 => format!("{} min", seconds / 60),
+        seconds if seconds < 2 * 86400 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86400),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn names(value: &Value) -> String {
+    let names: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if names.is_empty() { "-".to_owned() } else { names.join(",") }
+}

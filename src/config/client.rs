@@ -1,0 +1,25 @@
+//! How a running server is reached, as the environment says it.
+
+use crate::base::secret::Secret;
+
+/// The variable with the server's URL.
+pub const URL: &str = "SLATEBERG_URL";
+/// The variable with the key to send.
+pub const API_KEY: &str = "SLATEBERG_API_KEY";
+/// Where a server is that was told nothing.
+pub const URL_DEFAULT: &str = "http://127.0.0.1:8181";
+
+/// The server's URL.
+pub fn url() -> String {
+    variable(URL).unwrap_or_else(|| URL_DEFAULT.to_owned())
+}
+
+/// The key to send, if there is one.
+pub fn api_key() -> Option<Secret> {
+    variable(API_KEY).map(Secret::new)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this room reads the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

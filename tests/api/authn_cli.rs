@@ -1,0 +1,133 @@
+//! The program itself: what a first start prints, and `slateberg key` against it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A running server, and what it printed until it was ready. It is killed when this is dropped.
+struct Server {
+    child: Child,
+    uri: String,
+    banner: String,
+}
+
+fn slateberg(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
+    command
+}
+
+impl Server {
+    fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"];
+        let mut command = slateberg(directory, &[&serve[..], arguments].concat());
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let mut banner = String::new();
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            banner += &line;
+            banner.push('\n');
+            // The last line of the snippets.
+            if line.contains("defaultCatalog") {
+                break;
+            }
+        }
+        let (_, uri) = banner.split_once(" is ready at ").expect("the banner says where it is");
+        let uri = uri.lines().next().expect("a line").to_owned();
+        Self { child, uri, banner }
+    }
+
+    /// The keys in the banner, each as often as it stands there.
+    fn keys(&self) -> Vec<String> {
+        let words = self.banner.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| word.starts_with("sb_")).map(str::to_owned).collect()
+    }
+
+    /// Runs a subcommand against it, with a key in the environment.
+    fn run(&self, directory: &Path, key: &str, arguments: &[&str]) -> Output {
+        let mut command = slateberg(directory, arguments);
+        command.env("SLATEBERG_URL", &self.uri).env("SLATEBERG_API_KEY", key);
+        command.output().expect("it runs")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn said(output: Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let server = Server::start(at, &[]);
+    let keys = server.keys();
+    // Once to be kept, and in both snippets, which work as they stand.
+    assert_eq!(keys.len(), 3, "{}", server.banner);
+    assert!(keys.iter().all(|key| *key == keys[0]));
+    assert!(server.banner.contains(&format!("token=\"{}\"", keys[0])));
+    let admin = keys[0].as_str();
+
+    let made = server.run(
+        at,
+        admin,
+        &["key", "create", "etl", "--role", "writer", "--warehouse", "default", "--output", "json"],
+    );
+    let made: Value = serde_json::from_str(&said(made)).expect("JSON");
+    let (id, key) = (made["id"].as_str().expect("an id"), made["key"].as_str().expect("a key"));
+    let listed = said(server.run(at, key, &["key", "list", "--api-key", admin]));
+    let rows: Vec<Vec<&str>> =
+        listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows.len(), 3, "{listed}");
+    assert_eq!(rows[0][..4], ["ID", "NAME", "ROLES", "WAREHOUSES"]);
+    assert_eq!(rows[2][..5], [id, "etl", "writer", "default", "never"]);
+    assert!(!listed.contains("sb_"), "{listed}");
+
+    let refused = server.run(at, key, &["key", "list"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("ForbiddenException"));
+    assert_eq!(said(server.run(at, admin, &["key", "revoke", id])), format!("revoked {id}\n"));
+    let refused = server.run(at, key, &["key", "list"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("NotAuthorizedException"));
+    let again = server.run(at, admin, &["key", "revoke", id]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("does not exist"));
+    drop(server);
+
+    let later = Server::start(at, &[]);
+    assert_eq!(later.keys(), Vec::<String>::new(), "it is not shown again: {}", later.banner);
+    said(later.run(at, admin, &["key", "list"]));
+    drop(later);
+
+    let further = Server::start(at, &["--new-admin-key"]);
+    let keys = further.keys();
+    assert_eq!(keys.len(), 3, "{}", further.banner);
+    for key in [admin, keys[0].as_str()] {
+        said(further.run(at, key, &["key", "list"]));
+    }
+}
+
+#[test]
+fn letting_everybody_in_is_said_in_the_banner_and_twice_on_public_addresses() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let server = Server::start(directory.path(), &["--insecure-no-auth"]);
+    assert!(server.banner.contains("insecure-no-auth") && server.keys().is_empty());
+    assert!(!server.banner.contains("token="), "{}", server.banner);
+    drop(server);
+    let public = ["serve", "--listen", "0.0.0.0:0", "--data-dir", "data", "--insecure-no-auth"];
+    let refused = slateberg(directory.path(), &public).output().expect("it runs");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success());
+    assert!(told.contains("--insecure-no-auth-on-public-address"), "{told}");
+}

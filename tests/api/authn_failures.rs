@@ -1,0 +1,94 @@
+//! Credentials that are none: never let in, never a defect, and slow for who makes a habit of it.
+
+use axum::http::{HeaderName, HeaderValue, Method, Request, header};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::json;
+
+use crate::support::app::TestApp;
+use crate::support::served::Served;
+
+#[tokio::test]
+async fn wrong_and_unknown_and_revoked_sound_alike() {
+    let app = TestApp::secured().await;
+    let (revoked_id, revoked) = app.make_key(json!({ "name": "gone" })).await;
+    app.delete(&format!("/management/v1/api-keys/{revoked_id}")).await.expect(204);
+    let elsewhere = TestApp::secured().await;
+    let unknown = elsewhere.credential();
+    let long = "x".repeat(20_000);
+    let answers = [unknown, revoked.as_str(), "sb_", "nonsense", "a.b.c", long.as_str()];
+    let mut texts = Vec::new();
+    for credential in answers {
+        let answer = app.get_as(credential, "/v1/config").await;
+        texts.push((
+            answer.error().0,
+            answer.body.clone(),
+            answer.header("www-authenticate").to_owned(),
+        ));
+    }
+    texts.dedup();
+    assert_eq!(texts.len(), 1, "{texts:?}");
+}
+
+/// What a client may put into a header, from well-formed to hopeless.
+fn credentials(good: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
+    let good = good.to_owned();
+    let part = "[A-Za-z0-9_-]{0,40}";
+    prop_oneof![
+        "[ -~]{0,200}".prop_map(String::into_bytes),
+        proptest::collection::vec(32_u8..=255, 0..100),
+        (part, part, part).prop_map(|(a, b, c)| format!("Bearer {a}.{b}.{c}").into_bytes()),
+        "sb_[0-9A-Za-z]{49}".prop_map(|key| format!("Bearer {key}").into_bytes()),
+        (0..good.len(), 33_u8..127).prop_map(move |(at, byte)| {
+            let mut key = good.clone().into_bytes();
+            key[at] = if key[at] == byte { b'!' } else { byte };
+            [b"Bearer ", &key[..]].concat()
+        }),
+    ]
+}
+
+#[test]
+fn no_forged_header_lets_anybody_in_or_breaks_anything() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let app = runtime.block_on(TestApp::secured());
+    let mut runner = TestRunner::new(Config { cases: 2000, ..Config::default() });
+    let names = prop_oneof![Just("authorization"), Just("x-api-key")];
+    let tried = runner.run(&(names, credentials(app.credential())), |(name, value)| {
+        let Ok(value) = HeaderValue::from_bytes(&value) else { return Ok(()) };
+        for path in ["/v1/config", "/v1/oauth/tokens"] {
+            let is_tokens = path.ends_with("tokens");
+            let method = if is_tokens { Method::POST } else { Method::GET };
+            let body = if is_tokens { "grant_type=client_credentials" } else { "" };
+            let request = Request::builder()
+                .method(method)
+                .uri(path)
+                .header(HeaderName::from_static(name), value.clone())
+                .header(header::CONTENT_LENGTH, body.len())
+                .body(body.into())
+                .expect("a request");
+            let answer = runtime.block_on(app.send(request));
+            prop_assert_eq!(answer.status.as_u16(), 401, "{} {:?}", path, &value);
+        }
+        Ok(())
+    });
+    tried.expect("nobody is let in");
+}
+
+#[tokio::test]
+async fn failures_are_counted_and_hold_nobody_else_back() {
+    let app = TestApp::with_settings(|settings| {
+        settings.authn.insecure_no_auth = false;
+        settings.authn.failures_before_delay = 1;
+        settings.authn.failure_delay_ms_max = 50;
+    })
+    .await;
+    let server = Served::start(app).await;
+    let key = server.app.credential().to_owned();
+    let failing = futures::future::join_all((0..8).map(|_| server.status("nonsense")));
+    let (failed, good) = futures::join!(failing, server.status(&key));
+    assert_eq!((failed, good), (vec![401; 8], 200));
+    let metrics = server.get("/metrics").send().await.expect("it answers").text().await;
+    let metrics = metrics.expect("text");
+    assert!(metrics.contains("slateberg_authentication_failures_total 8"), "{metrics}");
+}

@@ -1,0 +1,155 @@
+//! [`TestIssuer`]: an issuer of tokens with a real key-set endpoint, on a port of its own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+use slateberg::authn::settings::IssuerSettings;
+use slateberg::base::clock::{Clock, SystemClock};
+use tokio::net::TcpListener;
+
+/// A key that an issuer signs with.
+#[derive(Clone)]
+pub struct TestKey {
+    pub kid: String,
+    pub algorithm: Algorithm,
+    pub signing: EncodingKey,
+}
+
+impl TestKey {
+    /// A new key on P-256.
+    pub fn es256(kid: &str) -> Self {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("randomness");
+        let der = pair.to_pkcs8v1().expect("it can be written");
+        let signing = EncodingKey::from_ec_der(der.as_ref());
+        Self { kid: kid.to_owned(), algorithm: Algorithm::ES256, signing }
+    }
+
+    /// A new Ed25519 key.
+    pub fn eddsa(kid: &str) -> Self {
+        let pair = Ed25519KeyPair::generate().expect("randomness");
+        let der = pair.to_pkcs8v1().expect("it can be written");
+        let signing = EncodingKey::from_ed_der(der.as_ref());
+        Self { kid: kid.to_owned(), algorithm: Algorithm::EdDSA, signing }
+    }
+
+    /// Its public half.
+    pub fn public(&self) -> Value {
+        let mut jwk = Jwk::from_encoding_key(&self.signing, self.algorithm).expect("a public half");
+        jwk.common.key_id = Some(self.kid.clone());
+        serde_json::to_value(jwk).expect("it is JSON")
+    }
+
+    /// A token with these claims.
+    pub fn sign(&self, claims: &Value) -> String {
+        let mut header = Header::new(self.algorithm);
+        header.kid = Some(self.kid.clone());
+        encode(&header, claims, &self.signing).expect("it signs")
+    }
+}
+
+/// What an issuer serves at present, and how often it was asked.
+struct Served {
+    keys: Mutex<Vec<Value>>,
+    down: Mutex<bool>,
+    key_fetches: AtomicU64,
+}
+
+/// An issuer.
+pub struct TestIssuer {
+    /// Its `iss`, below which its discovery document is.
+    pub iss: String,
+    served: Arc<Served>,
+}
+
+impl TestIssuer {
+    /// An issuer with these keys.
+    pub async fn start(keys: &[&TestKey]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let iss = format!("http://{}", listener.local_addr().expect("an address"));
+        let served = Arc::new(Served {
+            keys: Mutex::new(Vec::new()),
+            down: Mutex::new(false),
+            key_fetches: AtomicU64::new(0),
+        });
+        let (jwks, document) = (Arc::clone(&served), iss.clone());
+        let router = Router::new()
+            .route(
+                "/keys",
+                get(move || async move {
+                    jwks.key_fetches.fetch_add(1, Ordering::SeqCst);
+                    if *jwks.down.lock().expect("no panic") {
+                        return Err(StatusCode::SERVICE_UNAVAILABLE);
+                    }
+                    let keys = jwks.keys.lock().expect("no panic").clone();
+                    Ok(Json(json!({ "keys": keys })))
+                }),
+            )
+            .route(
+                "/.well-known/openid-configuration",
+                get(move || async move {
+                    Json(json!({
+                        "issuer": document,
+                        "jwks_uri": format!("{document}/keys"),
+                        "token_endpoint": format!("{document}/token"),
+                    }))
+                }),
+            );
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let issuer = Self { iss, served };
+        issuer.publish(keys);
+        issuer
+    }
+
+    /// Serves these keys from now on.
+    pub fn publish(&self, keys: &[&TestKey]) {
+        self.publish_raw(keys.iter().map(|key| key.public()).collect());
+    }
+
+    /// Serves these members of a key set from now on.
+    pub fn publish_raw(&self, keys: Vec<Value>) {
+        *self.served.keys.lock().expect("no panic") = keys;
+    }
+
+    /// Answers nothing but errors, or keys again.
+    pub fn set_down(&self, down: bool) {
+        *self.served.down.lock().expect("no panic") = down;
+    }
+
+    /// How often its keys were asked for.
+    pub fn key_fetches(&self) -> u64 {
+        self.served.key_fetches.load(Ordering::SeqCst)
+    }
+
+    /// Settings that trust it.
+    pub fn settings(&self) -> IssuerSettings {
+        IssuerSettings {
+            issuer: self.iss.clone(),
+            audiences: vec!["slateberg".to_owned()],
+            algorithms: ["ES256", "EdDSA"].map(str::to_owned).into(),
+            roles_claim: "realm_access.roles".to_owned(),
+            ..IssuerSettings::default()
+        }
+    }
+
+    /// Claims of a good token, which is good for an hour.
+    pub fn claims(&self, subject: &str) -> Value {
+        let now = SystemClock.now_ms() / 1000;
+        json!({
+            "iss": self.iss,
+            "aud": "slateberg",
+            "sub": subject,
+            "preferred_username": format!("name of {subject}"),
+            "groups": ["analysts"],
+            "realm_access": { "roles": ["writer"] },
+            "iat": now,
+            "exp": now + 3600,
+        })
+    }
+}
