@@ -6,7 +6,7 @@
 //! - a **document** is the metadata of a table or view: a **head**, and **pieces** that its versions share
 //!   ([`codec::Document`]); only whole ones are read and written;
 //! - a **read** sees durable state only ([`read`]), from memory where it was read lately and has not been
-//!   written since ([`recent`]); a **transaction** ([`txn`]) sees everything accepted
+//!   written since (`recent`); a **transaction** ([`txn`]) sees everything accepted
 //!   so far and is serializable;
 //! - a transaction that committed is **accepted**: visible to later transactions, not yet durable. It is
 //!   **durable** once its write-ahead log object is in the bucket. Durability is ordered: what is durable
