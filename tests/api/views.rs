@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
+use crate::support::snapshots::sorted_members;
 use crate::support::view::{create_view, replace_query, view_version_of};
 
 const VIEWS: &str = "/v1/namespaces/ns/views";
@@ -43,6 +44,7 @@ async fn a_new_view_has_all_that_the_specification_wants() {
         assert!(metadata[list][0]["timestamp-ms"].as_i64().is_some_and(|time| time > 0));
         metadata[list][0]["timestamp-ms"] = json!("now");
     }
+    let _sorted = sorted_members();
     insta::assert_json_snapshot!(metadata, @r#"
     {
       "current-version-id": 1,

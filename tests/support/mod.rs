@@ -12,6 +12,7 @@ pub mod issuer;
 pub mod knobs;
 pub mod path;
 pub mod served;
+pub mod snapshots;
 pub mod state;
 pub mod table;
 pub mod view;
