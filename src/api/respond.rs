@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
@@ -13,6 +13,10 @@ use super::answers::Answer;
 use super::tag::{SnapshotMode, Tag};
 use crate::catalog::tabulars::TabularState;
 use crate::model::text::Text;
+
+/// The header of answers with a secret in them: nobody on the way keeps one.
+pub const NO_STORE: [(HeaderName, HeaderValue); 1] =
+    [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

@@ -64,8 +64,8 @@ pub struct App {
     pub authn: Authenticator,
     /// The admin key that this start has minted, if it has. Its text is known this once.
     pub minted_key: Option<Secret>,
-    /// What issuers are asked with.
-    pub(super) issuer_client: reqwest::Client,
+    /// What issuers are asked with, if there are any to ask: to make one reads the system's certificates.
+    pub(super) issuer_client: Option<reqwest::Client>,
     /// What it was built from.
     pub settings: Arc<Settings>,
     /// Where the state is.
@@ -96,7 +96,8 @@ impl App {
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
         check_default_warehouse(&settings)?;
         check_authn(&settings)?;
-        let (issuers, issuer_client) = (read_issuers(&settings)?, client()?);
+        let issuers = read_issuers(&settings)?;
+        let issuer_client = client_for(&issuers)?;
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
         let place = place(opened);
@@ -207,8 +208,10 @@ fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
     Ok(issuers)
 }
 
-fn client() -> Result<reqwest::Client, BuildError> {
-    issuers::client().map_err(|error| BuildError::Setting(format!("authn.issuers: {error}")))
+fn client_for(issuers: &Issuers) -> Result<Option<reqwest::Client>, BuildError> {
+    let wrong = |error| BuildError::Setting(format!("authn.issuers: {error}"));
+    let any = issuers.all().any(|issuer| issuer.is_fetched());
+    any.then(issuers::client).transpose().map_err(wrong)
 }
 
 /// A store that is read without a server, and the warehouses' files.

@@ -51,10 +51,10 @@ pub fn client() -> Result<reqwest::Client, FetchError> {
 
 /// Reads an issuer's keys from its file, if it has one.
 pub fn read_file(issuer: &Issuer) -> Result<(), String> {
-    let file = &issuer.settings.jwks_file;
-    if file.as_os_str().is_empty() {
+    if issuer.is_fetched() {
         return Ok(());
     }
+    let file = &issuer.settings.jwks_file;
     let wrong = |reason: String| {
         format!("authn.issuers.{}.jwks_file: {}: {reason}", issuer.name, file.display())
     };

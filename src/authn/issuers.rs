@@ -119,6 +119,11 @@ impl Issuer {
         Ok(Spoken { identity: Arc::new(identity), generation: known.generation, expires_ms })
     }
 
+    /// Whether its keys are fetched, and not in a file.
+    pub fn is_fetched(&self) -> bool {
+        self.settings.jwks_file.as_os_str().is_empty()
+    }
+
     /// Where its clients get tokens, as far as that is known.
     pub fn token_url(&self) -> Option<String> {
         match self.settings.token_url.as_str() {

@@ -135,20 +135,8 @@ pub fn authorize<A: Action>(
     resource: &Resource,
     context: &Context,
 ) -> Result<Permit<A>, Denied> {
-    match principal {
-        // Nobody is known on a server that was started without authentication.
-        Principal::Anonymous => Ok(Permit::granted()),
-        // Background tasks have permits of their own, and no way to borrow another's.
-        Principal::Task(_) => Err(Denied { decision: None }),
-        Principal::Identified(identity) => {
-            let decision = policies.decide(A::NAME, Request { identity, resource, context });
-            if decision.allow {
-                Ok(Permit::granted())
-            } else {
-                Err(Denied { decision: Some(decision) })
-            }
-        }
-    }
+    allow(policies, principal, resource, context, [A::NAME])?;
+    Ok(Permit::granted())
 }
 
 /// Decides whether `principal` may commit changes of these kinds, all of them, and gives the permit if so. A
@@ -160,19 +148,34 @@ pub fn authorize_commit(
     context: &Context,
     kinds: &BTreeSet<CommitKind>,
 ) -> Result<Permit<Commit>, Denied> {
+    let loads = kinds.is_empty().then_some(Load::NAME);
+    let actions = kinds.iter().map(|kind| kind.action()).chain(loads);
+    allow(policies, principal, resource, context, actions)?;
+    Ok(Permit::granted())
+}
+
+/// Decides whether `principal` may do all of these to `resource`.
+fn allow(
+    policies: &PolicySet,
+    principal: &Principal,
+    resource: &Resource,
+    context: &Context,
+    actions: impl IntoIterator<Item = &'static str>,
+) -> Result<(), Denied> {
     let identity = match principal {
-        Principal::Anonymous => return Ok(Permit::granted()),
+        // Nobody is known on a server that was started without authentication.
+        Principal::Anonymous => return Ok(()),
+        // Background tasks have permits of their own, and no way to borrow another's.
         Principal::Task(_) => return Err(Denied { decision: None }),
         Principal::Identified(identity) => identity,
     };
-    let loads = kinds.is_empty().then_some(Load::NAME);
-    for action in kinds.iter().map(|kind| kind.action()).chain(loads) {
+    for action in actions {
         let decision = policies.decide(action, Request { identity, resource, context });
         if !decision.allow {
             return Err(Denied { decision: Some(decision) });
         }
     }
-    Ok(Permit::granted())
+    Ok(())
 }
 
 /// Decides whether `principal` may do `A`, wherever. The catalog does not ask policies yet: whoever is known

@@ -1,8 +1,9 @@
 //! A running server, as the subcommands that manage it speak to it.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 
+use super::output::Output;
 use crate::base::secret::Secret;
 use crate::config::client as environment;
 
@@ -20,15 +21,6 @@ pub(super) struct Connection {
     /// How the answer is printed
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: Output,
-}
-
-/// How an answer is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// For people
-    Table,
-    /// For programs
-    Json,
 }
 
 fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
@@ -85,23 +77,4 @@ impl Connection {
             message: of("message").unwrap_or_else(|| text.chars().take(200).collect()),
         })
     }
-}
-
-/// Rows below their headings, each column as wide as it needs to be.
-pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let line = |cells: Vec<&str>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    let mut text = line(headings.to_vec());
-    for row in rows {
-        text += &line(row.iter().map(String::as_str).collect());
-    }
-    text
 }

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::{ClientError, Connection, Output, table};
+use super::client::{ClientError, Connection};
+use super::output::{Output, table};
 use super::{fail, print, runtime};
 use crate::base::clock::{Clock, SystemClock};
 
@@ -113,9 +114,8 @@ impl List {
             return Ok(format!("{listed:#}\n"));
         }
         let keys = listed["api-keys"].as_array().cloned().unwrap_or_default();
-        let rows: Vec<Vec<String>> = keys.iter().map(row).collect();
-        let headings = ["ID", "NAME", "ROLES", "WAREHOUSES", "EXPIRES", "LAST USED"];
-        Ok(table(&headings, &rows))
+        let rows: Vec<_> = keys.iter().map(row).collect();
+        Ok(table(["ID", "NAME", "ROLES", "WAREHOUSES", "EXPIRES", "LAST USED"], &rows))
     }
 }
 
@@ -130,7 +130,7 @@ impl Revoke {
     }
 }
 
-fn row(key: &Value) -> Vec<String> {
+fn row(key: &Value) -> [String; 6] {
     let now_ms = SystemClock.now_ms();
     let warehouses = match &key["warehouses"] {
         Value::Null => "all".to_owned(),
@@ -144,7 +144,7 @@ fn row(key: &Value) -> Vec<String> {
     let used = key["last-used-at-ms"]
         .as_i64()
         .map_or("-".to_owned(), |at_ms| format!("{} ago", span((now_ms - at_ms).max(0))));
-    vec![text(&key["id"]), text(&key["name"]), names(&key["roles"]), warehouses, expires, used]
+    [text(&key["id"]), text(&key["name"]), names(&key["roles"]), warehouses, expires, used]
 }
 
 /// A length of time, in its largest unit.

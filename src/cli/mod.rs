@@ -11,6 +11,7 @@ pub mod bench;
 mod client;
 pub mod fsck;
 pub mod key;
+mod output;
 pub mod policy;
 pub mod serve;
 

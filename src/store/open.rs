@@ -92,16 +92,7 @@ impl Store {
                     take_over_log(place, &settings, directory).await?;
                 }
                 let hold = journal.hold()?;
-                let builder = builder(place, &settings)
-                    .with_wal_writer(journal.into_writer())
-                    .with_gc_builder(
-                        GarbageCollectorBuilder::new(
-                            place.path.clone(),
-                            Arc::clone(&place.object_store),
-                        )
-                        .with_options(settings.garbage_collector(place.conditional_update))
-                        .with_wal_gc(journal::collector(directory)),
-                    );
+                let builder = builder(place, &settings).with_wal_writer(journal.into_writer());
                 (builder.build().await?, Some(hold))
             }
         };
@@ -243,8 +234,7 @@ impl Store {
 
     /// Closes the store in order: everything accepted is durable before this returns.
     pub async fn close(&self) -> Result<(), Error> {
-        let options = CloseOptions { flush_type: Some(FlushType::MemTable) };
-        self.db.close_with_options(options).await?;
+        self.db.close_with_options(in_order()).await?;
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A checkpoint may need what stands in the journal.
         if let Some(journal) = journal
@@ -286,10 +276,23 @@ fn builder(place: &Place, settings: &Settings) -> DbBuilder<String> {
         CacheTarget::Index,
         CacheTarget::Filters,
     ]);
+    let collector =
+        GarbageCollectorBuilder::new(place.path.clone(), Arc::clone(&place.object_store))
+            .with_options(settings.garbage_collector(place.conditional_update));
+    let collector = match &place.directory {
+        Some(directory) => collector.with_wal_gc(journal::collector(directory)),
+        None => collector,
+    };
     Db::builder(place.path.clone(), Arc::clone(&place.object_store))
-        .with_settings(settings.for_slatedb(place.conditional_update, place.directory.is_none()))
+        .with_settings(settings.for_slatedb())
+        .with_gc_builder(collector)
         .with_db_cache(Arc::new(caches), 0)
         .with_block_cache_policy(keep_warm)
+}
+
+/// Closes with everything in sorted runs, and nothing left in the log.
+fn in_order() -> CloseOptions {
+    CloseOptions { flush_type: Some(FlushType::MemTable) }
 }
 
 /// Refuses a store that was a local directory and is not one now, while its journal holds anything.
@@ -317,7 +320,7 @@ async fn take_over_log(
         return Ok(());
     }
     let db = builder(&Place { directory: None, ..place.clone() }, settings).build().await?;
-    db.close_with_options(CloseOptions { flush_type: Some(FlushType::MemTable) }).await?;
+    db.close_with_options(in_order()).await?;
     let removed = std::fs::remove_dir_all(&log);
     removed.map_err(|error| Error::Unavailable(format!("{}: {error}", log.display())))
 }

@@ -54,16 +54,15 @@ impl Settings {
         }
     }
 
-    /// SlateDB's view of these settings, with garbage collection or without.
-    pub(super) fn for_slatedb(&self, conditional_update: bool, collect: bool) -> slatedb::Settings {
-        let garbage_collector = collect.then(|| self.garbage_collector(conditional_update));
+    /// SlateDB's view of these settings, but for garbage collection.
+    pub(super) fn for_slatedb(&self) -> slatedb::Settings {
         slatedb::Settings {
             // No timer flushes the log: the flusher does, as soon as something waits.
             flush_interval: None,
             manifest_poll_interval: Duration::from_millis(self.manifest_poll_ms),
             l0_sst_size_bytes: self.l0_sst_bytes,
             max_unflushed_bytes: self.unflushed_bytes_max,
-            garbage_collector_options: garbage_collector,
+            garbage_collector_options: None,
             // Without end: SlateDB closes itself for ever when it gives up on a put, and each caller
             // has a deadline of its own.
             object_store_max_retries: None,

@@ -2,22 +2,21 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::StatusCode;
+use axum::response::IntoResponseParts;
 
 use super::Result;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::api::wire::management::{ApiKey, CreateApiKeyRequest, CreatedApiKey, ListApiKeys};
 use crate::authn::api_keys::NewKey;
-
-/// Nobody on the way keeps a secret.
-const NO_STORE: [(HeaderName, &str); 1] = [(header::CACHE_CONTROL, "no-store")];
 
 /// `POST /management/v1/api-keys`: the only answer with the key's text in it.
 pub async fn create(
     State(state): State<ApiState>,
     MutatingWith(operation, body): MutatingWith<CreateApiKeyRequest>,
-) -> Result<(StatusCode, [(HeaderName, &'static str); 1], Json<CreatedApiKey>)> {
+) -> Result<(StatusCode, impl IntoResponseParts, Json<CreatedApiKey>)> {
     for warehouse in body.warehouses.iter().flatten() {
         state.catalog.warehouse_for(&operation.principal, Some(warehouse))?;
     }

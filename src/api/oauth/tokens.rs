@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::api::authenticate::{failed, source};
 use crate::api::error::ApiError;
 use crate::api::extract::body::read;
+use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::authn::authenticator::Refused;
 use crate::authn::key_index::KnownKey;
@@ -171,13 +172,7 @@ fn token(state: &ApiState, holder: &KnownKey) -> Result<Response, OAuthError> {
         "issued_token_type": ACCESS_TOKEN,
         "scope": SCOPE,
     });
-    Ok(no_store((StatusCode::OK, Json(body)).into_response()))
-}
-
-fn no_store(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    Ok((StatusCode::OK, NO_STORE, Json(body)).into_response())
 }
 
 impl IntoResponse for OAuthError {
@@ -204,7 +199,7 @@ impl IntoResponse for OAuthError {
             Self::Other(error) => return error.into_response(),
         };
         let body = json!({ "error": error, "error_description": description });
-        let mut response = no_store((status, Json(body)).into_response());
+        let mut response = (status, NO_STORE, Json(body)).into_response();
         if challenges {
             let challenge = HeaderValue::from_static(BASIC_CHALLENGE);
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

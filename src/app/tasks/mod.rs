@@ -55,12 +55,11 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
 
 /// One task for each issuer whose keys are fetched.
 fn watch_issuers(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    let Some(client) = &app.issuer_client else { return Vec::new() };
     let refresh = app.authn.settings().issuer_refresh();
-    let fetched =
-        app.authn.issuers().all().filter(|it| it.settings.jwks_file.as_os_str().is_empty());
+    let fetched = app.authn.issuers().all().filter(|issuer| issuer.is_fetched());
     let start = |issuer: &Arc<Issuer>| {
-        let (issuer, client) = (Arc::clone(issuer), app.issuer_client.clone());
-        tokio::spawn(keep_fresh(issuer, client, refresh, stopping.clone()))
+        tokio::spawn(keep_fresh(Arc::clone(issuer), client.clone(), refresh, stopping.clone()))
     };
     fetched.map(start).collect()
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::table::table;
-use super::{Error, Output, build, print_json, read};
+use super::{Error, build, read};
 use crate::authz::context::{Context, parse_time};
 use crate::authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
 use crate::authz::policy_set::PolicySet;
 use crate::authz::resource::{Attributes, Kind, Resource};
 use crate::base::clock::{Clock, SystemClock};
+use crate::cli::output::{Output, print_json, table};
 use crate::cli::print;
 use crate::model::principal::{Identity, IdentityKind, Method};
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
-use super::{fail, print};
+use super::fail;
 use crate::authz::bundled::default_policies;
 use crate::authz::grants::Grant;
 use crate::authz::policy_set::{PolicyFile, PolicySet};
@@ -14,7 +14,6 @@ use crate::authz::problem::Problem;
 use crate::authz::schema::Schema;
 
 mod explain;
-mod table;
 mod test;
 mod validate;
 
@@ -37,15 +36,6 @@ enum Command {
     Test(test::Test),
     /// Ask what policies decide, and which: exit code 0 if it is allowed, 3 if it is denied
     Explain(Box<explain::Explain>),
-}
-
-/// How an answer is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// For programs
-    Json,
 }
 
 impl Policy {
@@ -117,9 +107,4 @@ fn read_file(path: &Path) -> Result<PolicyFile, Error> {
 
 fn build(files: &[PolicyFile], grants: &[Grant]) -> Result<PolicySet, Vec<Problem>> {
     PolicySet::build(Arc::new(Schema::bundled()), files, grants)
-}
-
-/// Prints JSON, with a line's end.
-fn print_json(value: &serde_json::Value) {
-    print(&format!("{value:#}\n"));
 }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::table::table;
-use super::{Error, Output, build, print_json, read};
+use super::{Error, build, read};
 use crate::authz::expectations::{Expectations, Outcome, Verdict};
+use crate::cli::output::{Output, print_json, table};
 use crate::cli::print;
 
 /// Check that policies decide as files expect it.

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Error, Output, build, print_json, read};
+use super::{Error, build, read};
 use crate::authz::policy_set::PolicySet;
 use crate::authz::problem::Problem;
+use crate::cli::output::{Output, print_json};
 use crate::cli::print;
 
 /// Check that policies are well-formed and fit the schema.

@@ -80,8 +80,7 @@ impl Journal {
 
     /// Whether nothing was ever written to it, or nothing that is still needed.
     pub(super) fn is_empty(&self) -> Result<bool, Error> {
-        let segments = Segment::list(&self.directory);
-        Ok(segments.map_err(|error| Error::Unavailable(error.to_string()))?.is_empty())
+        is_empty(&self.directory)
     }
 
     /// Keeps others out until it is dropped, even when the writer has gone.
@@ -114,10 +113,13 @@ pub(super) fn collector(store: &Path) -> Arc<dyn WalGc> {
 /// Reads the journal of a store's directory, if it holds anything, without writing a byte.
 pub(super) fn reader(store: &Path) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
-    let segments = Segment::list(&directory);
-    let segments = segments.map_err(|error| Error::Unavailable(error.to_string()))?;
-    let reader = || Arc::new(JournalReader::new(directory)) as Arc<dyn WalReader>;
-    Ok((!segments.is_empty()).then(reader))
+    let is_empty = is_empty(&directory)?;
+    Ok((!is_empty).then(|| Arc::new(JournalReader::new(directory)) as Arc<dyn WalReader>))
+}
+
+fn is_empty(directory: &Path) -> Result<bool, Error> {
+    let segments = Segment::list(directory);
+    Ok(segments.map_err(|error| Error::Unavailable(error.to_string()))?.is_empty())
 }
 
 /// Whether an object's name is that of a segment.

@@ -70,7 +70,8 @@ impl Segment {
         Ok(file)
     }
 
-    /// Cuts off what stands behind the whole frames, and the whole file if there are none.
+    /// Cuts off what stands behind the whole frames, and the whole file if there are none. What is left is
+    /// on the disk then: a frame that only the system's cache has may be told to nobody.
     pub(super) fn cut(&self, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return fs::remove_file(&self.path);
@@ -81,8 +82,7 @@ impl Segment {
     }
 }
 
-/// Reads every frame behind `after`, and makes sure that it is on the disk: a frame that only the
-/// system's cache has may be told to nobody.
+/// Reads every frame behind `after`. All segments but the last were synced before the next was begun.
 pub(super) fn read_behind(directory: &Path, after: u64) -> Result<Frames, WalError> {
     let segments = Segment::list(directory).map_err(unavailable)?;
     let mut frames: Vec<Frame> = Vec::new();
@@ -111,8 +111,6 @@ pub(super) fn read_behind(directory: &Path, after: u64) -> Result<Frames, WalErr
 /// Reads one segment's frames, and says how many of its bytes they are. Only the last segment may end
 /// torn.
 fn read_segment(segment: &Segment, last: bool, frames: &mut Vec<Frame>) -> Result<u64, WalError> {
-    let file = File::open(&segment.path).map_err(unavailable)?;
-    file.sync_data().map_err(unavailable)?;
     let bytes = Bytes::from(fs::read(&segment.path).map_err(unavailable)?);
     let mut at = 0;
     let mut number = segment.first;

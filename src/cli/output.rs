@@ -1,4 +1,22 @@
-//! Columns for people.
+//! What subcommands print: columns for people, JSON for programs.
+
+use clap::ValueEnum;
+
+use super::print;
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+/// Prints JSON, with a line's end.
+pub(super) fn print_json(value: &serde_json::Value) {
+    print(&format!("{value:#}\n"));
+}
 
 /// Rows under headings, each column as wide as its widest text.
 pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {
