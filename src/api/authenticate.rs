@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::{ConnectInfo, Request};
-use axum::http::{HeaderMap, header};
+use axum::extract::ConnectInfo;
+use axum::http::{Extensions, HeaderMap, header};
 
 use super::error::ApiError;
 use super::state::ApiState;
@@ -52,8 +52,8 @@ pub async fn failed(
 }
 
 /// Where a request comes from; nowhere if it came over no connection.
-pub fn source(request: &Request) -> Option<IpAddr> {
-    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
+pub fn source(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }
 
 /// The one credential of a request. Two that say different things are none: somebody on the way might

@@ -68,7 +68,7 @@ impl Guarded {
         if let Some(door) = &self.door
             && !door.is_for_everybody(request.uri().path())
         {
-            let source = source(&request);
+            let source = source(request.extensions());
             match authenticate(&door.state, request.headers(), source).await {
                 Ok(principal) => request.extensions_mut().insert(principal),
                 Err(refused) => return refused.into_response(),

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use super::issuers;
 use super::lock::{DataDirLock, LockError};
+use super::policies;
 use crate::api::answers::Answers;
 use crate::api::guard::Guarded;
 use crate::api::router::router;
 use crate::api::state::ApiState;
 use crate::authn::issuers::Issuers;
 use crate::authn::{self, Authenticator};
+use crate::authz::authority::Authority;
 use crate::authz::permit::{Permit, Task};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
@@ -34,6 +36,9 @@ pub enum BuildError {
     /// A setting is wrong in itself.
     #[error("{0}")]
     Setting(String),
+    /// The policies are not valid, or cannot be read.
+    #[error("authz.policy_paths: {0}")]
+    Policies(#[from] policies::Error),
     /// A bucket or directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -97,6 +102,8 @@ impl App {
         check_default_warehouse(&settings)?;
         check_authn(&settings)?;
         let issuers = read_issuers(&settings)?;
+        let policies = policies::read(&settings.authz.policy_paths)?;
+        let policies = policies::build(&policies, &[]).map_err(policies::Error::Invalid)?;
         let issuer_client = client_for(&issuers)?;
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
@@ -133,6 +140,7 @@ impl App {
             store,
             objects: Objects::new(roots),
             warehouses: Warehouses::new(warehouses, &settings.default_warehouse),
+            authority: Arc::new(Authority::new(policies, settings.authz.decisions_max)),
             settings: settings.catalog.clone(),
             clock: seams.clock,
             ids: seams.ids,

@@ -1,12 +1,10 @@
 //! The decision: may this principal do this, to that?
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cedar_policy::{AuthorizationError, Effect, Entities, Entity, EntityUid, PolicyId, Response};
 
-use super::action::{Action, Commit, Load};
-use super::commit_kind::CommitKind;
+use super::action::Action;
 use super::context::Context;
 use super::permit::Permit;
 use super::policy_set::{PolicySet, Revision};
@@ -43,7 +41,7 @@ pub struct Decision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denied {
     /// The decision; none for whoever no policy speaks of.
-    pub decision: Option<Decision>,
+    pub decision: Option<Arc<Decision>>,
 }
 
 impl PolicySet {
@@ -126,56 +124,6 @@ pub(super) fn in_scope(identity: &Identity, resource: &Resource) -> bool {
         (Some(warehouses), Some(name)) => warehouses.contains(name),
         (Some(_), None) => false,
     }
-}
-
-/// Decides whether `principal` may do `A` to `resource`, and gives the permit if so.
-pub fn authorize<A: Action>(
-    policies: &PolicySet,
-    principal: &Principal,
-    resource: &Resource,
-    context: &Context,
-) -> Result<Permit<A>, Denied> {
-    allow(policies, principal, resource, context, [A::NAME])?;
-    Ok(Permit::granted())
-}
-
-/// Decides whether `principal` may commit changes of these kinds, all of them, and gives the permit if so. A
-/// commit without any tells no more than a load, and needs the same.
-pub fn authorize_commit(
-    policies: &PolicySet,
-    principal: &Principal,
-    resource: &Resource,
-    context: &Context,
-    kinds: &BTreeSet<CommitKind>,
-) -> Result<Permit<Commit>, Denied> {
-    let loads = kinds.is_empty().then_some(Load::NAME);
-    let actions = kinds.iter().map(|kind| kind.action()).chain(loads);
-    allow(policies, principal, resource, context, actions)?;
-    Ok(Permit::granted())
-}
-
-/// Decides whether `principal` may do all of these to `resource`.
-fn allow(
-    policies: &PolicySet,
-    principal: &Principal,
-    resource: &Resource,
-    context: &Context,
-    actions: impl IntoIterator<Item = &'static str>,
-) -> Result<(), Denied> {
-    let identity = match principal {
-        // Nobody is known on a server that was started without authentication.
-        Principal::Anonymous => return Ok(()),
-        // Background tasks have permits of their own, and no way to borrow another's.
-        Principal::Task(_) => return Err(Denied { decision: None }),
-        Principal::Identified(identity) => identity,
-    };
-    for action in actions {
-        let decision = policies.decide(action, Request { identity, resource, context });
-        if !decision.allow {
-            return Err(Denied { decision: Some(decision) });
-        }
-    }
-    Ok(())
 }
 
 /// Decides whether `principal` may do `A`, wherever. The catalog does not ask policies yet: whoever is known

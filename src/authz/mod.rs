@@ -8,12 +8,13 @@
 //! 2. [`resource`] is what something is done to, [`context`] under which circumstances; `entities` puts
 //!    both, and the principal, into Cedar's words.
 //! 3. [`decide`] answers one question, [`page`] the same question for all names of a page, [`cache`] the
-//!    questions that were answered before.
+//!    questions that were answered before; [`authority`] is where permits are asked for.
 //! 4. [`commit_kind`] tells which actions a commit needs permits for.
 //! 5. [`lockout`] tells whether anybody could still manage policies after a change; [`expectations`] are
 //!    tests of policies, for whoever writes them.
 
 pub mod action;
+pub mod authority;
 pub mod bundled;
 pub mod cache;
 pub mod commit_kind;
@@ -30,3 +31,4 @@ pub mod policy_set;
 pub mod problem;
 pub mod resource;
 pub mod schema;
+pub mod settings;

@@ -40,6 +40,7 @@ use tokio::sync::Notify;
 pub use error::Error;
 pub use operation::Operation;
 
+use crate::authz::authority::Authority;
 use crate::base::clock::Clock;
 use crate::base::ids::Ids;
 use crate::objects::Objects;
@@ -63,6 +64,8 @@ pub struct Parts {
     pub objects: Objects,
     /// The warehouses that it serves.
     pub warehouses: warehouses::Warehouses,
+    /// Who may do what.
+    pub authority: Arc<Authority>,
     /// Its bounds and times.
     pub settings: settings::Settings,
     /// The time.
@@ -156,7 +159,8 @@ impl Catalog {
         &self.inner.parts.objects
     }
 
-    fn now_ms(&self) -> i64 {
+    /// The time, in milliseconds since 1970 (UTC).
+    pub fn now_ms(&self) -> i64 {
         self.inner.parts.clock.now_ms()
     }
 

@@ -2,6 +2,8 @@
 
 use uuid::Uuid;
 
+pub use crate::authz::context::Context;
+
 use crate::authz::action::Action;
 use crate::authz::decide::decide;
 use crate::authz::permit::Permit;
@@ -14,6 +16,8 @@ use super::{Error, Result};
 pub struct Operation {
     /// Who asks.
     pub principal: Principal,
+    /// Under which circumstances.
+    pub context: Context,
     /// The request's `Idempotency-Key`, if it has one.
     pub idempotency: Option<Idempotency>,
 }
@@ -30,7 +34,12 @@ pub struct Idempotency {
 impl Operation {
     /// A request by nobody in particular.
     pub fn anonymous() -> Self {
-        Self { principal: Principal::Anonymous, idempotency: None }
+        Self::by(Principal::Anonymous, Context::default())
+    }
+
+    /// A request by this principal.
+    pub fn by(principal: Principal, context: Context) -> Self {
+        Self { principal, context, idempotency: None }
     }
 
     /// The permit to do `A`, or the refusal.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{api, authn, catalog, store, telemetry};
+use crate::{api, authn, authz, catalog, store, telemetry};
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,8 @@ pub struct Settings {
     pub server: api::settings::Settings,
     /// Who may come in.
     pub authn: authn::settings::Settings,
+    /// Who may do what.
+    pub authz: authz::settings::Settings,
     /// Where the state is.
     pub state: StateSettings,
     /// How the state's store is opened.
@@ -73,6 +75,7 @@ impl Default for Settings {
             default_warehouse: DEFAULT_WAREHOUSE.to_owned(),
             server: api::settings::Settings::default(),
             authn: authn::settings::Settings::default(),
+            authz: authz::settings::Settings::default(),
             state: StateSettings::default(),
             store: store::settings::Settings::default(),
             catalog: catalog::settings::Settings::default(),

@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use slateberg::authz::action::{Commit, Drop, Load};
+use slateberg::authz::authority::Authority;
 use slateberg::authz::cache::DecisionCache;
 use slateberg::authz::commit_kind::CommitKind;
 use slateberg::authz::context::{Context, parse_time};
-use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request, authorize, authorize_commit};
+use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request};
 use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
 use slateberg::authz::policy_set::PolicySet;
 use slateberg::authz::resource::{Attributes, Kind, Resource};
@@ -201,14 +202,14 @@ fn names_with_odd_characters_do_not_widen_a_policy() {
 
 #[test]
 fn a_permit_is_given_to_whoever_is_allowed_and_to_no_task() {
-    let policies = defaults_and("", &[]);
+    let authority = Authority::new(defaults_and("", &[]), 100);
     let context = Context::default();
     let reader = Principal::Identified(person("ann", Some("reader")));
-    assert!(authorize::<Load>(&policies, &reader, &orders(), &context).is_ok());
-    assert!(authorize::<Drop>(&policies, &reader, &orders(), &context).is_err());
+    assert!(authority.authorize::<Load>(&reader, &orders(), &context).is_ok());
+    assert!(authority.authorize::<Drop>(&reader, &orders(), &context).is_err());
     let anonymous = Principal::Anonymous;
-    assert!(authorize::<Drop>(&policies, &anonymous, &orders(), &context).is_ok());
-    assert!(authorize::<Load>(&policies, &Principal::Task("x"), &orders(), &context).is_err());
+    assert!(authority.authorize::<Drop>(&anonymous, &orders(), &context).is_ok());
+    assert!(authority.authorize::<Load>(&Principal::Task("x"), &orders(), &context).is_err());
 }
 
 #[test]
@@ -217,11 +218,12 @@ fn a_commit_needs_every_one_of_its_kinds() {
         "@id(\"no-schema\") forbid (principal, action == Action::\"CommitSchema\", resource);",
         &[],
     );
+    let authority = Authority::new(policies, 100);
     let context = Context::default();
     let commits = |role: &str, kinds: &[CommitKind]| {
         let principal = Principal::Identified(person("ann", Some(role)));
         let kinds = kinds.iter().copied().collect();
-        authorize_commit(&policies, &principal, &orders(), &context, &kinds).is_ok()
+        authority.authorize_commit(&principal, &orders(), &context, &kinds).is_ok()
     };
     assert!(commits("writer", &[CommitKind::Data, CommitKind::Refs, CommitKind::Properties]));
     assert!(!commits("writer", &[CommitKind::Data, CommitKind::Schema]));
@@ -230,7 +232,7 @@ fn a_commit_needs_every_one_of_its_kinds() {
     assert!(!commits("nobody", &[]));
     // A permit for the group would pass by what is said of its members.
     let admin = Principal::Identified(person("ann", Some("admin")));
-    assert!(authorize::<Commit>(&policies, &admin, &orders(), &context).is_err());
+    assert!(authority.authorize::<Commit>(&admin, &orders(), &context).is_err());
 }
 
 /// Asks twice, so that the second answer is the remembered one.

@@ -48,7 +48,7 @@ enum OAuthError {
 
 /// Gives a token.
 pub async fn get_token(State(state): State<ApiState>, request: Request) -> Response {
-    let source = source(&request);
+    let source = source(request.extensions());
     let answer = match granted(&state, request).await {
         Ok(holder) => token(&state, &holder),
         Err(error) => Err(error),

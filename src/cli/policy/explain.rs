@@ -8,7 +8,8 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::{Error, build, read};
+use super::Error;
+use crate::app::policies::{self, build, read};
 use crate::authz::context::{Context, parse_time};
 use crate::authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
 use crate::authz::policy_set::PolicySet;
@@ -126,7 +127,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 impl Explain {
     pub(super) fn run(self) -> Result<ExitCode, Error> {
-        let policies = build(&read(&self.policies)?, &[]).map_err(Error::Policies)?;
+        let policies = build(&read(&self.policies)?, &[]).map_err(policies::Error::Invalid)?;
         let identity = Arc::new(self.who.identity());
         let resource = self.what.resource()?;
         let context = self.circumstances.context()?;

@@ -1,24 +1,16 @@
 //! `slateberg policy`: checking, testing and asking policies, without a server.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
 use super::fail;
-use crate::authz::bundled::default_policies;
-use crate::authz::grants::Grant;
-use crate::authz::policy_set::{PolicyFile, PolicySet};
-use crate::authz::problem::Problem;
-use crate::authz::schema::Schema;
+use crate::app::policies;
 
 mod explain;
 mod test;
 mod validate;
-
-/// How policy files are called.
-const EXTENSION: &str = "cedar";
 
 /// Check, test and ask policies, without a server.
 #[derive(Debug, Args)]
@@ -53,58 +45,10 @@ impl Policy {
 /// Why a subcommand gave no answer.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("{}: {}", .0.display(), .1)]
-    Read(PathBuf, std::io::Error),
-    #[error("{}: there is no *.{EXTENSION} file in it", .0.display())]
-    Empty(PathBuf),
+    #[error(transparent)]
+    Policies(#[from] policies::Error),
     #[error("{}: {}", .0.display(), .1)]
     Expectations(PathBuf, String),
-    #[error("{}", lines(.0))]
-    Policies(Vec<Problem>),
     #[error("{0}")]
     Usage(String),
-}
-
-fn lines(problems: &[Problem]) -> String {
-    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    format!("the policies are not valid\n{}", texts.join("\n"))
-}
-
-/// Reads policy files: those named, and those in the directories named. The default policies if none is.
-fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
-    if paths.is_empty() {
-        return Ok(default_policies());
-    }
-    let mut files = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            files.push(read_file(path)?);
-            continue;
-        }
-        let inside = read_directory(path).map_err(|error| Error::Read(path.clone(), error))?;
-        if inside.is_empty() {
-            return Err(Error::Empty(path.clone()));
-        }
-        for file in inside {
-            files.push(read_file(&file)?);
-        }
-    }
-    Ok(files)
-}
-
-fn read_directory(path: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(path)?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    files.retain(|file| file.extension().is_some_and(|extension| extension == EXTENSION));
-    files.sort();
-    Ok(files)
-}
-
-fn read_file(path: &Path) -> Result<PolicyFile, Error> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::Read(path.into(), error))?;
-    Ok(PolicyFile { name: path.display().to_string(), text })
-}
-
-fn build(files: &[PolicyFile], grants: &[Grant]) -> Result<PolicySet, Vec<Problem>> {
-    PolicySet::build(Arc::new(Schema::bundled()), files, grants)
 }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::{Error, build, read};
+use super::Error;
+use crate::app::policies::{self, build, read};
 use crate::authz::expectations::{Expectations, Outcome, Verdict};
 use crate::cli::output::{Output, print_json, table};
 use crate::cli::print;
@@ -47,7 +48,7 @@ impl Test {
 
     fn outcomes(&self, file: &Path) -> Result<Vec<Outcome>, Error> {
         let text = std::fs::read_to_string(file);
-        let text = text.map_err(|error| Error::Read(file.into(), error))?;
+        let text = text.map_err(|error| policies::Error::Read(file.into(), error))?;
         let unusable =
             |error: &dyn std::fmt::Display| Error::Expectations(file.into(), error.to_string());
         let expectations: Expectations = toml::from_str(&text).map_err(|error| unusable(&error))?;
@@ -58,7 +59,8 @@ impl Test {
             self.policies.clone()
         };
         let scenario = expectations.scenario().map_err(|error| unusable(&error))?;
-        let policies = build(&read(&policies)?, scenario.grants()).map_err(Error::Policies)?;
+        let policies =
+            build(&read(&policies)?, scenario.grants()).map_err(policies::Error::Invalid)?;
         scenario.run(&policies).map_err(|error| unusable(&error))
     }
 }

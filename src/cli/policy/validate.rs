@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Error, build, read};
+use super::Error;
+use crate::app::policies::{build, read};
 use crate::authz::policy_set::PolicySet;
 use crate::authz::problem::Problem;
 use crate::cli::output::{Output, print_json};

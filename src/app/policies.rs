@@ -1,0 +1,73 @@
+//! From policy files to policies.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::authz::bundled::default_policies;
+use crate::authz::grants::Grant;
+use crate::authz::policy_set::{PolicyFile, PolicySet};
+use crate::authz::problem::Problem;
+use crate::authz::schema::Schema;
+
+/// How policy files are called.
+const EXTENSION: &str = "cedar";
+
+/// Why there are no policies.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory cannot be read.
+    #[error("{}: {}", .0.display(), .1)]
+    Read(PathBuf, std::io::Error),
+    /// A directory holds none.
+    #[error("{}: there is no *.{EXTENSION} file in it", .0.display())]
+    Empty(PathBuf),
+    /// They are not valid.
+    #[error("{}", lines(.0))]
+    Invalid(Vec<Problem>),
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    format!("the policies are not valid\n{}", texts.join("\n"))
+}
+
+/// Reads policy files: those named, and those in the directories named. The policies that come with the
+/// program if none is.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
+    if paths.is_empty() {
+        return Ok(default_policies());
+    }
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(read_file(path)?);
+            continue;
+        }
+        let inside = read_directory(path).map_err(|error| Error::Read(path.clone(), error))?;
+        if inside.is_empty() {
+            return Err(Error::Empty(path.clone()));
+        }
+        for file in inside {
+            files.push(read_file(&file)?);
+        }
+    }
+    Ok(files)
+}
+
+/// Policies of these files and grants, all or nothing.
+pub fn build(files: &[PolicyFile], grants: &[Grant]) -> Result<PolicySet, Vec<Problem>> {
+    PolicySet::build(Arc::new(Schema::bundled()), files, grants)
+}
+
+fn read_directory(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(path)?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == EXTENSION));
+    files.sort();
+    Ok(files)
+}
+
+fn read_file(path: &Path) -> Result<PolicyFile, Error> {
+    let text = std::fs::read_to_string(path).map_err(|error| Error::Read(path.into(), error))?;
+    Ok(PolicyFile { name: path.display().to_string(), text })
+}
