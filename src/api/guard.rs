@@ -6,12 +6,14 @@
 
 use std::any::Any;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -21,7 +23,9 @@ use super::admission::Admission;
 use super::authenticate::{authenticate, source};
 use super::error::ApiError;
 use super::state::ApiState;
-use crate::catalog;
+use crate::catalog::operation::Context as Circumstances;
+use crate::catalog::{self, Operation};
+use crate::model::principal::Principal;
 
 /// Where metrics are, which Prometheus expects to be open.
 const METRICS: &str = "/metrics";
@@ -70,9 +74,12 @@ impl Guarded {
         {
             let source = source(request.extensions());
             match authenticate(&door.state, request.headers(), source).await {
-                Ok(principal) => request.extensions_mut().insert(principal),
+                Ok(principal) => {
+                    let operation = door.operation(principal, source, request.headers());
+                    request.extensions_mut().insert(operation);
+                }
                 Err(refused) => return refused.into_response(),
-            };
+            }
         }
         let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
         match answer.await {
@@ -84,6 +91,19 @@ impl Guarded {
 }
 
 impl Door {
+    /// What a request by this principal is.
+    fn operation(
+        &self,
+        principal: Principal,
+        source_address: Option<IpAddr>,
+        headers: &HeaderMap,
+    ) -> Operation {
+        let client = headers.get(header::USER_AGENT).and_then(|client| client.to_str().ok());
+        let client = client.map(ToOwned::to_owned);
+        let now_ms = self.state.catalog.now_ms();
+        Operation::by(principal, Circumstances { now_ms, source_address, client })
+    }
+
     fn is_for_everybody(&self, path: &str) -> bool {
         let open_metrics = !self.state.authn.settings().metrics_need_credential;
         self.for_everybody.contains(&path) || (open_metrics && path == METRICS)

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::issuers;
 use super::lock::{DataDirLock, LockError};
 use super::policies;
@@ -102,8 +104,7 @@ impl App {
         check_default_warehouse(&settings)?;
         check_authn(&settings)?;
         let issuers = read_issuers(&settings)?;
-        let policies = policies::read(&settings.authz.policy_paths)?;
-        let policies = policies::build(&policies, &[]).map_err(policies::Error::Invalid)?;
+        let policies = policies::from_files(&settings.authz)?;
         let issuer_client = client_for(&issuers)?;
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
@@ -125,14 +126,7 @@ impl App {
                 .await
                 .map_err(failed)?;
             roots.push((record.id, configured.roots));
-            warehouses.push(Warehouse {
-                id: record.id,
-                name: name.clone(),
-                location: location.clone(),
-                allowed_locations: warehouse.allowed_locations.clone(),
-                client_defaults: warehouse.client_defaults.clone(),
-                client_overrides: warehouse.client_overrides.clone(),
-            });
+            warehouses.push(served(record.id, name, location, warehouse));
         }
         let authn_store = store.clone();
         let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
@@ -180,6 +174,18 @@ impl App {
             settings: Arc::new(self.settings.server.clone()),
             counters: Arc::clone(&self.counters),
         })
+    }
+}
+
+/// A configured warehouse, as the catalog serves it.
+fn served(id: Uuid, name: &str, location: &str, configured: &WarehouseSettings) -> Warehouse {
+    Warehouse {
+        id,
+        name: name.to_owned(),
+        location: location.to_owned(),
+        allowed_locations: configured.allowed_locations.clone(),
+        client_defaults: configured.client_defaults.clone(),
+        client_overrides: configured.client_overrides.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::authz::grants::Grant;
 use crate::authz::policy_set::{PolicyFile, PolicySet};
 use crate::authz::problem::Problem;
 use crate::authz::schema::Schema;
+use crate::authz::settings::Settings;
 
 /// How policy files are called.
 const EXTENSION: &str = "cedar";
@@ -52,6 +53,11 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
         }
     }
     Ok(files)
+}
+
+/// The policies of the files that are set.
+pub fn from_files(settings: &Settings) -> Result<PolicySet, Error> {
+    build(&read(&settings.policy_paths)?, &[]).map_err(Error::Invalid)
 }
 
 /// Policies of these files and grants, all or nothing.

@@ -228,6 +228,7 @@ impl ApiKeys {
             name: record.name.clone(),
             version_before: None,
             version_after: None,
+            allowed: None,
         }
     }
 }

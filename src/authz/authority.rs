@@ -1,4 +1,4 @@
-//! The policies in force, and the decisions that were made by them.
+//! The policies in force, and whoever asks them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,17 +7,37 @@ use super::action::{Action, Commit, Load};
 use super::cache::DecisionCache;
 use super::commit_kind::CommitKind;
 use super::context::Context;
-use super::decide::{Denied, Request};
+use super::decide::{Decision, Denied, Request};
+use super::page::PageQuestion;
 use super::permit::Permit;
 use super::policy_set::PolicySet;
-use super::resource::Resource;
-use crate::model::principal::Principal;
+use super::resource::{Kind, Resource};
+use crate::model::principal::{Identity, Principal};
 
-/// Whoever asks for a permit asks here. A new set of policies decides from the next question on.
+/// Whoever wants a permit asks here. A new set of policies decides from the next question on.
 #[derive(Debug)]
 pub struct Authority {
     in_force: RwLock<Arc<PolicySet>>,
     decisions: DecisionCache,
+}
+
+/// Who answers for a principal.
+pub enum Asked<'a> {
+    /// Nobody is known on a server that was started without authentication: everything is allowed.
+    Nobody(Unrestricted),
+    /// Policies.
+    Policies(Asking<'a>),
+}
+
+/// Gives every permit.
+pub struct Unrestricted(());
+
+/// Questions by one principal, all answered by the same policies.
+pub struct Asking<'a> {
+    decisions: &'a DecisionCache,
+    policies: Arc<PolicySet>,
+    identity: &'a Arc<Identity>,
+    context: &'a Context,
 }
 
 impl Authority {
@@ -37,6 +57,22 @@ impl Authority {
         *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policies);
     }
 
+    /// Who answers for this principal. Background tasks have permits of their own, and no way to borrow
+    /// another's.
+    pub fn ask<'a>(
+        &'a self,
+        principal: &'a Principal,
+        context: &'a Context,
+    ) -> Result<Asked<'a>, Denied> {
+        let identity = match principal {
+            Principal::Anonymous => return Ok(Asked::Nobody(Unrestricted(()))),
+            Principal::Task(name) => return Err(Denied { action: name, decision: None }),
+            Principal::Identified(identity) => identity,
+        };
+        let decisions = &self.decisions;
+        Ok(Asked::Policies(Asking { decisions, policies: self.policies(), identity, context }))
+    }
+
     /// Decides whether `principal` may do `A` to `resource`, and gives the permit if so.
     pub fn authorize<A: Action>(
         &self,
@@ -44,8 +80,10 @@ impl Authority {
         resource: &Resource,
         context: &Context,
     ) -> Result<Permit<A>, Denied> {
-        self.allow(principal, resource, context, [A::NAME])?;
-        Ok(Permit::granted())
+        match self.ask(principal, context)? {
+            Asked::Nobody(unrestricted) => Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking.permit(resource),
+        }
     }
 
     /// Decides whether `principal` may commit changes of these kinds, all of them, and gives the permit if
@@ -57,35 +95,76 @@ impl Authority {
         context: &Context,
         kinds: &BTreeSet<CommitKind>,
     ) -> Result<Permit<Commit>, Denied> {
-        let loads = kinds.is_empty().then_some(Load::NAME);
-        let actions = kinds.iter().map(|kind| kind.action()).chain(loads);
-        self.allow(principal, resource, context, actions)?;
-        Ok(Permit::granted())
+        match self.ask(principal, context)? {
+            Asked::Nobody(unrestricted) => Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking.permit_commit(resource, kinds),
+        }
+    }
+}
+
+impl Unrestricted {
+    /// The permit to do `A`, to whatever.
+    pub fn permit<A: Action>(&self) -> Permit<A> {
+        Permit::granted()
+    }
+}
+
+impl Asking<'_> {
+    /// The permit to do `A` to `resource`, or the decision against it.
+    pub fn permit<A: Action>(&self, resource: &Resource) -> Result<Permit<A>, Denied> {
+        self.decide(A::NAME, resource).map(Permit::by)
     }
 
-    /// Decides whether `principal` may do all of these to `resource`, by one set of policies.
-    fn allow(
+    /// The permit to commit changes of these kinds, all of them.
+    pub fn permit_commit(
         &self,
-        principal: &Principal,
         resource: &Resource,
-        context: &Context,
-        actions: impl IntoIterator<Item = &'static str>,
-    ) -> Result<(), Denied> {
-        let identity = match principal {
-            // Nobody is known on a server that was started without authentication.
-            Principal::Anonymous => return Ok(()),
-            // Background tasks have permits of their own, and no way to borrow another's.
-            Principal::Task(_) => return Err(Denied { decision: None }),
-            Principal::Identified(identity) => identity,
-        };
-        let policies = self.policies();
-        for action in actions {
-            let request = Request { identity, resource, context };
-            let decision = self.decisions.decide(&policies, action, request);
-            if !decision.allow {
-                return Err(Denied { decision: Some(decision) });
-            }
+        kinds: &BTreeSet<CommitKind>,
+    ) -> Result<Permit<Commit>, Denied> {
+        let mut kinds = kinds.iter().map(|kind| kind.action());
+        let mut all = self.decide(kinds.next().unwrap_or(Load::NAME), resource)?;
+        for action in kinds {
+            let next = self.decide(action, resource)?;
+            all = both(all, &next);
         }
-        Ok(())
+        Ok(Permit::by(all))
     }
+
+    /// Whether `A` may be done to `resource`.
+    pub fn may<A: Action>(&self, resource: &Resource) -> bool {
+        self.decide(A::NAME, resource).is_ok()
+    }
+
+    /// Whether any policy asks for more than names where one of these actions is to be done, so that the
+    /// resource has to come with its attributes.
+    pub fn wants_attributes(&self, actions: &[&str]) -> bool {
+        actions.iter().any(|action| self.policies.asks(action).attributes)
+    }
+
+    /// Asks which of the names in `container` may have `A` done to them.
+    pub fn page<A: Action>(&self, container: &Resource, kind: Kind) -> PageQuestion<'_> {
+        let policies = &self.policies;
+        PageQuestion::new(policies, A::NAME, self.identity, container, kind, self.context)
+    }
+
+    fn decide(&self, action: &'static str, resource: &Resource) -> Result<Arc<Decision>, Denied> {
+        let request = Request { identity: self.identity, resource, context: self.context };
+        let decision = self.decisions.decide(&self.policies, action, request);
+        match decision.allow {
+            true => Ok(decision),
+            false => Err(Denied { action, decision: Some(decision) }),
+        }
+    }
+}
+
+/// Two decisions for one permit.
+fn both(one: Arc<Decision>, other: &Decision) -> Arc<Decision> {
+    if one.policies == other.policies {
+        return one;
+    }
+    let mut all = Arc::unwrap_or_clone(one);
+    all.policies.extend_from_slice(&other.policies);
+    all.policies.sort();
+    all.policies.dedup();
+    Arc::new(all)
 }

@@ -40,6 +40,8 @@ pub struct Decision {
 /// The answer "no".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denied {
+    /// What is not allowed.
+    pub action: &'static str,
     /// The decision; none for whoever no policy speaks of.
     pub decision: Option<Arc<Decision>>,
 }
@@ -131,6 +133,6 @@ pub(super) fn in_scope(identity: &Identity, resource: &Resource) -> bool {
 pub fn decide<A: Action>(principal: &Principal) -> Result<Permit<A>, Denied> {
     match principal {
         Principal::Anonymous | Principal::Identified(_) => Ok(Permit::granted()),
-        Principal::Task(_) => Err(Denied { decision: None }),
+        Principal::Task(_) => Err(Denied { action: A::NAME, decision: None }),
     }
 }

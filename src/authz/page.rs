@@ -101,6 +101,14 @@ impl<'a> PageQuestion<'a> {
         Self { kind, path, warehouses, verdict }
     }
 
+    /// The answer, if it is the same for every name.
+    pub fn settled(&self) -> Option<bool> {
+        match &self.verdict {
+            Verdict::Settled(allow) if self.warehouses.is_none() => Some(*allow),
+            _ => None,
+        }
+    }
+
     /// Whether the answer depends on more than names: on attributes or properties, which then have to be in
     /// the nodes.
     pub fn needs_attributes(&self) -> bool {

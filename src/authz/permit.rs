@@ -1,25 +1,45 @@
 //! A permission, as a value.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use super::action::{Action, Maintain};
+use super::action::{Action, Commit, Create, Maintain};
+use super::decide::Decision;
 
-/// Proof that `A` was allowed. It has two births only: [`decide`](super::decide::decide), and
+/// Proof that `A` was allowed. It has two births only: the [`Authority`](super::authority::Authority), and
 /// [`Permit::for_task`] for slateberg's own named background tasks.
 #[derive(Debug)]
 pub struct Permit<A: Action> {
+    decision: Option<Arc<Decision>>,
     _action: PhantomData<A>,
 }
 
 impl<A: Action> Permit<A> {
-    /// Only `decide` grants.
+    /// Without a decision, because policies say nothing of whoever asks.
     pub(super) fn granted() -> Self {
-        Self { _action: PhantomData }
+        Self { decision: None, _action: PhantomData }
+    }
+
+    /// By a decision.
+    pub(super) fn by(decision: Arc<Decision>) -> Self {
+        Self { decision: Some(decision), _action: PhantomData }
+    }
+
+    /// The decision that it stands on; none where policies were not asked.
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_deref()
     }
 
     /// The name of what is permitted.
     pub fn action(&self) -> &'static str {
         A::NAME
+    }
+}
+
+impl From<Permit<Create>> for Permit<Commit> {
+    /// A commit that makes its table needs no other permit.
+    fn from(create: Permit<Create>) -> Self {
+        Self { decision: create.decision, _action: PhantomData }
     }
 }
 

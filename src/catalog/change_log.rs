@@ -3,7 +3,8 @@
 use uuid::Uuid;
 
 use super::{Catalog, Operation, Result};
-use crate::store::records::Change;
+use crate::authz::decide::Decision;
+use crate::store::records::{Allowed, Change};
 use crate::store::txn::Transaction;
 
 /// A change of one thing.
@@ -18,6 +19,8 @@ pub struct Entry<'a> {
     pub name: &'a dyn std::fmt::Display,
     /// The record's version before and after, as far as there is one.
     pub versions: (Option<u64>, Option<u64>),
+    /// The decision that allowed it; none where no policy was asked.
+    pub decision: Option<&'a Decision>,
 }
 
 impl Catalog {
@@ -37,7 +40,12 @@ impl Catalog {
             name: entry.name.to_string(),
             version_before: entry.versions.0,
             version_after: entry.versions.1,
+            allowed: entry.decision.map(allowed),
         })?;
         Ok(())
     }
+}
+
+fn allowed(decision: &Decision) -> Allowed {
+    Allowed { revision: decision.revision.to_string(), policies: decision.policies.clone() }
 }

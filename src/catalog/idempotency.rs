@@ -1,17 +1,19 @@
 //! `Idempotency-Key`: a request that was answered is answered the same way again.
 //!
 //! The record is written in the same batch as the change, so that there is never one without the other.
-//! Final refusals are remembered too; what may go better next time (5xx) is not.
+//! Final refusals are remembered too; what may go better next time (5xx, and what needed a permit) is not.
 
 use super::mutation::Answer;
 use super::operation::Idempotency;
+use super::permits::Target;
 use super::tabulars::TabularState;
 use super::{Catalog, Error, Operation, Result, lookup};
+use crate::authz::action::Load;
 use crate::authz::permit::{Permit, Task};
 use crate::objects::metadata_file;
 use crate::store::keys::IdempotencyKey;
 use crate::store::read::Read;
-use crate::store::records::{IdempotencyRecord, Outcome};
+use crate::store::records::{IdempotencyRecord, Outcome, TabularRecord};
 use crate::store::txn::Transaction;
 
 impl Catalog {
@@ -86,19 +88,23 @@ impl Catalog {
             Outcome::Done => Ok(Answer::Done),
             Outcome::Body(body) => Ok(Answer::Body(body)),
             Outcome::Tabular { id, metadata_location } => {
-                self.replay_tabular(id, metadata_location).await.map(Answer::Tabular)
+                self.replay_tabular(operation, id, metadata_location).await.map(Answer::Tabular)
             }
             Outcome::Refused { kind, message } => Err(refusal_from(&kind, message)),
         }))
     }
 
-    /// The state of a table or view as it is now, or as the answer held it if it is gone.
+    /// The state of a table or view as it is now, for whoever may still load it, or as the answer held it if
+    /// it is gone.
     async fn replay_tabular(
         &self,
+        operation: &Operation,
         id: uuid::Uuid,
         metadata_location: String,
     ) -> Result<TabularState> {
-        if let Some(found) = lookup::tabular_by_id(&self.store().durable(), id).await? {
+        let store = self.store().durable();
+        if let Some(found) = lookup::tabular_by_id(&store, id).await? {
+            self.permit_replay(operation, &found.record).await?;
             let version = found.record.version;
             let key = crate::store::keys::PublicationKey { id, version };
             self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
@@ -118,6 +124,19 @@ impl Catalog {
             }
         }
         Err(Error::NoSuchFile(format!("Failed to open input stream for file: {metadata_location}")))
+    }
+
+    async fn permit_replay(
+        &self,
+        operation: &Operation,
+        record: &TabularRecord,
+    ) -> Result<Permit<Load>> {
+        let store = self.store().durable();
+        let ident = &lookup::ident_of(&store, record).await?;
+        let kind = record.kind;
+        let warehouse = self.warehouses().by_id(record.warehouse);
+        let warehouse = &*warehouse.ok_or_else(|| Error::no_such(kind, ident))?;
+        self.permit_tabular(&store, operation, Target { warehouse, kind, ident }).await
     }
 
     fn record(&self, idempotency: &Idempotency, outcome: Outcome) -> IdempotencyRecord {
@@ -155,5 +174,5 @@ macro_rules! refusals {
 
 refusals! {
     NoSuchWarehouse NoSuchNamespace NoSuchTable NoSuchView NoSuchFile AlreadyExists
-    NamespaceNotEmpty CommitFailed Invalid Unprocessable Forbidden
+    NamespaceNotEmpty CommitFailed Invalid Unprocessable
 }

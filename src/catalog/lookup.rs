@@ -2,9 +2,12 @@
 
 use uuid::Uuid;
 
+use super::permits::Target;
 use super::tabulars::{TabularState, state_of};
 use super::version_cache::Cached;
-use super::{Catalog, Error, Result};
+use super::{Catalog, Error, Operation, Result};
+use crate::authz::action::Load;
+use crate::authz::permit::Permit;
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
@@ -149,6 +152,18 @@ pub async fn tabular_by_id(store: &impl Read, id: Uuid) -> Result<Option<Found>>
     Ok(None)
 }
 
+/// The name of a table or view, with those of the namespaces that it is in.
+pub async fn ident_of(store: &impl Read, record: &TabularRecord) -> Result<TabularIdent> {
+    let mut levels = Vec::new();
+    let mut id = record.namespace;
+    while let Some(namespace) = store.get(&NamespaceKey(id)).await? {
+        id = namespace.parent;
+        levels.push(namespace.name);
+    }
+    levels.reverse();
+    Ok(TabularIdent { namespace: NamespaceIdent(levels), name: record.name.clone() })
+}
+
 impl Catalog {
     /// Refuses names that nothing can have, before anything is looked up.
     pub(super) fn check_name(&self, ident: &TabularIdent) -> Result<()> {
@@ -165,6 +180,7 @@ impl Catalog {
     /// then is not read.
     pub(super) async fn load<K>(
         &self,
+        operation: &Operation,
         warehouse: &Warehouse,
         kind: TabularKind,
         ident: &TabularIdent,
@@ -175,7 +191,9 @@ impl Catalog {
             return Err(Error::no_such(kind, ident));
         }
         let store = self.store().durable();
+        let target = Target { warehouse, kind, ident };
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
+            let _permit: Permit<Load> = self.permit_tabular(&store, operation, target).await?;
             let record = tabular_record(&store, warehouse.id, kind, ident).await?;
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };

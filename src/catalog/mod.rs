@@ -5,9 +5,10 @@
 //! 2. an `Idempotency-Key` that was answered before is answered again ([`idempotency`]);
 //! 3. tables and views that change are entered by their [`lanes`], in the order of their ids; commits that
 //!    wait for one table go together ([`tables::group`]);
-//! 4. the change is judged against the accepted state, outside of any transaction, and then written in
+//! 4. [`permits`] are asked for, before the lane and in it;
+//! 5. the change is judged against the accepted state, outside of any transaction, and then written in
 //!    a serializable one that checks that the state is still the same;
-//! 5. the metadata file is written while the log becomes durable ([`publications`]), and only when both
+//! 6. the metadata file is written while the log becomes durable ([`publications`]), and only when both
 //!    are there is anyone told.
 //!
 //! Reads see durable state, and wait for a metadata file that is still on its way. What is known of a
@@ -20,12 +21,16 @@ pub mod file_deletion;
 pub mod flights;
 pub mod idempotency;
 pub mod lanes;
+pub mod listings;
 pub mod locations;
 pub mod lookup;
 pub mod mutation;
 pub mod namespaces;
 pub mod operation;
+pub mod permits;
 pub mod publications;
+pub mod removal;
+pub mod rename;
 pub mod settings;
 pub mod tables;
 pub mod tabulars;

@@ -1,15 +1,19 @@
 //! Namespaces: create, list, load, change, drop.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::json;
 
 use super::change_log::Entry;
+use super::listings::Contents;
 use super::mutation::Answer;
 use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::{
-    CreateNamespace, DescribeNamespace, DropNamespace, List, UpdateNamespace,
+    Action, CreateNamespace, DescribeNamespace, DropNamespace, UpdateNamespace,
 };
+use crate::authz::permit::Permit;
+use crate::authz::resource::{Attributes, Kind, Node, Resource};
 use crate::model::ident::{NamespaceIdent, TabularKind};
 use crate::model::page::{Page, PageRequest};
 use crate::model::warehouse::Warehouse;
@@ -46,18 +50,28 @@ impl Catalog {
         ident: &NamespaceIdent,
         properties: &Properties,
     ) -> Result<Answer> {
-        let permit = operation.permit::<CreateNamespace>()?;
-        self.check_namespace_name(ident)?;
-        self.check_properties(properties)?;
         let (Some(name), Some(parent_ident)) = (ident.0.last(), ident.parent()) else {
             return Err(Error::Invalid("Invalid namespace: expected at least one level".into()));
         };
+        let parent = (!parent_ident.is_root()).then_some(&parent_ident);
+        let attributes = Attributes {
+            properties: properties.clone(),
+            owner: operation.owner(),
+            ..Attributes::default()
+        };
+        let node = Node { name: name.clone(), attributes: Arc::new(attributes) };
+        let store = self.store().latest();
+        let new = |inside: Resource| inside.level(node);
+        let permit = self.permit_new::<CreateNamespace>(&store, operation, warehouse, parent, new);
+        let permit = &permit.await?;
+        self.check_namespace_name(ident)?;
+        self.check_properties(properties)?;
         let id = self.ids().random();
         let body = json!({ "namespace": ident, "properties": properties });
         let (catalog, parent_ident, body_ref) = (self, &parent_ident, &body);
         let ((), accepted) = self
             .store()
-            .transact("create_namespace", &permit, |t| async move {
+            .transact("create_namespace", permit, |t| async move {
                 let parent = if parent_ident.is_root() {
                     warehouse.id
                 } else {
@@ -75,11 +89,14 @@ impl Catalog {
                     properties: properties.clone(),
                     version: 1,
                     created_ms: catalog.now_ms(),
+                    owner: operation.owner(),
                 };
                 invariants::namespace_change(None, &record).map_err(Error::internal)?;
                 t.put(&key, &NameEntry { id })?;
                 t.put(&NamespaceKey(id), &record)?;
-                catalog.log_namespace(&t, operation, "create_namespace", ident, None, &record)?;
+                let action = "create_namespace";
+                let versions = (None, Some(&record));
+                catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
                 catalog.remember(&t, operation, Outcome::Body(body_ref.clone()))
             })
             .await?;
@@ -95,15 +112,8 @@ impl Catalog {
         parent: Option<&NamespaceIdent>,
         page: &PageRequest,
     ) -> Result<Page> {
-        let _permit = operation.permit::<List>()?;
-        let store = self.store().durable();
-        let parent = match parent {
-            Some(ident) => lookup::namespace_to_list(&store, warehouse.id, ident).await?,
-            None => warehouse.id,
-        };
-        let (after, limit) = (page.after.as_deref(), page.read_limit());
-        let names = store.names(space::NAMESPACE_NAMES, parent, after, limit).await?;
-        Ok(Page::cut(names, page.limit))
+        let contents = Contents { warehouse, parent, kind: Kind::Namespace };
+        self.list_contents::<DescribeNamespace>(operation, contents, page).await
     }
 
     /// The properties of a namespace.
@@ -113,9 +123,11 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
     ) -> Result<Properties> {
-        let _permit = operation.permit::<DescribeNamespace>()?;
         self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
-        let record = lookup::namespace(&self.store().durable(), warehouse.id, ident).await?;
+        let store = self.store().durable();
+        let _permit: Permit<DescribeNamespace> =
+            self.permit_namespace(&store, operation, warehouse, ident).await?;
+        let record = lookup::namespace(&store, warehouse.id, ident).await?;
         Ok(record.properties)
     }
 
@@ -126,9 +138,11 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
     ) -> Result<()> {
-        let _permit = operation.permit::<DescribeNamespace>()?;
         self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
-        let found = lookup::namespace_id(&self.store().durable(), warehouse.id, ident).await?;
+        let store = self.store().durable();
+        let _permit: Permit<DescribeNamespace> =
+            self.permit_namespace(&store, operation, warehouse, ident).await?;
+        let found = lookup::namespace_id(&store, warehouse.id, ident).await?;
         found.map(|_| ()).ok_or_else(|| Error::no_such_namespace(ident))
     }
 
@@ -159,8 +173,10 @@ impl Catalog {
         removals: &BTreeSet<String>,
         updates: &Properties,
     ) -> Result<Answer> {
-        let permit = operation.permit::<UpdateNamespace>()?;
         self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        let store = self.store().latest();
+        let permit: &Permit<UpdateNamespace> =
+            &self.permit_namespace(&store, operation, warehouse, ident).await?;
         let both: Vec<_> = removals.iter().filter(|key| updates.contains_key(*key)).collect();
         if !both.is_empty() {
             return Err(Error::Unprocessable(format!(
@@ -170,7 +186,7 @@ impl Catalog {
         let catalog = self;
         let (body, accepted) = self
             .store()
-            .transact("update_namespace_properties", &permit, |t| async move {
+            .transact("update_namespace_properties", permit, |t| async move {
                 let before = lookup::namespace(&*t, warehouse.id, ident).await?;
                 let mut after = before.clone();
                 after.version += 1;
@@ -187,7 +203,8 @@ impl Catalog {
                     invariants::namespace_change(Some(&before), &after).map_err(Error::internal)?;
                     t.put(&NamespaceKey(after.id), &after)?;
                     let action = "update_namespace_properties";
-                    catalog.log_namespace(&t, operation, action, ident, Some(&before), &after)?;
+                    let versions = (Some(&before), Some(&after));
+                    catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
                 }
                 catalog.remember(&t, operation, Outcome::Body(body.clone()))?;
                 Ok::<_, Error>(body)
@@ -218,27 +235,21 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
     ) -> Result<Answer> {
-        let permit = operation.permit::<DropNamespace>()?;
         self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        let store = self.store().latest();
+        let permit: &Permit<DropNamespace> =
+            &self.permit_namespace(&store, operation, warehouse, ident).await?;
         let catalog = self;
         let ((), accepted) = self
             .store()
-            .transact("drop_namespace", &permit, |t| async move {
+            .transact("drop_namespace", permit, |t| async move {
                 let record = lookup::namespace(&*t, warehouse.id, ident).await?;
                 refuse_unless_empty(&t, ident, &record).await?;
                 t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
                 t.delete(&NamespaceKey(record.id))?;
-                catalog.log_change(
-                    &t,
-                    operation,
-                    &Entry {
-                        action: "drop_namespace",
-                        warehouse: warehouse.id,
-                        subject: record.id,
-                        name: ident,
-                        versions: (Some(record.version), None),
-                    },
-                )?;
+                let versions = (Some(&record), None);
+                let action = "drop_namespace";
+                catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
                 catalog.remember(&t, operation, Outcome::Done)
             })
             .await?;
@@ -246,24 +257,28 @@ impl Catalog {
         Ok(Answer::Done)
     }
 
-    fn log_namespace(
+    /// Notes a change of a namespace from one version to the other.
+    fn log_namespace<A: Action>(
         &self,
         t: &Transaction,
         operation: &Operation,
+        permit: &Permit<A>,
         action: &'static str,
         ident: &NamespaceIdent,
-        before: Option<&NamespaceRecord>,
-        after: &NamespaceRecord,
+        versions: (Option<&NamespaceRecord>, Option<&NamespaceRecord>),
     ) -> Result<()> {
+        let (before, after) = versions;
+        let Some(either) = after.or(before) else { return Ok(()) };
         self.log_change(
             t,
             operation,
             &Entry {
                 action,
-                warehouse: after.warehouse,
-                subject: after.id,
+                warehouse: either.warehouse,
+                subject: either.id,
                 name: ident,
-                versions: (before.map(|before| before.version), Some(after.version)),
+                versions: (before.map(|it| it.version), after.map(|it| it.version)),
+                decision: permit.decision(),
             },
         )
     }

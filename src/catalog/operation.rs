@@ -4,12 +4,7 @@ use uuid::Uuid;
 
 pub use crate::authz::context::Context;
 
-use crate::authz::action::Action;
-use crate::authz::decide::decide;
-use crate::authz::permit::Permit;
 use crate::model::principal::Principal;
-
-use super::{Error, Result};
 
 /// What a use case knows of the request that it runs for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +37,11 @@ impl Operation {
         Self { principal, context, idempotency: None }
     }
 
-    /// The permit to do `A`, or the refusal.
-    pub(super) fn permit<A: Action>(&self) -> Result<Permit<A>> {
-        decide(&self.principal)
-            .map_err(|_denied| Error::Forbidden(format!("Not allowed: {}", A::NAME)))
+    /// Whom what is made belongs to; nobody where nobody is known.
+    pub(super) fn owner(&self) -> Option<String> {
+        match &self.principal {
+            Principal::Identified(identity) => Some(identity.id.clone()),
+            Principal::Anonymous | Principal::Task(_) => None,
+        }
     }
 }

@@ -1,15 +1,16 @@
-//! What tables and views have in common: their state, coming into the catalog, changing, getting
-//! another name, and leaving.
+//! What tables and views have in common: their state, coming into the catalog, and changing.
 
 use uuid::Uuid;
 
 use super::change_log::Entry;
 use super::lanes::Entered;
+use super::listings::Contents;
 use super::lookup::{self, Found};
 use super::mutation::Answer;
+use super::permits::Target;
 use super::publications::{Landing, MetadataFile};
 use super::{Catalog, Error, Operation, Result};
-use crate::authz::action::{Action, List, Load, Rename};
+use crate::authz::action::{Action, Load};
 use crate::authz::permit::Permit;
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::page::{Page, PageRequest};
@@ -19,7 +20,7 @@ use crate::model::warehouse::Warehouse;
 use crate::store::codec::Document;
 use crate::store::invariants;
 use crate::store::keys::{
-    FileDeletionKey, NamespaceKey, PublicationKey, TabularKey, TabularNameKey, tabular_names,
+    FileDeletionKey, NamespaceKey, PublicationKey, TabularKey, TabularNameKey,
 };
 use crate::store::read::Read;
 use crate::store::records::{
@@ -61,21 +62,6 @@ pub struct NewTabular {
     pub publish: bool,
 }
 
-/// A table or view that leaves the catalog.
-#[derive(Clone, Copy)]
-pub struct Removal<'a> {
-    /// The transaction's name.
-    pub action: &'static str,
-    /// Table or view.
-    pub kind: TabularKind,
-    /// Which.
-    pub ident: &'a TabularIdent,
-    /// Whether its files go too, in the background.
-    pub purge: bool,
-    /// What its `Idempotency-Key` remembers.
-    pub outcome: fn(&Found) -> Outcome,
-}
-
 /// A change of a table or view whose lane is entered.
 pub struct Replacement<'a> {
     /// The transaction's name.
@@ -109,10 +95,11 @@ pub struct NewVersion {
 impl Catalog {
     /// Writes a table or view that comes into the catalog, on the condition that its namespace is there
     /// and its name is free.
-    pub(super) async fn put_new(
+    pub(super) async fn put_new<A: Action>(
         &self,
         t: &Transaction,
         operation: &Operation,
+        permit: &Permit<A>,
         action: &'static str,
         ident: &TabularIdent,
         new: &NewTabular,
@@ -138,16 +125,18 @@ impl Catalog {
                 subject: record.id,
                 name: ident,
                 versions: (None, Some(record.version)),
+                decision: permit.decision(),
             },
         )
     }
 
     /// Writes a new version of a table or view, on the condition that it is still as it was. False if
     /// it is not.
-    pub(super) async fn put_version(
+    pub(super) async fn put_version<A: Action>(
         &self,
         t: &Transaction,
         operation: &Operation,
+        permit: &Permit<A>,
         action: &'static str,
         ident: &TabularIdent,
         new: &NewVersion,
@@ -164,6 +153,7 @@ impl Catalog {
                 subject: new.before.id,
                 name: ident,
                 versions: (Some(new.before.version), Some(new.after.version)),
+                decision: permit.decision(),
             },
         )?;
         Ok(true)
@@ -184,7 +174,7 @@ impl Catalog {
     }
 
     /// Leaves a deletion of files to the background.
-    fn put_file_deletion(
+    pub(super) fn put_file_deletion(
         &self,
         t: &Transaction,
         warehouse: Uuid,
@@ -211,7 +201,7 @@ impl Catalog {
         let ((), accepted) = self
             .store()
             .transact(action, permit, |t| async move {
-                catalog.put_new(&t, operation, action, ident, new_ref).await?;
+                catalog.put_new(&t, operation, permit, action, ident, new_ref).await?;
                 catalog.remember(&t, operation, outcome_of(&new_ref.record))
             })
             .await?;
@@ -257,7 +247,7 @@ impl Catalog {
             .store()
             .transact(action, permit, |t| async move {
                 if let Some(new) = new_ref
-                    && !catalog.put_version(&t, operation, action, ident, new).await?
+                    && !catalog.put_version(&t, operation, permit, action, ident, new).await?
                 {
                     return Ok(false);
                 }
@@ -287,188 +277,24 @@ impl Catalog {
         namespace: &crate::model::ident::NamespaceIdent,
         page: &PageRequest,
     ) -> Result<Page> {
-        let _permit = operation.permit::<List>()?;
-        let store = self.store().durable();
-        let id = lookup::namespace_to_list(&store, warehouse.id, namespace).await?;
-        let (after, limit) = (page.after.as_deref(), page.read_limit());
-        let names = store.names(tabular_names(kind), id, after, limit).await?;
-        Ok(Page::cut(names, page.limit))
+        let contents = Contents { warehouse, parent: Some(namespace), kind: kind.into() };
+        self.list_contents::<Load>(operation, contents, page).await
     }
 
-    /// Whether a table or view is there.
-    pub(super) async fn exists(
+    /// Whether a table or view is there, for whoever may do `A` to it.
+    pub(super) async fn exists<A: Action>(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         kind: TabularKind,
         ident: &TabularIdent,
     ) -> Result<()> {
-        let _permit = operation.permit::<Load>()?;
-        let found = match self.check_name(ident) {
-            Ok(()) => {
-                lookup::tabular_id(&self.store().durable(), warehouse.id, kind, ident).await?
-            }
-            Err(_) => None,
-        };
-        found.map(|_| ()).ok_or_else(|| Error::no_such(kind, ident))
-    }
-
-    /// Takes a table or view out of the catalog, and answers what it was.
-    pub(super) async fn remove<A: Action>(
-        &self,
-        operation: &Operation,
-        permit: &Permit<A>,
-        warehouse: &Warehouse,
-        removal: Removal<'_>,
-    ) -> Result<Found> {
-        let Removal { action, kind, ident, purge, outcome } = removal;
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
-        let store = self.store().latest();
-        let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
-            .await?
-            .ok_or_else(|| Error::no_such(kind, ident))?;
-        let lanes = self.inner.lanes.enter(vec![id]).await?;
-        let catalog = self;
-        let (found, accepted) = self
-            .store()
-            .transact(action, permit, |t| async move {
-                let named = lookup::tabular_id(&*t, warehouse.id, kind, ident).await?;
-                if named != Some(id) {
-                    return Err(Error::no_such(kind, ident));
-                }
-                let found = lookup::tabular_by_id(&*t, id)
-                    .await?
-                    .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
-                t.delete(&name_key(&found.record, kind))?;
-                t.delete(&TabularKey(id))?;
-                if purge {
-                    let metadata_location = found.record.metadata_location.clone();
-                    let files = DoomedFiles::ReachableFrom { id, metadata_location };
-                    catalog.put_file_deletion(&t, warehouse.id, files)?;
-                } else {
-                    t.delete_document(id).await?;
-                }
-                catalog.log_change(
-                    &t,
-                    operation,
-                    &Entry {
-                        action,
-                        warehouse: warehouse.id,
-                        subject: id,
-                        name: ident,
-                        versions: (Some(found.record.version), None),
-                    },
-                )?;
-                catalog.remember(&t, operation, outcome(&found))?;
-                Ok(found)
-            })
-            .await?;
-        let flight = self.inner.flights.register(Vec::new());
-        self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
-        if purge {
-            self.inner.file_deletions.notify_one();
-        }
-        Ok(found)
-    }
-
-    /// Gives a table or view another name, in the same namespace or another.
-    pub(super) async fn rename(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        kind: TabularKind,
-        source: &TabularIdent,
-        destination: &TabularIdent,
-    ) -> Result<Answer> {
-        let permit = operation.permit::<Rename>()?;
-        self.check_name(source).map_err(|_| Error::no_such(kind, source))?;
-        self.check_name(destination)?;
-        let store = self.store().latest();
-        let id = lookup::tabular_id(&store, warehouse.id, kind, source)
-            .await?
-            .ok_or_else(|| Error::no_such(kind, source))?;
-        let lanes = self.inner.lanes.enter(vec![id]).await?;
-        let catalog = self;
-        let action = match kind {
-            TabularKind::Table => "rename_table",
-            TabularKind::View => "rename_view",
-        };
-        let ((), accepted) = self
-            .store()
-            .transact(action, &permit, |t| async move {
-                let named = lookup::tabular_id(&*t, warehouse.id, kind, source).await?;
-                if named != Some(id) {
-                    return Err(Error::no_such(kind, source));
-                }
-                if source != destination {
-                    catalog.move_name(&t, operation, action, warehouse, id, destination).await?;
-                }
-                catalog.remember(&t, operation, Outcome::Done)
-            })
-            .await?;
-        let flight = self.inner.flights.register(Vec::new());
-        self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
-        Ok(Answer::Done)
-    }
-
-    async fn move_name(
-        &self,
-        t: &Transaction,
-        operation: &Operation,
-        action: &'static str,
-        warehouse: &Warehouse,
-        id: Uuid,
-        destination: &TabularIdent,
-    ) -> Result<()> {
-        let before = t
-            .get(&TabularKey(id))
-            .await?
-            .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
-        let namespace = lookup::namespace(t, warehouse.id, &destination.namespace).await?;
-        let after = TabularRecord {
-            namespace: namespace.id,
-            name: destination.name.clone(),
-            ..before.clone()
-        };
-        for kind in [after.kind.other(), after.kind] {
-            if t.get(&name_key(&after, kind)).await?.is_some() {
-                let from = self.ident_of(t, &before).await?;
-                let kind = kind.title();
-                return Err(Error::AlreadyExists(format!(
-                    "Cannot rename {from} to {destination}. {kind} already exists"
-                )));
-            }
-        }
-        invariants::tabular_change(Some(&before), &after).map_err(Error::internal)?;
-        t.delete(&name_key(&before, before.kind))?;
-        t.put(&name_key(&after, after.kind), &NameEntry { id })?;
-        t.put(&TabularKey(id), &after)?;
-        self.log_change(
-            t,
-            operation,
-            &Entry {
-                action,
-                warehouse: warehouse.id,
-                subject: id,
-                name: destination,
-                versions: (Some(before.version), Some(after.version)),
-            },
-        )
-    }
-
-    /// The name of a table or view, for a message.
-    async fn ident_of(&self, store: &impl Read, record: &TabularRecord) -> Result<TabularIdent> {
-        let mut levels = Vec::new();
-        let mut id = record.namespace;
-        while let Some(namespace) = store.get(&NamespaceKey(id)).await? {
-            id = namespace.parent;
-            levels.push(namespace.name);
-        }
-        levels.reverse();
-        Ok(TabularIdent {
-            namespace: crate::model::ident::NamespaceIdent(levels),
-            name: record.name.clone(),
-        })
+        let store = self.store().durable();
+        let target = Target { warehouse, kind, ident };
+        let _permit: Permit<A> = self.permit_tabular(&store, operation, target).await?;
+        let found = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
+        found.map(|_| ()).ok_or_else(|| Error::no_such(kind, ident))
     }
 }
 
@@ -492,6 +318,8 @@ pub struct NewRecord<'a> {
     pub metadata_location: &'a str,
     /// When.
     pub now_ms: i64,
+    /// Whom it belongs to.
+    pub owner: Option<String>,
 }
 
 impl NewRecord<'_> {
@@ -509,6 +337,7 @@ impl NewRecord<'_> {
             version: 1,
             created_ms: self.now_ms,
             updated_ms: self.now_ms,
+            owner: self.owner,
         }
     }
 }
@@ -542,7 +371,8 @@ pub fn unreadable_file(location: &str) -> impl Fn(Refusal) -> Error {
     move |refusal| Error::Invalid(format!("Invalid metadata file {location}: {refusal}"))
 }
 
-fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
+/// Where a name of this kind leads to a table or view of that name and place.
+pub(super) fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
     TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
 }
 

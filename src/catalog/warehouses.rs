@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::ReadConfig;
 use crate::model::members::brief;
-use crate::model::principal::Principal;
 use crate::model::warehouse::Warehouse;
 
 /// All warehouses, by name and by location.
@@ -34,6 +35,11 @@ impl Warehouses {
             None => self.default.clone(),
         }
         .ok_or_else(|| Error::NoSuchWarehouse(brief(prefix.unwrap_or("default"))))
+    }
+
+    /// The one with this id.
+    pub fn by_id(&self, id: Uuid) -> Option<Arc<Warehouse>> {
+        self.by_name.values().find(|warehouse| warehouse.id == id).cloned()
     }
 
     /// Names, in order.
@@ -67,31 +73,29 @@ impl Catalog {
         operation: &Operation,
         word: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
-        let _permit = operation.permit::<ReadConfig>()?;
         let warehouse = self.warehouses().by_client_word(word)?;
-        visible(&operation.principal, warehouse, word)
+        let word = word.filter(|word| !word.is_empty());
+        self.visible(operation, warehouse, word)
     }
 
-    /// The warehouse that a path's prefix names, or the default one, for whoever has a credential that is
-    /// good for it. For others it does not exist.
+    /// The warehouse that a path's prefix names, or the default one, for whoever may see it: nothing in a
+    /// warehouse is there for anybody else, whatever their rights in it.
     pub fn warehouse_for(
         &self,
-        principal: &Principal,
+        operation: &Operation,
         prefix: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
-        visible(principal, self.warehouses().by_prefix(prefix)?, prefix)
+        self.visible(operation, self.warehouses().by_prefix(prefix)?, prefix)
     }
-}
 
-fn visible(
-    principal: &Principal,
-    warehouse: Arc<Warehouse>,
-    word: Option<&str>,
-) -> Result<Arc<Warehouse>> {
-    if principal.may_use_warehouse(&warehouse.name) {
-        return Ok(warehouse);
+    fn visible(
+        &self,
+        operation: &Operation,
+        warehouse: Arc<Warehouse>,
+        word: Option<&str>,
+    ) -> Result<Arc<Warehouse>> {
+        let word = word.unwrap_or("default");
+        let _permit = self.permit_warehouse::<ReadConfig>(operation, &warehouse, word)?;
+        Ok(warehouse)
     }
-    // To the letter what is said of one that is not there.
-    let word = word.filter(|word| !word.is_empty());
-    Err(Error::NoSuchWarehouse(brief(word.unwrap_or("default"))))
 }

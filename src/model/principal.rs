@@ -60,14 +60,4 @@ impl Principal {
             Self::Identified(identity) => &identity.id,
         }
     }
-
-    /// Whether the credential is good for this warehouse.
-    pub fn may_use_warehouse(&self, name: &str) -> bool {
-        match self {
-            Self::Anonymous | Self::Task(_) => true,
-            Self::Identified(identity) => {
-                identity.warehouses.as_ref().is_none_or(|warehouses| warehouses.contains(name))
-            }
-        }
-    }
 }

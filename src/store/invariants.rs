@@ -118,6 +118,7 @@ mod tests {
             version,
             created_ms: 0,
             updated_ms: 0,
+            owner: None,
         }
     }
 

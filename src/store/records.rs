@@ -89,6 +89,9 @@ pub struct NamespaceRecord {
     pub version: u64,
     /// When it was made.
     pub created_ms: i64,
+    /// The principal who made it; none if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// A table or view, without its metadata.
@@ -117,6 +120,9 @@ pub struct TabularRecord {
     pub created_ms: i64,
     /// When its metadata last changed.
     pub updated_ms: i64,
+    /// The principal who made it; none if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// A metadata file that may not be in the warehouse yet: written with the record that names it, and
@@ -209,6 +215,18 @@ pub struct Change {
     pub version_before: Option<u64>,
     /// The record's version after, if it still is.
     pub version_after: Option<u64>,
+    /// The decision that allowed it; none where no policy was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Allowed>,
+}
+
+/// By which policies something was allowed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowed {
+    /// The revision of the policies.
+    pub revision: String,
+    /// The ids of those that allowed it.
+    pub policies: Vec<String>,
 }
 
 /// An API key, without its text: nobody who reads the store can use it.

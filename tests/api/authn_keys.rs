@@ -178,9 +178,9 @@ async fn a_key_expires() {
     let soon = 1_800_000_060_000_i64;
     let (_, key) = app.make_key(json!({ "name": "short", "expires-at-ms": soon })).await;
     clock.advance_seconds(59);
-    app.get_as(&key, "/v1/config").await.expect(200);
+    app.get_as(&key, "/management/v1/whoami").await.expect(200);
     clock.advance_seconds(1);
-    app.get_as(&key, "/v1/config").await.expect_error(401, "NotAuthorizedException");
+    app.get_as(&key, "/management/v1/whoami").await.expect_error(401, "NotAuthorizedException");
     let past = json!({ "name": "past", "expires-at-ms": soon });
     app.post(KEYS, past).await.expect_error(400, "BadRequestException");
 }
@@ -221,7 +221,8 @@ async fn a_key_for_one_warehouse_does_not_see_the_others() {
         app.post(&path, json!({ "namespace": ["ns"] })).await.expect(200);
         app.post(&format!("{path}/ns/tables"), create_table("t")).await.expect(200);
     }
-    let (_, key) = app.make_key(json!({ "name": "lake", "warehouses": ["lake"] })).await;
+    let (_, key) =
+        app.make_key(json!({ "name": "lake", "warehouses": ["lake"], "roles": ["writer"] })).await;
     app.get_as(&key, "/v1/lake/namespaces/ns/tables/t").await.expect(200);
     app.get_as(&key, "/v1/config?warehouse=lake").await.expect(200);
 

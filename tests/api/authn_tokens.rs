@@ -155,10 +155,12 @@ async fn a_revoked_keys_tokens_die_with_it() {
     let (id, key) = app.make_key(json!({ "name": "etl" })).await;
     let remembered = token(&by_credential(&app, &id, &key).await.expect(200));
     let unseen = token(&by_credential(&app, &id, &key).await.expect(200));
-    app.get_as(&remembered, "/v1/config").await.expect(200);
+    app.get_as(&remembered, "/management/v1/whoami").await.expect(200);
     app.delete(&format!("/management/v1/api-keys/{id}")).await.expect(204);
     for token in [&remembered, &unseen] {
-        app.get_as(token, "/v1/config").await.expect_error(401, "NotAuthorizedException");
+        app.get_as(token, "/management/v1/whoami")
+            .await
+            .expect_error(401, "NotAuthorizedException");
     }
     by_credential(&app, &id, &key).await.expect(401);
 }
@@ -172,8 +174,9 @@ async fn a_token_is_good_for_an_hour_and_no_longer_than_its_key() {
     let short = by_credential(&app, &short_id, &short).await.expect(200);
     let long = by_credential(&app, &long_id, &long).await.expect(200);
     assert_eq!((&short.body["expires_in"], &long.body["expires_in"]), (&json!(600), &json!(3600)));
-    let status =
-        async |answer: &Answer| app.get_as(&token(answer), "/v1/config").await.status.as_u16();
+    let status = async |answer: &Answer| {
+        app.get_as(&token(answer), "/management/v1/whoami").await.status.as_u16()
+    };
     clock.advance_seconds(599);
     assert_eq!((status(&short).await, status(&long).await), (200, 200));
     clock.advance_seconds(1);
@@ -204,8 +207,8 @@ async fn a_token_is_exchanged_for_a_newer_one() {
     // As Java does it for who has nothing but the key as its token.
     exchange(&key, None).await.expect(200);
     clock.advance_seconds(1000);
-    app.get_as(&second, "/v1/config").await.expect(200);
-    app.get_as(&first, "/v1/config").await.expect_error(401, "NotAuthorizedException");
+    app.get_as(&second, "/management/v1/whoami").await.expect(200);
+    app.get_as(&first, "/management/v1/whoami").await.expect_error(401, "NotAuthorizedException");
     // It has expired: only who shows the key as well gets a newer one.
     assert_eq!(exchange(&first, None).await.expect(400).body["error"], "invalid_grant");
     exchange(&first, Some(&basic(&id, &key))).await.expect(200);
@@ -240,7 +243,7 @@ async fn signing_keys_are_published_and_rotated() {
     let kid = |token: &str| decode_header(token).expect("a token").kid;
     assert_ne!(kid(&new), kid(&last));
     for token in [&last, &new] {
-        app.get_as(token, "/v1/config").await.expect(200);
+        app.get_as(token, "/management/v1/whoami").await.expect(200);
     }
     // Once nothing that it signed can be good any more, the old one goes.
     clock.advance_seconds(3601);
@@ -249,14 +252,16 @@ async fn signing_keys_are_published_and_rotated() {
     let fresh = by_credential(&app, &id, &key).await.expect(200);
     let app = app.restart().await;
     assert_eq!(app.get_as("", "/v1/oauth/jwks").await.body, kept);
-    app.get_as(&token(&fresh), "/v1/config").await.expect(200);
+    app.get_as(&token(&fresh), "/management/v1/whoami").await.expect(200);
 }
 
 #[tokio::test]
 async fn a_token_of_another_catalog_or_signer_is_no_good() {
     let (app, other) = (TestApp::secured().await, TestApp::secured().await);
     let elsewhere = token(&by_credential(&other, "", other.credential()).await.expect(200));
-    app.get_as(&elsewhere, "/v1/config").await.expect_error(401, "NotAuthorizedException");
+    app.get_as(&elsewhere, "/management/v1/whoami")
+        .await
+        .expect_error(401, "NotAuthorizedException");
 
     let ours = token(&by_credential(&app, "", app.credential()).await.expect(200));
     let kid = decode_header(&ours).expect("a token").kid.expect("a key id");
@@ -265,9 +270,11 @@ async fn a_token_of_another_catalog_or_signer_is_no_good() {
     let claims: Value = serde_json::from_slice(&payload).expect("claims");
     for forger in [TestKey::eddsa(&kid), TestKey::es256(&kid), TestKey::eddsa("other")] {
         let forged = forger.sign(&claims);
-        app.get_as(&forged, "/v1/config").await.expect_error(401, "NotAuthorizedException");
+        app.get_as(&forged, "/management/v1/whoami")
+            .await
+            .expect_error(401, "NotAuthorizedException");
     }
-    app.get_as(&ours, "/v1/config").await.expect(200);
+    app.get_as(&ours, "/management/v1/whoami").await.expect(200);
 }
 
 #[tokio::test]

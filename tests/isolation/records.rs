@@ -66,6 +66,7 @@ async fn count_to(store: &Store, count: u64) -> Accepted {
                 properties: [("count".to_owned(), count.to_string())].into(),
                 version: count,
                 created_ms: 0,
+                owner: None,
             };
             t.put(&NamespaceKey(id), &record)?;
         }

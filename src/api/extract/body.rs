@@ -3,18 +3,17 @@
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::principal::principal;
-use crate::api::authenticate::source;
+use super::operation::operation;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::wire::object::Object;
 use crate::catalog::Operation;
-use crate::catalog::operation::{Context, Idempotency};
+use crate::catalog::operation::Idempotency;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// An `Idempotency-Key` is a UUID in its usual form of 36 characters.
@@ -26,8 +25,8 @@ pub struct Reading(pub Operation);
 impl FromRequestParts<ApiState> for Reading {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        Ok(Self(operation(parts, state)?))
+    async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
+        Ok(Self(operation(parts)?.clone()))
     }
 }
 
@@ -59,25 +58,10 @@ impl<T: DeserializeOwned> FromRequest<ApiState> for MutatingWith<T> {
 
 async fn take(request: Request, state: &ApiState) -> Result<(Operation, Bytes), ApiError> {
     let (parts, body) = request.into_parts();
-    let operation = operation(&parts, state)?;
+    let operation = operation(&parts)?.clone();
     let body = read(&parts, body, state.settings.body_bytes_max).await?;
     let idempotency = idempotency(&parts, &body)?;
     Ok((Operation { idempotency, ..operation }, body))
-}
-
-/// Who asks, and under which circumstances.
-fn operation(parts: &Parts, state: &ApiState) -> Result<Operation, ApiError> {
-    let context = Context {
-        now_ms: state.catalog.now_ms(),
-        source_address: source(&parts.extensions),
-        client: parts.headers.get(header::USER_AGENT).and_then(text),
-    };
-    Ok(Operation::by(principal(parts)?.clone(), context))
-}
-
-/// What a header says, as far as it is text.
-fn text(value: &HeaderValue) -> Option<String> {
-    value.to_str().ok().map(ToOwned::to_owned)
 }
 
 /// Reads a body to its end, and refuses one that is too long: from what it announces, before a byte of

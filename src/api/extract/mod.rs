@@ -2,7 +2,7 @@
 
 pub mod body;
 pub mod conditional;
+pub mod operation;
 pub mod paging;
 pub mod path;
-pub mod principal;
 pub mod query;

@@ -10,11 +10,11 @@ use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use super::principal::principal;
+use super::operation::operation;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::catalog::Operation;
 use crate::model::ident::{NamespaceIdent, TabularIdent};
-use crate::model::principal::Principal;
 use crate::model::warehouse::Warehouse;
 
 /// Separates the levels of a namespace.
@@ -43,7 +43,7 @@ impl FromRequestParts<ApiState> for WarehousePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        Ok(Self(Parameters::of(parts).warehouse(principal(parts)?, state)?))
+        Ok(Self(Parameters::of(parts).warehouse(operation(parts)?, state)?))
     }
 }
 
@@ -52,7 +52,7 @@ impl FromRequestParts<ApiState> for NamespacePath {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let parameters = Parameters::of(parts);
-        let warehouse = parameters.warehouse(principal(parts)?, state)?;
+        let warehouse = parameters.warehouse(operation(parts)?, state)?;
         Ok(Self { warehouse, namespace: parameters.namespace()? })
     }
 }
@@ -62,7 +62,7 @@ impl FromRequestParts<ApiState> for TabularPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let parameters = Parameters::of(parts);
-        let warehouse = parameters.warehouse(principal(parts)?, state)?;
+        let warehouse = parameters.warehouse(operation(parts)?, state)?;
         let name = required(parameters.tabular, "{table}")?;
         let ident = TabularIdent { namespace: parameters.namespace()?, name };
         Ok(Self { warehouse, ident })
@@ -95,11 +95,11 @@ impl<'a> Parameters<'a> {
 
     fn warehouse(
         &self,
-        principal: &Principal,
+        operation: &Operation,
         state: &ApiState,
     ) -> Result<Arc<Warehouse>, ApiError> {
         let prefix = self.prefix.map(decode).transpose()?;
-        Ok(state.catalog.warehouse_for(principal, prefix.as_deref())?)
+        Ok(state.catalog.warehouse_for(operation, prefix.as_deref())?)
     }
 
     fn namespace(&self) -> Result<NamespaceIdent, ApiError> {

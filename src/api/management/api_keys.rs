@@ -18,7 +18,7 @@ pub async fn create(
     MutatingWith(operation, body): MutatingWith<CreateApiKeyRequest>,
 ) -> Result<(StatusCode, impl IntoResponseParts, Json<CreatedApiKey>)> {
     for warehouse in body.warehouses.iter().flatten() {
-        state.catalog.warehouse_for(&operation.principal, Some(warehouse))?;
+        state.catalog.warehouse_for(&operation, Some(warehouse))?;
     }
     let wanted = NewKey {
         name: body.name,

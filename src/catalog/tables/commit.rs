@@ -5,30 +5,28 @@
 //! itself decides between two who want the same name. Those that wait for one table go together
 //! ([`group`](super::group)).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::head::Head;
-use super::judging::Judging;
+use super::plan::{Planned, Write};
 use crate::authz::action::Commit;
+use crate::authz::authority::Asked;
+use crate::authz::commit_kind::{Refs, of_table};
 use crate::authz::permit::Permit;
 use crate::catalog::mutation::Answer;
-use crate::catalog::publications::{Landing, MetadataFile};
-use crate::catalog::tabulars::{NewRecord, NewTabular, NewVersion, TabularState, metadata_file};
+use crate::catalog::permits::{Creation, Intent, Target};
+use crate::catalog::publications::Landing;
+use crate::catalog::tabulars::TabularState;
 use crate::catalog::version_cache::Cached;
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
-use crate::model::commit::{CommitContext, apply};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::members::brief;
 use crate::model::requirement::TableRequirement;
-use crate::model::table::TableMetadata;
-use crate::model::text::Text;
 use crate::model::update::TableUpdate;
 use crate::model::warehouse::Warehouse;
-use crate::store::keys::PublicationKey;
-use crate::store::records::{Outcome, TabularRecord};
+use crate::store::records::Outcome;
 use crate::store::txn::Transaction;
 
 /// How often a commit is judged anew because the state under it changed.
@@ -51,43 +49,30 @@ impl TableChange {
     fn creates(&self) -> bool {
         self.requirements.iter().any(|it| matches!(it, TableRequirement::NotExist))
     }
-}
 
-/// A change that was judged and can be written.
-struct Planned {
-    ident: TabularIdent,
-    metadata: Arc<TableMetadata>,
-    text: Text,
-    write: Write,
-}
-
-enum Write {
-    /// Nothing: the table is already as the change wants it.
-    Nothing(TabularRecord),
-    /// A new table.
-    New(NewTabular),
-    /// A new version of a table.
-    Version(Box<NewVersion>),
-}
-
-impl Planned {
-    fn record(&self) -> &TabularRecord {
-        match &self.write {
-            Write::Nothing(record) => record,
-            Write::New(new) => &new.record,
-            Write::Version(new) => &new.after,
+    /// What it is for, where the table has these branches and tags.
+    pub(super) fn intent(&self, refs: &Refs) -> Intent {
+        match self.creates() {
+            true => Intent::Make,
+            false => Intent::Change(of_table(&self.updates, refs)),
         }
     }
 
-    /// The version that is on its way, if there is a new one.
-    fn publication(&self) -> Option<PublicationKey> {
-        let record = self.record();
-        let key = PublicationKey { id: record.id, version: record.version };
-        (!matches!(self.write, Write::Nothing(_))).then_some(key)
-    }
-
-    fn file(&self) -> Option<MetadataFile> {
-        self.publication().map(|_| metadata_file(self.record(), &self.text))
+    /// The properties and the location that it gives to a table that it makes.
+    fn made(&self) -> (BTreeMap<String, String>, Option<&String>) {
+        let mut properties = BTreeMap::new();
+        let mut location = None;
+        for update in &self.updates {
+            match update {
+                TableUpdate::SetProperties { updates } => properties.extend(updates.clone()),
+                TableUpdate::RemoveProperties { removals } => {
+                    properties.retain(|key, _| !removals.contains(key));
+                }
+                TableUpdate::SetLocation { location: to } => location = Some(to),
+                _ => {}
+            }
+        }
+        (properties, location)
     }
 }
 
@@ -102,13 +87,15 @@ impl Catalog {
         let warehouse = warehouse.clone();
         self.mutate(operation, |catalog, operation| async move {
             for _ in 0..COMMIT_ATTEMPTS_MAX {
-                let permit = operation.permit::<Commit>()?;
+                let permit = catalog.permit_change(&operation, &warehouse, &change).await?;
                 let ended = match catalog.id_of(&warehouse, &change).await? {
                     Some(id) => {
                         let change = change.clone();
-                        catalog.commit_in_group(&operation, permit, &warehouse, id, change).await?
+                        catalog.commit_in_group(&operation, &warehouse, id, change).await?
                     }
-                    None => catalog.commit_new(&operation, &warehouse, change.clone()).await?,
+                    None => {
+                        catalog.commit_new(&operation, permit, &warehouse, change.clone()).await?
+                    }
                 };
                 if let Some(answer) = ended {
                     return Ok(answer);
@@ -120,15 +107,46 @@ impl Catalog {
         .into_tabular()
     }
 
+    /// The permit for a change of a table as it is now, or to make it.
+    async fn permit_change(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        change: &TableChange,
+    ) -> Result<Permit<Commit>> {
+        let (kind, ident) = (TabularKind::Table, &change.ident);
+        if let Asked::Nobody(unrestricted) = self.ask(operation)? {
+            return Ok(unrestricted.permit());
+        }
+        if change.creates() {
+            let (properties, location) = change.made();
+            let creation = Creation { kind, ident, properties: &properties, location };
+            return Ok(self.permit_create(operation, warehouse, creation).await?.into());
+        }
+        let store = self.store().latest();
+        let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
+        let head = match id {
+            Some(id) => self.head(&store, id).await?,
+            None => None,
+        };
+        let kinds = match head {
+            Some(head) => of_table(&change.updates, &head.metadata.refs),
+            None => of_table(&change.updates, &Refs::new()),
+        };
+        let target = Target { warehouse, kind, ident };
+        self.permit_commit(&store, operation, target, &kinds).await
+    }
+
     /// Makes a table that a change requires not to be there. None if it is there by now.
     async fn commit_new(
         &self,
         operation: &Operation,
+        permit: Permit<Commit>,
         warehouse: &Warehouse,
         change: TableChange,
     ) -> Result<Option<Answer>> {
-        let permit = operation.permit::<Commit>()?;
-        let Planned { ident, write, .. } = self.plan_new(warehouse, change).await?;
+        let plan = self.plan_new(operation, permit, warehouse, change).await?;
+        let Planned { permit, ident, write, .. } = plan;
         let Write::New(new) = write else { return Ok(None) };
         self.insert(operation, &permit, "commit_table", &ident, new).await.map(Some)
     }
@@ -155,14 +173,15 @@ impl Catalog {
         warehouse: &Warehouse,
         changes: Vec<TableChange>,
     ) -> Result<()> {
-        let permit = operation.permit::<Commit>()?;
         self.check_changes(&changes)?;
         for _ in 0..COMMIT_ATTEMPTS_MAX {
+            self.permit_changes(operation, warehouse, &changes).await?;
             let ids = self.ids_of(warehouse, &changes).await?;
             let lanes = self.inner.lanes.enter(ids.iter().flatten().copied().collect()).await?;
+            let permits = self.permit_changes(operation, warehouse, &changes).await?;
             let mut planned = Vec::with_capacity(changes.len());
-            for (change, id) in changes.iter().zip(&ids) {
-                match self.plan(warehouse, change, *id).await? {
+            for ((change, id), permit) in changes.iter().zip(&ids).zip(permits) {
+                match self.plan(operation, permit, warehouse, change, *id).await? {
                     Some(plan) => planned.push(plan),
                     None => break,
                 }
@@ -172,7 +191,7 @@ impl Catalog {
             }
             let keys = planned.iter().filter_map(Planned::publication).collect();
             let flight = self.inner.flights.register(keys);
-            let written = self.write(operation, &permit, &planned).await?;
+            let written = self.write(operation, &planned).await?;
             let Some(accepted) = written else { continue };
             for plan in planned.iter().filter(|plan| plan.publication().is_some()) {
                 let key = (plan.record().id, plan.record().version);
@@ -189,17 +208,32 @@ impl Catalog {
         Err(Error::unavailable("The tables change too fast", TRANSACTION))
     }
 
+    /// The permits for all changes: before any requirement is looked at, so that what is said of one table
+    /// tells nothing of another.
+    async fn permit_changes(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        changes: &[TableChange],
+    ) -> Result<Vec<Permit<Commit>>> {
+        let mut permits = Vec::with_capacity(changes.len());
+        for change in changes {
+            permits.push(self.permit_change(operation, warehouse, change).await?);
+        }
+        Ok(permits)
+    }
+
     /// Writes what was planned, in one transaction; none if something has changed meanwhile.
     async fn write(
         &self,
         operation: &Operation,
-        permit: &Permit<Commit>,
         planned: &[Planned],
     ) -> Result<Option<crate::store::txn::Accepted>> {
         let catalog = self;
+        let [first, ..] = planned else { return Ok(None) };
         let written = self
             .store()
-            .transact(TRANSACTION, permit, |t| async move {
+            .transact(TRANSACTION, &first.permit, |t| async move {
                 for plan in planned {
                     if !catalog.put_plan(&t, operation, plan).await? {
                         return Err(Outrun::Stale);
@@ -224,11 +258,11 @@ impl Catalog {
         match &plan.write {
             Write::Nothing(_) => Ok(true),
             Write::New(new) => {
-                self.put_new(t, operation, TRANSACTION, &plan.ident, new).await?;
+                self.put_new(t, operation, &plan.permit, TRANSACTION, &plan.ident, new).await?;
                 Ok(true)
             }
             Write::Version(new) => {
-                self.put_version(t, operation, TRANSACTION, &plan.ident, new).await
+                self.put_version(t, operation, &plan.permit, TRANSACTION, &plan.ident, new).await
             }
         }
     }
@@ -283,81 +317,6 @@ impl Catalog {
             return Err(Error::no_such(kind, ident));
         }
         Ok(id)
-    }
-
-    /// Judges a change of the table `id`, or of one that is to be made. None if the table has moved.
-    async fn plan(
-        &self,
-        warehouse: &Warehouse,
-        change: &TableChange,
-        id: Option<Uuid>,
-    ) -> Result<Option<Planned>> {
-        match id {
-            None => self.plan_new(warehouse, change.clone()).await.map(Some),
-            Some(id) => {
-                let store = self.store().latest();
-                let kind = TabularKind::Table;
-                let named = lookup::tabular_id(&store, warehouse.id, kind, &change.ident).await?;
-                match self.head(&store, id).await? {
-                    Some(head) if named == Some(id) => {
-                        self.plan_version(warehouse, change, head).map(Some)
-                    }
-                    _ => Ok(None),
-                }
-            }
-        }
-    }
-
-    fn plan_version(
-        &self,
-        warehouse: &Warehouse,
-        change: &TableChange,
-        head: Head,
-    ) -> Result<Planned> {
-        let mut judging = Judging::new(self, warehouse, &head);
-        judging.apply(change)?;
-        let (state, new, metadata) = judging.finish();
-        let write = match new {
-            None => Write::Nothing(head.record),
-            Some(new) => Write::Version(Box::new(new)),
-        };
-        Ok(Planned { ident: change.ident.clone(), metadata, text: state.text, write })
-    }
-
-    async fn plan_new(&self, warehouse: &Warehouse, change: TableChange) -> Result<Planned> {
-        let ident = change.ident;
-        let namespace = self.free_name(warehouse, TabularKind::Table, &ident).await?;
-        let id = self.ids().random();
-        let now_ms = self.now_ms();
-        let context = CommitContext {
-            now_ms,
-            new_uuid: self.ids().random(),
-            default_location: Some(self.default_location(warehouse, &namespace, &ident, id)),
-        };
-        let metadata = apply(None, &change.requirements, change.updates, &context)?.metadata;
-        let (location, metadata_location) =
-            self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
-        let record = NewRecord {
-            id,
-            kind: TabularKind::Table,
-            warehouse,
-            namespace: namespace.id,
-            name: &ident.name,
-            uuid: metadata.table_uuid,
-            location: &location,
-            metadata_location: &metadata_location,
-            now_ms,
-        }
-        .build();
-        let text = metadata.to_text();
-        let new = NewTabular { record, text: text.clone(), publish: true };
-        Ok(Planned { ident, metadata: Arc::new(metadata), text, write: Write::New(new) })
-    }
-}
-
-impl Planned {
-    fn outdates_files(&self) -> bool {
-        matches!(&self.write, Write::Version(new) if !new.outdated.is_empty())
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::authz::action::Create;
 use crate::catalog::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
 use crate::catalog::mutation::Answer;
+use crate::catalog::permits::Creation;
 use crate::catalog::tabulars::{NewRecord, NewTabular, TabularState};
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::CommitContext;
@@ -60,8 +60,12 @@ impl Catalog {
         warehouse: &Warehouse,
         request: CreateTable,
     ) -> Result<Answer> {
-        let permit = operation.permit::<Create>()?;
         let ident = request.ident;
+        let properties = &request.properties;
+        let location = request.location.as_ref();
+        let kind = TabularKind::Table;
+        let creation = Creation { kind, ident: &ident, properties, location };
+        let permit = self.permit_create(operation, warehouse, creation).await?;
         self.check_name(&ident)?;
         let namespace = self.free_name(warehouse, TabularKind::Table, &ident).await?;
         let id = self.ids().random();
@@ -101,6 +105,7 @@ impl Catalog {
             location: &location,
             metadata_location: &metadata_location,
             now_ms,
+            owner: operation.owner(),
         }
         .build();
         let new = NewTabular { record, text, publish: true };

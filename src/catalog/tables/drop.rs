@@ -1,8 +1,7 @@
 //! Dropping and renaming tables.
 
-use crate::authz::action::{Drop, Purge};
 use crate::catalog::mutation::Answer;
-use crate::catalog::tabulars::Removal;
+use crate::catalog::removal::Removal;
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::warehouse::Warehouse;
@@ -26,13 +25,7 @@ impl Catalog {
                 purge,
                 outcome: |_| Outcome::Done,
             };
-            if purge {
-                let permit = operation.permit::<Purge>()?;
-                catalog.remove(&operation, &permit, &warehouse, removal).await?;
-            } else {
-                let permit = operation.permit::<Drop>()?;
-                catalog.remove(&operation, &permit, &warehouse, removal).await?;
-            }
+            catalog.remove(&operation, &warehouse, removal).await?;
             Ok(Answer::Done)
         })
         .await?;

@@ -24,6 +24,7 @@ use crate::base::pace::Pace;
 use crate::catalog::change_log::Entry;
 use crate::catalog::lanes::Entered;
 use crate::catalog::mutation::Answer;
+use crate::catalog::permits::Enclosing;
 use crate::catalog::publications::Landing;
 use crate::catalog::tabulars::{NewVersion, TabularState, metadata_file, outcome_of};
 use crate::catalog::version_cache::Cached;
@@ -45,7 +46,6 @@ type Verdict = Result<Option<Answer>>;
 /// A commit that waits for its table's lane.
 struct Member {
     operation: Operation,
-    permit: Permit<Commit>,
     change: TableChange,
     verdict: oneshot::Sender<Verdict>,
 }
@@ -73,9 +73,9 @@ struct Leadership<'a> {
 /// What a member's commit comes to, if what the group writes lands.
 enum Judgement {
     /// It changes the table.
-    Changed,
+    Changed(Permit<Commit>),
     /// The table is already as it wants it.
-    Same,
+    Same(Permit<Commit>),
     /// The table has another name by now.
     Moved,
     /// It is refused; `by_predecessor` says whether a member of its group made it so.
@@ -96,11 +96,22 @@ struct Judged {
 }
 
 impl Judgement {
-    fn of(judging: &mut Judging<'_>, change: &TableChange) -> Self {
-        match judging.apply(change) {
-            Ok(true) => Self::Changed,
-            Ok(false) => Self::Same,
+    /// Whether it is permitted comes first, so that a refusal tells nothing to whoever may not commit.
+    fn of(judging: &mut Judging<'_>, member: &Member, enclosing: &Enclosing) -> Self {
+        let Member { operation, change, .. } = member;
+        let permit = judging.permit(operation, change, enclosing);
+        match permit.and_then(|permit| Ok((permit, judging.apply(change)?))) {
+            Ok((permit, true)) => Self::Changed(permit),
+            Ok((permit, false)) => Self::Same(permit),
             Err(refusal) => Self::Refused { refusal, by_predecessor: judging.has_changed() },
+        }
+    }
+
+    /// The permit of what the group writes for a member.
+    fn settled(&self) -> Option<&Permit<Commit>> {
+        match self {
+            Self::Changed(permit) | Self::Same(permit) => Some(permit),
+            Self::Moved | Self::Refused { .. } => None,
         }
     }
 }
@@ -182,13 +193,12 @@ impl Catalog {
     pub(super) async fn commit_in_group(
         &self,
         operation: &Operation,
-        permit: Permit<Commit>,
         warehouse: &Warehouse,
         id: Uuid,
         change: TableChange,
     ) -> Verdict {
         let (verdict, told) = oneshot::channel();
-        let member = Member { operation: operation.clone(), permit, change, verdict };
+        let member = Member { operation: operation.clone(), change, verdict };
         if let Some(leadership) = self.inner.groups.join(id, member)? {
             let entered = self.inner.lanes.enter(vec![id]).await;
             leadership.let_others_join().await;
@@ -227,7 +237,7 @@ impl Catalog {
         }
         for (member, judgement) in judged.members {
             member.tell(match judgement {
-                Judgement::Changed | Judgement::Same => match &landed {
+                Judgement::Changed(_) | Judgement::Same(_) => match &landed {
                     Ok(true) => Ok(Some(Answer::Tabular(judged.state.clone()))),
                     Ok(false) => Ok(None),
                     Err(error) => Err(error.clone()),
@@ -264,8 +274,8 @@ impl Catalog {
         let members = members
             .map(|(member, named)| {
                 let judgement = match named {
-                    true => Judgement::of(&mut judging, &member.change),
-                    false => Judgement::Moved,
+                    Some(enclosing) => Judgement::of(&mut judging, &member, &enclosing),
+                    None => Judgement::Moved,
                 };
                 (member, judgement)
             })
@@ -274,13 +284,14 @@ impl Catalog {
         Ok(Some(Judged { members, before: head.record, state, new, metadata }))
     }
 
-    /// The table's state, and for each member whether the name that it used still leads there.
+    /// The table's state, and for each member what is known of the namespaces that it is in, if the name that
+    /// it used still leads there.
     async fn named_head(
         &self,
         warehouse: &Warehouse,
         id: Uuid,
         members: &[Member],
-    ) -> Result<Option<(Head, Vec<bool>)>> {
+    ) -> Result<Option<(Head, Vec<Option<Enclosing>>)>> {
         let store = self.store().latest();
         let Some(head) = self.head(&store, id).await? else { return Ok(None) };
         let mut known = HashMap::new();
@@ -296,7 +307,13 @@ impl Catalog {
                     found == Some(id)
                 }
             };
-            named.push(leads_here);
+            named.push(match leads_here {
+                true => {
+                    let (operation, namespace) = (&member.operation, &ident.namespace);
+                    Some(self.enclosing_of_commit(&store, operation, warehouse, namespace).await?)
+                }
+                false => None,
+            });
         }
         Ok(Some((head, named)))
     }
@@ -304,8 +321,7 @@ impl Catalog {
     /// Writes what a group comes to, in one transaction, and lands it. None if the table has changed since
     /// the group was judged.
     async fn write_group(&self, judged: &Judged, lanes: Entered) -> Result<Option<Entered>> {
-        let settled = |it: &Judgement| matches!(it, Judgement::Changed | Judgement::Same);
-        let Some((first, _)) = judged.members.iter().find(|(_, it)| settled(it)) else {
+        let Some(permit) = judged.members.iter().find_map(|(_, it)| it.settled()) else {
             return Ok(Some(lanes));
         };
         let new = judged.new.as_ref();
@@ -315,17 +331,18 @@ impl Catalog {
         let catalog = self;
         let (written, accepted) = self
             .store()
-            .transact(ACTION, &first.permit, |t| async move {
+            .transact(ACTION, permit, |t| async move {
                 if let Some(new) = new
                     && !catalog.write_version(&t, new).await?
                 {
                     return Ok(false);
                 }
                 for (member, judgement) in &judged.members {
-                    if matches!(judgement, Judgement::Changed) {
-                        catalog.log_change(&t, &member.operation, &judged.entry(member))?;
+                    if let Judgement::Changed(permit) = judgement {
+                        let entry = judged.entry(member, permit);
+                        catalog.log_change(&t, &member.operation, &entry)?;
                     }
-                    if settled(judgement) {
+                    if judgement.settled().is_some() {
                         catalog.remember(&t, &member.operation, judged.outcome())?;
                     }
                 }
@@ -354,13 +371,14 @@ impl Judged {
         outcome_of(self.after())
     }
 
-    fn entry<'a>(&'a self, member: &'a Member) -> Entry<'a> {
+    fn entry<'a>(&'a self, member: &'a Member, permit: &'a Permit<Commit>) -> Entry<'a> {
         Entry {
             action: ACTION,
             warehouse: self.before.warehouse,
             subject: self.before.id,
             name: &member.change.ident,
             versions: (Some(self.before.version), Some(self.after().version)),
+            decision: permit.decision(),
         }
     }
 }

@@ -14,18 +14,22 @@ use crate::store::read::Read;
 use crate::store::records::TabularRecord;
 
 /// A table as a commit finds it.
-pub(super) struct Head {
+pub(in crate::catalog) struct Head {
     /// Its record.
-    pub(super) record: TabularRecord,
+    pub(in crate::catalog) record: TabularRecord,
     /// Its metadata.
-    pub(super) metadata: Arc<TableMetadata>,
+    pub(in crate::catalog) metadata: Arc<TableMetadata>,
     /// The same as JSON.
     pub(super) text: Text,
 }
 
 impl Catalog {
     /// The accepted state of a table; none if it is gone.
-    pub(super) async fn head(&self, store: &impl Read, id: Uuid) -> Result<Option<Head>> {
+    pub(in crate::catalog) async fn head(
+        &self,
+        store: &impl Read,
+        id: Uuid,
+    ) -> Result<Option<Head>> {
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
         let (record, cached) = match self.inner.versions.get((id, record.version)) {
             Some(cached) => (record, cached),

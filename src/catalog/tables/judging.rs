@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use super::commit::TableChange;
 use super::head::Head;
+use crate::authz::action::Commit;
+use crate::authz::permit::Permit;
+use crate::catalog::permits::{Enclosing, Target, attributes};
 use crate::catalog::tabulars::{NewVersion, TabularState, state_of};
-use crate::catalog::{Catalog, Result};
+use crate::catalog::{Catalog, Operation, Result};
 use crate::model::commit::{Base, CommitContext, apply};
+use crate::model::ident::TabularKind;
 use crate::model::table::TableMetadata;
 use crate::model::warehouse::Warehouse;
 use crate::store::records::TabularRecord;
@@ -41,6 +45,20 @@ impl<'a> Judging<'a> {
     /// Whether any change had an effect yet.
     pub(super) fn has_changed(&self) -> bool {
         self.locations.is_some()
+    }
+
+    /// The permit for a change of what its predecessors left.
+    pub(super) fn permit(
+        &self,
+        operation: &Operation,
+        change: &TableChange,
+        enclosing: &Enclosing,
+    ) -> Result<Permit<Commit>> {
+        let Self { catalog, warehouse, head, metadata, .. } = self;
+        let target = Target { warehouse, kind: TabularKind::Table, ident: &change.ident };
+        let attributes = || attributes(&head.record, &metadata.properties);
+        let intent = change.intent(&metadata.refs);
+        catalog.permit_commit_in_lane(operation, target, enclosing, attributes, intent)
     }
 
     /// Applies a change to what its predecessors left, or refuses it and leaves that as it is. Returns

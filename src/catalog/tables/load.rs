@@ -18,8 +18,7 @@ impl Catalog {
         ident: &TabularIdent,
         known: impl Fn(Uuid, u64) -> Option<K>,
     ) -> Result<Loaded<K>> {
-        let _permit = operation.permit::<Load>()?;
-        self.load(warehouse, TabularKind::Table, ident, known).await
+        self.load(operation, warehouse, TabularKind::Table, ident, known).await
     }
 
     /// Whether a table is there.
@@ -29,7 +28,7 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &TabularIdent,
     ) -> Result<()> {
-        self.exists(operation, warehouse, TabularKind::Table, ident).await
+        self.exists::<Load>(operation, warehouse, TabularKind::Table, ident).await
     }
 
     /// The names of the tables in a namespace.
@@ -50,7 +49,6 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &TabularIdent,
     ) -> Result<()> {
-        let _permit = operation.permit::<ReportMetrics>()?;
-        self.exists(operation, warehouse, TabularKind::Table, ident).await
+        self.exists::<ReportMetrics>(operation, warehouse, TabularKind::Table, ident).await
     }
 }

@@ -7,4 +7,5 @@ pub mod group;
 mod head;
 mod judging;
 pub mod load;
+pub mod plan;
 pub mod register;

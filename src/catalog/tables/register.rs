@@ -1,10 +1,15 @@
 //! Registering an existing metadata file as a table, and taking a table out without touching its files.
 
+use std::sync::Arc;
+
 use crate::authz::action::{Drop, Register};
+use crate::authz::permit::Permit;
+use crate::authz::resource::{Attributes, Node, Resource};
 use crate::catalog::mutation::Answer;
+use crate::catalog::permits::Target;
+use crate::catalog::removal::Removal;
 use crate::catalog::tabulars::{
-    NewRecord, NewTabular, NewVersion, Removal, Replacement, TabularState, outcome_of,
-    unreadable_file,
+    NewRecord, NewTabular, NewVersion, Replacement, TabularState, outcome_of, unreadable_file,
 };
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::ident::{TabularIdent, TabularKind};
@@ -50,15 +55,15 @@ impl Catalog {
         warehouse: &Warehouse,
         request: &RegisterTable,
     ) -> Result<Answer> {
-        let permit = operation.permit::<Register>()?;
         let ident = &request.ident;
+        let permit = &self.permit_register(operation, warehouse, TabularKind::Table, ident).await?;
         self.check_name(ident)?;
         for _ in 0..REGISTER_ATTEMPTS_MAX {
             let free = self.free_name(warehouse, TabularKind::Table, ident).await;
             let namespace = match free {
                 Ok(namespace) => namespace,
                 Err(Error::AlreadyExists(_)) if request.overwrite => {
-                    match self.register_over(operation, warehouse, request).await? {
+                    match self.register_over(operation, permit, warehouse, request).await? {
                         Some(answer) => return Ok(answer),
                         None => continue,
                     }
@@ -76,10 +81,11 @@ impl Catalog {
                 location: &metadata.location,
                 metadata_location: &request.metadata_location,
                 now_ms: self.now_ms(),
+                owner: operation.owner(),
             }
             .build();
             let new = NewTabular { record, text, publish: false };
-            return self.insert(operation, &permit, "register_table", ident, new).await;
+            return self.insert(operation, permit, "register_table", ident, new).await;
         }
         Err(Error::unavailable("The table changes too fast", ident))
     }
@@ -88,11 +94,12 @@ impl Catalog {
     async fn register_over(
         &self,
         operation: &Operation,
+        permit: &Permit<Register>,
         warehouse: &Warehouse,
         request: &RegisterTable,
     ) -> Result<Option<Answer>> {
-        let permit = operation.permit::<Register>()?;
         let ident = &request.ident;
+        self.permit_over(operation, warehouse, ident).await?;
         let (metadata, text) = self.read_table(warehouse, &request.metadata_location).await?;
         let entered = match self.enter(warehouse, TabularKind::Table, ident).await {
             // The name is a view's, which no registration replaces, or free by now.
@@ -103,6 +110,7 @@ impl Catalog {
             entered => entered?,
         };
         let Some((found, lanes)) = entered else { return Ok(None) };
+        self.permit_over(operation, warehouse, ident).await?;
         let before = found.record.clone();
         let changed = before.metadata_location != request.metadata_location;
         let after = TabularRecord {
@@ -119,7 +127,37 @@ impl Catalog {
         let version = NewVersion { before, after, text_before, text, outdated, publish: false };
         let new = changed.then_some(version);
         let replacement = Replacement { action: "register_table", ident, found, new, lanes };
-        self.replace(operation, &permit, replacement).await
+        self.replace(operation, permit, replacement).await
+    }
+
+    /// The permit to register a table or view under a name.
+    pub(in crate::catalog) async fn permit_register(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        ident: &TabularIdent,
+    ) -> Result<Permit<Register>> {
+        let store = self.store().latest();
+        let new = |inside: Resource| {
+            let attributes = Attributes { owner: operation.owner(), ..Attributes::default() };
+            let node = Node { name: ident.name.clone(), attributes: Arc::new(attributes) };
+            inside.tabular(kind, node)
+        };
+        let parent = Some(&ident.namespace);
+        self.permit_new(&store, operation, warehouse, parent, new).await
+    }
+
+    /// The permit that putting other metadata in the place of a table's needs besides: the table that was
+    /// there is gone, as by a drop.
+    async fn permit_over(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<Permit<Drop>> {
+        let target = Target { warehouse, kind: TabularKind::Table, ident };
+        self.permit_tabular(&self.store().latest(), operation, target).await
     }
 
     /// Reads a table's metadata file that a request names.
@@ -149,7 +187,6 @@ impl Catalog {
     ) -> Result<TabularState> {
         let warehouse = warehouse.clone();
         self.mutate(operation, |catalog, operation| async move {
-            let permit = operation.permit::<Drop>()?;
             let removal = Removal {
                 action: "unregister_table",
                 kind: TabularKind::Table,
@@ -157,7 +194,7 @@ impl Catalog {
                 purge: false,
                 outcome: |found| outcome_of(&found.record),
             };
-            let found = catalog.remove(&operation, &permit, &warehouse, removal).await?;
+            let found = catalog.remove(&operation, &warehouse, removal).await?;
             Ok(Answer::Tabular(found.into()))
         })
         .await?

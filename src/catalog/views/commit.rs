@@ -1,7 +1,8 @@
 //! Replacing a view: a commit of view updates.
 
-use crate::authz::action::Commit;
+use crate::authz::commit_kind::of_view;
 use crate::catalog::mutation::Answer;
+use crate::catalog::permits::Target;
 use crate::catalog::tabulars::{NewVersion, Replacement, TabularState};
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::CommitContext;
@@ -55,10 +56,16 @@ impl Catalog {
         warehouse: &Warehouse,
         change: &ViewChange,
     ) -> Result<Option<Answer>> {
-        let permit = operation.permit::<Commit>()?;
         let ident = &change.ident;
-        let entered = self.enter(warehouse, TabularKind::View, ident).await?;
+        let kind = TabularKind::View;
+        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        let target = Target { warehouse, kind, ident };
+        let kinds = of_view(&change.updates);
+        let store = self.store().latest();
+        self.permit_commit(&store, operation, target, &kinds).await?;
+        let entered = self.enter(warehouse, kind, ident).await?;
         let Some((found, lanes)) = entered else { return Ok(None) };
+        let permit = self.permit_commit(&store, operation, target, &kinds).await?;
         let new = self.plan_view(warehouse, change, &found)?;
         let replacement = Replacement { action: "commit_view", ident, found, new, lanes };
         self.replace(operation, &permit, replacement).await

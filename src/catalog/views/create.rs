@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::authz::action::{Create, Register};
 use crate::catalog::locations::without_trailing_slash;
 use crate::catalog::mutation::Answer;
+use crate::catalog::permits::Creation;
 use crate::catalog::tabulars::{NewRecord, NewTabular, TabularState, unreadable_file};
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::commit::CommitContext;
@@ -52,8 +52,12 @@ impl Catalog {
         warehouse: &Warehouse,
         request: CreateView,
     ) -> Result<Answer> {
-        let permit = operation.permit::<Create>()?;
         let ident = request.ident;
+        let properties = &request.properties;
+        let location = request.location.as_ref();
+        let kind = TabularKind::View;
+        let creation = Creation { kind, ident: &ident, properties, location };
+        let permit = self.permit_create(operation, warehouse, creation).await?;
         self.check_name(&ident)?;
         let namespace = self.free_name(warehouse, TabularKind::View, &ident).await?;
         let id = self.ids().random();
@@ -83,6 +87,7 @@ impl Catalog {
             location: &location,
             metadata_location: &metadata_location,
             now_ms,
+            owner: operation.owner(),
         }
         .build();
         let new = NewTabular { record, text: metadata.to_json().into(), publish: true };
@@ -112,7 +117,7 @@ impl Catalog {
         ident: &TabularIdent,
         metadata_location: &str,
     ) -> Result<Answer> {
-        let permit = operation.permit::<Register>()?;
+        let permit = self.permit_register(operation, warehouse, TabularKind::View, ident).await?;
         self.check_name(ident)?;
         let namespace = self.free_name(warehouse, TabularKind::View, ident).await?;
         if metadata_location.is_empty() {
@@ -133,6 +138,7 @@ impl Catalog {
             location: &metadata.location,
             metadata_location,
             now_ms: self.now_ms(),
+            owner: operation.owner(),
         }
         .build();
         let new = NewTabular { record, text: json.into(), publish: false };

@@ -1,8 +1,7 @@
 //! Dropping and renaming views.
 
-use crate::authz::action::Drop;
 use crate::catalog::mutation::Answer;
-use crate::catalog::tabulars::Removal;
+use crate::catalog::removal::Removal;
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::warehouse::Warehouse;
@@ -18,7 +17,6 @@ impl Catalog {
     ) -> Result<()> {
         let warehouse = warehouse.clone();
         self.mutate(operation, |catalog, operation| async move {
-            let permit = operation.permit::<Drop>()?;
             let removal = Removal {
                 action: "drop_view",
                 kind: TabularKind::View,
@@ -26,7 +24,7 @@ impl Catalog {
                 purge: false,
                 outcome: |_| Outcome::Done,
             };
-            catalog.remove(&operation, &permit, &warehouse, removal).await?;
+            catalog.remove(&operation, &warehouse, removal).await?;
             Ok(Answer::Done)
         })
         .await?;

@@ -18,8 +18,8 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &TabularIdent,
     ) -> Result<TabularState> {
-        let _permit = operation.permit::<Load>()?;
-        match self.load(warehouse, TabularKind::View, ident, |_, _| None::<Infallible>).await? {
+        let nothing = |_, _| None::<Infallible>;
+        match self.load(operation, warehouse, TabularKind::View, ident, nothing).await? {
             Loaded::State(state) => Ok(state),
             Loaded::Known(never) => match never {},
         }
@@ -32,7 +32,7 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &TabularIdent,
     ) -> Result<()> {
-        self.exists(operation, warehouse, TabularKind::View, ident).await
+        self.exists::<Load>(operation, warehouse, TabularKind::View, ident).await
     }
 
     /// The names of the views in a namespace.

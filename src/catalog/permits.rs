@@ -1,0 +1,429 @@
+//! Asking for permits, and what is answered where there is none: what one may not see is answered to the
+//! letter as what is not there, what one may see but not do is forbidden.
+//!
+//! Names alone decide, unless some policy asks for more; then the attributes of the thing, and of all that
+//! it is in, are read first. Whoever changes a table is asked twice: before the lane, so that nobody waits
+//! there without rights, and in it, since what policies ask for may have changed by then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{Catalog, Error, Operation, Result, lookup};
+use crate::authz::action::{Action, Commit, Create, DescribeNamespace, Load, ReadConfig};
+use crate::authz::authority::{Asked, Asking};
+use crate::authz::commit_kind::CommitKind;
+use crate::authz::decide::Denied;
+use crate::authz::permit::Permit;
+use crate::authz::resource::{Attributes, Node, Resource};
+use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use crate::model::members::brief;
+use crate::model::view::ViewMetadata;
+use crate::model::warehouse::Warehouse;
+use crate::store::keys::{NamespaceKey, NamespaceNameKey};
+use crate::store::read::Read;
+use crate::store::records::{NamespaceRecord, TabularRecord};
+
+/// The table or view that something is to be done to.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    /// The warehouse that it is in.
+    pub(super) warehouse: &'a Warehouse,
+    /// Table or view.
+    pub(super) kind: TabularKind,
+    /// Its name.
+    pub(super) ident: &'a TabularIdent,
+}
+
+/// A table or view that is to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Creation<'a> {
+    /// Table or view.
+    pub(super) kind: TabularKind,
+    /// Its name.
+    pub(super) ident: &'a TabularIdent,
+    /// The properties that it is to have.
+    pub(super) properties: &'a BTreeMap<String, String>,
+    /// The place that it is to have, if the request says one.
+    pub(super) location: Option<&'a String>,
+}
+
+/// What a commit is for.
+pub(super) enum Intent {
+    /// Making the table.
+    Make,
+    /// Changing it, in these ways.
+    Change(BTreeSet<CommitKind>),
+}
+
+/// What is known of the namespaces that something is in, from the warehouse in; nothing where no policy
+/// asks.
+pub(super) type Enclosing = Vec<Arc<Attributes>>;
+
+/// The actions that a commit may need.
+const COMMIT_ACTIONS: [&str; 6] = {
+    use crate::authz::action::{
+        CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema,
+    };
+    [
+        CommitData::NAME,
+        CommitSchema::NAME,
+        CommitProperties::NAME,
+        CommitRefs::NAME,
+        CommitLocation::NAME,
+        Load::NAME,
+    ]
+};
+
+impl Catalog {
+    /// Who answers for an operation.
+    pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Asked<'a>> {
+        let Operation { principal, context, .. } = operation;
+        let asked = self.inner.parts.authority.ask(principal, context);
+        asked.map_err(|denied| forbidden(&denied, &Resource::catalog()))
+    }
+
+    /// The permit to do `A` to a warehouse.
+    pub(super) fn permit_warehouse<A: Action>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        word: &str,
+    ) -> Result<Permit<A>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let resource = Resource::warehouse(&warehouse.name);
+        asking.permit(&resource).map_err(|denied| match asking.may::<ReadConfig>(&resource) {
+            true => forbidden(&denied, &resource),
+            // To the letter what is said of one that is not there.
+            false => Error::NoSuchWarehouse(brief(word)),
+        })
+    }
+
+    /// The permit to do `A` to a namespace.
+    pub(super) async fn permit_namespace<A: Action>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<Permit<A>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let actions = [A::NAME, DescribeNamespace::NAME];
+        let resource = self.namespace_resource(store, &asking, &actions, warehouse, ident).await?;
+        match asking.permit(&resource) {
+            Ok(permit) => Ok(permit),
+            Err(denied) => {
+                let refused = refuse_namespace(store, &asking, warehouse, ident, &resource);
+                Err(refused.await?.unwrap_or_else(|| forbidden(&denied, &resource)))
+            }
+        }
+    }
+
+    /// The permit to do `A`, which makes it, to a namespace, table or view. `new` is the resource as it is
+    /// to be, and `parent` the namespace that it comes into: none for the root of the warehouse.
+    pub(super) async fn permit_new<A: Action>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        parent: Option<&NamespaceIdent>,
+        new: impl FnOnce(Resource) -> Resource + Send,
+    ) -> Result<Permit<A>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let root = NamespaceIdent::default();
+        let actions = [A::NAME, DescribeNamespace::NAME];
+        let inside = parent.unwrap_or(&root);
+        let inside = self.namespace_resource(store, &asking, &actions, warehouse, inside).await?;
+        let resource = new(inside.clone());
+        let denied = match asking.permit(&resource) {
+            Ok(permit) => return Ok(permit),
+            Err(denied) => denied,
+        };
+        let refused = match parent {
+            Some(parent) => refuse_namespace(store, &asking, warehouse, parent, &inside).await?,
+            None => None,
+        };
+        Err(refused.unwrap_or_else(|| forbidden(&denied, &resource)))
+    }
+
+    /// The permit to make a table or view.
+    pub(super) async fn permit_create(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        creation: Creation<'_>,
+    ) -> Result<Permit<Create>> {
+        let Creation { kind, ident, properties, location } = creation;
+        let store = self.store().latest();
+        let new = |inside: Resource| {
+            let attributes = Attributes {
+                properties: properties.clone(),
+                location: location.cloned(),
+                owner: operation.owner(),
+            };
+            let node = Node { name: ident.name.clone(), attributes: Arc::new(attributes) };
+            inside.tabular(kind, node)
+        };
+        self.permit_new(&store, operation, warehouse, Some(&ident.namespace), new).await
+    }
+
+    /// The permit to do `A` to a table or view.
+    pub(super) async fn permit_tabular<A: Action>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+    ) -> Result<Permit<A>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let wanted = asking.wants_attributes(&[A::NAME, Load::NAME]);
+        let resource = self.tabular_resource(store, wanted, target).await?;
+        match asking.permit(&resource) {
+            Ok(permit) => Ok(permit),
+            Err(denied) => {
+                Err(self.refuse_tabular(store, &asking, target, &resource, &denied).await?)
+            }
+        }
+    }
+
+    /// What somebody is told who may not do something to a table or view.
+    async fn refuse_tabular(
+        &self,
+        store: &impl Read,
+        asking: &Asking<'_>,
+        target: Target<'_>,
+        resource: &Resource,
+        denied: &Denied,
+    ) -> Result<Error> {
+        let Target { warehouse, kind, ident } = target;
+        let visible = asking.may::<Load>(resource)
+            && lookup::tabular_id(store, warehouse.id, kind, ident).await?.is_some();
+        Ok(match visible {
+            true => forbidden(denied, resource),
+            false => Error::no_such(kind, ident),
+        })
+    }
+
+    /// The permit to commit changes of these kinds to a table or view as it is now.
+    pub(super) async fn permit_commit(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+        kinds: &BTreeSet<CommitKind>,
+    ) -> Result<Permit<Commit>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let wanted = asking.wants_attributes(&COMMIT_ACTIONS);
+        let resource = self.tabular_resource(store, wanted, target).await?;
+        match asking.permit_commit(&resource, kinds) {
+            Ok(permit) => Ok(permit),
+            Err(denied) => {
+                Err(self.refuse_tabular(store, &asking, target, &resource, &denied).await?)
+            }
+        }
+    }
+
+    /// What is known of the namespaces that a commit's table or view is in, if any policy asks.
+    pub(super) async fn enclosing_of_commit(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        namespace: &NamespaceIdent,
+    ) -> Result<Enclosing> {
+        match self.ask(operation)? {
+            Asked::Policies(asking) if asking.wants_attributes(&COMMIT_ACTIONS) => {
+                attributes_of_levels(store, warehouse, namespace).await
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The permit to commit changes of these kinds to a table that is there and has these attributes, or to
+    /// make it, which it then will be refused for.
+    pub(super) fn permit_commit_in_lane(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+        enclosing: &Enclosing,
+        attributes: impl FnOnce() -> Attributes,
+        intent: Intent,
+    ) -> Result<Permit<Commit>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let Target { warehouse, kind, ident } = target;
+        let attributes = match asking.wants_attributes(&COMMIT_ACTIONS) {
+            true => Arc::new(attributes()),
+            false => Arc::default(),
+        };
+        let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
+        let leaf = Node { name: ident.name.clone(), attributes };
+        let resource = inside.with_all(enclosing.clone()).tabular(kind, leaf);
+        let permit = match intent {
+            Intent::Make => asking.permit::<Create>(&resource).map(Permit::from),
+            Intent::Change(kinds) => asking.permit_commit(&resource, &kinds),
+        };
+        permit.map_err(|denied| match asking.may::<Load>(&resource) {
+            true => forbidden(&denied, &resource),
+            false => Error::no_such(kind, ident),
+        })
+    }
+
+    /// A namespace as policies know it.
+    pub(super) async fn namespace_resource(
+        &self,
+        store: &impl Read,
+        asking: &Asking<'_>,
+        actions: &[&str],
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<Resource> {
+        let resource = Resource::warehouse(&warehouse.name).namespace(ident);
+        Ok(match asking.wants_attributes(actions) {
+            true => resource.with_all(attributes_of_levels(store, warehouse, ident).await?),
+            false => resource,
+        })
+    }
+
+    /// A table or view as policies know it: with attributes if they are `wanted`, as far as it is there.
+    pub(super) async fn tabular_resource(
+        &self,
+        store: &impl Read,
+        wanted: bool,
+        target: Target<'_>,
+    ) -> Result<Resource> {
+        let Target { warehouse, kind, ident } = target;
+        let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
+        let leaf = Node::named(&ident.name);
+        if !wanted {
+            return Ok(inside.tabular(kind, leaf));
+        }
+        let levels = attributes_of_levels(store, warehouse, &ident.namespace).await?;
+        let id = lookup::tabular_id(store, warehouse.id, kind, ident).await?;
+        let attributes = match id {
+            Some(id) => self.attributes_of(store, kind, id).await?,
+            None => None,
+        };
+        let resource = inside.with_all(levels).tabular(kind, leaf);
+        Ok(resource.with(Arc::new(attributes.unwrap_or_default())))
+    }
+
+    /// What policies can ask of a table or view, if any asks where `A` is to be done.
+    pub(super) async fn attributes_for<A: Action>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        kind: TabularKind,
+        id: Uuid,
+    ) -> Result<Arc<Attributes>> {
+        match self.ask(operation)? {
+            Asked::Policies(asking) if asking.wants_attributes(&[A::NAME]) => {
+                let attributes = self.attributes_of(store, kind, id).await?;
+                Ok(Arc::new(attributes.unwrap_or_default()))
+            }
+            _ => Ok(Arc::default()),
+        }
+    }
+
+    /// What policies can ask of a table or view; none if it is gone.
+    pub(super) async fn attributes_of(
+        &self,
+        store: &impl Read,
+        kind: TabularKind,
+        id: Uuid,
+    ) -> Result<Option<Attributes>> {
+        match kind {
+            TabularKind::Table => {
+                let head = self.head(store, id).await?;
+                Ok(head.map(|head| attributes(&head.record, &head.metadata.properties)))
+            }
+            TabularKind::View => {
+                let Some(found) = lookup::tabular_by_id(store, id).await? else { return Ok(None) };
+                Ok(Some(attributes_of_view(&found)?))
+            }
+        }
+    }
+}
+
+/// What policies can ask of a table or view with this record and these properties.
+pub(super) fn attributes(
+    record: &TabularRecord,
+    properties: &BTreeMap<String, String>,
+) -> Attributes {
+    Attributes {
+        properties: properties.clone(),
+        location: Some(record.location.clone()),
+        owner: record.owner.clone(),
+    }
+}
+
+/// What policies can ask of a view.
+pub(super) fn attributes_of_view(found: &lookup::Found) -> Result<Attributes> {
+    let metadata = ViewMetadata::parse(&found.document.text.to_bytes()).map_err(|refusal| {
+        Error::internal(format!("metadata of {} cannot be read: {refusal}", found.record.id))
+    })?;
+    Ok(attributes(&found.record, &metadata.properties))
+}
+
+/// What policies can ask of a namespace.
+pub(super) fn attributes_of_namespace(record: &NamespaceRecord) -> Attributes {
+    Attributes {
+        properties: record.properties.clone(),
+        location: None,
+        owner: record.owner.clone(),
+    }
+}
+
+/// What policies can ask of a warehouse, which is nothing, and of each level of a namespace, as far as it
+/// is there.
+async fn attributes_of_levels(
+    store: &impl Read,
+    warehouse: &Warehouse,
+    ident: &NamespaceIdent,
+) -> Result<Enclosing> {
+    let mut all = vec![Arc::default()];
+    let mut parent = warehouse.id;
+    for level in &ident.0 {
+        let key = NamespaceNameKey { parent, name: level.clone() };
+        let Some(entry) = store.get(&key).await? else { break };
+        let Some(record) = store.get(&NamespaceKey(entry.id)).await? else { break };
+        all.push(Arc::new(attributes_of_namespace(&record)));
+        parent = entry.id;
+    }
+    Ok(all)
+}
+
+/// What somebody is told who may not do something to a namespace or in it; none if it is there for them.
+async fn refuse_namespace(
+    store: &impl Read,
+    asking: &Asking<'_>,
+    warehouse: &Warehouse,
+    ident: &NamespaceIdent,
+    resource: &Resource,
+) -> Result<Option<Error>> {
+    let visible = asking.may::<DescribeNamespace>(resource)
+        && lookup::namespace_id(store, warehouse.id, ident).await?.is_some();
+    Ok((!visible).then(|| Error::no_such_namespace(ident)))
+}
+
+/// What somebody is told who sees a thing and may not do this to it.
+pub(super) fn forbidden(denied: &Denied, resource: &Resource) -> Error {
+    Error::Forbidden(format!("Not allowed: {} on {}", denied.action, brief(resource)))
+}

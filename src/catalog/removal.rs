@@ -1,0 +1,106 @@
+//! Taking a table or view out of the catalog.
+
+use super::change_log::Entry;
+use super::lookup::{self, Found};
+use super::permits::Target;
+use super::publications::Landing;
+use super::tabulars::name_key;
+use super::{Catalog, Error, Operation, Result};
+use crate::authz::action::{Drop, Purge};
+use crate::authz::permit::Permit;
+use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::warehouse::Warehouse;
+use crate::store::keys::TabularKey;
+use crate::store::records::{DoomedFiles, Outcome};
+
+/// A table or view that leaves the catalog.
+#[derive(Clone, Copy)]
+pub struct Removal<'a> {
+    /// The transaction's name.
+    pub action: &'static str,
+    /// Table or view.
+    pub kind: TabularKind,
+    /// Which.
+    pub ident: &'a TabularIdent,
+    /// Whether its files go too, in the background.
+    pub purge: bool,
+    /// What its `Idempotency-Key` remembers.
+    pub outcome: fn(&Found) -> Outcome,
+}
+
+impl Catalog {
+    /// The permits to take a table or view out of the catalog, and its files too if it is purged.
+    async fn permit_removal(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+        purge: bool,
+    ) -> Result<Permit<Drop>> {
+        let store = self.store().latest();
+        if purge {
+            let _permit: Permit<Purge> = self.permit_tabular(&store, operation, target).await?;
+        }
+        self.permit_tabular(&store, operation, target).await
+    }
+
+    /// Takes a table or view out of the catalog, and answers what it was.
+    pub(super) async fn remove(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        removal: Removal<'_>,
+    ) -> Result<Found> {
+        let Removal { action, kind, ident, purge, outcome } = removal;
+        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        let target = Target { warehouse, kind, ident };
+        self.permit_removal(operation, target, purge).await?;
+        let store = self.store().latest();
+        let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
+            .await?
+            .ok_or_else(|| Error::no_such(kind, ident))?;
+        let lanes = self.inner.lanes.enter(vec![id]).await?;
+        let permit = &self.permit_removal(operation, target, purge).await?;
+        let catalog = self;
+        let (found, accepted) = self
+            .store()
+            .transact(action, permit, |t| async move {
+                let named = lookup::tabular_id(&*t, warehouse.id, kind, ident).await?;
+                if named != Some(id) {
+                    return Err(Error::no_such(kind, ident));
+                }
+                let found = lookup::tabular_by_id(&*t, id)
+                    .await?
+                    .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
+                t.delete(&name_key(&found.record, kind))?;
+                t.delete(&TabularKey(id))?;
+                if purge {
+                    let metadata_location = found.record.metadata_location.clone();
+                    let files = DoomedFiles::ReachableFrom { id, metadata_location };
+                    catalog.put_file_deletion(&t, warehouse.id, files)?;
+                } else {
+                    t.delete_document(id).await?;
+                }
+                catalog.log_change(
+                    &t,
+                    operation,
+                    &Entry {
+                        action,
+                        warehouse: warehouse.id,
+                        subject: id,
+                        name: ident,
+                        versions: (Some(found.record.version), None),
+                        decision: permit.decision(),
+                    },
+                )?;
+                catalog.remember(&t, operation, outcome(&found))?;
+                Ok(found)
+            })
+            .await?;
+        let flight = self.inner.flights.register(Vec::new());
+        self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
+        if purge {
+            self.inner.file_deletions.notify_one();
+        }
+        Ok(found)
+    }
+}
