@@ -10,10 +10,12 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use serde_json::Value;
+use serde_json::{Value, json};
 use slateberg::api::guard::Guarded;
 use slateberg::app::App;
 use slateberg::app::build::Seams;
+use slateberg::authz::bundled::default_policies;
+use slateberg::authz::policy_set::PolicyFile;
 use slateberg::base::clock::{Clock, SystemClock};
 use slateberg::config::Settings;
 use slateberg::objects::location::Location;
@@ -170,6 +172,28 @@ impl TestApp {
     /// bring a credential of their own.
     pub async fn secured() -> Self {
         Self::with_settings(|settings| settings.authn.insecure_no_auth = false).await
+    }
+
+    /// The same, by the policies that come with the program and these.
+    pub async fn with_policies(policies: &str, change: impl FnOnce(&mut Settings)) -> Self {
+        let directory = tempfile::tempdir().expect("there is room");
+        let mut files = default_policies();
+        files.push(PolicyFile { name: "own.cedar".to_owned(), text: policies.to_owned() });
+        for file in files {
+            let name = file.name.rsplit('/').next().expect("a file has a name").to_owned();
+            std::fs::write(directory.path().join(name), file.text).expect("it is written");
+        }
+        Self::with_settings(|settings| {
+            settings.authn.insecure_no_auth = false;
+            settings.authz.policy_paths = vec![directory.path().to_owned()];
+            change(settings);
+        })
+        .await
+    }
+
+    /// The text of a new API key with this role.
+    pub async fn key_with_role(&self, role: &str) -> String {
+        self.make_key(json!({ "name": role, "roles": [role] })).await.1
     }
 
     /// The credential that requests are sent with.

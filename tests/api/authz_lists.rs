@@ -1,0 +1,157 @@
+//! What a listing shows is exactly what a load allows, page by page, whatever the policies.
+
+use axum::http::Method;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+
+use crate::support::app::TestApp;
+use crate::support::knobs::{knob, seed};
+use crate::support::path;
+use crate::support::table::create_table;
+use crate::support::view::create_view;
+
+/// Everybody may ask for names; what else they may is drawn.
+const EVERYBODY: &str = r#"
+@id("way-in") permit (principal, action in [Action::"ReadConfig", Action::"List"], resource);
+"#;
+
+const SCOPES: [&str; 6] = [
+    "resource",
+    r#"resource in Namespace::"default/a""#,
+    r#"resource in Namespace::"default/a/b""#,
+    r#"resource in Warehouse::"default""#,
+    r#"resource == KIND::"default/a/x1""#,
+    r#"resource == KIND::"default/a/b/x0""#,
+];
+const CONDITIONS: [&str; 7] = [
+    "",
+    r#"when { resource.name like "x*" }"#,
+    r#"when { resource.name like "*1" }"#,
+    r#"when { resource.hasTag("pii") }"#,
+    r#"when { resource.hasTag("pii") && resource.getTag("pii") == "no" }"#,
+    r#"when { resource has owner && resource.owner == "nobody" }"#,
+    r#"unless { context.authentication == "jwt" }"#,
+];
+const SPACES: [&[&str]; 3] = [&["a"], &["a", "b"], &["c"]];
+
+fn policies(random: &mut StdRng) -> String {
+    let mut text = EVERYBODY.to_owned();
+    for number in 0..random.random_range(1..7) {
+        let effect = if random.random_bool(0.3) { "forbid" } else { "permit" };
+        let (action, kind) =
+            [("DescribeNamespace", "Namespace"), ("Load", "Table"), ("Load", "View")]
+                .choose(random)
+                .expect("there are some");
+        let scope = SCOPES.choose(random).expect("there are some").replace("KIND", kind);
+        let scope = match scope.as_str() {
+            "resource" => format!("resource is {kind}"),
+            scope => scope.replace("resource in", &format!("resource is {kind} in")),
+        };
+        let condition = CONDITIONS.choose(random).expect("there are some");
+        text.push_str(&format!(
+            "@id(\"drawn{number}\") {effect} (principal in Role::\"team\", \
+             action == Action::\"{action}\", {scope}) {condition};\n"
+        ));
+    }
+    text
+}
+
+/// A tree of namespaces, tables and views, some of them with a property.
+async fn grow(app: &TestApp, random: &mut StdRng) {
+    let pii = |random: &mut StdRng| match random.random_range(0..3) {
+        0 => json!({}),
+        1 => json!({ "pii": "no" }),
+        _ => json!({ "pii": "yes" }),
+    };
+    for levels in SPACES {
+        let body = json!({ "namespace": levels, "properties": pii(random) });
+        app.post("/v1/default/namespaces", body).await.expect(200);
+        let space = format!("/v1/default/namespaces/{}", path::namespace(levels));
+        for number in 0..4 {
+            let name = format!("{}{number}", ["x", "y"].choose(random).expect("there are two"));
+            let mut levels = levels.to_vec();
+            levels.push(&name);
+            let body = json!({ "namespace": levels, "properties": pii(random) });
+            app.post("/v1/default/namespaces", body).await.expect(200);
+            let mut table = create_table(&name);
+            table["properties"] = pii(random);
+            app.post(&format!("{space}/tables"), table).await.expect(200);
+            let mut view = create_view(&format!("{name}v"));
+            view["properties"] = pii(random);
+            app.post(&format!("{space}/views"), view).await.expect(200);
+        }
+    }
+}
+
+/// All names of a listing, got page by page.
+async fn listed(app: &TestApp, key: &str, path: &str, member: &str, size: usize) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut token = String::new();
+    loop {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let page = format!("{path}{joint}pageSize={size}&pageToken={token}");
+        let page = app.get_as(key, &page).await.expect(200).body;
+        let names = page[member].as_array().expect("a list").clone();
+        assert!(names.len() <= size, "a page is not too long");
+        let next = page["next-page-token"].as_str().map(ToOwned::to_owned);
+        assert!(next.is_none() || names.len() == size, "only the last page is short");
+        all.extend(names);
+        match next {
+            Some(next) => token = next,
+            None => return all,
+        }
+    }
+}
+
+/// Of the names that there are, those that a load finds.
+async fn loaded(app: &TestApp, key: &str, names: Vec<Value>, what: &str) -> Vec<Value> {
+    let mut seen = Vec::new();
+    for name in names {
+        let path = match what {
+            "namespaces" => path::of_namespace(&name),
+            kind => path::of_tabular(kind, &name),
+        };
+        let path = format!("/v1/default/{path}");
+        let loaded = app.get_as(key, &path).await.status.as_u16();
+        let there = app.request_as(key, Method::HEAD, &path, &Value::Null).await.status.as_u16();
+        match (loaded, there) {
+            (200, 204) => seen.push(name),
+            (404, 404) => {}
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_listing_shows_exactly_what_a_load_allows() {
+    let seed = seed("LISTS_SEED");
+    let mut random = StdRng::seed_from_u64(seed);
+    for round in 0..knob("LISTS_ROUNDS", 12) {
+        let policies = policies(&mut random);
+        let app = TestApp::with_policies(&policies, |_| {}).await;
+        let key = app.key_with_role("team").await;
+        grow(&app, &mut random).await;
+        let mut listings = vec![("/v1/default/namespaces".to_owned(), "namespaces", "namespaces")];
+        for levels in SPACES {
+            let parent = levels.join("%1F");
+            let inside = format!("/v1/default/namespaces/{}", path::namespace(levels));
+            let below = format!("/v1/default/namespaces?parent={parent}");
+            listings.push((below, "namespaces", "namespaces"));
+            listings.push((format!("{inside}/tables"), "identifiers", "tables"));
+            listings.push((format!("{inside}/views"), "identifiers", "views"));
+        }
+        for (path, member, kind) in listings {
+            let all = listed(&app, app.credential(), &path, member, 100).await;
+            let seen = loaded(&app, &key, all, kind).await;
+            for size in [1, 2, 100] {
+                let listed = listed(&app, &key, &path, member, size).await;
+                assert_eq!(listed, seen, "seed {seed}, round {round}: {path} by\n{policies}");
+            }
+            let unpaged = app.get_as(&key, &path).await.expect(200).body[member].clone();
+            assert_eq!(unpaged, json!(seen), "seed {seed}, round {round}: {path} by\n{policies}");
+        }
+    }
+}

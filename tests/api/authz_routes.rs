@@ -1,0 +1,290 @@
+//! Every route, tried by everybody: what each gets is in a file that a person can read,
+//! `authz_routes.txt`. A route that is not in it fails the test, so that there is none that nobody without
+//! rights has tried.
+//!
+//! `UPDATE_MATRIX=1 cargo test --test api authz_routes` writes it anew.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use slateberg::api::router::ENDPOINTS;
+use slateberg::config::WarehouseSettings;
+
+use crate::support::app::TestApp;
+use crate::support::table::{append, create_table, schema, set_property};
+use crate::support::view::{create_view, replace_query};
+
+const INTRODUCTION: &str = "\
+# What everybody gets from every route, as the status of the answer.
+#
+# admin, writer, reader, auditor: those roles. team: may read and write in the namespace sales, where all
+# this happens. others: the same in another namespace. browser: sees names. nobody: no role. elsewhere: a
+# writer whose key is good for another warehouse. stranger: no credential.
+";
+
+/// Rights beside those of the roles that come with the program.
+const POLICIES: &str = r#"
+@id("team")
+permit (
+  principal in Role::"team",
+  action in [Action::"Read", Action::"Write"],
+  resource in Namespace::"default/sales"
+);
+@id("others")
+permit (
+  principal in Role::"others",
+  action in [Action::"Read", Action::"Write"],
+  resource in Namespace::"default/hr"
+);
+@id("way-in")
+permit (principal, action in Action::"Browse", resource == Warehouse::"default")
+when { principal in Role::"team" || principal in Role::"others" };
+@id("browser")
+permit (principal in Role::"browser", action in Action::"Browse", resource);
+"#;
+
+const ROLES: [&str; 8] =
+    ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
+
+/// Routes in the words of the specification, some of them in several variants.
+const ROUTES: [(&str, &str); 44] = [
+    ("GET /v1/config", ""),
+    ("GET /v1/{prefix}/namespaces", ""),
+    ("GET /v1/{prefix}/namespaces", "below one"),
+    ("POST /v1/{prefix}/namespaces", ""),
+    ("POST /v1/{prefix}/namespaces", "below one"),
+    ("GET /v1/{prefix}/namespaces/{namespace}", ""),
+    ("HEAD /v1/{prefix}/namespaces/{namespace}", ""),
+    ("DELETE /v1/{prefix}/namespaces/{namespace}", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/properties", ""),
+    ("GET /v1/{prefix}/namespaces/{namespace}/tables", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables", "staged"),
+    ("POST /v1/{prefix}/namespaces/{namespace}/register", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/register", "overwrite"),
+    ("GET /v1/{prefix}/namespaces/{namespace}/tables/{table}", ""),
+    ("HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}", "nothing"),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}", "data"),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}", "schema"),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}", "properties"),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}", "refs"),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}", "location"),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}", "create"),
+    ("DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}", ""),
+    ("DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}", "purge"),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics", ""),
+    ("POST /v1/{prefix}/tables/rename", ""),
+    ("POST /v1/{prefix}/tables/rename", "to hr"),
+    ("POST /v1/{prefix}/transactions/commit", ""),
+    ("POST /v1/{prefix}/transactions/commit", "with hr"),
+    ("GET /v1/{prefix}/namespaces/{namespace}/views", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/views", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/register-view", ""),
+    ("GET /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
+    ("HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
+    ("DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
+    ("POST /v1/{prefix}/views/rename", ""),
+    ("GET /management/v1/whoami", ""),
+    ("GET /management/v1/api-keys", ""),
+    ("POST /management/v1/api-keys", ""),
+    ("GET /management/v1/api-keys/{id}", ""),
+    ("DELETE /management/v1/api-keys/{id}", ""),
+];
+
+/// What a request finds: made anew for each, so that none sees what another has done.
+struct Place {
+    number: usize,
+    table: String,
+    view: String,
+}
+
+impl Place {
+    async fn prepare(app: &TestApp, number: usize) -> Self {
+        let sales = "/v1/default/namespaces/sales";
+        let namespace = json!({ "namespace": ["sales", format!("empty{number}")] });
+        app.post("/v1/default/namespaces", namespace).await.expect(200);
+        let table = create_table(&format!("t{number}"));
+        let table = app.post(&format!("{sales}/tables"), table).await.expect(200);
+        let hr = create_table(&format!("t{number}"));
+        app.post("/v1/default/namespaces/hr/tables", hr).await.expect(200);
+        let view = create_view(&format!("v{number}"));
+        let view = app.post(&format!("{sales}/views"), view).await.expect(200);
+        let file = |body: &Value| body["metadata-location"].as_str().expect("a file").to_owned();
+        Self { number, table: file(&table.body), view: file(&view.body) }
+    }
+
+    /// The request that tries a route here.
+    fn request(&self, route: &str, variant: &str) -> (Method, String, Value) {
+        let (method, template) = route.split_once(' ').expect("a method and a path");
+        let n = self.number;
+        let namespace = match (method, variant) {
+            ("DELETE", _) if template.ends_with("{namespace}") => format!("sales%1Fempty{n}"),
+            _ => "sales".to_owned(),
+        };
+        let table = if variant == "create" { format!("new{n}") } else { format!("t{n}") };
+        let mut path = template
+            .replace("{prefix}", "default")
+            .replace("{namespace}", &namespace)
+            .replace("{table}", &table)
+            .replace("{view}", &format!("v{n}"))
+            .replace("{id}", "0190b6ad-0000-7000-8000-000000000000");
+        match variant {
+            "below one" if method == "GET" => path.push_str("?parent=sales"),
+            "purge" => path.push_str("?purgeRequested=true"),
+            _ => {}
+        }
+        let method = method.parse().expect("a method");
+        (method, path, self.body(template, variant))
+    }
+
+    fn body(&self, template: &str, variant: &str) -> Value {
+        let n = self.number;
+        let rename = |kind: &str, to: &str| {
+            json!({
+                "source": { "namespace": ["sales"], "name": format!("{kind}{n}") },
+                "destination": { "namespace": [to], "name": format!("renamed{kind}{n}") },
+            })
+        };
+        let change = |namespace: &str| {
+            json!({
+                "identifier": { "namespace": [namespace], "name": format!("t{n}") },
+                "requirements": [], "updates": [set_property("a", "b")],
+            })
+        };
+        let register = |location: &str| {
+            json!({
+                "name": match variant {
+                    "overwrite" => format!("t{n}"),
+                    _ => format!("registered{n}"),
+                },
+                "metadata-location": location,
+                "overwrite": variant == "overwrite",
+            })
+        };
+        let last = template.rsplit('/').next().expect("a path has an end");
+        match last {
+            "namespaces" if variant == "below one" => {
+                json!({ "namespace": ["sales", format!("new{n}")] })
+            }
+            "namespaces" => json!({ "namespace": [format!("new{n}")] }),
+            "properties" => json!({ "removals": [], "updates": { "a": n.to_string() } }),
+            "tables" => {
+                let mut body = create_table(&format!("new{n}"));
+                body["stage-create"] = json!(variant == "staged");
+                body
+            }
+            "register" => register(&self.table),
+            "register-view" => register(&self.view),
+            "views" => create_view(&format!("newview{n}")),
+            "{table}" => commit(variant),
+            "{view}" => json!({ "requirements": [], "updates": replace_query("SELECT 2") }),
+            "metrics" => json!({ "report-type": "scan-report" }),
+            "rename" if template.contains("views") => rename("v", "sales"),
+            "rename" => rename("t", if variant == "to hr" { "hr" } else { "sales" }),
+            "commit" if variant == "with hr" => {
+                json!({ "table-changes": [change("sales"), change("hr")] })
+            }
+            "commit" => json!({ "table-changes": [change("sales")] }),
+            "api-keys" => json!({ "name": format!("key{n}") }),
+            _ => Value::Null,
+        }
+    }
+}
+
+fn commit(variant: &str) -> Value {
+    let updates = match variant {
+        "data" => append(1, None, 1),
+        "schema" => vec![json!({ "action": "add-schema", "schema": {
+        "type": "struct", "schema-id": 1, "fields": [
+            { "id": 1, "name": "id", "required": true, "type": "long" },
+        ]}})],
+        "properties" => vec![set_property("a", "b")],
+        // That there is no such branch is said to those only who may remove it.
+        "refs" => vec![json!({ "action": "remove-snapshot-ref", "ref-name": "none" })],
+        "location" => {
+            vec![json!({ "action": "set-location", "location": "memory:///warehouse/moved" })]
+        }
+        "create" => vec![
+            json!({ "action": "assign-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1" }),
+            json!({ "action": "upgrade-format-version", "format-version": 2 }),
+            json!({ "action": "add-schema", "schema": schema() }),
+            json!({ "action": "set-current-schema", "schema-id": -1 }),
+            json!({ "action": "add-spec", "spec": { "spec-id": 0, "fields": [] } }),
+            json!({ "action": "set-default-spec", "spec-id": -1 }),
+            json!({ "action": "add-sort-order", "sort-order": { "order-id": 0, "fields": [] } }),
+            json!({ "action": "set-default-sort-order", "sort-order-id": -1 }),
+        ],
+        _ => Vec::new(),
+    };
+    let requirements = match variant {
+        "create" => json!([{ "type": "assert-create" }]),
+        _ => json!([]),
+    };
+    json!({ "requirements": requirements, "updates": updates })
+}
+
+#[tokio::test]
+async fn everybody_gets_from_every_route_what_the_matrix_says() {
+    let lake = WarehouseSettings { location: "memory:///lake".to_owned(), ..Default::default() };
+    let app = TestApp::with_policies(POLICIES, |settings| {
+        settings.warehouses.insert("lake".to_owned(), lake);
+    })
+    .await;
+    for namespace in ["sales", "hr"] {
+        app.post("/v1/default/namespaces", json!({ "namespace": [namespace] })).await.expect(200);
+    }
+    let mut everybody = Vec::new();
+    for role in ROLES {
+        everybody.push((role, app.key_with_role(role).await));
+    }
+    let elsewhere = json!({ "name": "w", "roles": ["writer"], "warehouses": ["lake"] });
+    let (_, elsewhere) = app.make_key(elsewhere).await;
+    everybody.push(("elsewhere", elsewhere));
+    everybody.push(("stranger", String::new()));
+
+    let names: Vec<_> = everybody.iter().map(|(name, _)| format!("{name:>9}")).collect();
+    let mut text = format!("{INTRODUCTION}\n{:82}{}\n", "", names.join(" "));
+    let mut number = 0;
+    for (route, variant) in ROUTES {
+        let title =
+            if variant.is_empty() { route.to_owned() } else { format!("{route} ({variant})") };
+        write!(text, "{title:82}").expect("a text takes everything");
+        for (_, key) in &everybody {
+            number += 1;
+            let (method, path, body) = Place::prepare(&app, number).await.request(route, variant);
+            let answer = app.request_as(key, method, &path, &body).await;
+            write!(text, " {:>9}", answer.status.as_u16()).expect("a text takes everything");
+        }
+        text.push('\n');
+    }
+    compare(&text.replacen(&format!("{:82}", ""), &format!("{:83}", ""), 1));
+}
+
+fn compare(found: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/authz_routes.txt");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "whoever changes what a route asks for wants the file this way"
+    )]
+    if std::env::var("UPDATE_MATRIX").is_ok() {
+        std::fs::write(&file, found).expect("the file can be written");
+    }
+    let golden = std::fs::read_to_string(&file).expect("the file can be read");
+    for (number, (golden, found)) in golden.lines().zip(found.lines()).enumerate() {
+        assert_eq!(found, golden, "line {}", number + 1);
+    }
+    assert_eq!(found.lines().count(), golden.lines().count());
+}
+
+#[test]
+fn no_route_is_left_out() {
+    let tried: BTreeSet<_> = ROUTES.iter().map(|(route, _)| *route).collect();
+    let missing: Vec<_> = ENDPOINTS.iter().filter(|route| !tried.contains(*route)).collect();
+    assert_eq!(missing, Vec::<&&str>::new());
+}
