@@ -21,6 +21,7 @@ pub async fn authenticate(
     state: &ApiState,
     headers: &HeaderMap,
     source: Option<IpAddr>,
+    request_id: &str,
 ) -> Result<Principal, ApiError> {
     if state.authn.lets_everybody_in() {
         return Ok(Principal::Anonymous);
@@ -33,7 +34,7 @@ pub async fn authenticate(
     match principal {
         Ok(principal) => Ok(principal),
         Err(refused) => {
-            failed(state, refused, source).await?;
+            failed(state, refused, source, request_id).await?;
             Err(ApiError::unauthorized(INVALID))
         }
     }
@@ -44,7 +45,9 @@ pub async fn failed(
     state: &ApiState,
     refused: Refused,
     source: Option<IpAddr>,
+    request_id: &str,
 ) -> Result<(), ApiError> {
+    state.catalog.audit_refused_credential(source, request_id, refused.0);
     state.counters.authentication_failures.add(1);
     let shown = source.map(|source| source.to_string()).unwrap_or_default();
     tracing::debug!(source = shown, reason = refused.0, "credential refused");

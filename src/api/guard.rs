@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -27,6 +27,10 @@ use crate::catalog::operation::Context as Circumstances;
 use crate::catalog::{self, Operation};
 use crate::model::principal::Principal;
 
+/// By what client and server call one request in their logs.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Bytes that a client's name for a request may have.
+const REQUEST_ID_BYTES_MAX: usize = 128;
 /// Where metrics are, which Prometheus expects to be open.
 const METRICS: &str = "/metrics";
 
@@ -60,7 +64,18 @@ impl Guarded {
         Self { door: Some(Arc::new(Door { state, for_everybody })), ..self }
     }
 
-    async fn answer(mut self, mut request: Request) -> Response {
+    /// Answers under the request's id, which the answer repeats.
+    async fn answer(self, mut request: Request) -> Response {
+        let Some(id) = self.door.as_ref().map(|door| door.request_id(request.headers())) else {
+            return self.answer_as(request, "").await;
+        };
+        request.headers_mut().insert(REQUEST_ID, id.clone());
+        let mut response = self.answer_as(request, id.to_str().unwrap_or_default()).await;
+        response.headers_mut().insert(REQUEST_ID, id);
+        response
+    }
+
+    async fn answer_as(mut self, mut request: Request, id: &str) -> Response {
         // The room is held until the answer is made.
         let _room = match self.always_open.contains(&request.uri().path()) {
             true => None,
@@ -73,9 +88,9 @@ impl Guarded {
             && !door.is_for_everybody(request.uri().path())
         {
             let source = source(request.extensions());
-            match authenticate(&door.state, request.headers(), source).await {
+            match authenticate(&door.state, request.headers(), source, id).await {
                 Ok(principal) => {
-                    let operation = door.operation(principal, source, request.headers());
+                    let operation = door.operation(principal, source, request.headers(), id);
                     request.extensions_mut().insert(operation);
                 }
                 Err(refused) => return refused.into_response(),
@@ -97,11 +112,25 @@ impl Door {
         principal: Principal,
         source_address: Option<IpAddr>,
         headers: &HeaderMap,
+        id: &str,
     ) -> Operation {
         let client = headers.get(header::USER_AGENT).and_then(|client| client.to_str().ok());
         let client = client.map(ToOwned::to_owned);
         let now_ms = self.state.catalog.now_ms();
-        Operation::by(principal, Circumstances { now_ms, source_address, client })
+        let context = Circumstances { now_ms, source_address, client };
+        Operation { request_id: Some(id.to_owned()), ..Operation::by(principal, context) }
+    }
+
+    /// What the client calls the request, if that is fit to stand in a log, or a name of our own.
+    fn request_id(&self, headers: &HeaderMap) -> HeaderValue {
+        let printable = |id: &&HeaderValue| {
+            let id = id.as_bytes();
+            (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+        };
+        headers.get(REQUEST_ID).filter(printable).cloned().unwrap_or_else(|| {
+            let id = self.state.catalog.new_request_id();
+            HeaderValue::try_from(id.to_string()).expect("a UUID is printable")
+        })
     }
 
     fn is_for_everybody(&self, path: &str) -> bool {

@@ -30,6 +30,7 @@ use crate::objects::{self, Objects};
 use crate::store::open::Place;
 use crate::store::read::Offline;
 use crate::store::{self, Store};
+use crate::telemetry::audit::{AuditError, AuditLog};
 use crate::telemetry::counters::Counters;
 
 /// Why a catalog cannot be opened.
@@ -41,6 +42,9 @@ pub enum BuildError {
     /// The policies are not valid, or cannot be read.
     #[error("authz.policy_paths: {0}")]
     Policies(#[from] policies::Error),
+    /// The audit log cannot be written.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// A bucket or directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -105,12 +109,14 @@ impl App {
         check_authn(&settings)?;
         let issuers = read_issuers(&settings)?;
         let policies = policies::from_files(&settings.authz)?;
+        let audit = Arc::new(AuditLog::open(&settings.audit)?);
         let issuer_client = client_for(&issuers)?;
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
         let place = place(opened);
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
         let store = Store::open(&place, settings.store.clone()).await.map_err(failed)?;
+        let store = store.audited(audit);
         let permit = Permit::for_task(Task::Open);
         let now_ms = seams.clock.now_ms();
         let format =

@@ -229,6 +229,7 @@ impl ApiKeys {
             version_before: None,
             version_after: None,
             allowed: None,
+            origin: None,
         }
     }
 }

@@ -41,6 +41,7 @@ impl Catalog {
             version_before: entry.versions.0,
             version_after: entry.versions.1,
             allowed: entry.decision.map(allowed),
+            origin: Some(operation.origin()),
         })?;
         Ok(())
     }

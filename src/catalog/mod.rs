@@ -15,6 +15,7 @@
 //! version is kept ([`version_cache`]).
 
 pub mod change_log;
+pub mod denials;
 pub mod error;
 pub mod expiry;
 pub mod file_deletion;
@@ -41,6 +42,7 @@ pub mod warehouses;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 pub use error::Error;
 pub use operation::Operation;
@@ -167,6 +169,11 @@ impl Catalog {
     /// The time, in milliseconds since 1970 (UTC).
     pub fn now_ms(&self) -> i64 {
         self.inner.parts.clock.now_ms()
+    }
+
+    /// A name for a request that has none.
+    pub fn new_request_id(&self) -> Uuid {
+        self.ids().ordered()
     }
 
     fn ids(&self) -> &dyn Ids {

@@ -3,8 +3,9 @@
 use uuid::Uuid;
 
 pub use crate::authz::context::Context;
-
+use crate::authz::context::method_name;
 use crate::model::principal::Principal;
+use crate::store::records::Origin;
 
 /// What a use case knows of the request that it runs for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Operation {
     pub principal: Principal,
     /// Under which circumstances.
     pub context: Context,
+    /// The request's `X-Request-Id`: the client's, or ours.
+    pub request_id: Option<String>,
     /// The request's `Idempotency-Key`, if it has one.
     pub idempotency: Option<Idempotency>,
 }
@@ -34,7 +37,20 @@ impl Operation {
 
     /// A request by this principal.
     pub fn by(principal: Principal, context: Context) -> Self {
-        Self { principal, context, idempotency: None }
+        Self { principal, context, request_id: None, idempotency: None }
+    }
+
+    /// Where the request comes from, for the change log and the audit log.
+    pub fn origin(&self) -> Origin {
+        let method = match &self.principal {
+            Principal::Identified(identity) => Some(method_name(identity.method).to_owned()),
+            Principal::Anonymous | Principal::Task(_) => None,
+        };
+        Origin {
+            method,
+            source_address: self.context.source_address.map(|address| address.to_string()),
+            request_id: self.request_id.clone(),
+        }
     }
 
     /// Whom what is made belongs to; nobody where nobody is known.

@@ -81,7 +81,7 @@ impl Catalog {
     pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Asked<'a>> {
         let Operation { principal, context, .. } = operation;
         let asked = self.inner.parts.authority.ask(principal, context);
-        asked.map_err(|denied| forbidden(&denied, &Resource::catalog()))
+        asked.map_err(|denied| self.forbidden(operation, &denied, &Resource::catalog()))
     }
 
     /// The permit to do `A` to a warehouse.
@@ -97,9 +97,12 @@ impl Catalog {
         };
         let resource = Resource::warehouse(&warehouse.name);
         asking.permit(&resource).map_err(|denied| match asking.may::<ReadConfig>(&resource) {
-            true => forbidden(&denied, &resource),
+            true => self.forbidden(operation, &denied, &resource),
             // To the letter what is said of one that is not there.
-            false => Error::NoSuchWarehouse(brief(word)),
+            false => {
+                let hidden = Error::NoSuchWarehouse(brief(word));
+                self.hidden(operation, &denied, &resource, hidden)
+            }
         })
     }
 
@@ -121,7 +124,10 @@ impl Catalog {
             Ok(permit) => Ok(permit),
             Err(denied) => {
                 let refused = refuse_namespace(store, &asking, warehouse, ident, &resource);
-                Err(refused.await?.unwrap_or_else(|| forbidden(&denied, &resource)))
+                Err(match refused.await? {
+                    Some(hidden) => self.hidden(operation, &denied, &resource, hidden),
+                    None => self.forbidden(operation, &denied, &resource),
+                })
             }
         }
     }
@@ -153,7 +159,10 @@ impl Catalog {
             Some(parent) => refuse_namespace(store, &asking, warehouse, parent, &inside).await?,
             None => None,
         };
-        Err(refused.unwrap_or_else(|| forbidden(&denied, &resource)))
+        Err(match refused {
+            Some(hidden) => self.hidden(operation, &denied, &resource, hidden),
+            None => self.forbidden(operation, &denied, &resource),
+        })
     }
 
     /// The permit to make a table or view.
@@ -192,9 +201,9 @@ impl Catalog {
         let resource = self.tabular_resource(store, wanted, target).await?;
         match asking.permit(&resource) {
             Ok(permit) => Ok(permit),
-            Err(denied) => {
-                Err(self.refuse_tabular(store, &asking, target, &resource, &denied).await?)
-            }
+            Err(denied) => Err(self
+                .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
+                .await?),
         }
     }
 
@@ -202,17 +211,17 @@ impl Catalog {
     async fn refuse_tabular(
         &self,
         store: &impl Read,
+        operation: &Operation,
         asking: &Asking<'_>,
         target: Target<'_>,
-        resource: &Resource,
-        denied: &Denied,
+        (resource, denied): (&Resource, &Denied),
     ) -> Result<Error> {
         let Target { warehouse, kind, ident } = target;
         let visible = asking.may::<Load>(resource)
             && lookup::tabular_id(store, warehouse.id, kind, ident).await?.is_some();
         Ok(match visible {
-            true => forbidden(denied, resource),
-            false => Error::no_such(kind, ident),
+            true => self.forbidden(operation, denied, resource),
+            false => self.hidden(operation, denied, resource, Error::no_such(kind, ident)),
         })
     }
 
@@ -232,9 +241,9 @@ impl Catalog {
         let resource = self.tabular_resource(store, wanted, target).await?;
         match asking.permit_commit(&resource, kinds) {
             Ok(permit) => Ok(permit),
-            Err(denied) => {
-                Err(self.refuse_tabular(store, &asking, target, &resource, &denied).await?)
-            }
+            Err(denied) => Err(self
+                .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
+                .await?),
         }
     }
 
@@ -281,8 +290,8 @@ impl Catalog {
             Intent::Change(kinds) => asking.permit_commit(&resource, &kinds),
         };
         permit.map_err(|denied| match asking.may::<Load>(&resource) {
-            true => forbidden(&denied, &resource),
-            false => Error::no_such(kind, ident),
+            true => self.forbidden(operation, &denied, &resource),
+            false => self.hidden(operation, &denied, &resource, Error::no_such(kind, ident)),
         })
     }
 
@@ -421,9 +430,4 @@ async fn refuse_namespace(
     let visible = asking.may::<DescribeNamespace>(resource)
         && lookup::namespace_id(store, warehouse.id, ident).await?.is_some();
     Ok((!visible).then(|| Error::no_such_namespace(ident)))
-}
-
-/// What somebody is told who sees a thing and may not do this to it.
-pub(super) fn forbidden(denied: &Denied, resource: &Resource) -> Error {
-    Error::Forbidden(format!("Not allowed: {} on {}", denied.action, brief(resource)))
 }

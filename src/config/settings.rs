@@ -29,6 +29,8 @@ pub struct Settings {
     pub catalog: catalog::settings::Settings,
     /// The log.
     pub log: telemetry::settings::Settings,
+    /// The audit log.
+    pub audit: telemetry::settings::AuditSettings,
     /// The warehouses, by name.
     pub warehouses: BTreeMap<String, WarehouseSettings>,
     /// Credentials and endpoints of object stores that the process's environment holds (`AWS_*`,
@@ -80,6 +82,7 @@ impl Default for Settings {
             store: store::settings::Settings::default(),
             catalog: catalog::settings::Settings::default(),
             log: telemetry::settings::Settings::default(),
+            audit: telemetry::settings::AuditSettings::default(),
             warehouses: BTreeMap::from([(
                 DEFAULT_WAREHOUSE.to_owned(),
                 WarehouseSettings::default(),

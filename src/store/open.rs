@@ -26,6 +26,7 @@ use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
 use super::settings::Settings;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
+use crate::telemetry::audit::AuditLog;
 use crate::telemetry::cache::CacheUsage;
 
 /// Where the store is.
@@ -46,6 +47,7 @@ pub struct Place {
 pub struct Store {
     pub(super) db: Db,
     pub(super) shared: Arc<Shared>,
+    pub(super) audit: Arc<AuditLog>,
 }
 
 /// What all clones of a [`Store`] have in common.
@@ -104,7 +106,7 @@ impl Store {
             flusher: Flusher::start(db.clone()),
             journal: Mutex::new(journal),
         };
-        let store = Self { db, shared: Arc::new(shared) };
+        let store = Self { db, shared: Arc::new(shared), audit: Arc::default() };
         store.shared.next_change.store(store.first_free_change().await?, Ordering::Relaxed);
         Ok(store)
     }
@@ -119,6 +121,17 @@ impl Store {
             None => builder,
         };
         Ok(Offline { reader: builder.build().await? })
+    }
+
+    /// The same store, whose changes are told to this audit log, too.
+    #[must_use]
+    pub fn audited(self, audit: Arc<AuditLog>) -> Self {
+        Self { audit, ..self }
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> &AuditLog {
+        &self.audit
     }
 
     /// The durable state.

@@ -218,6 +218,24 @@ pub struct Change {
     /// The decision that allowed it; none where no policy was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Allowed>,
+    /// The request that it came with; none for what no request has asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// Where a change came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Origin {
+    /// How the principal has proven who they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The address that the request came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_address: Option<String>,
+    /// The request's `X-Request-Id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// By which policies something was allowed.

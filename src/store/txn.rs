@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use slatedb::config::PutOptions;
 use slatedb::{DbTransaction, ErrorKind, IsolationLevel};
 
+use super::audit::{Outcome, Unaudited};
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
@@ -24,6 +25,8 @@ pub struct Transaction {
     store: Store,
     /// The marks of what it writes of the records that are kept in process.
     written: Mutex<Vec<Mark>>,
+    /// Its entries in the change log, if they are to be audited.
+    changes: Mutex<Vec<Change>>,
 }
 
 impl Transaction {
@@ -51,6 +54,9 @@ impl Transaction {
 
     /// Adds an entry to the change log.
     pub fn log(&self, change: &Change) -> Result<(), Error> {
+        if self.store.audit.is_on() {
+            self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change.clone());
+        }
         let sequence = self.store.shared.next_change.fetch_add(1, Ordering::Relaxed);
         self.put(&ChangeKey(sequence), change)
     }
@@ -58,13 +64,18 @@ impl Transaction {
 
 /// A transaction that has committed: later ones see it, and it is not yet durable.
 #[must_use = "what was accepted may be told to nobody before it is durable"]
-pub struct Accepted(Membership);
+pub struct Accepted {
+    membership: Membership,
+    unaudited: Unaudited,
+}
 
 impl Accepted {
     /// Waits until the transaction and all that went before it are in the bucket. If the store shuts
     /// first, the outcome is unknown.
     pub async fn durable(&self) -> Result<(), Error> {
-        self.0.durable().await
+        let durable = self.membership.durable().await;
+        self.unaudited.end(if durable.is_ok() { Outcome::Done } else { Outcome::Unknown });
+        durable
     }
 }
 
@@ -102,7 +113,8 @@ impl Store {
 
     fn begin(&self) -> Result<Transaction, Error> {
         let inner = self.db.begin(IsolationLevel::SerializableSnapshot).map_err(Error::from)?;
-        Ok(Transaction { inner, store: self.clone(), written: Mutex::default() })
+        let (written, changes) = (Mutex::default(), Mutex::default());
+        Ok(Transaction { inner, store: self.clone(), written, changes })
     }
 
     /// Commits, and takes the markers of landed publications along. None is a conflict.
@@ -124,6 +136,9 @@ impl Store {
             transaction.delete(key)?;
         }
         let written = transaction.written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let changes = transaction.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Until it is known to have done nothing, its changes may have happened.
+        let unaudited = Unaudited::new(Arc::clone(&self.audit), changes);
         let writing = self.shared.recent.begin(written);
         let committed = transaction.inner.commit().await;
         // Where the end is not known, the marks stay blocked.
@@ -135,8 +150,11 @@ impl Store {
         }
         match committed {
             // One that wrote nothing waits too: what it has read may not be durable yet.
-            Ok(_) => Ok(Some(Accepted(self.shared.flusher.join()))),
-            Err(error) if error.kind() == ErrorKind::Transaction => Ok(None),
+            Ok(_) => Ok(Some(Accepted { membership: self.shared.flusher.join(), unaudited })),
+            Err(error) if error.kind() == ErrorKind::Transaction => {
+                unaudited.forget();
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }

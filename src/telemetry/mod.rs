@@ -1,5 +1,6 @@
-//! Rank 2: what the process tells about itself: logs, and counters.
+//! Rank 2: what the process tells about itself: logs, counters, and who did what.
 
+pub mod audit;
 pub mod cache;
 pub mod counters;
 pub mod logs;

@@ -1,4 +1,6 @@
-//! How the process logs.
+//! How the process logs, and where it tells who did what.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,4 +28,27 @@ impl Default for Settings {
     fn default() -> Self {
         Self { level: "warn,slateberg=info".to_owned(), format: Format::Text }
     }
+}
+
+/// Settings of the audit log; each field's default stands in `config/default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuditSettings {
+    /// Where its lines go.
+    pub to: AuditTo,
+    /// The file, if they go to one.
+    pub file: PathBuf,
+}
+
+/// Where audit lines go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuditTo {
+    /// Nowhere: changes are in the change log alone.
+    #[default]
+    Nowhere,
+    /// Standard output.
+    Stdout,
+    /// A file.
+    File,
 }

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod audit;
 mod authn_cli;
 mod authn_failures;
 mod authn_jwt;

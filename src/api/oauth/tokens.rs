@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::api::authenticate::{failed, source};
 use crate::api::error::ApiError;
 use crate::api::extract::body::read;
+use crate::api::guard::REQUEST_ID;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::authn::authenticator::Refused;
@@ -49,6 +50,8 @@ enum OAuthError {
 /// Gives a token.
 pub async fn get_token(State(state): State<ApiState>, request: Request) -> Response {
     let source = source(request.extensions());
+    let id = request.headers().get(REQUEST_ID).cloned();
+    let id = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
     let answer = match granted(&state, request).await {
         Ok(holder) => token(&state, &holder),
         Err(error) => Err(error),
@@ -58,7 +61,7 @@ pub async fn get_token(State(state): State<ApiState>, request: Request) -> Respo
         Err(error) => {
             if let OAuthError::InvalidClient { refused, .. } | OAuthError::InvalidGrant(refused) =
                 &error
-                && let Err(too_many) = failed(&state, *refused, source).await
+                && let Err(too_many) = failed(&state, *refused, source, id).await
             {
                 return too_many.into_response();
             }

@@ -1,0 +1,101 @@
+//! Denials: what is answered to whoever may not do something, and what the audit log is told of it.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use super::{Catalog, Error, Operation};
+use crate::authz::decide::Denied;
+use crate::authz::resource::Resource;
+use crate::model::members::brief;
+use crate::store::records::Origin;
+
+/// What the asker was told.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    /// That it is forbidden.
+    Forbidden,
+    /// That it is not there.
+    Hidden,
+}
+
+#[derive(Serialize)]
+struct Denial<'a> {
+    answer: Answer,
+    action: &'a str,
+    resource: String,
+    principal: &'a str,
+    #[serde(flatten)]
+    origin: Origin,
+    revision: Option<String>,
+    policies: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct RefusedCredential<'a> {
+    reason: &'a str,
+    source_address: Option<IpAddr>,
+    request_id: &'a str,
+}
+
+impl Catalog {
+    /// The answer to somebody who sees a thing and may not do this to it.
+    pub(super) fn forbidden(
+        &self,
+        operation: &Operation,
+        denied: &Denied,
+        resource: &Resource,
+    ) -> Error {
+        self.audit_denial(operation, denied, resource, Answer::Forbidden);
+        Error::Forbidden(format!("Not allowed: {} on {}", denied.action, brief(resource)))
+    }
+
+    /// The answer to somebody who may not see a thing: what is said of one that is not there.
+    pub(super) fn hidden(
+        &self,
+        operation: &Operation,
+        denied: &Denied,
+        resource: &Resource,
+        absent: Error,
+    ) -> Error {
+        self.audit_denial(operation, denied, resource, Answer::Hidden);
+        absent
+    }
+
+    /// Tells the audit log of a credential that was not good.
+    pub fn audit_refused_credential(
+        &self,
+        source_address: Option<IpAddr>,
+        request_id: &str,
+        reason: &str,
+    ) {
+        let line = RefusedCredential { reason, source_address, request_id };
+        self.store().audit().write(self.now_ms(), "refused-credential", &line);
+    }
+
+    fn audit_denial(
+        &self,
+        operation: &Operation,
+        denied: &Denied,
+        resource: &Resource,
+        answer: Answer,
+    ) {
+        let audit = self.store().audit();
+        if !audit.is_on() {
+            return;
+        }
+        let decision = denied.decision.as_deref();
+        let line = Denial {
+            answer,
+            action: denied.action,
+            resource: brief(resource),
+            principal: operation.principal.id(),
+            origin: operation.origin(),
+            revision: decision.map(|decision| decision.revision.to_string()),
+            policies: decision.map_or(&[], |decision| &decision.policies),
+        };
+        audit.write(self.now_ms(), "denial", &line);
+    }
+}

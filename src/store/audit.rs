@@ -1,0 +1,85 @@
+//! From the change log to the audit log: a line for each change, once it is known how it ended.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::records::{Allowed, Change, Origin};
+use crate::telemetry::audit::AuditLog;
+
+/// How a change ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Outcome {
+    /// It is durable.
+    Done,
+    /// It may have happened or not.
+    Unknown,
+}
+
+/// A line.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Changed<'a> {
+    outcome: Outcome,
+    action: &'a str,
+    principal: &'a str,
+    #[serde(flatten)]
+    origin: &'a Option<Origin>,
+    #[serde(skip_serializing_if = "Uuid::is_nil")]
+    warehouse: Uuid,
+    subject: Uuid,
+    name: &'a str,
+    version_before: Option<u64>,
+    version_after: Option<u64>,
+    #[serde(flatten)]
+    allowed: &'a Option<Allowed>,
+}
+
+/// Changes of which the audit log does not know yet how they ended. Those that are given up have an unknown
+/// end.
+pub(super) struct Unaudited {
+    audit: Arc<AuditLog>,
+    changes: Mutex<Vec<Change>>,
+}
+
+impl Unaudited {
+    pub(super) fn new(audit: Arc<AuditLog>, changes: Vec<Change>) -> Self {
+        Self { audit, changes: Mutex::new(changes) }
+    }
+
+    /// Writes a line for each.
+    pub(super) fn end(&self, outcome: Outcome) {
+        for change in self.take() {
+            let line = Changed {
+                outcome,
+                action: &change.action,
+                principal: &change.principal,
+                origin: &change.origin,
+                warehouse: change.warehouse,
+                subject: change.subject,
+                name: &change.name,
+                version_before: change.version_before,
+                version_after: change.version_after,
+                allowed: &change.allowed,
+            };
+            self.audit.write(change.at_ms, "change", &line);
+        }
+    }
+
+    /// Writes nothing: there was no change.
+    pub(super) fn forget(&self) {
+        self.take();
+    }
+
+    fn take(&self) -> Vec<Change> {
+        std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Unaudited {
+    fn drop(&mut self) {
+        self.end(Outcome::Unknown);
+    }
+}
