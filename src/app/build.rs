@@ -169,7 +169,7 @@ impl App {
     pub fn router(&self) -> Guarded {
         router(ApiState {
             catalog: self.catalog.clone(),
-            answers: Arc::new(Answers::new(self.settings.server.answer_cache_bytes)),
+            answers: Arc::new(Answers::new(&self.settings.server)),
             authn: self.authn.clone(),
             settings: Arc::new(self.settings.server.clone()),
             counters: Arc::clone(&self.counters),

@@ -25,6 +25,7 @@ mod views;
 
 mod bad_bodies;
 mod bad_input;
+mod compression;
 mod conditional;
 mod errors;
 mod format_versions;
