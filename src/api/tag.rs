@@ -32,8 +32,8 @@ impl Tag {
         Self(HeaderValue::try_from(quoted).expect("tags are made of hexadecimal and words"))
     }
 
-    /// The same as a weak tag, for a body that was compressed. A strong one would say that its bytes are those
-    /// of the body as it is; of the weak one a client learns no less, since `If-None-Match` compares weakly.
+    /// The same as a weak tag, for a body that was compressed. A strong one would say that its bytes are
+    /// those of the body as it is. The weak one is worth no less, since `If-None-Match` compares weakly.
     pub fn weak(self) -> Self {
         let weak = [b"W/", self.0.as_bytes()].concat();
         Self(HeaderValue::try_from(weak).expect("it was a value before"))

@@ -109,6 +109,7 @@ impl App {
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
         let place = place(opened);
+        check_object_cache(&settings, &place)?;
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
         let store = Store::open(&place, settings.store.clone()).await.map_err(failed)?;
         let permit = Permit::for_task(Task::Open);
@@ -196,6 +197,17 @@ fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
             let reason = format!("default_warehouse: there is no warehouse '{name}'");
             Err(BuildError::Setting(reason))
         }
+    }
+}
+
+/// Refuses copies on the local disk of what is on the local disk.
+fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), BuildError> {
+    match place.directory {
+        Some(_) if settings.store.has_object_cache() => Err(BuildError::Setting(
+            "store.object_cache_dir: the state is in a local directory already; leave this out"
+                .to_owned(),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -39,5 +39,6 @@ mod names;
 mod pagination;
 mod purge;
 mod registration;
+mod requests;
 mod staged;
 mod warehouses;

@@ -126,6 +126,11 @@ impl FaultStore {
         requests.iter().filter(fits).count()
     }
 
+    /// Every request that has arrived, with its path, in that order.
+    pub fn requests(&self) -> Vec<(Verb, String)> {
+        self.gate.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Waits until at least so many requests of this verb for paths that hold `part` have arrived.
     pub async fn arrived(&self, verb: Verb, part: &str, at_least: usize) {
         let waiting = async {
