@@ -2,14 +2,24 @@
 //!
 //! A version of a table is answered the same way for ever, so that nothing here can be out of date: who
 //! asks for an answer has just been told by the catalog that its version is the current one.
+//!
+//! Long answers are compressed for clients that want it: once for each version and coding, however many
+//! ask. That takes CPU from everybody else, so that only a part of the cores does it at a time, and who
+//! comes meanwhile with another table is answered without.
+
+use std::num::NonZero;
 
 use axum::body::Bytes;
+use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use super::respond::tagged_json;
+use super::coding::Coding;
+use super::respond::{in_parts, tagged_json};
+use super::settings::Settings;
 use super::tag::{SnapshotMode, Tag};
 use crate::telemetry::cache::{CacheRequests, CacheUsage};
 
@@ -20,62 +30,159 @@ pub type Shown = (Uuid, u64, SnapshotMode);
 const ENTRY_BYTES: usize = 512;
 /// Bytes of an answer, as the cache expects it.
 const TYPICAL_BYTES: u64 = 16 << 10;
+/// Up to so many bytes are compressed where they are: it takes less than a millisecond.
+const COMPRESSED_AT_ONCE_BYTES_MAX: usize = 64 << 10;
+/// Answers up to so many bytes are kept as they are, in one piece.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Answers that were given lately, bounded in bytes.
 pub struct Answers {
-    kept: Cache<Shown, Answer, Weight>,
+    kept: Cache<(Shown, Coding), Answer, Weight>,
     requests: CacheRequests,
+    compression_bytes_min: usize,
+    bytes_max: usize,
+    compressing: Semaphore,
 }
 
 /// An answer that is ready.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Its body.
-    pub body: Bytes,
+    body: Bytes,
+    coding: Coding,
+    tag: Tag,
+}
+
+/// An answer that was just made, uncompressed.
+pub struct Fresh {
+    /// Its body: these parts, one behind the other.
+    pub parts: Vec<Bytes>,
     /// Its tag.
     pub tag: Tag,
 }
 
-impl Answer {
-    /// The response.
-    pub fn into_response(self) -> Response {
-        tagged_json(self.body.into(), Some(&self.tag))
+impl Fresh {
+    fn len(&self) -> usize {
+        self.parts.iter().map(Bytes::len).sum()
     }
 }
 
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Shown, Answer> for Weight {
-    fn weight(&self, _shown: &Shown, answer: &Answer) -> u64 {
+impl Weighter<(Shown, Coding), Answer> for Weight {
+    fn weight(&self, _shown: &(Shown, Coding), answer: &Answer) -> u64 {
         (answer.body.len() + ENTRY_BYTES) as u64
     }
 }
 
 impl Answers {
-    /// At most so many bytes of answers.
-    pub fn new(bytes_max: u64) -> Self {
+    /// None yet, within the bounds of these settings.
+    pub fn new(settings: &Settings) -> Self {
+        let bytes_max = settings.answer_cache_bytes;
         let entries = usize::try_from(bytes_max / TYPICAL_BYTES).unwrap_or(usize::MAX);
-        let kept = Cache::with_weighter(entries.max(16), bytes_max, Weight);
-        Self { kept, requests: CacheRequests::default() }
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self {
+            kept: Cache::with_weighter(entries.max(16), bytes_max, Weight),
+            requests: CacheRequests::default(),
+            compression_bytes_min: settings.compression_bytes_min,
+            bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
+            compressing: Semaphore::new((cores / 2).max(1)),
+        }
     }
 
-    /// An answer, if it is kept.
-    pub fn get(&self, shown: &Shown) -> Option<Answer> {
-        let found = self.kept.get(shown);
+    /// An answer, if it is kept: in this coding, or as it is.
+    pub fn get(&self, shown: Shown, coding: Coding) -> Option<Answer> {
+        let coded = (coding != Coding::Identity).then(|| self.kept.get(&(shown, coding))).flatten();
+        let found = coded.or_else(|| self.kept.get(&(shown, Coding::Identity)));
         self.requests.count(found.is_some());
         found
     }
 
-    /// Keeps an answer. That of the version before will not be asked for any more.
-    pub fn keep(&self, shown: Shown, answer: Answer) {
-        let (id, version, mode) = shown;
-        self.kept.remove(&(id, version.saturating_sub(1), mode));
-        self.kept.insert(shown, answer);
+    /// The response with an answer that was kept, compressed in this coding if it is long.
+    pub async fn respond(&self, shown: Shown, answer: Answer, coding: Coding) -> Response {
+        if answer.coding == Coding::Identity && self.is_compressed(answer.body.len(), coding) {
+            let fresh = Fresh { parts: vec![answer.body.clone()], tag: answer.tag.clone() };
+            if let Some(compressed) = self.compressed(shown, coding, &fresh).await {
+                return compressed.into_response();
+            }
+        }
+        answer.into_response()
+    }
+
+    /// The response with an answer that was just made, compressed in this coding if it is long; and keeps it
+    /// for the next.
+    pub async fn respond_fresh(&self, shown: Shown, fresh: Fresh, coding: Coding) -> Response {
+        let length = fresh.len();
+        if self.is_compressed(length, coding)
+            && let Some(compressed) = self.compressed(shown, coding, &fresh).await
+        {
+            return compressed.into_response();
+        }
+        let Fresh { parts, tag } = fresh;
+        if length > KEPT_BYTES_MAX {
+            return with_vary(in_parts(parts, Some(&tag)));
+        }
+        let coding = Coding::Identity;
+        let answer = Answer { body: coding.encode(&parts), coding, tag };
+        self.forget_predecessor(shown);
+        self.kept.insert((shown, coding), answer.clone());
+        answer.into_response()
     }
 
     /// How they are used.
     pub fn usage(&self) -> CacheUsage {
         self.requests.usage(self.kept.weight())
     }
+
+    /// Whether an answer of so many bytes is compressed for who asks for this coding. One that is too long to
+    /// be kept would be compressed anew each time.
+    fn is_compressed(&self, bytes: usize, coding: Coding) -> bool {
+        let lengths = self.compression_bytes_min..=self.bytes_max;
+        coding != Coding::Identity && lengths.contains(&bytes)
+    }
+
+    /// The answer in this coding, which becomes one that is kept; none while too many others are being
+    /// compressed.
+    async fn compressed(&self, shown: Shown, coding: Coding, fresh: &Fresh) -> Option<Answer> {
+        let make = async {
+            let room = self.compressing.try_acquire().map_err(|_| ())?;
+            let parts = fresh.parts.clone();
+            let body = match fresh.len() {
+                ..=COMPRESSED_AT_ONCE_BYTES_MAX => coding.encode(&parts),
+                _ => tokio::task::spawn_blocking(move || coding.encode(&parts))
+                    .await
+                    .map_err(|_| ())?,
+            };
+            drop(room);
+            self.forget_predecessor(shown);
+            Ok::<_, ()>(Answer { body, coding, tag: fresh.tag.clone().weak() })
+        };
+        // Whoever asks for the same meanwhile waits for it.
+        self.kept.get_or_insert_async(&(shown, coding), make).await.ok()
+    }
+
+    /// That of the version before will not be asked for any more.
+    fn forget_predecessor(&self, (id, version, mode): Shown) {
+        let Some(before) = version.checked_sub(1) else { return };
+        for coding in Coding::ALL {
+            self.kept.remove(&((id, before, mode), coding));
+        }
+    }
+}
+
+impl Answer {
+    fn into_response(self) -> Response {
+        let mut response = tagged_json(self.body.into(), Some(&self.tag));
+        if let Some(coding) = self.coding.header() {
+            response.headers_mut().insert(header::CONTENT_ENCODING, coding);
+        }
+        with_vary(response)
+    }
+}
+
+/// Says that the answer depends on what the client takes, for whoever keeps it on its way.
+pub fn with_vary(mut response: Response) -> Response {
+    let value = HeaderValue::from_static("accept-encoding");
+    response.headers_mut().insert(header::VARY, value);
+    response
 }

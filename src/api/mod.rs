@@ -7,6 +7,7 @@
 pub mod admission;
 pub mod answers;
 pub mod authenticate;
+pub mod coding;
 pub mod error;
 pub mod extract;
 pub mod guard;

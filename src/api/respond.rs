@@ -9,10 +9,9 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
 
-use super::answers::Answer;
+use super::answers::Fresh;
 use super::tag::{SnapshotMode, Tag};
 use crate::catalog::tabulars::TabularState;
-use crate::model::text::Text;
 
 /// The header of answers with a secret in them: nobody on the way keeps one.
 pub const NO_STORE: [(HeaderName, HeaderValue); 1] =
@@ -26,11 +25,8 @@ const LOAD_TAIL: &[u8] = br#","config":{}}"#;
 /// About so many bytes stand before the metadata.
 const HEAD_BYTES: usize = 512;
 
-/// Up to so many bytes of metadata are copied into one buffer, which costs less than several.
+/// Up to so many bytes are copied into one buffer, which costs less than several.
 const COPIED_BYTES_MAX: usize = 64 << 10;
-
-/// Answers up to so many bytes are kept in one piece, to be sent again.
-const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// The tag of a state with all of its snapshots.
 pub fn tag_of(state: &TabularState) -> Tag {
@@ -49,11 +45,9 @@ pub fn load_result(state: &TabularState, tag: Option<&Tag>) -> Response {
     metadata_answer(state, LOAD_TAIL, tag)
 }
 
-/// The same in one piece, if it is not too long for that.
-pub fn ready_load_result(state: &TabularState, tag: Tag) -> Option<Answer> {
-    let text = &state.text;
-    let short = text.len() <= KEPT_BYTES_MAX;
-    short.then(|| Answer { body: in_one_piece(head(state, text.len()), text, LOAD_TAIL), tag })
+/// The same in its parts, to be kept.
+pub fn fresh_load_result(state: &TabularState, tag: Tag) -> Fresh {
+    Fresh { parts: parts(state, LOAD_TAIL), tag }
 }
 
 /// A `CommitTableResponse` or an `UnregisterTableResult`.
@@ -72,9 +66,9 @@ pub fn tagged_json(body: Body, tag: Option<&Tag>) -> Response {
     response
 }
 
-/// What stands before the metadata, with room for so many bytes behind it.
-fn head(state: &TabularState, room: usize) -> Vec<u8> {
-    let mut head = Vec::with_capacity(HEAD_BYTES + room);
+/// What stands before the metadata.
+fn head(state: &TabularState) -> Bytes {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
     head.push(b'{');
     if let Some(location) = &state.metadata_location {
         head.extend_from_slice(br#""metadata-location":"#);
@@ -82,28 +76,29 @@ fn head(state: &TabularState, room: usize) -> Vec<u8> {
         head.push(b',');
     }
     head.extend_from_slice(br#""metadata":"#);
-    head
+    head.into()
 }
 
-fn in_one_piece(mut head: Vec<u8>, text: &Text, tail: &[u8]) -> Bytes {
-    text.parts().for_each(|part| head.extend_from_slice(part));
-    head.extend_from_slice(tail);
-    head.into()
+/// The body with the metadata between its location and `tail`.
+fn parts(state: &TabularState, tail: &'static [u8]) -> Vec<Bytes> {
+    let mut parts = Vec::with_capacity(state.text.segments().len() + 2);
+    parts.push(head(state));
+    parts.extend(state.text.parts().cloned());
+    parts.push(Bytes::from_static(tail));
+    parts
 }
 
 /// The answer with the metadata between its location and `tail`.
 fn metadata_answer(state: &TabularState, tail: &'static [u8], tag: Option<&Tag>) -> Response {
-    let text = &state.text;
-    if text.len() <= COPIED_BYTES_MAX {
-        let body = in_one_piece(head(state, text.len()), text, tail);
-        return tagged_json(body.into(), tag);
+    in_parts(parts(state, tail), tag)
+}
+
+/// 200 with these parts of JSON, one behind the other, and its tag if it has one.
+pub fn in_parts(parts: Vec<Bytes>, tag: Option<&Tag>) -> Response {
+    let length: usize = parts.iter().map(Bytes::len).sum();
+    if length <= COPIED_BYTES_MAX {
+        return tagged_json(parts.concat().into(), tag);
     }
-    let head = head(state, 0);
-    let length = head.len() + text.len() + tail.len();
-    let mut parts = Vec::with_capacity(text.segments().len() + 2);
-    parts.push(Bytes::from(head));
-    parts.extend(text.parts().cloned());
-    parts.push(Bytes::from_static(tail));
     let body = Body::from_stream(stream::iter(parts.into_iter().map(Ok::<_, Infallible>)));
     let mut response = tagged_json(body, tag);
     response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
@@ -115,7 +110,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::model::text::{Piece, Segment};
+    use crate::model::text::{Piece, Segment, Text};
 
     #[tokio::test]
     async fn a_long_text_is_answered_in_its_parts_and_says_its_length() {

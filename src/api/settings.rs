@@ -19,6 +19,8 @@ pub struct Settings {
     pub requests_in_flight_max: usize,
     /// Bytes of memory for answers to `loadTable` that are ready to be sent again.
     pub answer_cache_bytes: u64,
+    /// Bytes from which on an answer to `loadTable` is compressed for clients that want it.
+    pub compression_bytes_min: usize,
     /// Seconds that requests under way get to end when the server stops.
     pub drain_seconds_max: u64,
 }
@@ -31,6 +33,7 @@ impl Default for Settings {
             bodies_bytes_max: 512 << 20,
             requests_in_flight_max: 4096,
             answer_cache_bytes: 64 << 20,
+            compression_bytes_min: 16 << 10,
             drain_seconds_max: 30,
         }
     }

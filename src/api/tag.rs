@@ -32,6 +32,13 @@ impl Tag {
         Self(HeaderValue::try_from(quoted).expect("tags are made of hexadecimal and words"))
     }
 
+    /// The same as a weak tag, for a body that was compressed. A strong one would say that its bytes are
+    /// those of the body as it is. The weak one is worth no less, since `If-None-Match` compares weakly.
+    pub fn weak(self) -> Self {
+        let weak = [b"W/", self.0.as_bytes()].concat();
+        Self(HeaderValue::try_from(weak).expect("it was a value before"))
+    }
+
     /// The header's value.
     pub fn value(&self) -> &HeaderValue {
         &self.0
@@ -39,6 +46,6 @@ impl Tag {
 
     /// What stands between the quotes.
     pub fn bare(&self) -> &str {
-        self.0.to_str().unwrap_or_default().trim_matches('"')
+        self.0.to_str().unwrap_or_default().trim_start_matches("W/").trim_matches('"')
     }
 }

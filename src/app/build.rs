@@ -114,6 +114,7 @@ impl App {
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
         let place = place(opened);
+        check_object_cache(&settings, &place)?;
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
         let store = Store::open(&place, settings.store.clone()).await.map_err(failed)?;
         let store = store.audited(audit);
@@ -175,7 +176,7 @@ impl App {
     pub fn router(&self) -> Guarded {
         router(ApiState {
             catalog: self.catalog.clone(),
-            answers: Arc::new(Answers::new(self.settings.server.answer_cache_bytes)),
+            answers: Arc::new(Answers::new(&self.settings.server)),
             authn: self.authn.clone(),
             settings: Arc::new(self.settings.server.clone()),
             counters: Arc::clone(&self.counters),
@@ -202,6 +203,17 @@ fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
             let reason = format!("default_warehouse: there is no warehouse '{name}'");
             Err(BuildError::Setting(reason))
         }
+    }
+}
+
+/// Refuses copies on the local disk of what is on the local disk.
+fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), BuildError> {
+    match place.directory {
+        Some(_) if settings.store.has_object_cache() => Err(BuildError::Setting(
+            "store.object_cache_dir: the state is in a local directory already; leave this out"
+                .to_owned(),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -11,8 +11,8 @@ use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
 use slatedb::{
-    CacheTarget, CloseReason, Db, DbBuilder, DbReader, DbReaderMode, GarbageCollectorBuilder,
-    IterationOrder,
+    BloomFilterPolicy, CacheTarget, CloseReason, Db, DbBuilder, DbReader, DbReaderMode,
+    GarbageCollectorBuilder, IterationOrder,
 };
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space}
 use super::read::{Durable, Latest, Offline, Read};
 use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
-use super::settings::Settings;
+use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 use crate::telemetry::audit::AuditLog;
@@ -297,7 +297,8 @@ fn builder(place: &Place, settings: &Settings) -> DbBuilder<String> {
         None => collector,
     };
     Db::builder(place.path.clone(), Arc::clone(&place.object_store))
-        .with_settings(settings.for_slatedb())
+        .with_settings(settings.for_slatedb(place.directory.is_some()))
+        .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
         .with_gc_builder(collector)
         .with_db_cache(Arc::new(caches), 0)
         .with_block_cache_policy(keep_warm)

@@ -1,9 +1,28 @@
 //! How the store is opened.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use slatedb::config::GarbageCollectorOptions;
+use slatedb::config::{GarbageCollectorOptions, ObjectStoreCacheOptions};
+
+/// Between two looks at the manifest of a bucket: each is two requests.
+const BUCKET_POLL: Duration = Duration::from_secs(2);
+/// The same in a local directory, which is locked: nobody else can have become the writer, so that only the
+/// results of compactions are looked for.
+const DIRECTORY_POLL: Duration = Duration::from_secs(5);
+
+/// What is copied to the local disk at once. SlateDB's 4 MiB would make the first read of a record as slow
+/// as a download of a thousand others.
+const CACHED_PART_BYTES: usize = 256 << 10;
+
+/// Sorted runs of so many keys have a filter. The flush of a quiet half minute is as short as this, and there
+/// may be eight of them: without filters, a name that is free is looked for in all.
+const FILTERED_KEYS_MIN: u32 = 16;
+
+/// Bits of a filter for each key. With the 10 that are SlateDB's own, one in a hundred looks into a run for
+/// a name that is free reads a block for nothing, and there are up to a dozen runs.
+pub(super) const FILTER_BITS_PER_KEY: u32 = 14;
 
 /// Settings of the store; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +41,12 @@ pub struct Settings {
     /// Bytes that may wait to be flushed before writers are held back.
     pub unflushed_bytes_max: usize,
     /// Milliseconds between two looks for a newer writer's manifest: the longest time for which an
-    /// idle deposed writer still answers.
+    /// idle deposed writer still answers; 0 for what fits the kind of store.
     pub manifest_poll_ms: u64,
+    /// Directory on this machine for copies of sorted runs; empty for none.
+    pub object_cache_dir: PathBuf,
+    /// Bytes that those copies may take.
+    pub object_cache_bytes: usize,
     /// Tries of one transaction against others that touch the same records.
     pub transaction_attempts_max: u32,
 }
@@ -37,7 +60,9 @@ impl Default for Settings {
             page_cache_bytes: 16 << 20,
             l0_sst_bytes: 16 << 20,
             unflushed_bytes_max: 256 << 20,
-            manifest_poll_ms: 500,
+            manifest_poll_ms: 0,
+            object_cache_dir: PathBuf::new(),
+            object_cache_bytes: 8 << 30,
             transaction_attempts_max: 64,
         }
     }
@@ -54,12 +79,40 @@ impl Settings {
         }
     }
 
+    /// How often the manifest is looked at.
+    fn manifest_poll(&self, is_directory: bool) -> Duration {
+        match self.manifest_poll_ms {
+            0 if is_directory => DIRECTORY_POLL,
+            0 => BUCKET_POLL,
+            set => Duration::from_millis(set),
+        }
+    }
+
+    /// Whether copies of sorted runs are kept on this machine's disk.
+    pub fn has_object_cache(&self) -> bool {
+        !self.object_cache_dir.as_os_str().is_empty()
+    }
+
+    /// What is kept on this machine's disk, if anything is: sorted runs as they are written and read.
+    fn object_cache(&self) -> ObjectStoreCacheOptions {
+        ObjectStoreCacheOptions {
+            root_folder: self.has_object_cache().then(|| self.object_cache_dir.clone()),
+            max_cache_size_bytes: Some(self.object_cache_bytes),
+            part_size_bytes: CACHED_PART_BYTES,
+            cache_on_flush: true,
+            cache_on_compaction: true,
+            ..ObjectStoreCacheOptions::default()
+        }
+    }
+
     /// SlateDB's view of these settings, but for garbage collection.
-    pub(super) fn for_slatedb(&self) -> slatedb::Settings {
+    pub(super) fn for_slatedb(&self, is_directory: bool) -> slatedb::Settings {
         slatedb::Settings {
             // No timer flushes the log: the flusher does, as soon as something waits.
             flush_interval: None,
-            manifest_poll_interval: Duration::from_millis(self.manifest_poll_ms),
+            manifest_poll_interval: self.manifest_poll(is_directory),
+            object_store_cache_options: self.object_cache(),
+            min_filter_keys: FILTERED_KEYS_MIN,
             l0_sst_size_bytes: self.l0_sst_bytes,
             max_unflushed_bytes: self.unflushed_bytes_max,
             garbage_collector_options: None,

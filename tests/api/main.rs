@@ -26,6 +26,7 @@ mod views;
 
 mod bad_bodies;
 mod bad_input;
+mod compression;
 mod conditional;
 mod errors;
 mod format_versions;
@@ -39,5 +40,6 @@ mod names;
 mod pagination;
 mod purge;
 mod registration;
+mod requests;
 mod staged;
 mod warehouses;

@@ -126,6 +126,11 @@ impl FaultStore {
         requests.iter().filter(fits).count()
     }
 
+    /// Every request that has arrived, with its path, in that order.
+    pub fn requests(&self) -> Vec<(Verb, String)> {
+        self.gate.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Waits until at least so many requests of this verb for paths that hold `part` have arrived.
     pub async fn arrived(&self, verb: Verb, part: &str, at_least: usize) {
         let waiting = async {
@@ -139,12 +144,16 @@ impl FaultStore {
 }
 
 impl Gate {
+    fn count(&self, verb: Verb, path: String) {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push((verb, path));
+    }
+
     /// Counts a request, and holds it up or turns it away as the rules want. What is returned has to
     /// happen after it took effect.
     async fn admit(&self, verb: Verb, path: &Path) -> Result<After> {
         let path = path.to_string();
         let mut rules = self.rules.subscribe();
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push((verb, path.clone()));
+        self.count(verb, path.clone());
         loop {
             rules.mark_unchanged();
             match self.fault_for(verb, &path) {
@@ -259,6 +268,8 @@ impl ObjectStore for FaultStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        // No rule holds it up: it is counted alone.
+        self.gate.count(Verb::List, prefix.map(Path::to_string).unwrap_or_default());
         self.inner.list(prefix)
     }
 

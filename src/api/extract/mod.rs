@@ -1,5 +1,6 @@
 //! What a handler wants of a request, and the refusal if the request does not hold it.
 
+pub mod accept_encoding;
 pub mod body;
 pub mod conditional;
 pub mod operation;

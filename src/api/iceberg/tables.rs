@@ -5,15 +5,17 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::Result;
-use crate::api::answers::Answer;
+use crate::api::answers::{Answer, Shown, with_vary};
+use crate::api::coding::Coding;
 use crate::api::error::ApiError;
+use crate::api::extract::accept_encoding::Accepted;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::conditional::IfNoneMatch;
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
 use crate::api::respond::{
-    commit_result, load_result, not_modified, ready_load_result, tag_of, tagged_json,
+    commit_result, fresh_load_result, load_result, not_modified, tag_of, tagged_json,
 };
 use crate::api::state::ApiState;
 use crate::api::tag::{SnapshotMode, Tag};
@@ -85,33 +87,47 @@ pub async fn load(
     Reading(operation): Reading,
     query: Query,
     condition: IfNoneMatch,
+    Accepted(coding): Accepted,
 ) -> Result<Response> {
     let mode = snapshot_mode(&query)?;
     let known = |id, version| {
         if condition.is_there() {
             let tag = Tag::new(id, version, mode);
             if condition.holds(&tag) {
-                return Some(not_modified(&tag));
+                return Some(Known::Unchanged(tag));
             }
         }
-        state.answers.get(&(id, version, mode)).map(Answer::into_response)
+        let shown = (id, version, mode);
+        state.answers.get(shown, coding).map(|answer| Known::Kept(shown, answer))
     };
     let loaded = match state.catalog.load_table(&operation, &warehouse, &ident, known).await? {
-        Loaded::Known(response) => return Ok(response),
+        Loaded::Known(Known::Unchanged(tag)) => return Ok(unchanged(tag, coding)),
+        Loaded::Known(Known::Kept(shown, answer)) => {
+            return Ok(state.answers.respond(shown, answer, coding).await);
+        }
         Loaded::State(loaded) => loaded,
     };
-    let shown = match mode {
+    let loaded = match mode {
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
     };
-    let tag = Tag::new(shown.id, shown.version, mode);
-    Ok(match ready_load_result(&shown, tag.clone()) {
-        Some(answer) => {
-            state.answers.keep((shown.id, shown.version, mode), answer.clone());
-            answer.into_response()
-        }
-        None => load_result(&shown, Some(&tag)),
-    })
+    let shown = (loaded.id, loaded.version, mode);
+    let fresh = fresh_load_result(&loaded, Tag::new(loaded.id, loaded.version, mode));
+    Ok(state.answers.respond_fresh(shown, fresh, coding).await)
+}
+
+/// What answers a load without the table's metadata.
+enum Known {
+    /// The client has the table with this tag.
+    Unchanged(Tag),
+    /// This was answered before.
+    Kept(Shown, Answer),
+}
+
+/// 304. Its tag is weak where the whole answer might be compressed: that is right for both.
+fn unchanged(tag: Tag, coding: Coding) -> Response {
+    let tag = if coding == Coding::Identity { tag } else { tag.weak() };
+    with_vary(not_modified(&tag))
 }
 
 /// `HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}`.

@@ -1,0 +1,124 @@
+//! `Accept-Encoding`.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+
+use crate::api::coding::Coding;
+use crate::api::state::ApiState;
+
+/// The coding that the client likes best of those that it takes. One that says nothing gets the body as it
+/// is, as does one that takes nothing that slateberg knows.
+pub struct Accepted(pub Coding);
+
+impl FromRequestParts<ApiState> for Accepted {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, Infallible> {
+        Ok(Self(liked_best(&parts.headers)))
+    }
+}
+
+/// Weights in thousandths: none for a coding that no member of the list names.
+#[derive(Default)]
+struct Weights {
+    identity: Option<u16>,
+    gzip: Option<u16>,
+    zstd: Option<u16>,
+    any: Option<u16>,
+}
+
+fn liked_best(headers: &HeaderMap) -> Coding {
+    let mut weights = Weights::default();
+    for value in headers.get_all(header::ACCEPT_ENCODING) {
+        // What is not text names no coding that we know.
+        value.to_str().unwrap_or_default().split(',').for_each(|member| weights.hear(member));
+    }
+    let weight = |named: Option<u16>| named.or(weights.any).unwrap_or(0);
+    // Where two are liked alike, the one that costs both sides less; a body as it is only if the client
+    // says that it likes that better.
+    let mut best = (weights.identity.unwrap_or(0), Coding::Identity);
+    for other in [(weight(weights.gzip), Coding::Gzip), (weight(weights.zstd), Coding::Zstd)] {
+        if other.0 > 0 && other.0 >= best.0 {
+            best = other;
+        }
+    }
+    best.1
+}
+
+impl Weights {
+    /// Takes in one member of the list, such as `gzip;q=0.5`. One that is malformed says nothing.
+    fn hear(&mut self, member: &str) {
+        let mut parts = member.split(';').map(str::trim);
+        let coding = parts.next().unwrap_or_default();
+        let Some(weight) = parts.next().map_or(Some(1000), thousandths) else { return };
+        let named = [
+            (&mut self.gzip, ["gzip", "x-gzip"]),
+            (&mut self.zstd, ["zstd", "zstd"]),
+            (&mut self.identity, ["identity", "identity"]),
+            (&mut self.any, ["*", "*"]),
+        ];
+        for (place, names) in named {
+            if names.iter().any(|name| coding.eq_ignore_ascii_case(name)) {
+                // `gzip;q=0, x-gzip` is allowed by its second name.
+                *place = (*place).max(Some(weight));
+            }
+        }
+    }
+}
+
+/// A weight such as `q=0.5`, in thousandths.
+fn thousandths(parameter: &str) -> Option<u16> {
+    let (name, value) = parameter.split_once('=')?;
+    let weight: f32 = value.trim().parse().ok()?;
+    let is_weight = name.trim().eq_ignore_ascii_case("q") && (0.0..=1.0).contains(&weight);
+    // A weight below a thousandth is not zero, which would forbid the coding.
+    is_weight.then_some((weight * 1000.0).ceil() as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn of(lines: &[&str]) -> Coding {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header::ACCEPT_ENCODING, HeaderValue::from_str(line).expect("a value"));
+        }
+        liked_best(&headers)
+    }
+
+    #[test]
+    fn clients_get_what_they_like_best() {
+        let cases: [(&[&str], Coding); 21] = [
+            (&[], Coding::Identity),
+            (&[""], Coding::Identity),
+            (&["identity"], Coding::Identity),
+            (&["br, deflate"], Coding::Identity),
+            (&["gzip"], Coding::Gzip),
+            (&["gzip, x-gzip, deflate"], Coding::Gzip),
+            (&["GZip ; Q=0.3"], Coding::Gzip),
+            (&["x-gzip"], Coding::Gzip),
+            (&["gzip, deflate, br, zstd"], Coding::Zstd),
+            (&["gzip", "zstd"], Coding::Zstd),
+            (&["gzip;q=1.0, zstd;q=0.9"], Coding::Gzip),
+            (&["gzip;q=0, zstd;q=0"], Coding::Identity),
+            (&["identity, gzip;q=0.5"], Coding::Identity),
+            (&["identity;q=0.5, gzip;q=0.5"], Coding::Gzip),
+            (&["*"], Coding::Zstd),
+            (&["zstd;q=0, *;q=0.1"], Coding::Gzip),
+            (&["*;q=0"], Coding::Identity),
+            (&["gzip;q=2"], Coding::Identity),
+            (&["gzip;q=NaN"], Coding::Identity),
+            (&["gzip;level=9"], Coding::Identity),
+            (&[",;=,gzip;q=0.0001"], Coding::Gzip),
+        ];
+        for (lines, coding) in cases {
+            assert_eq!(of(lines), coding, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Compressed answers (`Accept-Encoding`): who gets one, and that it says the same.
+
+use std::io::Read;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, header};
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use crate::support::app::TestApp;
+use crate::support::table::set_property;
+
+const TABLE: &str = "/v1/namespaces/ns/tables/t";
+/// Metadata that is compressed where it is, and some that is long enough for a thread of its own and to
+/// be sent in parts.
+const LONG: usize = 20_000;
+const VERY_LONG: usize = 2_000_000;
+
+/// What a load was answered, with its body's bytes as they came.
+struct Loaded {
+    status: u16,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Loaded {
+    fn header(&self, name: header::HeaderName) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("headers are ASCII here"))
+    }
+
+    /// The body as the client reads it.
+    fn json(&self) -> Value {
+        let text = match self.header(header::CONTENT_ENCODING) {
+            "" => self.body.clone(),
+            "gzip" => {
+                let mut text = Vec::new();
+                GzDecoder::new(self.body.as_slice()).read_to_end(&mut text).expect("it is gzip");
+                text
+            }
+            "zstd" => zstd::decode_all(self.body.as_slice()).expect("it is zstd"),
+            other => panic!("unknown coding {other}"),
+        };
+        serde_json::from_slice(&text).expect("the body is JSON")
+    }
+}
+
+async fn load(app: &TestApp, path: &str, headers: &[(header::HeaderName, &str)]) -> Loaded {
+    let mut request = Request::builder().uri(path);
+    for (name, value) in headers {
+        request = request.header(name, *value);
+    }
+    let request = request.body(Body::empty()).expect("test requests are valid");
+    let response = app.router.clone().oneshot(request).await.expect("the router is infallible");
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, usize::MAX).await.expect("the body is in memory").to_vec();
+    Loaded { status: parts.status.as_u16(), headers: parts.headers, body }
+}
+
+async fn load_taking(app: &TestApp, coding: &str) -> Loaded {
+    let loaded = load(app, TABLE, &[(header::ACCEPT_ENCODING, coding)]).await;
+    assert_eq!(loaded.status, 200);
+    loaded
+}
+
+async fn with_long_table(bytes: usize) -> TestApp {
+    let app = TestApp::with_table().await;
+    lengthen(&app, bytes, "a").await;
+    app
+}
+
+async fn lengthen(app: &TestApp, bytes: usize, letter: &str) {
+    let update = set_property("long", &letter.repeat(bytes));
+    app.commit("ns", "t", vec![], vec![update]).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_long_table_is_the_same_in_every_coding() {
+    for bytes in [LONG, VERY_LONG] {
+        let app = with_long_table(bytes).await;
+        let plain = load(&app, TABLE, &[]).await;
+        assert_eq!(plain.header(header::CONTENT_ENCODING), "");
+        assert_eq!(plain.header(header::VARY), "accept-encoding");
+        assert!(plain.body.len() > bytes);
+        // The second of each is one that was kept.
+        for (taken, coding) in [("gzip", "gzip"), ("gzip", "gzip"), ("zstd", "zstd"), ("*", "zstd")]
+        {
+            let compressed = load_taking(&app, taken).await;
+            assert_eq!(compressed.header(header::CONTENT_ENCODING), coding);
+            assert_eq!(compressed.header(header::VARY), "accept-encoding");
+            assert_eq!(compressed.header(header::CONTENT_TYPE), "application/json");
+            assert!(compressed.body.len() < bytes / 10);
+            assert_eq!(compressed.json(), plain.json());
+        }
+        for taken in ["identity", "gzip;q=0", "br"] {
+            let same = load_taking(&app, taken).await;
+            assert_eq!((same.header(header::CONTENT_ENCODING), &same.body), ("", &plain.body));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_short_table_is_sent_as_it_is() {
+    let app = TestApp::with_table().await;
+    let loaded = load_taking(&app, "gzip, zstd").await;
+    assert_eq!(loaded.header(header::CONTENT_ENCODING), "");
+    assert_eq!(loaded.header(header::VARY), "accept-encoding");
+    let from_one_byte_on =
+        TestApp::with_settings(|settings| settings.server.compression_bytes_min = 1).await;
+    from_one_byte_on.create_namespace(&["ns"]).await;
+    from_one_byte_on.create_table("ns", "t").await;
+    let compressed = load_taking(&from_one_byte_on, "gzip, zstd").await;
+    assert_eq!(compressed.header(header::CONTENT_ENCODING), "zstd");
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_is_not_compressed() {
+    let app = TestApp::with_settings(|settings| settings.server.answer_cache_bytes = 0).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    lengthen(&app, LONG, "a").await;
+    assert_eq!(load_taking(&app, "gzip").await.header(header::CONTENT_ENCODING), "");
+}
+
+#[tokio::test]
+async fn the_tag_of_a_compressed_table_is_good_in_every_coding() {
+    let app = with_long_table(LONG).await;
+    let (plain, gzip) = (load(&app, TABLE, &[]).await, load_taking(&app, "gzip").await);
+    let strong = plain.header(header::ETAG).to_owned();
+    let weak = gzip.header(header::ETAG).to_owned();
+    assert!(strong.starts_with('"'), "{strong}");
+    assert_eq!(weak, format!("W/{strong}"), "the bytes are others");
+    for known in [&strong, &weak] {
+        for (taken, expected) in [("identity", &strong), ("gzip", &weak), ("zstd", &weak)] {
+            let headers = [(header::ACCEPT_ENCODING, taken), (header::IF_NONE_MATCH, known)];
+            let unchanged = load(&app, TABLE, &headers).await;
+            assert_eq!((unchanged.status, unchanged.body.len()), (304, 0), "{known} {taken}");
+            assert_eq!(unchanged.header(header::ETAG), expected);
+            assert_eq!(unchanged.header(header::VARY), "accept-encoding");
+            let refs = load(&app, &format!("{TABLE}?snapshots=refs"), &headers).await;
+            assert_eq!(refs.status, 200, "another way to show it");
+        }
+    }
+    lengthen(&app, LONG, "b").await;
+    let headers = [(header::ACCEPT_ENCODING, "gzip"), (header::IF_NONE_MATCH, &weak)];
+    let changed = load(&app, TABLE, &headers).await;
+    assert_eq!(changed.status, 200);
+    assert_eq!(changed.json()["metadata"]["properties"]["long"], "b".repeat(LONG));
+}
+
+#[tokio::test]
+async fn many_who_ask_at_once_get_one_and_the_same() {
+    let app = with_long_table(VERY_LONG).await;
+    let loads = (0..32).map(|_| load_taking(&app, "gzip"));
+    let loaded = futures::future::join_all(loads).await;
+    assert!(loaded.iter().all(|one| one.header(header::CONTENT_ENCODING) == "gzip"));
+    assert!(loaded.iter().all(|one| one.body == loaded[0].body));
+}

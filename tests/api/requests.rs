@@ -1,0 +1,125 @@
+//! The bill: what the object store is asked, while nothing happens and for commits.
+
+#![expect(clippy::print_stdout, reason = "the bill is for whoever runs it with --nocapture")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::memory::InMemory;
+use slateberg::app::App;
+use slateberg::app::build::Seams;
+use slateberg::config::Settings;
+
+use crate::support::app::{TestApp, memory_settings};
+use crate::support::faults::{FaultStore, Verb};
+use crate::support::knobs::knob;
+use crate::support::served::Served;
+use crate::support::table::set_property;
+
+/// How long an idle server is watched.
+const IDLE_SECONDS: &str = "SLATEBERG_TEST_IDLE_SECONDS";
+/// How many commits are made, one after the other.
+const COMMITS: &str = "SLATEBERG_TEST_BILLED_COMMITS";
+
+/// How often each kind of request has arrived so far, by verb and directory.
+fn bill(bucket: &FaultStore) -> BTreeMap<String, usize> {
+    let mut bill = BTreeMap::new();
+    for (verb, path) in bucket.requests() {
+        let part = ["manifest", "compactions", "compacted", "wal", "gc", "warehouse"]
+            .into_iter()
+            .find(|part| path.split('/').any(|step| step == *part))
+            .unwrap_or("other");
+        *bill.entry(format!("{verb:?} {part}")).or_default() += 1;
+    }
+    bill
+}
+
+/// What came to the bill since, and its sum.
+fn since(
+    before: &BTreeMap<String, usize>,
+    now: &BTreeMap<String, usize>,
+) -> (BTreeMap<String, usize>, usize) {
+    let more = |(kind, count): (&String, &usize)| {
+        (kind.clone(), count - before.get(kind).copied().unwrap_or(0))
+    };
+    let added: BTreeMap<_, _> = now.iter().map(more).filter(|(_, count)| *count > 0).collect();
+    let sum = added.values().sum();
+    (added, sum)
+}
+
+/// A served catalog with a table, with the tasks that it has in the background.
+async fn served() -> (Arc<FaultStore>, Served) {
+    let bucket = FaultStore::new(Arc::new(InMemory::new()));
+    let app = TestApp::with(Arc::clone(&bucket) as _, memory_settings()).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    (bucket, Served::start(app).await)
+}
+
+#[tokio::test]
+async fn an_idle_server_asks_its_bucket_now_and_then() {
+    let seconds = knob(IDLE_SECONDS, 6);
+    let (bucket, _served) = served().await;
+    // What starting and stopping to work brings along.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let before = bill(&bucket);
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let (kinds, asked) = since(&before, &bill(&bucket));
+    println!("idle for {seconds} s: {asked} requests, {kinds:#?}");
+    // Two looks a second at most, and what the end of the work before brings.
+    assert!(asked as u64 <= 3 * seconds + 12, "{asked} requests in {seconds} s: {kinds:?}");
+}
+
+#[tokio::test]
+async fn a_commit_is_two_puts() {
+    let commits = usize::try_from(knob(COMMITS, 200)).expect("a number of commits");
+    let (bucket, served) = served().await;
+    let before = bill(&bucket);
+    for number in 0..commits {
+        let update = set_property("number", &number.to_string());
+        served.app.commit("ns", "t", vec![], vec![update]).await.expect(200);
+    }
+    let (kinds, asked) = since(&before, &bill(&bucket));
+    println!("{commits} commits: {asked} requests, {kinds:#?}");
+    assert_eq!(kinds.get("Put wal"), Some(&commits));
+    assert_eq!(kinds.get("Put warehouse"), Some(&commits));
+    assert!(asked <= 2 * commits + commits / 10 + 20, "{asked} requests: {kinds:?}");
+    assert_eq!(bucket.count(Verb::Delete, ""), 0);
+}
+
+/// How many requests for sorted runs it takes to open a catalog anew, and to load its table.
+async fn cold_load(bucket: &Arc<FaultStore>, cache: &Path) -> usize {
+    let mut settings = memory_settings();
+    settings.store.object_cache_dir = cache.to_owned();
+    let before = bucket.count(Verb::Get, "/compacted/");
+    let app = TestApp::with(Arc::clone(bucket) as _, settings).await;
+    app.get("/v1/namespaces/ns/tables/t").await.expect(200);
+    let asked = bucket.count(Verb::Get, "/compacted/") - before;
+    app.app.catalog.close().await.expect("the catalog closes");
+    asked
+}
+
+#[tokio::test]
+async fn what_the_local_disk_has_is_not_asked_of_the_bucket_again() {
+    let bucket = FaultStore::new(Arc::new(InMemory::new()));
+    let app = TestApp::on(Arc::clone(&bucket) as _).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    app.app.catalog.close().await.expect("the catalog closes");
+    let (none, cache) = (Path::new(""), tempfile::tempdir().expect("a directory"));
+    assert!(cold_load(&bucket, none).await > 0);
+    assert!(cold_load(&bucket, cache.path()).await > 0, "the directory is new");
+    assert_eq!(cold_load(&bucket, cache.path()).await, 0);
+    assert!(cold_load(&bucket, none).await > 0, "the bucket is not changed by it");
+}
+
+#[tokio::test]
+async fn a_state_in_a_local_directory_has_no_copies_beside_it() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut settings = Settings { data_dir: home.path().to_owned(), ..Settings::default() };
+    settings.store.object_cache_dir = home.path().join("cache");
+    let refused = App::build(settings, Seams::default()).await.err().expect("it is refused");
+    assert!(refused.to_string().starts_with("store.object_cache_dir: "), "{refused}");
+}
