@@ -86,8 +86,7 @@ mod tests {
 
     #[test]
     fn a_word_comes_back_as_what_it_names() {
-        for word in
-            ["catalog", "warehouse:w", "namespace:w/a%2Fb/c", "table:w/a/t", "view:w/a/b:c"]
+        for word in ["catalog", "warehouse:w", "namespace:w/a%2Fb/c", "table:w/a/t", "view:w/a/b:c"]
         {
             assert_eq!(resource(word).map(|it| resource_word(&it)), Ok(word.to_owned()));
         }

@@ -393,7 +393,7 @@ pub(super) fn attributes_of_namespace(record: &NamespaceRecord) -> Attributes {
 
 /// What policies can ask of a warehouse, which is nothing, and of each level of a namespace, as far as it
 /// is there.
-async fn attributes_of_levels(
+pub(super) async fn attributes_of_levels(
     store: &impl Read,
     warehouse: &Warehouse,
     ident: &NamespaceIdent,

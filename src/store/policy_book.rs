@@ -45,8 +45,9 @@ impl PolicyBook {
         let ids = self.policies.keys().chain(there.policies.keys());
         let edit = |id: &String| {
             let (before, after) = (self.policies.get(id), there.policies.get(id));
-            (before != after)
-                .then(|| (id.clone(), PolicyEdit { before: before.cloned(), after: after.cloned() }))
+            (before != after).then(|| {
+                (id.clone(), PolicyEdit { before: before.cloned(), after: after.cloned() })
+            })
         };
         PolicyChanges {
             policies: ids.filter_map(edit).collect(),

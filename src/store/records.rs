@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::codec::{DecodeError, Value, decode_json, encode_json};
+use crate::authz::decide::Decision;
 use crate::base::secret::Secret;
 use crate::model::ident::TabularKind;
 
@@ -231,6 +232,12 @@ pub struct Allowed {
     pub revision: String,
     /// The ids of those that allowed it.
     pub policies: Vec<String>,
+}
+
+impl From<&Decision> for Allowed {
+    fn from(decision: &Decision) -> Self {
+        Self { revision: decision.revision.to_string(), policies: decision.policies.clone() }
+    }
 }
 
 /// Where the policy log ends.
