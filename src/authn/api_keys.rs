@@ -195,9 +195,9 @@ impl ApiKeys {
         .await
     }
 
-    /// The permit to do `A` to the keys, or the refusal. Keys belong to the catalog as a whole: whoever is bound
-    /// to some warehouses could make a key that is not. A server without authentication has nobody to say
-    /// who may: a key that was made there would be a door that stays open.
+    /// The permit to do `A` to the keys, or the refusal. Keys belong to the catalog as a whole: whoever is
+    /// bound to some warehouses could make a key that is not. A server without authentication has nobody to
+    /// say who may: a key that was made there would be a door that stays open.
     fn permit<A: Action>(&self, principal: &Principal, context: &Context) -> Result<Permit<A>> {
         let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
         match principal {

@@ -1,6 +1,7 @@
 //! Settings of this room; each field's default stands in `config/default.toml`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,11 @@ pub struct Limits {
 }
 
 impl Settings {
+    /// How long it is until the next look at the policy files; none if only a signal brings it.
+    pub fn policy_reload(&self) -> Option<Duration> {
+        (self.policy_reload_seconds > 0).then(|| Duration::from_secs(self.policy_reload_seconds))
+    }
+
     /// How much may be made at run time.
     pub fn limits(&self) -> Limits {
         let Self { policies_max, grants_max, policy_bytes_max, .. } = *self;

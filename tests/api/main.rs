@@ -19,6 +19,8 @@ mod metrics;
 mod namespaces;
 mod policies;
 mod policies_history;
+mod policy_cli;
+mod policy_files;
 mod table_commit;
 mod table_snapshots;
 mod table_updates;

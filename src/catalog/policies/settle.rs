@@ -89,8 +89,8 @@ impl Catalog {
         Ok(accepted.durable().await?)
     }
 
-    /// Finds out whether a change that met a failure is in the log, and puts in force what the log says. Gives
-    /// up only if the store has shut: then the server stops, and the next one reads the log.
+    /// Finds out whether a change that met a failure is in the log, and puts in force what the log says.
+    /// Gives up only if the store has shut: then the server stops, and the next one reads the log.
     async fn settle(&self, judged: Judged, error: Error) -> Result<Changed> {
         let (before, after) = (judged.before.book.number, judged.after.book.number);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
