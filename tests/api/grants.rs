@@ -195,3 +195,38 @@ async fn grants_come_in_pages() {
     assert_eq!(json!(seen), app.get(GRANTS).await.body["grants"]);
     assert_eq!(seen.len(), 6);
 }
+
+#[tokio::test]
+async fn a_grant_counts_from_the_next_request_and_a_revoked_one_no_more() {
+    let (app, _) = scene().await;
+    let (id, key) = app.make_key(json!({ "name": "k" })).await;
+    let (table, tables) = ("/v1/namespaces/hr/tables/t", "/v1/namespaces/hr/tables");
+    app.get_as(&key, table).await.expect(404);
+    let wanted = grant("read", &format!("service-account:{id}"), "table:default/hr/t");
+    let made = app.post(GRANTS, wanted).await.expect(201).body;
+    app.get_as(&key, table).await.expect(200);
+    // The way to it is seen, and nothing beside it.
+    let seen = app.get_as(&key, "/v1/namespaces").await.expect(200).body;
+    assert_eq!(seen["namespaces"], json!([["hr"]]));
+    let seen = app.get_as(&key, tables).await.expect(200).body;
+    assert_eq!(seen["identifiers"].as_array().map(Vec::len), Some(1));
+    app.request_as(&key, Method::DELETE, table, &Value::Null).await.expect(403);
+    let grant = made["grant"]["id"].as_str().expect("an id");
+    app.delete(&format!("{GRANTS}/{grant}")).await.expect(200);
+    app.get_as(&key, table).await.expect(404);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_revokes_once_and_is_answered_again() {
+    let (app, _) = scene().await;
+    let made = app.post(GRANTS, grant("read", "role:r", "warehouse:default")).await.expect(201);
+    let id = made.body["grant"]["id"].as_str().expect("an id").to_owned();
+    let headers = [("Idempotency-Key", "0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c12")];
+    let revoke = async || {
+        let path = format!("{GRANTS}/{id}");
+        app.request(Method::DELETE, &path, &headers, &Value::Null).await
+    };
+    let first = revoke().await.expect(200).body;
+    assert_eq!(revoke().await.expect(200).body, first);
+    app.delete(&format!("{GRANTS}/{id}")).await.expect(404);
+}

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use serde_json::{Value, json};
+use slateberg::app::App;
+use slateberg::app::build::Seams;
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{Answer, TestApp, bucket_opener, memory_settings};
 use crate::support::fsck::assert_sound;
 
 const POLICIES: &str = "/management/v1/policies";
@@ -301,4 +303,53 @@ async fn so_many_policies_and_grants_and_no_more() {
     let grant = |role: &str| json!({ "template": "read", "grantee": role, "resource": "warehouse:default" });
     app.post("/management/v1/grants", grant("role:r")).await.expect(201);
     app.post("/management/v1/grants", grant("role:s")).await.expect(422);
+}
+
+#[tokio::test]
+async fn what_is_stored_can_be_left_out_of_force_and_taken_back() {
+    let app = TestApp::secured().await;
+    let key = app.credential().to_owned();
+    app.put_policy("p", &lists_keys("p", "x")).await.expect(200);
+    app.app.catalog.close().await.expect("the catalog closes");
+    let mut settings = memory_settings();
+    settings.authn.insecure_no_auth = false;
+    // Files that take a name which a stored policy has.
+    let directory = tempfile::tempdir().expect("there is room");
+    let admins = "@id(\"admins\") permit (principal in Role::\"admin\", action, resource);";
+    let text = format!("{admins}\n{}", lists_keys("p", "y"));
+    std::fs::write(directory.path().join("p.cedar"), text).expect("it can be written");
+    settings.authz.policy_paths = vec![directory.path().to_owned()];
+    let seams = Seams { opener: bucket_opener(Arc::clone(&app.bucket)), ..Seams::default() };
+    let refused = App::build(settings.clone(), seams).await.map(|_| ());
+    let refused = refused.expect_err("two have one name").to_string();
+    assert!(refused.contains("@id(\"p\") is taken"), "{refused}");
+
+    settings.authz.stored_policies = false;
+    let mut without = TestApp::with(Arc::clone(&app.bucket), settings.clone()).await;
+    without.credential = Some(key.clone());
+    assert_eq!(without.policies_of("file").await, ["admins", "p"]);
+    without.put_policy("q", &lists_keys("q", "x")).await.expect(422);
+    without.delete(&format!("{POLICIES}/p")).await.expect(200);
+    without.app.catalog.close().await.expect("the catalog closes");
+
+    settings.authz.stored_policies = true;
+    let mut mended = TestApp::with(Arc::clone(&app.bucket), settings).await;
+    mended.credential = Some(key);
+    mended.put_policy("q", &lists_keys("q", "x")).await.expect(200);
+    assert_eq!(mended.policies_of("api").await, ["q"]);
+}
+
+#[tokio::test]
+async fn who_sees_api_keys_and_who_makes_them_is_for_policies_to_say() {
+    let app = TestApp::secured().await;
+    let (_, auditor) = app.make_key(json!({ "name": "a", "roles": ["auditor"] })).await;
+    let new = json!({ "name": "x" });
+    app.get_as(&auditor, KEYS).await.expect(200);
+    let refused = app.request_as(&auditor, Method::POST, KEYS, &new).await;
+    let refused = refused.expect_error(403, "ForbiddenException");
+    assert_eq!(refused.message(), "Not allowed: ManageKeys on Catalog::\"catalog\"");
+    let lets = "@id(\"p\") permit (principal in Role::\"auditor\", action == Action::\"ManageKeys\", \
+                resource);";
+    app.put_policy("p", lets).await.expect(200);
+    app.request_as(&auditor, Method::POST, KEYS, &new).await.expect(201);
 }

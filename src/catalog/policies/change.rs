@@ -196,7 +196,9 @@ impl Catalog {
         }
         if !before.book_in_force && matches!(edit, Edit::Put { .. } | Edit::Grant(_)) {
             let off = "what is stored is not in force (authz.stored_policies)";
-            return Err(Error::Unprocessable(format!("Refused: {off}, and can only be taken back")));
+            return Err(Error::Unprocessable(format!(
+                "Refused: {off}, and can only be taken back"
+            )));
         }
         let mut book = PolicyBook::clone(&before.book);
         let subject = self.apply(operation, edit, &mut book).await?;

@@ -57,7 +57,9 @@ pub(super) fn in_force(sources: &Sources, listed: Listed) -> InForce {
     let template = matches!(kind, ListedKind::Template(..));
     let (origin, from) = match kind {
         ListedKind::Grant(template) => (Origin::Grant, Some(template)),
-        _ if sources.book.policies.contains_key(&id) => (Origin::Api, None),
+        _ if sources.book_in_force && sources.book.policies.contains_key(&id) => {
+            (Origin::Api, None)
+        }
         ListedKind::Policy(file, line) | ListedKind::Template(file, line) => {
             (Origin::File, Some(format!("{file}:{line}")))
         }
