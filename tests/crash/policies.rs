@@ -135,6 +135,30 @@ async fn a_change_whose_answer_was_lost_is_in_force_before_anybody_is_told() {
 }
 
 #[tokio::test]
+async fn rights_that_are_lost_while_one_waits_are_lost() {
+    let scene = Secured::new().await;
+    let new = json!({ "name": "other", "roles": ["admin"] });
+    let (id, other) = scene.app.make_key(new).await;
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    let send = |key: String, id: &str, text: String| {
+        let (app, path) = (Arc::clone(&scene.app), format!("{POLICIES}/{id}"));
+        let body = json!({ "text": text });
+        tokio::spawn(async move { app.request_as(&key, Method::PUT, &path, &body).await })
+    };
+    let shut =
+        format!("@id(\"shut\") forbid (principal == ServiceAccount::\"{id}\", action, resource);");
+    let first = send(scene.app.credential().to_owned(), "shut", shut);
+    tokio::time::sleep(A_WHILE).await;
+    let text = policy("late")["text"].as_str().expect("a text").to_owned();
+    let second = send(other, "late", text);
+    tokio::time::sleep(A_WHILE).await;
+    scene.faults.lift();
+    first.await.expect("no panic").expect(200);
+    second.await.expect("no panic").expect_error(403, "ForbiddenException");
+    scene.assert_is(&["shut"]).await;
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_cancels_nothing() {
     let scene = Secured::new().await;
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
