@@ -8,7 +8,7 @@ use super::admission::Admission;
 use super::error::ApiError;
 use super::guard::Guarded;
 use super::iceberg::{config, metrics, namespaces, table_commit, tables, transactions, views};
-use super::management::{api_keys, whoami};
+use super::management::{api_keys, explain, grants, policies, whoami};
 use super::oauth;
 use super::ops::{health, metrics as counters};
 use super::state::ApiState;
@@ -109,6 +109,19 @@ fn management_routes() -> Router<ApiState> {
         .route("/whoami", get(whoami::whoami))
         .route("/api-keys", get(api_keys::list).post(api_keys::create))
         .route("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke))
+        .route("/policies", get(policies::list).post(policies::create))
+        .route("/policies/rollback", post(policies::roll_back))
+        .route("/policies/revisions", get(policies::revisions))
+        .route("/policies/revisions/{number}", get(policies::load_revision))
+        .route("/policies/revisions/{number}/diff/{to}", get(policies::diff))
+        .route(
+            "/policies/{id}",
+            get(policies::load).put(policies::replace).delete(policies::remove),
+        )
+        .route("/grants", get(grants::list).post(grants::create))
+        .route("/grants/{id}", get(grants::load).delete(grants::revoke))
+        .route("/authorize", post(explain::authorize))
+        .route("/permissions", get(explain::permissions))
 }
 
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {

@@ -15,7 +15,6 @@ use crate::api::router::router;
 use crate::api::state::ApiState;
 use crate::authn::issuers::Issuers;
 use crate::authn::{self, Authenticator};
-use crate::authz::authority::Authority;
 use crate::authz::permit::{Permit, Task};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
@@ -40,11 +39,14 @@ pub enum BuildError {
     #[error("{0}")]
     Setting(String),
     /// The policies are not valid, or cannot be read.
-    #[error("authz.policy_paths: {0}")]
+    #[error("authz: {0}")]
     Policies(#[from] policies::Error),
     /// The audit log cannot be written.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// What was made of policies at run time cannot be read.
+    #[error("cannot read the policies in the store: {0}")]
+    PolicyBook(store::Error),
     /// A bucket or directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -135,13 +137,17 @@ impl App {
             roots.push((record.id, configured.roots));
             warehouses.push(served(record.id, name, location, warehouse));
         }
+        let (policy_sources, authority) =
+            policies::with_book(&store, policies, settings.authz.decisions_max).await?;
         let authn_store = store.clone();
         let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
         let catalog = Catalog::new(Parts {
             store,
             objects: Objects::new(roots),
             warehouses: Warehouses::new(warehouses, &settings.default_warehouse),
-            authority: Arc::new(Authority::new(policies, settings.authz.decisions_max)),
+            authority: Arc::clone(&authority),
+            policy_sources,
+            policy_limits: settings.authz.limits(),
             settings: settings.catalog.clone(),
             clock: seams.clock,
             ids: seams.ids,
@@ -153,6 +159,7 @@ impl App {
         // Last of all that can fail: a key that is minted is one that its owner gets to see.
         let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
             store: authn_store,
+            authority,
             catalog_id: format.catalog_id,
             settings: settings.authn.clone(),
             issuers,

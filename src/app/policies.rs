@@ -3,12 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::build::BuildError;
+use crate::authz::authority::Authority;
 use crate::authz::bundled::default_policies;
 use crate::authz::grants::Grant;
 use crate::authz::policy_set::{PolicyFile, PolicySet};
 use crate::authz::problem::Problem;
 use crate::authz::schema::Schema;
 use crate::authz::settings::Settings;
+use crate::catalog::policies::Sources;
+use crate::store::Store;
+use crate::store::policy_book::PolicyBook;
 
 /// How policy files are called.
 const EXTENSION: &str = "cedar";
@@ -55,9 +60,30 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
     Ok(files)
 }
 
-/// The policies of the files that are set.
-pub fn from_files(settings: &Settings) -> Result<PolicySet, Error> {
-    build(&read(&settings.policy_paths)?, &[]).map_err(Error::Invalid)
+/// The policy files that are set. They have to fit together by themselves, so that a mistake in them is found
+/// before anything is opened.
+pub fn from_files(settings: &Settings) -> Result<Sources, Error> {
+    let files = read(&settings.policy_paths)?;
+    build(&files, &[]).map_err(Error::Invalid)?;
+    let book_in_force = settings.stored_policies;
+    Ok(Sources { files: Arc::new(files), book_in_force, ..Sources::default() })
+}
+
+/// Puts the files together with what was made at run time.
+pub async fn with_book(
+    store: &Store,
+    sources: Sources,
+    decisions_max: usize,
+) -> Result<(Sources, Arc<Authority>), BuildError> {
+    let book = PolicyBook::read(&store.durable()).await;
+    let book = Arc::new(book.map_err(BuildError::PolicyBook)?);
+    if !sources.book_in_force {
+        let (policies, grants) = (book.policies.len(), book.grants.len());
+        tracing::warn!(policies, grants, "authz.stored_policies is off: these are not in force");
+    }
+    let sources = Sources { book, ..sources };
+    let set = sources.build(Arc::new(Schema::bundled())).map_err(Error::Invalid)?;
+    Ok((sources, Arc::new(Authority::new(set, decisions_max))))
 }
 
 /// Policies of these files and grants, all or nothing.

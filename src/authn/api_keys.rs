@@ -8,34 +8,29 @@ use uuid::Uuid;
 
 use super::key_index::{KeyIndex, KnownKey};
 use super::{Error, Result, key_text};
-use crate::authz::action::Action;
-use crate::authz::decide::decide;
+use crate::authz::action::{Action, ManageKeys, ReadKeys};
+use crate::authz::authority::Authority;
+use crate::authz::context::Context;
+use crate::authz::decide::Decision;
 use crate::authz::permit::Permit;
+use crate::authz::resource::Resource;
 use crate::base::clock::Clock;
 use crate::base::ids::Ids;
 use crate::base::secret::Secret;
 use crate::model::members::brief;
-use crate::model::principal::Principal;
+use crate::model::principal::{Identity, Principal};
 use crate::store::keys::ApiKeyKey;
 use crate::store::read::Read;
-use crate::store::records::{ApiKeyRecord, Change};
+use crate::store::records::{Allowed, ApiKeyRecord, Change};
 use crate::store::txn::Transaction;
 use crate::store::{self, Store};
 
-/// The role that manages keys.
+/// The role of a key that may do everything, by the policies that come with the program.
 pub const ADMIN_ROLE: &str = "admin";
 /// Characters that the name of a key, of a role or of a warehouse may have.
 const NAME_CHARS_MAX: usize = 256;
 /// Roles, or warehouses, that one key may have.
 const SCOPE_NAMES_MAX: usize = 256;
-
-/// Making, listing and revoking API keys.
-#[derive(Debug, Clone, Copy)]
-enum ManageKeys {}
-
-impl Action for ManageKeys {
-    const NAME: &'static str = "ManageKeys";
-}
 
 /// What a new key is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +53,7 @@ pub struct ApiKeys {
 
 struct Inner {
     store: Store,
+    authority: Arc<Authority>,
     index: KeyIndex,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -68,12 +64,13 @@ impl ApiKeys {
     /// The keys of this store, which have yet to be loaded.
     pub(super) fn new(
         store: Store,
+        authority: Arc<Authority>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         keys_max: usize,
     ) -> Self {
         let index = KeyIndex::default();
-        Self { inner: Arc::new(Inner { store, index, clock, ids, keys_max }) }
+        Self { inner: Arc::new(Inner { store, authority, index, clock, ids, keys_max }) }
     }
 
     /// What requests are checked against.
@@ -123,15 +120,17 @@ impl ApiKeys {
     pub async fn create(
         &self,
         principal: &Principal,
+        context: &Context,
         wanted: NewKey,
     ) -> Result<(Secret, Arc<KnownKey>)> {
-        let permit = may_manage(principal)?;
+        let permit: Permit<ManageKeys> = self.permit(principal, context)?;
         self.check(&wanted)?;
         let keys = self.clone();
         let by = principal.id().to_owned();
         apart(async move {
             let (secret, record) = keys.mint(&by, wanted);
-            let (written, log) = (&record, &keys.change("create_api_key", &by, &record));
+            let (written, log) =
+                (&record, &keys.change("create_api_key", &by, &record, permit.decision()));
             let store = &keys.inner.store;
             let ((), accepted) = store
                 .transact("create_api_key", &permit, |t| async move { put(&t, written, log) })
@@ -146,26 +145,37 @@ impl ApiKeys {
     }
 
     /// All keys, in the order of their making.
-    pub fn list(&self, principal: &Principal) -> Result<Vec<Arc<KnownKey>>> {
-        may_manage(principal)?;
+    pub fn list(&self, principal: &Principal, context: &Context) -> Result<Vec<Arc<KnownKey>>> {
+        let _permit: Permit<ReadKeys> = self.permit(principal, context)?;
         Ok(self.index().all())
     }
 
     /// One key.
-    pub fn get(&self, principal: &Principal, id: &str) -> Result<Arc<KnownKey>> {
-        may_manage(principal)?;
+    pub fn get(&self, principal: &Principal, context: &Context, id: &str) -> Result<Arc<KnownKey>> {
+        let _permit: Permit<ReadKeys> = self.permit(principal, context)?;
         self.find(id)
     }
 
+    /// Whom the keys speak for that are good now.
+    pub fn identities(&self) -> Vec<Arc<Identity>> {
+        let now_ms = self.inner.clock.now_ms();
+        let good = |known: &Arc<KnownKey>| known.record.expires_ms.is_none_or(|it| it > now_ms);
+        let all = self.index().all().into_iter().filter(good);
+        all.map(|known| Arc::clone(&known.identity)).collect()
+    }
+
     /// Revokes a key: from now on, no request with it is let in, nor one with a token that was got by it.
-    pub async fn revoke(&self, principal: &Principal, id: &str) -> Result<()> {
-        let permit = may_manage(principal)?;
+    pub async fn revoke(&self, principal: &Principal, context: &Context, id: &str) -> Result<()> {
+        let permit: Permit<ManageKeys> = self.permit(principal, context)?;
         let known = self.find(id)?;
         let keys = self.clone();
         let by = principal.id().to_owned();
         apart(async move {
             let record = &known.record;
-            let (key, log) = (&ApiKeyKey(record.id), &keys.change("revoke_api_key", &by, record));
+            let (key, log) = (
+                &ApiKeyKey(record.id),
+                &keys.change("revoke_api_key", &by, record, permit.decision()),
+            );
             let store = &keys.inner.store;
             let (was_there, accepted) = store
                 .transact("revoke_api_key", &permit, |t| async move {
@@ -183,6 +193,25 @@ impl ApiKeys {
             if was_there { Ok(()) } else { Err(Error::NoSuchKey(record.id.to_string())) }
         })
         .await
+    }
+
+    /// The permit to do `A` to the keys, or the refusal. Keys belong to the catalog as a whole: whoever is
+    /// bound to some warehouses could make a key that is not. A server without authentication has nobody to
+    /// say who may: a key that was made there would be a door that stays open.
+    fn permit<A: Action>(&self, principal: &Principal, context: &Context) -> Result<Permit<A>> {
+        let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
+        match principal {
+            Principal::Anonymous => {
+                return Err(refused("a server without authentication has no API keys to manage"));
+            }
+            Principal::Identified(identity) if identity.warehouses.is_some() => {
+                return Err(refused("managing API keys needs a credential for all warehouses"));
+            }
+            Principal::Identified(_) | Principal::Task(_) => {}
+        }
+        let catalog = Resource::catalog();
+        let permit = self.inner.authority.authorize(principal, &catalog, context);
+        permit.map_err(|_denied| refused(&format!("{} on {catalog}", A::NAME)))
     }
 
     fn find(&self, id: &str) -> Result<Arc<KnownKey>> {
@@ -217,7 +246,13 @@ impl ApiKeys {
         }
     }
 
-    pub(super) fn change(&self, action: &str, by: &str, record: &ApiKeyRecord) -> Change {
+    pub(super) fn change(
+        &self,
+        action: &str,
+        by: &str,
+        record: &ApiKeyRecord,
+        decision: Option<&Decision>,
+    ) -> Change {
         Change {
             at_ms: self.inner.clock.now_ms(),
             action: action.to_owned(),
@@ -228,7 +263,7 @@ impl ApiKeys {
             name: record.name.clone(),
             version_before: None,
             version_after: None,
-            allowed: None,
+            allowed: decision.map(Allowed::from),
             origin: None,
         }
     }
@@ -238,28 +273,6 @@ impl ApiKeys {
 pub(super) fn put(t: &Transaction, record: &ApiKeyRecord, log: &Change) -> Result<()> {
     t.put(&ApiKeyKey(record.id), record)?;
     Ok(t.log(log)?)
-}
-
-/// Keys are managed by whoever has the role `admin`, in every warehouse: whoever is bound to some could
-/// make a key that is not. A server without authentication has nobody to say who may: a key that was
-/// made there would be a door that stays open.
-fn may_manage(principal: &Principal) -> Result<Permit<ManageKeys>> {
-    let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
-    match principal {
-        Principal::Identified(identity) => {
-            if !identity.roles.contains(ADMIN_ROLE) {
-                return Err(refused("managing API keys needs the role admin"));
-            }
-            if identity.warehouses.is_some() {
-                return Err(refused("managing API keys needs a credential for all warehouses"));
-            }
-        }
-        Principal::Anonymous => {
-            return Err(refused("a server without authentication has no API keys to manage"));
-        }
-        Principal::Task(_) => {}
-    }
-    decide(principal).map_err(|_denied| refused(ManageKeys::NAME))
 }
 
 fn check_name(what: &str, name: &str) -> Result<()> {

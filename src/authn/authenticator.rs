@@ -16,6 +16,7 @@ use super::key_index::KnownKey;
 use super::own_tokens::{self, OwnTokens, SpeaksFor};
 use super::settings::Settings;
 use super::{Error, Result, key_text};
+use crate::authz::authority::Authority;
 use crate::authz::permit::{Permit, Task};
 use crate::base::clock::Clock;
 use crate::base::ids::Ids;
@@ -64,6 +65,8 @@ pub struct Refused(pub &'static str);
 pub struct Parts {
     /// The records.
     pub store: Store,
+    /// Who may do what.
+    pub authority: Arc<Authority>,
     /// The catalog's identity.
     pub catalog_id: Uuid,
     /// Who may come in.
@@ -80,9 +83,10 @@ impl Authenticator {
     /// Loads what there is, and mints what a first start needs. Returns the admin key that was minted, if
     /// one was: this is the only time that its text is known.
     pub async fn open(parts: Parts) -> Result<(Self, Option<Secret>)> {
-        let Parts { store, catalog_id, settings, issuers, clock, ids } = parts;
+        let Parts { store, authority, catalog_id, settings, issuers, clock, ids } = parts;
         let keys = ApiKeys::new(
             store.clone(),
+            authority,
             Arc::clone(&clock),
             Arc::clone(&ids),
             settings.api_keys_max,
@@ -131,7 +135,7 @@ impl Authenticator {
                         t.put(&SigningKeyKey(record.id), record)?;
                     }
                     if let Some(record) = minted {
-                        let log = &keys.change("create_api_key", "slateberg", record);
+                        let log = &keys.change("create_api_key", "slateberg", record, None);
                         api_keys::put(&t, record, log)?;
                     }
                     Ok::<_, Error>(())

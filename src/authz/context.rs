@@ -31,13 +31,17 @@ pub fn parse_time(text: &str) -> Option<i64> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
 }
 
+/// A point in time as RFC 3339 writes it.
+pub fn time_text(ms: i64) -> String {
+    let time = DateTime::from_timestamp_millis(ms).unwrap_or_default();
+    time.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
 impl Context {
     /// Cedar's own form of it.
     pub(super) fn cedar(&self, method: Method) -> cedar_policy::Context {
         let text = RestrictedExpression::new_string;
-        let time = DateTime::from_timestamp_millis(self.now_ms)
-            .unwrap_or_default()
-            .to_rfc3339_opts(SecondsFormat::Millis, true);
+        let time = time_text(self.now_ms);
         let mut pairs = vec![
             ("time".to_owned(), RestrictedExpression::new_datetime(time)),
             ("authentication".to_owned(), text(method_name(method).to_owned())),

@@ -11,7 +11,8 @@
 //!    questions that were answered before; [`authority`] is where permits are asked for.
 //! 4. [`commit_kind`] tells which actions a commit needs permits for.
 //! 5. [`lockout`] tells whether anybody could still manage policies after a change; [`expectations`] are
-//!    tests of policies, for whoever writes them.
+//!    tests of policies, for whoever writes them; [`listing`] is for whoever reads them, and [`notation`] how
+//!    grantees and resources are called in one word.
 
 pub mod action;
 pub mod authority;
@@ -24,7 +25,9 @@ mod entities;
 pub mod expectations;
 pub mod facts;
 pub mod grants;
+pub mod listing;
 pub mod lockout;
+pub mod notation;
 pub mod page;
 pub mod permit;
 pub mod policy_set;

@@ -50,6 +50,8 @@ pub struct PolicySet {
     pub(super) authorizer: Authorizer,
     pub(super) rules: Vec<Rule>,
     asks: HashMap<String, Asks>,
+    /// Where the policies and templates stand: the file's name, and the line.
+    pub(super) places: BTreeMap<String, (String, usize)>,
     revision: Revision,
     warnings: Vec<Problem>,
 }
@@ -91,6 +93,7 @@ impl PolicySet {
         gathered.link(&schema, grants);
         let warnings = gathered.validate(&schema);
         let rules = gathered.rules();
+        let places = gathered.lines();
         let Gathered { cedar, mut problems, .. } = gathered;
         if !problems.is_empty() {
             problems.sort();
@@ -102,7 +105,7 @@ impl PolicySet {
             .collect();
         let revision = revision(files, grants);
         let authorizer = Authorizer::new();
-        Ok(Self { schema, cedar, authorizer, rules, asks, revision, warnings })
+        Ok(Self { schema, cedar, authorizer, rules, asks, places, revision, warnings })
     }
 
     /// The schema that it was checked by.
@@ -320,8 +323,19 @@ impl Gathered {
                 }
             }
         }
-        rules.sort_by(|one, other| one.policy.id().cmp(other.policy.id()));
+        rules.sort_by(|one, other| {
+            let (one, other): (&str, &str) = (one.policy.id().as_ref(), other.policy.id().as_ref());
+            one.cmp(other)
+        });
         rules
+    }
+
+    /// The file and the line of each policy and template.
+    fn lines(&self) -> BTreeMap<String, (String, usize)> {
+        let line = |(file, text, offset): &(String, Arc<str>, usize)| {
+            (file.clone(), Problem::at(file, text, *offset, "").line)
+        };
+        self.places.iter().map(|(id, place)| (id.clone(), line(place))).collect()
     }
 
     fn place(&self, id: &PolicyId, error: &dyn miette::Diagnostic) -> Problem {

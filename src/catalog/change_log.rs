@@ -40,13 +40,9 @@ impl Catalog {
             name: entry.name.to_string(),
             version_before: entry.versions.0,
             version_after: entry.versions.1,
-            allowed: entry.decision.map(allowed),
+            allowed: entry.decision.map(Allowed::from),
             origin: Some(operation.origin()),
         })?;
         Ok(())
     }
-}
-
-fn allowed(decision: &Decision) -> Allowed {
-    Allowed { revision: decision.revision.to_string(), policies: decision.policies.clone() }
 }

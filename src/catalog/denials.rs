@@ -42,7 +42,7 @@ struct RefusedCredential<'a> {
 
 impl Catalog {
     /// The answer to somebody who sees a thing and may not do this to it.
-    pub(super) fn forbidden(
+    pub(super) fn deny(
         &self,
         operation: &Operation,
         denied: &Denied,
@@ -53,7 +53,7 @@ impl Catalog {
     }
 
     /// The answer to somebody who may not see a thing: what is said of one that is not there.
-    pub(super) fn hidden(
+    pub(super) fn deny_as_absent(
         &self,
         operation: &Operation,
         denied: &Denied,

@@ -25,6 +25,9 @@ pub enum Error {
     /// A file that the request names is not there.
     #[error("{0}")]
     NoSuchFile(String),
+    /// A policy, a revision or a grant is not there.
+    #[error("{0}")]
+    NoSuchPolicy(String),
     /// The name is taken.
     #[error("{0}")]
     AlreadyExists(String),
@@ -45,7 +48,7 @@ pub enum Error {
     /// The request is wrong in itself.
     #[error("{0}")]
     Invalid(String),
-    /// The request says two things that exclude each other.
+    /// The request says two things that exclude each other, or asks for what may not come about.
     #[error("{0}")]
     Unprocessable(String),
     /// Not with these rights.

@@ -173,6 +173,6 @@ macro_rules! refusals {
 }
 
 refusals! {
-    NoSuchWarehouse NoSuchNamespace NoSuchTable NoSuchView NoSuchFile AlreadyExists
+    NoSuchWarehouse NoSuchNamespace NoSuchTable NoSuchView NoSuchFile NoSuchPolicy AlreadyExists
     NamespaceNotEmpty CommitFailed Invalid Unprocessable
 }

@@ -16,6 +16,7 @@
 
 pub mod change_log;
 pub mod denials;
+mod described;
 pub mod error;
 pub mod expiry;
 pub mod file_deletion;
@@ -29,6 +30,7 @@ pub mod mutation;
 pub mod namespaces;
 pub mod operation;
 pub mod permits;
+pub mod policies;
 pub mod publications;
 pub mod removal;
 pub mod rename;
@@ -48,6 +50,7 @@ pub use error::Error;
 pub use operation::Operation;
 
 use crate::authz::authority::Authority;
+use crate::authz::settings::Limits;
 use crate::base::clock::Clock;
 use crate::base::ids::Ids;
 use crate::objects::Objects;
@@ -73,6 +76,10 @@ pub struct Parts {
     pub warehouses: warehouses::Warehouses,
     /// Who may do what.
     pub authority: Arc<Authority>,
+    /// What the policies in force are made of.
+    pub policy_sources: policies::Sources,
+    /// How many policies and grants may be made at run time.
+    pub policy_limits: Limits,
     /// Its bounds and times.
     pub settings: settings::Settings,
     /// The time.
@@ -92,6 +99,7 @@ struct Inner {
     flights: flights::Flights,
     versions: version_cache::VersionCache,
     file_deletions: Notify,
+    policies: policies::Policies,
 }
 
 impl Catalog {
@@ -105,6 +113,7 @@ impl Catalog {
             flights: flights::Flights::default(),
             versions: version_cache::VersionCache::new(settings.metadata_cache_bytes),
             file_deletions: Notify::new(),
+            policies: policies::Policies::new(parts.policy_sources.clone()),
             parts,
         };
         Self { inner: Arc::new(inner) }

@@ -81,7 +81,7 @@ impl Catalog {
     pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Asked<'a>> {
         let Operation { principal, context, .. } = operation;
         let asked = self.inner.parts.authority.ask(principal, context);
-        asked.map_err(|denied| self.forbidden(operation, &denied, &Resource::catalog()))
+        asked.map_err(|denied| self.deny(operation, &denied, &Resource::catalog()))
     }
 
     /// The permit to do `A` to a warehouse.
@@ -97,11 +97,11 @@ impl Catalog {
         };
         let resource = Resource::warehouse(&warehouse.name);
         asking.permit(&resource).map_err(|denied| match asking.may::<ReadConfig>(&resource) {
-            true => self.forbidden(operation, &denied, &resource),
+            true => self.deny(operation, &denied, &resource),
             // To the letter what is said of one that is not there.
             false => {
                 let hidden = Error::NoSuchWarehouse(brief(word));
-                self.hidden(operation, &denied, &resource, hidden)
+                self.deny_as_absent(operation, &denied, &resource, hidden)
             }
         })
     }
@@ -125,8 +125,8 @@ impl Catalog {
             Err(denied) => {
                 let refused = refuse_namespace(store, &asking, warehouse, ident, &resource);
                 Err(match refused.await? {
-                    Some(hidden) => self.hidden(operation, &denied, &resource, hidden),
-                    None => self.forbidden(operation, &denied, &resource),
+                    Some(hidden) => self.deny_as_absent(operation, &denied, &resource, hidden),
+                    None => self.deny(operation, &denied, &resource),
                 })
             }
         }
@@ -160,8 +160,8 @@ impl Catalog {
             None => None,
         };
         Err(match refused {
-            Some(hidden) => self.hidden(operation, &denied, &resource, hidden),
-            None => self.forbidden(operation, &denied, &resource),
+            Some(hidden) => self.deny_as_absent(operation, &denied, &resource, hidden),
+            None => self.deny(operation, &denied, &resource),
         })
     }
 
@@ -220,8 +220,8 @@ impl Catalog {
         let visible = asking.may::<Load>(resource)
             && lookup::tabular_id(store, warehouse.id, kind, ident).await?.is_some();
         Ok(match visible {
-            true => self.forbidden(operation, denied, resource),
-            false => self.hidden(operation, denied, resource, Error::no_such(kind, ident)),
+            true => self.deny(operation, denied, resource),
+            false => self.deny_as_absent(operation, denied, resource, Error::no_such(kind, ident)),
         })
     }
 
@@ -290,8 +290,8 @@ impl Catalog {
             Intent::Change(kinds) => asking.permit_commit(&resource, &kinds),
         };
         permit.map_err(|denied| match asking.may::<Load>(&resource) {
-            true => self.forbidden(operation, &denied, &resource),
-            false => self.hidden(operation, &denied, &resource, Error::no_such(kind, ident)),
+            true => self.deny(operation, &denied, &resource),
+            false => self.deny_as_absent(operation, &denied, &resource, Error::no_such(kind, ident)),
         })
     }
 
@@ -402,7 +402,7 @@ pub(super) fn attributes_of_namespace(record: &NamespaceRecord) -> Attributes {
 
 /// What policies can ask of a warehouse, which is nothing, and of each level of a namespace, as far as it
 /// is there.
-async fn attributes_of_levels(
+pub(super) async fn attributes_of_levels(
     store: &impl Read,
     warehouse: &Warehouse,
     ident: &NamespaceIdent,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::Value;
+use url::form_urlencoded;
 
 use super::output::Output;
 use crate::base::secret::Secret;
@@ -15,7 +16,7 @@ const KEY_HELP: &str =
 #[derive(Debug, Args)]
 pub(super) struct Connection {
     #[arg(long, value_name = "URL", help = URL_HELP)]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     #[arg(long, value_name = "KEY", value_parser = secret, help = KEY_HELP)]
     api_key: Option<Secret>,
     /// How the answer is printed
@@ -33,6 +34,9 @@ pub(super) enum ClientError {
     /// It cannot be reached, or does not speak HTTP.
     #[error("{0}")]
     Http(#[from] reqwest::Error),
+    /// What was to be sent cannot be read.
+    #[error("{0}")]
+    Input(String),
     /// It says no.
     #[error("{message} ({kind}, {status})")]
     Refused {
@@ -76,5 +80,26 @@ impl Connection {
             kind: of("type").unwrap_or_else(|| "not an answer of slateberg".to_owned()),
             message: of("message").unwrap_or_else(|| text.chars().take(200).collect()),
         })
+    }
+}
+
+/// A path with one more segment, whatever is in it.
+pub(super) fn below(path: &str, segment: &str) -> String {
+    // A form's encoding is a path's but for the space.
+    let encoded: String = form_urlencoded::byte_serialize(segment.as_bytes()).collect();
+    format!("{path}/{}", encoded.replace('+', "%20"))
+}
+
+/// A query of the pairs that have a value; nothing if none has.
+pub(super) fn query(pairs: &[(&str, Option<String>)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in pairs {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    match query.finish() {
+        query if query.is_empty() => query,
+        query => format!("?{query}"),
     }
 }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::ask_server;
 use super::client::{ClientError, Connection};
-use super::output::{Output, table};
-use super::{fail, print, runtime};
+use super::output::{Output, table, text};
 use crate::base::clock::{Clock, SystemClock};
 
 const PATH: &str = "/management/v1/api-keys";
@@ -64,24 +64,13 @@ struct Revoke {
 impl Key {
     /// Does it, and says what came of it.
     pub fn run(self) -> ExitCode {
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        let said = runtime.block_on(async {
+        ask_server(async {
             match self.command {
                 Command::Create(create) => create.run().await,
                 Command::List(list) => list.run().await,
                 Command::Revoke(revoke) => revoke.run().await,
             }
-        });
-        match said {
-            Ok(text) => {
-                print(&text);
-                ExitCode::SUCCESS
-            }
-            Err(error) => fail(1, error),
-        }
+        })
     }
 }
 
@@ -155,10 +144,6 @@ fn span(ms: i64) -> String {
         seconds if seconds < 2 * 86400 => format!("{} h", seconds / 3600),
         seconds => format!("{} d", seconds / 86400),
     }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn names(value: &Value) -> String {

@@ -10,6 +10,7 @@ use crate::config::{self, Settings, Sources};
 pub mod bench;
 mod client;
 pub mod fsck;
+pub mod grant;
 pub mod key;
 mod output;
 pub mod policy;
@@ -31,7 +32,13 @@ enum Command {
     Fsck(fsck::Fsck),
     /// Make, list and revoke API keys of a running server
     Key(key::Key),
-    /// Check, test and ask policies, without a server
+    /// Grant something on a warehouse, namespace, table or view
+    Grant(grant::Grant),
+    /// Take a grant back
+    Revoke(grant::Revoke),
+    /// List grants
+    Grants(grant::Grants),
+    /// Check, test and ask policies; list and change those of a running server
     Policy(policy::Policy),
     /// Measure an Iceberg REST catalog, this one or any other
     Bench(bench::Bench),
@@ -68,6 +75,9 @@ impl Cli {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
             Command::Key(key) => key.run(),
+            Command::Grant(grant) => grant.run(),
+            Command::Revoke(revoke) => revoke.run(),
+            Command::Grants(grants) => grants.run(),
             Command::Policy(policy) => policy.run(),
             Command::Bench(bench) => bench.run(),
         }
@@ -87,6 +97,21 @@ fn print(text: &str) {
     use std::io::Write;
     let mut out = std::io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Asks a running server, and prints what is to be said of its answer.
+fn ask_server(asking: impl Future<Output = Result<String, client::ClientError>>) -> ExitCode {
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(1, error),
+    };
+    match runtime.block_on(asking) {
+        Ok(text) => {
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(1, error),
+    }
 }
 
 /// A runtime for a subcommand.

@@ -18,6 +18,11 @@ pub(super) fn print_json(value: &serde_json::Value) {
     print(&format!("{value:#}\n"));
 }
 
+/// A member of an answer as text; empty if it is none.
+pub(super) fn text(value: &serde_json::Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 /// Rows under headings, each column as wide as its widest text.
 pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {
     let width = |column: usize| {

@@ -10,9 +10,10 @@ use super::error::Error;
 use super::invariants::{self, Broken};
 use super::keys::{
     ApiKeyKey, ChangeKey, FileDeletionKey, IdempotencyKey, Key, MetadataKey, NamespaceKey,
-    NamespaceNameKey, PieceKey, PublicationKey, SigningKeyKey, StoreKey, TabularKey,
-    TabularNameKey, WarehouseKey, space, tabular_names,
+    NamespaceNameKey, PieceKey, PolicyRevisionKey, PublicationKey, SigningKeyKey, StoreKey,
+    TabularKey, TabularNameKey, WarehouseKey, space, tabular_names,
 };
+use super::policy_book::{self, PolicyBook};
 use super::read::{Range, Read};
 use super::records::{DoomedFiles, FORMAT_VERSION, NamespaceRecord, TabularRecord};
 use crate::model::ident::TabularKind;
@@ -59,6 +60,7 @@ pub async fn walk(store: &impl Read) -> Result<Report, Error> {
     walk.tabular_names(&tabulars).await?;
     let pending = walk.publications(&tabulars).await?;
     walk.metadata(&tabulars, &pending).await?;
+    walk.policies().await?;
     walk.other_records().await?;
     walk.strangers().await?;
     Ok(walk.report)
@@ -269,6 +271,17 @@ impl<R: Read> Walk<'_, R> {
         Ok(documents)
     }
 
+    /// The policy log from its beginning comes to what is there.
+    async fn policies(&mut self) -> Result<(), Error> {
+        let revisions = self.all::<PolicyRevisionKey>(space::POLICY_LOG).await?;
+        let book = PolicyBook::read(self.store).await?;
+        self.report.records += book.policies.len() + book.grants.len();
+        self.report.records += usize::from(book.number > 0);
+        let broken = policy_book::check(&book, revisions.iter().map(|(key, it)| (key.0, it)));
+        self.report.broken.extend(broken);
+        Ok(())
+    }
+
     async fn other_records(&mut self) -> Result<(), Error> {
         self.all::<IdempotencyKey>(space::IDEMPOTENCY).await?;
         self.all::<ChangeKey>(space::CHANGES).await?;
@@ -283,7 +296,7 @@ impl<R: Read> Walk<'_, R> {
 
     /// Finds keys of no known space.
     async fn strangers(&mut self) -> Result<(), Error> {
-        const KNOWN: [u8; 15] = [
+        const KNOWN: [u8; 19] = [
             space::STORE,
             space::WAREHOUSE_NAMES,
             space::NAMESPACE_NAMES,
@@ -297,6 +310,10 @@ impl<R: Read> Walk<'_, R> {
             space::FILE_DELETIONS,
             space::IDEMPOTENCY,
             space::CHANGES,
+            space::POLICY_HEAD,
+            space::POLICY_LOG,
+            space::POLICIES,
+            space::GRANTS,
             space::API_KEYS,
             space::SIGNING_KEYS,
         ];

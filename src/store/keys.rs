@@ -15,6 +15,10 @@
 //! | 0x41 | file deletions | id | [`FileDeletion`] |
 //! | 0x50 | idempotency | key, principal | [`IdempotencyRecord`] |
 //! | 0x60 | change log | sequence number | [`Change`] |
+//! | 0x70 | head of the policy log | – | [`PolicyHead`] |
+//! | 0x71 | policy log | revision's number | [`PolicyRevision`] |
+//! | 0x72 | policies | id | [`PolicyRecord`] |
+//! | 0x73 | grants | id | [`GrantRecord`] |
 //! | 0x80 | API keys | id | [`ApiKeyRecord`] |
 //! | 0x81 | signing keys | id | [`SigningKeyRecord`] |
 //!
@@ -26,8 +30,9 @@ use uuid::Uuid;
 
 use super::codec::{Head, PieceText, Value};
 use super::records::{
-    ApiKeyRecord, Change, FileDeletion, IdempotencyRecord, NameEntry, NamespaceRecord, Publication,
-    SigningKeyRecord, StoreFormat, TabularRecord, WarehouseRecord,
+    ApiKeyRecord, Change, FileDeletion, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord,
+    PolicyHead, PolicyRecord, PolicyRevision, Publication, SigningKeyRecord, StoreFormat,
+    TabularRecord, WarehouseRecord,
 };
 use crate::model::ident::TabularKind;
 use crate::model::text::PieceHash;
@@ -58,6 +63,10 @@ pub mod space {
     pub const FILE_DELETIONS: u8 = 0x41;
     pub const IDEMPOTENCY: u8 = 0x50;
     pub const CHANGES: u8 = 0x60;
+    pub const POLICY_HEAD: u8 = 0x70;
+    pub const POLICY_LOG: u8 = 0x71;
+    pub const POLICIES: u8 = 0x72;
+    pub const GRANTS: u8 = 0x73;
     pub const API_KEYS: u8 = 0x80;
     pub const SIGNING_KEYS: u8 = 0x81;
 
@@ -109,24 +118,51 @@ impl Key for StoreKey {
     }
 }
 
+/// The one key of the head of the policy log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicyHeadKey;
+
+impl Key for PolicyHeadKey {
+    type Value = PolicyHead;
+
+    fn encode(&self) -> Vec<u8> {
+        vec![space::POLICY_HEAD]
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        (bytes == [space::POLICY_HEAD]).then_some(Self)
+    }
+}
+
 /// A warehouse, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarehouseKey(pub String);
 
-impl Key for WarehouseKey {
-    type Value = WarehouseRecord;
+/// A policy that was made at run time, by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyKey(pub String);
 
-    fn encode(&self) -> Vec<u8> {
-        let mut key = vec![space::WAREHOUSE_NAMES];
-        key.extend_from_slice(self.0.as_bytes());
-        key
-    }
+macro_rules! text_key {
+    ($key:ident, $space:expr, $value:ty) => {
+        impl Key for $key {
+            type Value = $value;
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (&first, name) = bytes.split_first()?;
-        (first == space::WAREHOUSE_NAMES).then_some(Self(text(name)?))
-    }
+            fn encode(&self) -> Vec<u8> {
+                let mut key = vec![$space];
+                key.extend_from_slice(self.0.as_bytes());
+                key
+            }
+
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                let (&first, name) = bytes.split_first()?;
+                (first == $space).then_some(Self(text(name)?))
+            }
+        }
+    };
 }
+
+text_key!(WarehouseKey, space::WAREHOUSE_NAMES, WarehouseRecord);
+text_key!(PolicyKey, space::POLICIES, PolicyRecord);
 
 /// A namespace's name below its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,6 +203,10 @@ pub struct MetadataKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileDeletionKey(pub Uuid);
 
+/// A grant, by its (time-ordered) id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrantKey(pub Uuid);
+
 /// An API key, by its (time-ordered) id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiKeyKey(pub Uuid);
@@ -196,6 +236,7 @@ id_key!(NamespaceKey, space::NAMESPACES, NamespaceRecord);
 id_key!(TabularKey, space::TABULARS, TabularRecord);
 id_key!(MetadataKey, space::METADATA, Head);
 id_key!(FileDeletionKey, space::FILE_DELETIONS, FileDeletion);
+id_key!(GrantKey, space::GRANTS, GrantRecord);
 id_key!(ApiKeyKey, space::API_KEYS, ApiKeyRecord);
 id_key!(SigningKeyKey, space::SIGNING_KEYS, SigningKeyRecord);
 
@@ -307,21 +348,32 @@ impl Key for IdempotencyKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeKey(pub u64);
 
-impl Key for ChangeKey {
-    type Value = Change;
+/// A revision of the policy log, by its number: from 1, without gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicyRevisionKey(pub u64);
 
-    fn encode(&self) -> Vec<u8> {
-        let mut key = vec![space::CHANGES];
-        key.extend_from_slice(&self.0.to_be_bytes());
-        key
-    }
+macro_rules! number_key {
+    ($key:ident, $space:expr, $value:ty) => {
+        impl Key for $key {
+            type Value = $value;
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (&first, rest) = bytes.split_first()?;
-        let sequence = u64::from_be_bytes(rest.try_into().ok()?);
-        (first == space::CHANGES).then_some(Self(sequence))
-    }
+            fn encode(&self) -> Vec<u8> {
+                let mut key = vec![$space];
+                key.extend_from_slice(&self.0.to_be_bytes());
+                key
+            }
+
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                let (&first, rest) = bytes.split_first()?;
+                let number = u64::from_be_bytes(rest.try_into().ok()?);
+                (first == $space).then_some(Self(number))
+            }
+        }
+    };
 }
+
+number_key!(ChangeKey, space::CHANGES, Change);
+number_key!(PolicyRevisionKey, space::POLICY_LOG, PolicyRevision);
 
 #[cfg(test)]
 mod tests;

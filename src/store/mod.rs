@@ -13,7 +13,9 @@
 //!   has all its predecessors durable;
 //! - a **publication** says that a metadata file may still be missing from the warehouse
 //!   ([`records::Publication`]); it is **landed** when both the log and the file are there, and its
-//!   marker goes with a later batch.
+//!   marker goes with a later batch;
+//! - the **policy book** is what was made of policies and grants at run time ([`policy_book`]), and the
+//!   **policy log** all its **revisions**, which only grows.
 //!
 //! The store knows no principal: who wants to begin a transaction shows a permit.
 
@@ -27,6 +29,7 @@ pub mod invariants;
 mod journal;
 pub mod keys;
 pub mod open;
+pub mod policy_book;
 pub mod read;
 mod recent;
 pub mod records;

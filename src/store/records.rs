@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::codec::{DecodeError, Value, decode_json, encode_json};
+use crate::authz::decide::Decision;
 use crate::base::secret::Secret;
 use crate::model::ident::TabularKind;
 
@@ -35,6 +36,10 @@ json_records!(
     FileDeletion,
     IdempotencyRecord,
     Change,
+    PolicyHead,
+    PolicyRevision,
+    PolicyRecord,
+    GrantRecord,
     ApiKeyRecord,
     SigningKeyRecord
 );
@@ -245,6 +250,91 @@ pub struct Allowed {
     pub revision: String,
     /// The ids of those that allowed it.
     pub policies: Vec<String>,
+}
+
+impl From<&Decision> for Allowed {
+    fn from(decision: &Decision) -> Self {
+        Self { revision: decision.revision.to_string(), policies: decision.policies.clone() }
+    }
+}
+
+/// Where the policy log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyHead {
+    /// The number of the newest revision.
+    pub number: u64,
+}
+
+/// A revision of the policy log: a change of what was made at run time. It says what was before and what
+/// is after, so that every earlier state can be told from the present one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRevision {
+    /// Its number.
+    pub number: u64,
+    /// When.
+    pub at_ms: i64,
+    /// By whom.
+    pub by: String,
+    /// The transaction's name, such as `put_policy`.
+    pub action: String,
+    /// What whoever made it had to say.
+    pub comment: Option<String>,
+    /// Which set of policies came into force with it: files, policies and grants together.
+    pub in_force: String,
+    /// The revision that it goes back to, if it does.
+    pub rolled_back_to: Option<u64>,
+    /// What became of policies and grants.
+    pub changes: PolicyChanges,
+}
+
+/// What became of policies and grants from one state to another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChanges {
+    /// The policies that are others now, by id.
+    pub policies: BTreeMap<String, PolicyEdit>,
+    /// The grants that were added.
+    pub granted: Vec<GrantRecord>,
+    /// The grants that were taken back.
+    pub revoked: Vec<GrantRecord>,
+}
+
+/// What became of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyEdit {
+    /// What it was, if it was there.
+    pub before: Option<PolicyRecord>,
+    /// What it is, if it still is there.
+    pub after: Option<PolicyRecord>,
+}
+
+/// A policy that was made at run time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRecord {
+    /// Its id.
+    pub id: String,
+    /// Its text, in Cedar's language.
+    pub text: String,
+    /// When it got this text.
+    pub changed_ms: i64,
+    /// From whom.
+    pub changed_by: String,
+}
+
+/// A grant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantRecord {
+    /// Its identity.
+    pub id: Uuid,
+    /// The id of the template that it fills in.
+    pub template: String,
+    /// To whom, such as `role:analysts`.
+    pub grantee: String,
+    /// On what, such as `table:prod/sales/orders`.
+    pub resource: String,
+    /// When it was made.
+    pub created_ms: i64,
+    /// By whom.
+    pub created_by: String,
 }
 
 /// An API key, without its text: nobody who reads the store can use it.

@@ -28,6 +28,10 @@ pub struct Counters {
     pub commit_reports: Counter,
     /// Requests with a credential that was not good.
     pub authentication_failures: Counter,
+    /// Changes of policy files that came into force.
+    pub policy_reloads: Counter,
+    /// Changes of policy files that did not, because something was wrong with them.
+    pub policy_reload_failures: Counter,
 }
 
 impl Counters {
@@ -52,6 +56,15 @@ impl Counters {
              # TYPE slateberg_authentication_failures_total counter\n\
              slateberg_authentication_failures_total {}\n",
             self.authentication_failures.get()
+        );
+        let _ = write!(
+            text,
+            "# HELP slateberg_policy_reloads_total Changes of policy files, by what came of them.\n\
+             # TYPE slateberg_policy_reloads_total counter\n\
+             slateberg_policy_reloads_total{{result=\"in_force\"}} {}\n\
+             slateberg_policy_reloads_total{{result=\"refused\"}} {}\n",
+            self.policy_reloads.get(),
+            self.policy_reload_failures.get()
         );
         text
     }

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 
 /// A running server, and what it printed until it was ready. It is killed when this is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    uri: String,
+    pub(crate) uri: String,
     banner: String,
 }
 
@@ -20,7 +20,7 @@ fn slateberg(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 impl Server {
-    fn start(directory: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"];
         let mut command = slateberg(directory, &[&serve[..], arguments].concat());
         let mut child =
@@ -41,13 +41,18 @@ impl Server {
     }
 
     /// The keys in the banner, each as often as it stands there.
-    fn keys(&self) -> Vec<String> {
+    pub(crate) fn keys(&self) -> Vec<String> {
         let words = self.banner.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         words.filter(|word| word.starts_with("sb_")).map(str::to_owned).collect()
     }
 
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
     /// Runs a subcommand against it, with a key in the environment.
-    fn run(&self, directory: &Path, key: &str, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, directory: &Path, key: &str, arguments: &[&str]) -> Output {
         let mut command = slateberg(directory, arguments);
         command.env("SLATEBERG_URL", &self.uri).env("SLATEBERG_API_KEY", key);
         command.output().expect("it runs")
@@ -61,8 +66,9 @@ impl Drop for Server {
     }
 }
 
+/// What a subcommand that ended well has printed.
 #[track_caller]
-fn said(output: Output) -> String {
+pub(crate) fn said(output: Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
     String::from_utf8(output.stdout).expect("text")

@@ -36,6 +36,25 @@ async fn closed_routes(app: &TestApp) -> Vec<(Method, String)> {
     routes.push((Method::POST, KEYS.to_owned()));
     routes.push((Method::GET, format!("{KEYS}/x")));
     routes.push((Method::DELETE, format!("{KEYS}/x")));
+    for (method, path) in [
+        (Method::GET, "policies"),
+        (Method::POST, "policies"),
+        (Method::GET, "policies/x"),
+        (Method::PUT, "policies/x"),
+        (Method::DELETE, "policies/x"),
+        (Method::POST, "policies/rollback"),
+        (Method::GET, "policies/revisions"),
+        (Method::GET, "policies/revisions/1"),
+        (Method::GET, "policies/revisions/1/diff/2"),
+        (Method::GET, "grants"),
+        (Method::POST, "grants"),
+        (Method::GET, "grants/x"),
+        (Method::DELETE, "grants/x"),
+        (Method::POST, "authorize"),
+        (Method::GET, "permissions"),
+    ] {
+        routes.push((method, format!("/management/v1/{path}")));
+    }
     routes
 }
 

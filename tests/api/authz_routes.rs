@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes in the words of the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 44] = [
+const ROUTES: [(&str, &str); 63] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -95,7 +95,29 @@ const ROUTES: [(&str, &str); 44] = [
     ("POST /management/v1/api-keys", ""),
     ("GET /management/v1/api-keys/{id}", ""),
     ("DELETE /management/v1/api-keys/{id}", ""),
+    ("GET /management/v1/policies", ""),
+    ("POST /management/v1/policies", ""),
+    ("GET /management/v1/policies/{id}", ""),
+    ("PUT /management/v1/policies/{id}", "dry run"),
+    ("PUT /management/v1/policies/{id}", ""),
+    ("DELETE /management/v1/policies/{id}", ""),
+    ("GET /management/v1/policies/revisions", ""),
+    ("GET /management/v1/policies/revisions/{number}", ""),
+    ("GET /management/v1/policies/revisions/{number}/diff/{to}", ""),
+    ("POST /management/v1/policies/rollback", ""),
+    ("GET /management/v1/grants", ""),
+    ("POST /management/v1/grants", ""),
+    ("POST /management/v1/grants", "on hr"),
+    ("GET /management/v1/grants/{id}", ""),
+    ("DELETE /management/v1/grants/{id}", ""),
+    ("POST /management/v1/authorize", ""),
+    ("POST /management/v1/authorize", "for others"),
+    ("GET /management/v1/permissions", ""),
+    ("GET /management/v1/permissions", "of others"),
 ];
+
+/// The id of a thing that is not there.
+const ID: &str = "0190b6ad-0000-7000-8000-000000000000";
 
 /// What a request finds: made anew for each, so that none sees what another has done.
 struct Place {
@@ -133,10 +155,17 @@ impl Place {
             .replace("{namespace}", &namespace)
             .replace("{table}", &table)
             .replace("{view}", &format!("v{n}"))
-            .replace("{id}", "0190b6ad-0000-7000-8000-000000000000");
+            .replace("{number}", "0")
+            .replace("{to}", "0")
+            .replace("{id}", ID);
         match variant {
             "below one" if method == "GET" => path.push_str("?parent=sales"),
             "purge" => path.push_str("?purgeRequested=true"),
+            "dry run" => path.push_str("?dry_run=true"),
+            "of others" => path.push_str("?resource=namespace:default/sales&user=corp/ann"),
+            _ if template.ends_with("permissions") => {
+                path.push_str("?resource=namespace:default/sales");
+            }
             _ => {}
         }
         let method = method.parse().expect("a method");
@@ -192,9 +221,34 @@ impl Place {
             }
             "commit" => json!({ "table-changes": [change("sales")] }),
             "api-keys" => json!({ "name": format!("key{n}") }),
+            "policies" => policy(&format!("p{n}")),
+            "{id}" if template.contains("policies") => policy(ID),
+            "rollback" => json!({ "to": 0 }),
+            "grants" => {
+                let namespace = if variant == "on hr" { "hr" } else { "sales" };
+                json!({
+                    "template": "read", "grantee": format!("role:r{n}"),
+                    "resource": format!("namespace:default/{namespace}"),
+                })
+            }
+            "authorize" => {
+                let mut body = json!({ "action": "Load", "resource": "table:default/sales/t1" });
+                if variant == "for others" {
+                    body["principal"] = json!({ "user": "corp/ann" });
+                }
+                body
+            }
             _ => Value::Null,
         }
     }
+}
+
+/// A policy that matters to nobody.
+fn policy(id: &str) -> Value {
+    let text = format!(
+        "@id(\"{id}\") permit (principal == User::\"x\", action == Action::\"Load\", resource);"
+    );
+    json!({ "text": text })
 }
 
 fn commit(variant: &str) -> Value {

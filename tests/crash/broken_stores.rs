@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use slateberg::model::ident::TabularKind;
 use slateberg::store::codec::{Document, Value};
-use slateberg::store::keys::{Key, MetadataKey, TabularKey, TabularNameKey};
+use slateberg::store::keys::{GrantKey, Key, MetadataKey, TabularKey, TabularNameKey};
+use slateberg::store::records::GrantRecord;
 use slatedb::Db;
 use slatedb::object_store::local::LocalFileSystem;
 use uuid::Uuid;
@@ -89,6 +90,22 @@ async fn metadata_that_belongs_to_nothing() {
     let document = Document { version: 1, text: "{}".into() }.head().encode();
     write_record(data_dir.path(), &key, Some(&document)).await;
     assert_broken(data_dir.path(), "belongs to nothing");
+}
+
+#[tokio::test]
+async fn a_grant_that_nobody_made() {
+    let (data_dir, _) = data_dir_with_table().await;
+    let grant = GrantRecord {
+        id: Uuid::from_u128(1),
+        template: "grant-own".to_owned(),
+        grantee: "role:intruder".to_owned(),
+        resource: "warehouse:default".to_owned(),
+        created_ms: 0,
+        created_by: "nobody".to_owned(),
+    };
+    let key = GrantKey(grant.id).encode();
+    write_record(data_dir.path(), &key, Some(&grant.encode())).await;
+    assert_broken(data_dir.path(), "not those of the policy log");
 }
 
 #[tokio::test]

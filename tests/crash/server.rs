@@ -24,40 +24,64 @@ fn slateberg(data_dir: &Path, subcommand: &str) -> Command {
 }
 
 fn serving(data_dir: &Path) -> Command {
+    let mut command = serving_secured(data_dir);
+    command.arg("--insecure-no-auth");
+    command
+}
+
+fn serving_secured(data_dir: &Path) -> Command {
     let mut command = slateberg(data_dir, "serve");
-    command.args(["--listen", "127.0.0.1:0", "--insecure-no-auth"]);
+    command.args(["--listen", "127.0.0.1:0"]);
     command
 }
 
 impl Server {
     /// Starts a server, and waits until it says that it is ready.
     pub fn start(data_dir: &Path) -> Self {
+        Self::started(serving(data_dir), data_dir).0
+    }
+
+    /// Starts a server that asks for credentials; returns the admin key, too, if it printed one.
+    pub fn start_secured(data_dir: &Path) -> (Self, Option<String>) {
+        Self::started(serving_secured(data_dir), data_dir)
+    }
+
+    fn started(mut command: Command, data_dir: &Path) -> (Self, Option<String>) {
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(data_dir.join("test-server.log"))
             .expect("the log can be written");
-        let child = serving(data_dir).stdout(Stdio::piped()).stderr(log).spawn();
+        let child = command.stdout(Stdio::piped()).stderr(log).spawn();
         let mut server =
             Self { child: child.expect("the server can be started"), uri: String::new() };
         let stdout = server.child.stdout.take().expect("stdout is piped");
         let (ready, is_ready) = std::sync::mpsc::channel();
         // The thread ends with the server, whose end closes the pipe.
         std::thread::spawn(move || {
+            let mut found = None;
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if let Some((_, uri)) = line.split_once(" is ready at ") {
-                    let _ = ready.send(uri.trim().to_owned());
+                    found = Some(uri.trim().to_owned());
+                }
+                if let (Some(uri), true) = (&found, line.trim().starts_with("access ")) {
+                    let key =
+                        line.split_once("admin key ").filter(|(_, key)| key.starts_with("sb_"));
+                    let key = key.map(|(_, key)| key.trim().to_owned());
+                    let _ = ready.send((uri.clone(), key));
                 }
             }
         });
         match is_ready.recv_timeout(PATIENCE) {
-            Ok(uri) => server.uri = uri,
+            Ok((uri, key)) => {
+                server.uri = uri;
+                (server, key)
+            }
             Err(error) => {
                 let log = std::fs::read_to_string(data_dir.join("test-server.log"));
                 panic!("the server did not start: {error}\n{}", log.unwrap_or_default());
             }
         }
-        server
     }
 
     /// Starts a server and kills it soon after, wherever it has got to.

@@ -18,6 +18,12 @@ impl Query {
         parameters.filter(|(key, _)| key == name).last().map(|(_, value)| value)
     }
 
+    /// All values of a parameter that may be repeated, decoded.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = String> {
+        let parameters = url::form_urlencoded::parse(self.0.as_bytes());
+        parameters.filter(move |(key, _)| key == name).map(|(_, value)| value.into_owned())
+    }
+
     /// A parameter that is `true` or `false`; false if it is not there.
     pub fn flag(&self, name: &str) -> Result<bool, ApiError> {
         match self.get(name) {

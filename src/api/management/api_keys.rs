@@ -11,6 +11,7 @@ use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::api::wire::management::{ApiKey, CreateApiKeyRequest, CreatedApiKey, ListApiKeys};
 use crate::authn::api_keys::NewKey;
+use crate::catalog::Operation;
 
 /// `POST /management/v1/api-keys`: the only answer with the key's text in it.
 pub async fn create(
@@ -26,7 +27,8 @@ pub async fn create(
         warehouses: body.warehouses,
         expires_ms: body.expires_at_ms,
     };
-    let (secret, known) = state.authn.keys().create(&operation.principal, wanted).await?;
+    let Operation { principal, context, .. } = &operation;
+    let (secret, known) = state.authn.keys().create(principal, context, wanted).await?;
     let created = CreatedApiKey { key: secret.reveal().to_owned(), about: ApiKey::from(&*known) };
     Ok((StatusCode::CREATED, NO_STORE, Json(created)))
 }
@@ -36,7 +38,7 @@ pub async fn list(
     State(state): State<ApiState>,
     Reading(operation): Reading,
 ) -> Result<Json<ListApiKeys>> {
-    let all = state.authn.keys().list(&operation.principal)?;
+    let all = state.authn.keys().list(&operation.principal, &operation.context)?;
     Ok(Json(ListApiKeys { api_keys: all.iter().map(|known| ApiKey::from(&**known)).collect() }))
 }
 
@@ -46,7 +48,7 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<ApiKey>> {
-    let known = state.authn.keys().get(&operation.principal, &id)?;
+    let known = state.authn.keys().get(&operation.principal, &operation.context, &id)?;
     Ok(Json(ApiKey::from(&*known)))
 }
 
@@ -56,6 +58,6 @@ pub async fn revoke(
     Path(id): Path<String>,
     Mutating(operation): Mutating,
 ) -> Result<StatusCode> {
-    state.authn.keys().revoke(&operation.principal, &id).await?;
+    state.authn.keys().revoke(&operation.principal, &operation.context, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

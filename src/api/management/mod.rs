@@ -1,6 +1,9 @@
 //! `/management/v1`: what the specification of Iceberg has no word for.
 
 pub mod api_keys;
+pub mod explain;
+pub mod grants;
+pub mod policies;
 pub mod whoami;
 
 use crate::api::error::ApiError;

@@ -101,6 +101,14 @@ pub struct WhoAmI {
     pub method: &'static str,
 }
 
+/// The word for a kind of principal.
+pub fn kind_word(kind: IdentityKind) -> &'static str {
+    match kind {
+        IdentityKind::User => "user",
+        IdentityKind::ServiceAccount => "service-account",
+    }
+}
+
 impl From<&Principal> for WhoAmI {
     fn from(principal: &Principal) -> Self {
         let Principal::Identified(identity) = principal else {
@@ -116,10 +124,7 @@ impl From<&Principal> for WhoAmI {
             };
         };
         Self {
-            kind: match identity.kind {
-                IdentityKind::User => "user",
-                IdentityKind::ServiceAccount => "service-account",
-            },
+            kind: kind_word(identity.kind),
             id: identity.id.clone(),
             name: identity.name.clone(),
             groups: identity.groups.clone(),

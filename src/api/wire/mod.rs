@@ -3,9 +3,12 @@
 //! Schemas, specs, updates and requirements stay JSON text here ([`serde_json::value::RawValue`]); what
 //! they mean is the model's to say.
 
+pub mod explain;
+pub mod grants;
 pub mod listings;
 pub mod management;
 pub mod object;
+pub mod policies;
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,7 @@
 //! What goes on in the background, each on its own and all until the server stops.
 
+pub mod policy_files;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use super::build::App;
 use super::issuers::keep_fresh;
 use crate::authn::issuers::Issuer;
 use crate::catalog::Catalog;
+use policy_files::{PolicyFiles, watch_policy_files};
 
 /// How often markers of landed publications are taken out, should no commit do it.
 const FORGET_LANDED_EVERY: Duration = Duration::from_secs(10);
@@ -50,6 +53,10 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
         tokio::spawn(delete_files(app.catalog.clone(), stopping.clone())),
     ];
     tasks.extend(watch_issuers(app, stopping));
+    tasks.extend(PolicyFiles::of(app).map(|files| {
+        let period = app.settings.authz.policy_reload();
+        tokio::spawn(watch_policy_files(files, period, stopping.clone()))
+    }));
     tasks
 }
 

@@ -15,57 +15,66 @@ use crate::authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
 use crate::authz::policy_set::PolicySet;
 use crate::authz::resource::{Attributes, Kind, Resource};
 use crate::base::clock::{Clock, SystemClock};
+use crate::cli::client::Connection;
 use crate::cli::output::{Output, print_json, table};
 use crate::cli::print;
 use crate::model::principal::{Identity, IdentityKind, Method};
 
 /// The exit code of a denial.
-const DENIED: u8 = 3;
+pub(super) const DENIED: u8 = 3;
 
 /// Ask what policies decide, and which of them do.
 #[derive(Debug, Args)]
 pub(super) struct Explain {
     #[command(flatten)]
-    who: Who,
+    pub(super) who: Who,
     /// What is to be done, such as `Load` or `CommitData`
     #[arg(long, value_name = "ACTION")]
-    action: String,
+    pub(super) action: String,
     #[command(flatten)]
-    what: What,
+    pub(super) what: What,
     #[command(flatten)]
-    circumstances: Circumstances,
+    pub(super) circumstances: Circumstances,
     /// Policy files, or directories of them [default: the policies that come with slateberg]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "url")]
     policies: Vec<PathBuf>,
-    /// How the answer is written
-    #[arg(long, value_enum, default_value = "table")]
-    output: Output,
+    /// With `--url`, the policies in force on that server are asked
+    #[command(flatten)]
+    pub(super) connection: Connection,
 }
 
 #[derive(Debug, Args)]
-struct Who {
-    /// A person who asks: ISSUER/SUBJECT
-    #[arg(long, value_name = "ID", required_unless_present = "service_account")]
-    user: Option<String>,
+pub(super) struct Who {
+    /// A person who asks: ISSUER/SUBJECT [default with --url: oneself]
+    #[arg(long, value_name = "ID", required_unless_present_any = ["service_account", "key", "url"])]
+    pub(super) user: Option<String>,
     /// A program that asks: an API key's id
     #[arg(long, value_name = "ID", conflicts_with = "user")]
-    service_account: Option<String>,
+    pub(super) service_account: Option<String>,
+    /// Whoever has an API key of the server, by its id, with the roles and warehouses that it has
+    #[arg(
+        long,
+        value_name = "ID",
+        requires = "url",
+        conflicts_with_all = ["user", "service_account", "roles", "groups", "warehouses"],
+    )]
+    pub(super) key: Option<String>,
     /// A role of whoever asks
     #[arg(long = "role", value_name = "ROLE")]
-    roles: Vec<String>,
+    pub(super) roles: Vec<String>,
     /// A group of whoever asks
     #[arg(long = "group", value_name = "GROUP")]
-    groups: Vec<String>,
+    pub(super) groups: Vec<String>,
     /// A warehouse that the credential is good for [default: all]
     #[arg(long = "scope", value_name = "WAREHOUSE")]
-    warehouses: Vec<String>,
+    pub(super) warehouses: Vec<String>,
     /// How they have proven who they are [default: jwt for a user, api-key for a service account]
     #[arg(long, value_enum)]
-    authentication: Option<Authentication>,
+    pub(super) authentication: Option<Authentication>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Authentication {
+pub(super) enum Authentication {
     /// A token of an outside issuer
     Jwt,
     /// An API key
@@ -73,23 +82,23 @@ enum Authentication {
 }
 
 #[derive(Debug, Args)]
-struct What {
+pub(super) struct What {
     #[command(flatten)]
     place: Place,
     /// A property of it
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = key_value)]
-    properties: Vec<(String, String)>,
+    pub(super) properties: Vec<(String, String)>,
     /// Where its files are
     #[arg(long, value_name = "URL")]
-    location: Option<String>,
+    pub(super) location: Option<String>,
     /// The id of whoever made it
     #[arg(long, value_name = "ID")]
-    owner: Option<String>,
+    pub(super) owner: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Place {
+pub(super) struct Place {
     /// It is done to the catalog itself
     #[arg(long)]
     catalog: bool,
@@ -108,16 +117,16 @@ struct Place {
 }
 
 #[derive(Debug, Args)]
-struct Circumstances {
+pub(super) struct Circumstances {
     /// When, such as 2026-01-31T09:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
-    time: Option<String>,
+    pub(super) time: Option<String>,
     /// From where
     #[arg(long, value_name = "ADDRESS")]
-    source_address: Option<IpAddr>,
+    pub(super) source_address: Option<IpAddr>,
     /// What the client says that it is
     #[arg(long, value_name = "TEXT")]
-    client: Option<String>,
+    pub(super) client: Option<String>,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -127,6 +136,9 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 impl Explain {
     pub(super) fn run(self) -> Result<ExitCode, Error> {
+        if self.connection.url.is_some() {
+            return super::ask::ask(&self);
+        }
         let policies = build(&read(&self.policies)?, &[]).map_err(policies::Error::Invalid)?;
         let identity = Arc::new(self.who.identity());
         let resource = self.what.resource()?;
@@ -134,7 +146,7 @@ impl Explain {
         check_action(&policies, &self.action, resource.kind())?;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(&self.action, request);
-        match self.output {
+        match self.connection.output {
             Output::Table => {
                 print(&text(&policies, &decision, &identity, &self.action, &resource));
             }
@@ -223,7 +235,7 @@ impl Who {
 }
 
 impl What {
-    fn resource(&self) -> Result<Resource, Error> {
+    pub(super) fn resource(&self) -> Result<Resource, Error> {
         let place = &self.place;
         let paths = [
             (Kind::Warehouse, &place.warehouse),

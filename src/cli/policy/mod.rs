@@ -1,18 +1,21 @@
-//! `slateberg policy`: checking, testing and asking policies, without a server.
+//! `slateberg policy`: checking, testing and asking policies without a server, and those of a running one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::fail;
+use super::{ask_server, client, fail};
 use crate::app::policies;
 
+mod ask;
+mod diff;
 mod explain;
+mod remote;
 mod test;
 mod validate;
 
-/// Check, test and ask policies, without a server.
+/// Check, test and ask policies; list and change those of a running server.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub struct Policy {
@@ -28,6 +31,20 @@ enum Command {
     Test(test::Test),
     /// Ask what policies decide, and which: exit code 0 if it is allowed, 3 if it is denied
     Explain(Box<explain::Explain>),
+    /// List the policies in force on a server
+    List(remote::List),
+    /// Print a policy of a server
+    Show(remote::Show),
+    /// Put a policy in force on a server, or change it
+    Put(remote::Put),
+    /// Take a policy back that was put in force
+    Delete(remote::Delete),
+    /// Tell how policies and grants of a server became what they are
+    History(remote::History),
+    /// Compare two revisions of the policies and grants of a server
+    Diff(remote::Diff),
+    /// Make policies and grants of a server what they were
+    Rollback(remote::Rollback),
 }
 
 impl Policy {
@@ -37,6 +54,13 @@ impl Policy {
             Command::Validate(validate) => validate.run(),
             Command::Test(test) => test.run(),
             Command::Explain(explain) => explain.run(),
+            Command::List(list) => return ask_server(list.run()),
+            Command::Show(show) => return ask_server(show.run()),
+            Command::Put(put) => return ask_server(put.run()),
+            Command::Delete(delete) => return ask_server(delete.run()),
+            Command::History(history) => return ask_server(history.run()),
+            Command::Diff(diff) => return ask_server(diff.run()),
+            Command::Rollback(rollback) => return ask_server(rollback.run()),
         };
         ended.unwrap_or_else(|error| fail(1, error))
     }
@@ -51,4 +75,8 @@ enum Error {
     Expectations(PathBuf, String),
     #[error("{0}")]
     Usage(String),
+    #[error(transparent)]
+    Server(#[from] client::ClientError),
+    #[error("{0}")]
+    Runtime(#[from] std::io::Error),
 }

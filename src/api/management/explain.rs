@@ -1,0 +1,96 @@
+//! What policies say, to whoever asks for themselves or may read policies.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use uuid::Uuid;
+
+use super::Result;
+use crate::api::error::ApiError;
+use crate::api::extract::body::{MutatingWith, Reading};
+use crate::api::extract::query::Query;
+use crate::api::state::ApiState;
+use crate::api::wire::explain::{
+    AuthorizeRequest, AuthorizeResponse, PermissionsResponse, PrincipalWord,
+};
+use crate::catalog::Operation;
+use crate::catalog::policies::explain::{Given, Question};
+use crate::model::principal::Identity;
+
+/// `POST /management/v1/authorize`. Nothing is changed by it.
+pub async fn authorize(
+    State(state): State<ApiState>,
+    MutatingWith(operation, body): MutatingWith<AuthorizeRequest>,
+) -> Result<Json<AuthorizeResponse>> {
+    let AuthorizeRequest { principal, action, resource, attributes, context } = body;
+    let about = principal.map(|word| somebody(&state, &operation, word)).transpose()?;
+    let given = attributes.map(|word| Given {
+        properties: word.properties,
+        location: word.location,
+        owner: word.owner,
+    });
+    let question = Question {
+        about,
+        resource,
+        given,
+        time: context.time,
+        source_address: context.source_address,
+        client: context.client,
+    };
+    let explained = state.catalog.explain(&operation, &action, question).await?;
+    Ok(Json(AuthorizeResponse::new(action, explained)))
+}
+
+/// `GET /management/v1/permissions`.
+pub async fn permissions(
+    State(state): State<ApiState>,
+    query: Query,
+    Reading(operation): Reading,
+) -> Result<Json<PermissionsResponse>> {
+    let own = |name| query.get(name).map(std::borrow::Cow::into_owned);
+    let Some(resource) = own("resource") else {
+        return Err(ApiError::bad_request("Missing query parameter: resource"));
+    };
+    let word = PrincipalWord {
+        key: own("key"),
+        user: own("user"),
+        service_account: own("service_account"),
+        roles: query.all("role").collect(),
+        groups: query.all("group").collect(),
+        ..PrincipalWord::default()
+    };
+    let named = word.key.is_some() || word.user.is_some() || word.service_account.is_some();
+    let describes = !word.roles.is_empty() || !word.groups.is_empty();
+    if describes && !named {
+        return Err(ApiError::bad_request(WHO));
+    }
+    let about = named.then(|| somebody(&state, &operation, word)).transpose()?;
+    let question = Question { about, resource, ..Question::default() };
+    Ok(Json(state.catalog.permissions(&operation, question).await?.into()))
+}
+
+/// What is expected of the words for somebody.
+const WHO: &str = "Invalid principal: expected one of key, user and service-account; roles, groups, \
+                   warehouses and authentication go with the last two";
+
+/// The identity that words describe. Which keys there are is told to those alone who may read policies.
+fn somebody(state: &ApiState, operation: &Operation, word: PrincipalWord) -> Result<Arc<Identity>> {
+    state.catalog.may_read_policies(operation)?;
+    let Some(id) = &word.key else {
+        return word.identity().map(Arc::new).ok_or_else(|| ApiError::bad_request(WHO));
+    };
+    let alone = word.user.is_none()
+        && word.service_account.is_none()
+        && word.roles.is_empty()
+        && word.groups.is_empty()
+        && word.warehouses.is_none()
+        && word.authentication.is_none();
+    if !alone {
+        return Err(ApiError::bad_request(WHO));
+    }
+    let known = Uuid::try_parse(id).ok().and_then(|id| state.authn.keys().index().by_id(id));
+    known.map(|known| Arc::clone(&known.identity)).ok_or_else(|| {
+        ApiError::from(crate::authn::Error::NoSuchKey(id.chars().take(100).collect()))
+    })
+}

@@ -1,0 +1,65 @@
+//! Grants.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::Result;
+use super::policies::{Wanted, proposal, proposal_of_query};
+use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::paging::Paging;
+use crate::api::extract::query::Query;
+use crate::api::state::ApiState;
+use crate::api::wire::grants::{Grant, GrantRequest, Granted, ListGrants, ListedGrant};
+use crate::api::wire::policies::PoliciesChanged;
+use crate::catalog::policies::change::Edit;
+use crate::catalog::policies::grants::{GrantFilter, NewGrant};
+
+/// `GET /management/v1/grants`.
+pub async fn list(
+    State(state): State<ApiState>,
+    query: Query,
+    Paging(page): Paging,
+    Reading(operation): Reading,
+) -> Result<Json<ListGrants>> {
+    let own = |name| query.get(name).map(std::borrow::Cow::into_owned);
+    let filter = GrantFilter { grantee: own("grantee"), resource: own("resource") };
+    Ok(Json(state.catalog.grants(&operation, &filter, &page).await?.into()))
+}
+
+/// `GET /management/v1/grants/{id}`.
+pub async fn load(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    Reading(operation): Reading,
+) -> Result<Json<ListedGrant>> {
+    Ok(Json(state.catalog.grant(&operation, &id).await?.into()))
+}
+
+/// `POST /management/v1/grants`: 201 if there is a grant that was not there before.
+pub async fn create(
+    State(state): State<ApiState>,
+    query: Query,
+    MutatingWith(operation, body): MutatingWith<GrantRequest>,
+) -> Result<(StatusCode, Json<Granted>)> {
+    let GrantRequest { template, grantee, resource, comment, expected_revision } = body;
+    let edit = Edit::Grant(NewGrant { template, grantee, resource });
+    let dry_run = query.flag("dry_run")?;
+    let proposal = proposal(&state, Wanted { edit, comment, expected_revision }, dry_run);
+    let mut changed = state.catalog.change_policies(&operation, proposal).await?;
+    let made = !dry_run && !changed.changes.granted.is_empty();
+    let grant = changed.grant.take().map(Grant::from);
+    let status = if made { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(Granted { grant, changed: changed.into() })))
+}
+
+/// `DELETE /management/v1/grants/{id}`.
+pub async fn revoke(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    query: Query,
+    Mutating(operation): Mutating,
+) -> Result<Json<PoliciesChanged>> {
+    let proposal = proposal_of_query(&state, Edit::Revoke { id }, &query)?;
+    Ok(Json(state.catalog.change_policies(&operation, proposal).await?.into()))
+}

@@ -1,0 +1,146 @@
+//! Policies: what is in force, changed and gone back to.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::Result;
+use crate::api::error::ApiError;
+use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::paging::Paging;
+use crate::api::extract::query::Query;
+use crate::api::state::ApiState;
+use crate::api::wire::policies::{
+    Diff, ListPolicies, ListRevisions, LoadedRevision, PoliciesChanged, Policy, PutPolicyRequest,
+    RollbackRequest,
+};
+use crate::catalog::policies::change::{Edit, Proposal};
+
+/// `GET /management/v1/policies`.
+pub async fn list(
+    State(state): State<ApiState>,
+    Paging(page): Paging,
+    Reading(operation): Reading,
+) -> Result<Json<ListPolicies>> {
+    Ok(Json(state.catalog.policies_in_force(&operation, &page)?.into()))
+}
+
+/// `GET /management/v1/policies/{id}`.
+pub async fn load(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    Reading(operation): Reading,
+) -> Result<Json<Policy>> {
+    Ok(Json(state.catalog.policy_in_force(&operation, &id)?.into()))
+}
+
+/// `POST /management/v1/policies`.
+pub async fn create(
+    State(state): State<ApiState>,
+    query: Query,
+    MutatingWith(operation, body): MutatingWith<PutPolicyRequest>,
+) -> Result<(StatusCode, Json<PoliciesChanged>)> {
+    let dry_run = query.flag("dry_run")?;
+    let proposal = proposal(&state, put(None, body), dry_run);
+    let changed = state.catalog.change_policies(&operation, proposal).await?;
+    let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(changed.into())))
+}
+
+/// `PUT /management/v1/policies/{id}`.
+pub async fn replace(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    query: Query,
+    MutatingWith(operation, body): MutatingWith<PutPolicyRequest>,
+) -> Result<Json<PoliciesChanged>> {
+    let proposal = proposal(&state, put(Some(id), body), query.flag("dry_run")?);
+    Ok(Json(state.catalog.change_policies(&operation, proposal).await?.into()))
+}
+
+/// `DELETE /management/v1/policies/{id}`.
+pub async fn remove(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    query: Query,
+    Mutating(operation): Mutating,
+) -> Result<Json<PoliciesChanged>> {
+    let proposal = proposal_of_query(&state, Edit::Remove { id }, &query)?;
+    Ok(Json(state.catalog.change_policies(&operation, proposal).await?.into()))
+}
+
+/// `POST /management/v1/policies/rollback`.
+pub async fn roll_back(
+    State(state): State<ApiState>,
+    query: Query,
+    MutatingWith(operation, body): MutatingWith<RollbackRequest>,
+) -> Result<Json<PoliciesChanged>> {
+    let RollbackRequest { to, comment, expected_revision } = body;
+    let wanted = Wanted { edit: Edit::RollBack { to }, comment, expected_revision };
+    let proposal = proposal(&state, wanted, query.flag("dry_run")?);
+    Ok(Json(state.catalog.change_policies(&operation, proposal).await?.into()))
+}
+
+/// `GET /management/v1/policies/revisions`.
+pub async fn revisions(
+    State(state): State<ApiState>,
+    Paging(page): Paging,
+    Reading(operation): Reading,
+) -> Result<Json<ListRevisions>> {
+    Ok(Json(state.catalog.policy_revisions(&operation, &page).await?.into()))
+}
+
+/// `GET /management/v1/policies/revisions/{number}`.
+pub async fn load_revision(
+    State(state): State<ApiState>,
+    Path(number): Path<String>,
+    Reading(operation): Reading,
+) -> Result<Json<LoadedRevision>> {
+    let number = parse_number(&number)?;
+    Ok(Json(state.catalog.policy_revision(&operation, number).await?.into()))
+}
+
+/// `GET /management/v1/policies/revisions/{from}/diff/{to}`.
+pub async fn diff(
+    State(state): State<ApiState>,
+    Path((from, to)): Path<(String, String)>,
+    Reading(operation): Reading,
+) -> Result<Json<Diff>> {
+    let (from, to) = (parse_number(&from)?, parse_number(&to)?);
+    let changes = state.catalog.policy_diff(&operation, from, to).await?.into();
+    Ok(Json(Diff { from, to, changes }))
+}
+
+/// A change as somebody wants it.
+pub(super) struct Wanted {
+    pub(super) edit: Edit,
+    pub(super) comment: Option<String>,
+    pub(super) expected_revision: Option<u64>,
+}
+
+fn put(id: Option<String>, body: PutPolicyRequest) -> Wanted {
+    let PutPolicyRequest { text, comment, expected_revision } = body;
+    let replace = id.is_some();
+    Wanted { edit: Edit::Put { id, text, replace }, comment, expected_revision }
+}
+
+/// The proposal of a change, with everybody who is known to exist.
+pub(super) fn proposal(state: &ApiState, wanted: Wanted, dry_run: bool) -> Proposal {
+    let Wanted { edit, comment, expected_revision } = wanted;
+    let known = state.authn.keys().identities();
+    Proposal { edit, expected_revision, comment, dry_run, known }
+}
+
+/// The proposal of a change whose circumstances are in the query.
+pub(super) fn proposal_of_query(state: &ApiState, edit: Edit, query: &Query) -> Result<Proposal> {
+    let expected = query.get("expected_revision");
+    let expected_revision = expected.as_deref().map(parse_number).transpose()?;
+    let comment = query.get("comment").map(std::borrow::Cow::into_owned);
+    let wanted = Wanted { edit, comment, expected_revision };
+    Ok(proposal(state, wanted, query.flag("dry_run")?))
+}
+
+fn parse_number(text: &str) -> Result<u64> {
+    let wrong = |_| ApiError::bad_request("Invalid revision: expected a number from 0");
+    text.parse().map_err(wrong)
+}

@@ -1,0 +1,98 @@
+//! Policy files that change while the server runs come into force, all of them or none.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::app::build::App;
+use crate::app::policies;
+use crate::catalog::Catalog;
+use crate::telemetry::counters::Counters;
+
+/// The policy files of a server, looked at again and again.
+///
+/// Each look reads all of them: they are small, and neither a file's time nor its length tells for certain
+/// that nothing was written.
+pub struct PolicyFiles {
+    catalog: Catalog,
+    counters: Arc<Counters>,
+    paths: Vec<PathBuf>,
+    /// What was wrong at the last look: told once, and not at every look.
+    wrong: Option<String>,
+}
+
+impl PolicyFiles {
+    /// The files of this server; none if it has those alone that come with the program.
+    pub fn of(app: &App) -> Option<Self> {
+        let paths = app.settings.authz.policy_paths.clone();
+        let (catalog, counters) = (app.catalog.clone(), Arc::clone(&app.counters));
+        (!paths.is_empty()).then_some(Self { catalog, counters, paths, wrong: None })
+    }
+
+    /// Puts the files in force if they are others than before. If they do not fit, everything stays as it
+    /// is, and the log says why.
+    pub async fn look(&mut self) {
+        match self.read().await {
+            Ok(Some(policies)) => {
+                self.counters.policy_reloads.add(1);
+                tracing::info!(policies, "policy files have changed, and are in force");
+                self.wrong = None;
+            }
+            Ok(None) => self.wrong = None,
+            Err(wrong) => {
+                if self.wrong.as_ref() != Some(&wrong) {
+                    self.counters.policy_reload_failures.add(1);
+                    tracing::error!(
+                        "policy files have changed, the earlier stay in force: {wrong}"
+                    );
+                    self.wrong = Some(wrong);
+                }
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Option<usize>, String> {
+        let paths = self.paths.clone();
+        let read = tokio::task::spawn_blocking(move || policies::read(&paths)).await;
+        let files = read.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())?;
+        self.catalog.replace_policy_files(files).await.map_err(|error| error.to_string())
+    }
+}
+
+/// Looks every so often, and at `SIGHUP`.
+pub(super) async fn watch_policy_files(
+    mut files: PolicyFiles,
+    period: Option<Duration>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut hangup = signal(SignalKind::hangup())
+        .inspect_err(|error| tracing::error!(%error, "cannot listen to SIGHUP"))
+        .ok();
+    loop {
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => return,
+            () = passed(period) => {}
+            () = hung_up(&mut hangup) => tracing::info!("SIGHUP: looking at the policy files"),
+        }
+        files.look().await;
+    }
+}
+
+async fn passed(period: Option<Duration>) {
+    match period {
+        Some(period) => tokio::time::sleep(period).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn hung_up(hangup: &mut Option<Signal>) {
+    match hangup {
+        Some(hangup) => {
+            hangup.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,133 @@
+//! From a resource as somebody names it to what policies know of it, and to what is told of it to those
+//! who may not see it.
+
+use std::sync::Arc;
+
+use super::permits::attributes_of_levels;
+use super::{Catalog, Error, Operation, Result, lookup};
+use crate::authz::action::{Action, DescribeNamespace, Load, ReadConfig};
+use crate::authz::resource::{Kind, Resource};
+use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use crate::model::members::brief;
+
+/// A resource that somebody names.
+pub(super) struct Described {
+    /// With what is known of each level, as far as policies ask for it and as it is there.
+    pub(super) resource: Resource,
+    /// Whether it is there.
+    pub(super) there: bool,
+}
+
+/// The actions that tell whether something is visible.
+pub(super) const SEEING: [&str; 3] = [ReadConfig::NAME, DescribeNamespace::NAME, Load::NAME];
+
+/// The names that a resource consists of.
+enum Named {
+    Catalog,
+    Warehouse,
+    Namespace(NamespaceIdent),
+    Tabular(TabularKind, TabularIdent),
+}
+
+fn named(resource: &Resource) -> Named {
+    let mut levels: Vec<_> = resource.nodes().iter().skip(1).map(|it| it.name.clone()).collect();
+    let kind = match resource.kind() {
+        Kind::Catalog => return Named::Catalog,
+        Kind::Warehouse => return Named::Warehouse,
+        Kind::Namespace => return Named::Namespace(NamespaceIdent(levels)),
+        Kind::Table => TabularKind::Table,
+        Kind::View => TabularKind::View,
+    };
+    let name = levels.pop().unwrap_or_default();
+    Named::Tabular(kind, TabularIdent { namespace: NamespaceIdent(levels), name })
+}
+
+impl Catalog {
+    /// What is known of a resource. Names are enough, unless policies ask for more where one of these actions
+    /// is to be done.
+    pub(super) async fn described(
+        &self,
+        resource: Resource,
+        actions: &[&str],
+    ) -> Result<Described> {
+        let Some(name) = resource.warehouse_name() else {
+            return Ok(Described { resource, there: true });
+        };
+        let Ok(warehouse) = self.warehouses().by_prefix(Some(name)) else {
+            return Ok(Described { resource, there: false });
+        };
+        let store = self.store().durable();
+        let policies = self.inner.parts.authority.policies();
+        let wanted = actions.iter().any(|action| policies.asks(action).attributes);
+        match named(&resource) {
+            Named::Catalog | Named::Warehouse => Ok(Described { resource, there: true }),
+            Named::Namespace(ident) => {
+                let there = lookup::namespace_id(&store, warehouse.id, &ident).await?.is_some();
+                let known = match wanted {
+                    true => attributes_of_levels(&store, &warehouse, &ident).await?,
+                    false => Vec::new(),
+                };
+                Ok(Described { resource: resource.with_all(known), there })
+            }
+            Named::Tabular(kind, ident) => {
+                let id = lookup::tabular_id(&store, warehouse.id, kind, &ident).await?;
+                let there = id.is_some();
+                if !wanted {
+                    return Ok(Described { resource, there });
+                }
+                let known = attributes_of_levels(&store, &warehouse, &ident.namespace).await?;
+                let resource = resource.with_all(known);
+                let own = match id {
+                    Some(id) => self.attributes_of(&store, kind, id).await?,
+                    None => None,
+                };
+                let own = own.unwrap_or_default();
+                Ok(Described { resource: resource.with(Arc::new(own)), there })
+            }
+        }
+    }
+
+    /// What is told to whoever may not see a resource: to the letter what is said of one that is not there.
+    /// Nothing if they may.
+    pub(super) fn hidden(&self, operation: &Operation, described: &Described) -> Option<Error> {
+        let Described { resource, there } = described;
+        let warehouse = resource.warehouse_name()?;
+        let sees_warehouse = self.may::<ReadConfig>(operation, &Resource::warehouse(warehouse))
+            && self.warehouses().by_prefix(Some(warehouse)).is_ok();
+        if !sees_warehouse {
+            return Some(Error::NoSuchWarehouse(brief(warehouse)));
+        }
+        match named(resource) {
+            Named::Catalog | Named::Warehouse => None,
+            Named::Namespace(ident) => {
+                let visible = *there && self.may::<DescribeNamespace>(operation, resource);
+                (!visible).then(|| Error::no_such_namespace(&ident))
+            }
+            Named::Tabular(kind, ident) => {
+                let visible = *there && self.may::<Load>(operation, resource);
+                (!visible).then(|| Error::no_such(kind, &ident))
+            }
+        }
+    }
+
+    /// What is told of a resource that is not there, to whoever may know that.
+    pub(super) fn missing(&self, described: &Described) -> Option<Error> {
+        let Described { resource, there } = described;
+        let warehouse = resource.warehouse_name().filter(|_| !there)?;
+        Some(match named(resource) {
+            Named::Namespace(ident) if self.warehouses().by_prefix(Some(warehouse)).is_ok() => {
+                Error::no_such_namespace(&ident)
+            }
+            Named::Tabular(kind, ident) if self.warehouses().by_prefix(Some(warehouse)).is_ok() => {
+                Error::no_such(kind, &ident)
+            }
+            _ => Error::NoSuchWarehouse(brief(warehouse)),
+        })
+    }
+
+    /// Whether `A` may be done to `resource`.
+    pub(super) fn may<A: Action>(&self, operation: &Operation, resource: &Resource) -> bool {
+        let Operation { principal, context, .. } = operation;
+        self.inner.parts.authority.authorize::<A>(principal, resource, context).is_ok()
+    }
+}

@@ -1,0 +1,141 @@
+//! `slateberg grant`, `revoke` and `grants`: who was granted what, on a running server.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::ask_server;
+use super::client::{ClientError, Connection, below, query};
+use super::output::{Output, table, text};
+
+const PATH: &str = "/management/v1/grants";
+
+/// Grant something on a warehouse, namespace, table or view, and everything below it.
+#[derive(Debug, Args)]
+pub struct Grant {
+    /// What is granted: read, write, own, browse, or the id of another template
+    template: String,
+    /// To whom: user:ID, service-account:ID, role:NAME or group:NAME
+    #[arg(long, value_name = "GRANTEE")]
+    to: String,
+    /// On what: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:... or view:...
+    #[arg(long, value_name = "RESOURCE")]
+    on: String,
+    /// What goes into the log with it
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Only tell what would change
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Take a grant back.
+#[derive(Debug, Args)]
+pub struct Revoke {
+    /// What was granted: read, write, own, browse, or the id of another template; or the id of a grant
+    #[arg(value_name = "TEMPLATE|ID")]
+    grant: String,
+    /// From whom
+    #[arg(long, value_name = "GRANTEE", alias = "to", requires = "on")]
+    from: Option<String>,
+    /// On what
+    #[arg(long, value_name = "RESOURCE", requires = "from")]
+    on: Option<String>,
+    /// What goes into the log with it
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// List grants.
+#[derive(Debug, Args)]
+pub struct Grants {
+    /// Those to this grantee alone
+    #[arg(long, value_name = "GRANTEE")]
+    to: Option<String>,
+    /// Those on this resource alone, not what is above or below it
+    #[arg(long, value_name = "RESOURCE")]
+    on: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Grant {
+    /// Does it, and says what came of it.
+    pub fn run(self) -> ExitCode {
+        ask_server(async move {
+            let Self { template, to, on, comment, dry_run, connection } = self;
+            let path = format!("{PATH}{}", query(&[("dry_run", dry_run.then(|| "true".into()))]));
+            let body = json!({
+                "template": template, "grantee": to, "resource": on, "comment": comment,
+            });
+            let made = connection.send("POST", &path, &body).await?;
+            if connection.output == Output::Json {
+                return Ok(format!("{made:#}\n"));
+            }
+            let grant = &made["grant"];
+            let (template, id) = (text(&grant["template"]), text(&grant["id"]));
+            let nothing_new = made["changes"]["granted"].as_array().is_none_or(Vec::is_empty);
+            Ok(match (dry_run, nothing_new) {
+                (_, true) => format!("{template} was granted to {to} on {on} before: {id}\n"),
+                (true, false) => format!("{template} would be granted to {to} on {on}\n"),
+                (false, false) => format!("granted {template} to {to} on {on}: {id}\n"),
+            })
+        })
+    }
+}
+
+impl Revoke {
+    /// Does it, and says what came of it.
+    pub fn run(self) -> ExitCode {
+        ask_server(async move {
+            let id = self.id().await?;
+            let path = below(PATH, &id) + &query(&[("comment", self.comment.clone())]);
+            let done = self.connection.send("DELETE", &path, &Value::Null).await?;
+            Ok(match self.connection.output {
+                Output::Json => format!("{done:#}\n"),
+                Output::Table => format!("revoked {id}\n"),
+            })
+        })
+    }
+
+    /// The id of the grant that is meant.
+    async fn id(&self) -> Result<String, ClientError> {
+        let (Some(from), Some(on)) = (&self.from, &self.on) else { return Ok(self.grant.clone()) };
+        let filter = [("grantee", Some(from.clone())), ("resource", Some(on.clone()))];
+        let path = format!("{PATH}{}", query(&filter));
+        let listed = self.connection.send("GET", &path, &Value::Null).await?;
+        let whole = format!("grant-{}", self.grant);
+        let meant = |template: &str| template == self.grant || template == whole;
+        let mut grants = listed["grants"].as_array().into_iter().flatten();
+        let found = grants.find(|grant| grant["template"].as_str().is_some_and(meant));
+        found.map(|grant| text(&grant["id"])).ok_or_else(|| {
+            ClientError::Input(format!("{} was not granted to {from} on {on}", self.grant))
+        })
+    }
+}
+
+impl Grants {
+    /// Lists them.
+    pub fn run(self) -> ExitCode {
+        ask_server(async move {
+            let Self { to, on, connection } = self;
+            let path = format!("{PATH}{}", query(&[("grantee", to), ("resource", on)]));
+            let listed = connection.send("GET", &path, &Value::Null).await?;
+            if connection.output == Output::Json {
+                return Ok(format!("{listed:#}\n"));
+            }
+            let grants = listed["grants"].as_array().cloned().unwrap_or_default();
+            let row = |grant: &Value| {
+                ["id", "template", "grantee", "resource", "created-by"]
+                    .map(|name| text(&grant[name]))
+            };
+            let rows: Vec<_> = grants.iter().map(row).collect();
+            Ok(table(["ID", "TEMPLATE", "TO", "ON", "BY"], &rows))
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! What became of policies and grants, for people.
+
+use serde_json::Value;
+
+use crate::cli::output::text;
+
+/// Lines that two texts may have together to be compared line by line.
+const LINES_MAX: usize = 4000;
+
+/// Changes in a few words.
+pub(super) fn summary(changes: &Value) -> String {
+    let mut words = Vec::new();
+    for edit in list(&changes["policies"]) {
+        let sign = match (&edit["before"], &edit["after"]) {
+            (Value::Null, _) => '+',
+            (_, Value::Null) => '-',
+            _ => '~',
+        };
+        words.push(format!("{sign}{}", text(&edit["id"])));
+    }
+    words.extend(list(&changes["granted"]).map(|grant| format!("+{}", grant_text(grant))));
+    words.extend(list(&changes["revoked"]).map(|grant| format!("-{}", grant_text(grant))));
+    words.join(", ")
+}
+
+/// Changes line by line.
+pub(super) fn text_of(changes: &Value) -> String {
+    let mut told = String::new();
+    for edit in list(&changes["policies"]) {
+        let what = match (&edit["before"], &edit["after"]) {
+            (Value::Null, _) => "is new",
+            (_, Value::Null) => "is gone",
+            _ => "is another",
+        };
+        told.push_str(&format!("policy {} {what}\n", text(&edit["id"])));
+        told.push_str(&lines(&text(&edit["before"]), &text(&edit["after"])));
+    }
+    for grant in list(&changes["granted"]) {
+        told.push_str(&format!("+ {}\n", grant_text(grant)));
+    }
+    for grant in list(&changes["revoked"]) {
+        told.push_str(&format!("- {}\n", grant_text(grant)));
+    }
+    told
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn grant_text(grant: &Value) -> String {
+    let [template, grantee, resource] =
+        ["template", "grantee", "resource"].map(|name| text(&grant[name]));
+    format!("{template} to {grantee} on {resource}")
+}
+
+/// Two texts line by line: what is gone, what is new, and what is the same, in order.
+fn lines(before: &str, after: &str) -> String {
+    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
+    if old.len() + new.len() > LINES_MAX {
+        let gone = old.iter().map(|line| format!("- {line}\n"));
+        return gone.chain(new.iter().map(|line| format!("+ {line}\n"))).collect();
+    }
+    // How many lines the ends from here on have in common, at most.
+    let mut common = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
+    for (i, one) in old.iter().enumerate().rev() {
+        for (j, other) in new.iter().enumerate().rev() {
+            common[i][j] = match one == other {
+                true => common[i + 1][j + 1] + 1,
+                false => common[i + 1][j].max(common[i][j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j, mut told) = (0, 0, String::new());
+    while i < old.len() || j < new.len() {
+        let same = i < old.len() && j < new.len() && old[i] == new[j];
+        let (sign, line) = if same {
+            (i, j) = (i + 1, j + 1);
+            (' ', old[i - 1])
+        } else if j == new.len() || (i < old.len() && common[i + 1][j] >= common[i][j + 1]) {
+            i += 1;
+            ('-', old[i - 1])
+        } else {
+            j += 1;
+            ('+', new[j - 1])
+        };
+        told.push_str(format!("{sign} {line}").trim_end());
+        told.push('\n');
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_both_have_is_told_once() {
+        assert_eq!(lines("a\nb\nc", "a\nx\nc\nd"), "  a\n- b\n+ x\n  c\n+ d\n");
+        assert_eq!(lines("", "a"), "+ a\n");
+        assert_eq!(lines("a", ""), "- a\n");
+        assert_eq!(lines("a\n\nb", "a\n\nb"), "  a\n\n  b\n");
+    }
+}

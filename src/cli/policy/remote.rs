@@ -1,0 +1,238 @@
+//! `slateberg policy list`, `show`, `put`, `delete`, `history`, `diff` and `rollback`: the policies of a
+//! running server.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::diff;
+use crate::authz::context::time_text;
+use crate::authz::listing::names;
+use crate::cli::client::{ClientError, Connection, below, query};
+use crate::cli::output::{Output, table, text};
+
+const PATH: &str = "/management/v1/policies";
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Those alone that come from here: file, api or grant
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// Its id, as `list` shows it
+    id: String,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Put {
+    /// The file with the policy, which names itself with @id; - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    change: Change,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// Its id, as `list` shows it
+    id: String,
+    #[command(flatten)]
+    change: Change,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct History {
+    /// Revisions to show, the newest first
+    #[arg(long, value_name = "NUMBER", default_value = "20")]
+    limit: u32,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Diff {
+    /// The revision to compare
+    from: u64,
+    /// The one to compare it with [default: the newest]
+    to: Option<u64>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Rollback {
+    /// The revision that everything is to be as it was with
+    to: u64,
+    #[command(flatten)]
+    change: Change,
+}
+
+/// How something is changed.
+#[derive(Debug, Args)]
+struct Change {
+    /// What goes into the log with it
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Refuse it if this is not the newest revision by now
+    #[arg(long, value_name = "REVISION")]
+    expect: Option<u64>,
+    /// Only check it, and tell what would change
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What a subcommand prints.
+type Said = Result<String, ClientError>;
+
+impl List {
+    pub(super) async fn run(self) -> Said {
+        let mut listed = self.connection.send("GET", PATH, &Value::Null).await?;
+        if let (Some(origin), Some(all)) = (&self.origin, listed["policies"].as_array_mut()) {
+            all.retain(|policy| policy["origin"] == **origin);
+        }
+        if self.connection.output == Output::Json {
+            return Ok(format!("{listed:#}\n"));
+        }
+        let policies = listed["policies"].as_array().cloned().unwrap_or_default();
+        let row = |policy: &Value| {
+            let what = match policy["template"].as_bool() {
+                Some(true) => "template".to_owned(),
+                _ => text(&policy["effect"]),
+            };
+            let [id, origin, from, said] =
+                ["id", "origin", "from", "description"].map(|name| text(&policy[name]));
+            [id, what, origin, from, said]
+        };
+        let rows: Vec<_> = policies.iter().map(row).collect();
+        let policies = table(["POLICY", "EFFECT", "ORIGIN", "FROM", "DESCRIPTION"], &rows);
+        let (revision, in_force) = (&listed["revision"], text(&listed["in-force"]));
+        Ok(format!("{policies}\nrevision {revision}, in force {in_force}\n"))
+    }
+}
+
+impl Show {
+    pub(super) async fn run(self) -> Said {
+        let policy = self.connection.send("GET", &below(PATH, &self.id), &Value::Null).await?;
+        Ok(match self.connection.output {
+            Output::Json => format!("{policy:#}\n"),
+            Output::Table => format!("{}\n", text(&policy["text"]).trim_end()),
+        })
+    }
+}
+
+impl Put {
+    pub(super) async fn run(self) -> Said {
+        let policy = self.read()?;
+        let file = self.file.display().to_string();
+        let named = names(&file, &policy).map_err(|problems| {
+            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            ClientError::Input(lines.join("\n"))
+        })?;
+        let [Some(id)] = named.as_slice() else {
+            let expected = "expected one policy or template that names itself with @id(\"...\")";
+            return Err(ClientError::Input(format!("{file}: {expected}")));
+        };
+        let Change { comment, expect, .. } = &self.change;
+        let body = json!({ "text": policy, "comment": comment, "expected-revision": expect });
+        self.change.make("PUT", below(PATH, id), &body).await
+    }
+
+    fn read(&self) -> Result<String, ClientError> {
+        let mut text = String::new();
+        let read = match self.file.to_str() {
+            Some("-") => std::io::stdin().read_to_string(&mut text).map(|_| text),
+            _ => std::fs::read_to_string(&self.file),
+        };
+        read.map_err(|error| ClientError::Input(format!("{}: {error}", self.file.display())))
+    }
+}
+
+impl Delete {
+    pub(super) async fn run(self) -> Said {
+        let Change { comment, expect, .. } = &self.change;
+        let expected = expect.map(|expected| expected.to_string());
+        let query = query(&[("comment", comment.clone()), ("expected_revision", expected)]);
+        self.change.make("DELETE", below(PATH, &self.id) + &query, &Value::Null).await
+    }
+}
+
+impl History {
+    pub(super) async fn run(self) -> Said {
+        let path = format!("{PATH}/revisions?pageToken=&pageSize={}", self.limit.max(1));
+        let page = self.connection.send("GET", &path, &Value::Null).await?;
+        if self.connection.output == Output::Json {
+            return Ok(format!("{page:#}\n"));
+        }
+        let revisions = page["revisions"].as_array().cloned().unwrap_or_default();
+        let row = |revision: &Value| {
+            let at = time_text(revision["at-ms"].as_i64().unwrap_or_default());
+            let [by, action, comment] =
+                ["by", "action", "comment"].map(|name| text(&revision[name]));
+            let what = diff::summary(&revision["changes"]);
+            [revision["revision"].to_string(), at, by, action, what, comment]
+        };
+        let rows: Vec<_> = revisions.iter().map(row).collect();
+        Ok(table(["REVISION", "AT", "BY", "ACTION", "WHAT", "COMMENT"], &rows))
+    }
+}
+
+impl Diff {
+    pub(super) async fn run(self) -> Said {
+        let Self { from, to, connection } = self;
+        let to = match to {
+            Some(to) => to,
+            None => {
+                let newest = format!("{PATH}?pageToken=&pageSize=1");
+                let newest = connection.send("GET", &newest, &Value::Null).await?;
+                newest["revision"].as_u64().unwrap_or_default()
+            }
+        };
+        let path = format!("{PATH}/revisions/{from}/diff/{to}");
+        let told = connection.send("GET", &path, &Value::Null).await?;
+        Ok(match connection.output {
+            Output::Json => format!("{told:#}\n"),
+            Output::Table => diff::text_of(&told["changes"]),
+        })
+    }
+}
+
+impl Rollback {
+    pub(super) async fn run(self) -> Said {
+        let Change { comment, expect, .. } = &self.change;
+        let body = json!({ "to": self.to, "comment": comment, "expected-revision": expect });
+        self.change.make("POST", format!("{PATH}/rollback"), &body).await
+    }
+}
+
+impl Change {
+    /// Makes it, and tells what has changed.
+    async fn make(&self, method: &str, mut path: String, body: &Value) -> Said {
+        if self.dry_run {
+            path.push(if path.contains('?') { '&' } else { '?' });
+            path.push_str("dry_run=true");
+        }
+        let changed = self.connection.send(method, &path, body).await?;
+        if self.connection.output == Output::Json {
+            return Ok(format!("{changed:#}\n"));
+        }
+        let revision = &changed["revision"];
+        let said = match self.dry_run {
+            true => "dry run: nothing was changed".to_owned(),
+            false => format!("revision {revision}, in force {}", text(&changed["in-force"])),
+        };
+        let warnings = changed["warnings"].as_array().into_iter().flatten();
+        let warnings: String =
+            warnings.map(|warning| format!("warning: {}\n", text(warning))).collect();
+        Ok(format!("{}{warnings}{said}\n", diff::text_of(&changed["changes"])))
+    }
+}

@@ -1,0 +1,199 @@
+//! The policy book: the policies and grants that were made at run time, and its revisions.
+//!
+//! What is in the book is kept as records of its own, and each change of it as a revision that holds both
+//! sides of the change. So the book at any revision is the present one with the later revisions taken back.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::error::Error;
+use super::invariants::Broken;
+use super::keys::{GrantKey, Key, PolicyHeadKey, PolicyKey, PolicyRevisionKey, space};
+use super::read::{Range, Read};
+use super::records::{
+    GrantRecord, PolicyChanges, PolicyEdit, PolicyHead, PolicyRecord, PolicyRevision,
+};
+use super::txn::Transaction;
+
+/// What was made at run time, as of one revision.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyBook {
+    /// The revision's number; 0 before there was any.
+    pub number: u64,
+    /// The policies, by id.
+    pub policies: BTreeMap<String, PolicyRecord>,
+    /// The grants, by id.
+    pub grants: BTreeMap<Uuid, GrantRecord>,
+}
+
+impl PolicyBook {
+    /// The book as it is now. While it is being changed, its parts may be of two revisions.
+    pub async fn read(store: &impl Read) -> Result<Self, Error> {
+        let head = store.get(&PolicyHeadKey).await?;
+        let policies = store.scan::<PolicyKey>(&Range::prefix([space::POLICIES]), None).await?;
+        let grants = store.scan::<GrantKey>(&Range::prefix([space::GRANTS]), None).await?;
+        Ok(Self {
+            number: head.map_or(0, |head| head.number),
+            policies: policies.into_iter().map(|(key, record)| (key.0, record)).collect(),
+            grants: grants.into_iter().map(|(key, record)| (key.0, record)).collect(),
+        })
+    }
+
+    /// What has to become of policies and grants to get from here to there.
+    pub fn changes_to(&self, there: &Self) -> PolicyChanges {
+        let ids = self.policies.keys().chain(there.policies.keys());
+        let edit = |id: &String| {
+            let (before, after) = (self.policies.get(id), there.policies.get(id));
+            (before != after).then(|| {
+                (id.clone(), PolicyEdit { before: before.cloned(), after: after.cloned() })
+            })
+        };
+        PolicyChanges {
+            policies: ids.filter_map(edit).collect(),
+            granted: missing_from(&self.grants, &there.grants),
+            revoked: missing_from(&there.grants, &self.grants),
+        }
+    }
+
+    /// The book after a revision. What the revision says was before has to be so.
+    pub fn apply(&mut self, revision: &PolicyRevision) -> Result<(), Broken> {
+        let broken = |what: &str| Err(format!("policy revision {}: {what}", revision.number));
+        if revision.number != self.number + 1 {
+            return broken(&format!("revision {} should be next", self.number + 1));
+        }
+        let PolicyChanges { policies, granted, revoked } = &revision.changes;
+        for (id, edit) in policies {
+            if self.policies.get(id) != edit.before.as_ref() {
+                return broken(&format!("policy {id} was not what it says"));
+            }
+        }
+        if revoked.iter().any(|grant| self.grants.get(&grant.id) != Some(grant)) {
+            return broken("a grant that it revokes was not there");
+        }
+        if granted.iter().any(|grant| self.grants.contains_key(&grant.id)) {
+            return broken("a grant that it adds was there before");
+        }
+        self.number = revision.number;
+        self.turn(policies.iter().map(|(id, edit)| (id, &edit.after)), granted, revoked);
+        Ok(())
+    }
+
+    /// The book before a revision, if it is the one after it.
+    pub fn undo(&mut self, revision: &PolicyRevision) {
+        let PolicyChanges { policies, granted, revoked } = &revision.changes;
+        self.number = revision.number.saturating_sub(1);
+        self.turn(policies.iter().map(|(id, edit)| (id, &edit.before)), revoked, granted);
+    }
+
+    fn turn<'a>(
+        &mut self,
+        policies: impl Iterator<Item = (&'a String, &'a Option<PolicyRecord>)>,
+        add: &[GrantRecord],
+        remove: &[GrantRecord],
+    ) {
+        for (id, record) in policies {
+            match record {
+                Some(record) => self.policies.insert(id.clone(), record.clone()),
+                None => self.policies.remove(id),
+            };
+        }
+        for grant in remove {
+            self.grants.remove(&grant.id);
+        }
+        self.grants.extend(add.iter().map(|grant| (grant.id, grant.clone())));
+    }
+}
+
+impl PolicyChanges {
+    /// Whether everything is as it was.
+    pub fn is_empty(&self) -> bool {
+        self.policies.is_empty() && self.granted.is_empty() && self.revoked.is_empty()
+    }
+}
+
+/// The grants in `there` that are not in `here`.
+fn missing_from(
+    here: &BTreeMap<Uuid, GrantRecord>,
+    there: &BTreeMap<Uuid, GrantRecord>,
+) -> Vec<GrantRecord> {
+    there.iter().filter(|(id, _)| !here.contains_key(id)).map(|(_, grant)| grant.clone()).collect()
+}
+
+/// The revisions behind `after`, in order: at most `limit`, if there is one.
+pub async fn revisions(
+    store: &impl Read,
+    after: u64,
+    limit: Option<usize>,
+) -> Result<Vec<PolicyRevision>, Error> {
+    let behind = PolicyRevisionKey(after).encode();
+    let range = Range::prefix([space::POLICY_LOG]).behind(Some(behind));
+    let revisions = store.scan::<PolicyRevisionKey>(&range, limit).await?;
+    Ok(revisions.into_iter().map(|(_, revision)| revision).collect())
+}
+
+impl Transaction {
+    /// Adds a revision to the log, and brings the book up to it. The log has to end just before it.
+    pub async fn revise_policies(&self, revision: &PolicyRevision) -> Result<(), Error> {
+        let head = self.get(&PolicyHeadKey).await?.map_or(0, |head| head.number);
+        if revision.number != head + 1 {
+            return Err(Error::Internal(format!(
+                "the policy log ends with revision {head}, and {} was to be the next",
+                revision.number
+            )));
+        }
+        for (id, edit) in &revision.changes.policies {
+            let key = PolicyKey(id.clone());
+            match &edit.after {
+                Some(record) => self.put(&key, record)?,
+                None => self.delete(&key)?,
+            }
+        }
+        for grant in &revision.changes.granted {
+            self.put(&GrantKey(grant.id), grant)?;
+        }
+        for grant in &revision.changes.revoked {
+            self.delete(&GrantKey(grant.id))?;
+        }
+        self.put(&PolicyRevisionKey(revision.number), revision)?;
+        self.put(&PolicyHeadKey, &PolicyHead { number: revision.number })
+    }
+}
+
+/// What is wrong with a book, whose log is this from the beginning.
+pub fn check<'a>(
+    book: &PolicyBook,
+    log: impl Iterator<Item = (u64, &'a PolicyRevision)>,
+) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    let mut told = PolicyBook::default();
+    for (number, revision) in log {
+        if number != revision.number {
+            broken.push(format!("policy revision {number} calls itself {}", revision.number));
+        }
+        if let Err(wrong) = told.apply(revision) {
+            broken.push(wrong);
+            return broken;
+        }
+    }
+    if told != *book {
+        broken.push(format!(
+            "the policies and grants are not those of the policy log, which ends with revision {}",
+            told.number
+        ));
+    }
+    for (id, record) in &book.policies {
+        if record.id != *id {
+            broken.push(format!("policy {id} calls itself {}", record.id));
+        }
+    }
+    for (id, record) in &book.grants {
+        if record.id != *id {
+            broken.push(format!("grant {id} calls itself {}", record.id));
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests;

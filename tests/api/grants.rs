@@ -1,0 +1,232 @@
+//! Grants: by whoever may manage them on the thing, to be seen and revoked by them alone.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, TestApp};
+use crate::support::table::create_table;
+
+const GRANTS: &str = "/management/v1/grants";
+
+fn grant(template: &str, grantee: &str, resource: &str) -> Value {
+    json!({ "template": template, "grantee": grantee, "resource": resource })
+}
+
+/// A catalog with tables, and a key that owns the namespace `sales`.
+async fn scene() -> (TestApp, String) {
+    let app = TestApp::secured().await;
+    for namespace in ["sales", "hr"] {
+        app.post("/v1/namespaces", json!({ "namespace": [namespace] })).await.expect(200);
+        let tables = format!("/v1/namespaces/{namespace}/tables");
+        app.post(&tables, create_table("t")).await.expect(200);
+    }
+    let (id, owner) = app.make_key(json!({ "name": "owner" })).await;
+    let own = grant("own", &format!("service-account:{id}"), "namespace:default/sales");
+    app.post(GRANTS, own).await.expect(201);
+    (app, owner)
+}
+
+impl TestApp {
+    async fn grant_as(&self, key: &str, grant: Value) -> Answer {
+        self.request_as(key, Method::POST, GRANTS, &grant).await
+    }
+}
+
+#[tokio::test]
+async fn a_grant_is_made_once_and_named_by_the_policy_that_it_is() {
+    let (app, _) = scene().await;
+    let wanted = grant("read", "role:analysts", "table:default/sales/t");
+    let made = app.post(GRANTS, wanted.clone()).await.expect(201).body;
+    let told = &made["grant"];
+    assert_eq!(told["template"], "grant-read");
+    assert_eq!(told["grantee"], "role:analysts");
+    assert_eq!(told["resource"], "table:default/sales/t");
+    // Again, and by the template's whole name: it is there already.
+    let again = app.post(GRANTS, wanted).await.expect(200).body;
+    assert_eq!((&again["grant"], &again["revision"]), (told, &made["revision"]));
+    let whole = grant("grant-read", "role:analysts", "table:default/sales/t");
+    assert_eq!(app.post(GRANTS, whole).await.expect(200).body["grant"], *told);
+
+    let id = told["id"].as_str().expect("an id");
+    let one = app.get(&format!("{GRANTS}/{id}")).await.expect(200).body;
+    let policy = "grant-read[Role::\"analysts\", Table::\"default/sales/t\"]";
+    assert_eq!(one["policy"], policy);
+    let in_force = app.policies_of("grant").await;
+    assert!(in_force.contains(&policy.to_owned()), "{in_force:?}");
+    // What encloses it is seen, too, so that clients find their way.
+    let way = "grant-browse[Role::\"analysts\", Namespace::\"default/sales\"]".to_owned();
+    assert!(in_force.contains(&way), "{in_force:?}");
+
+    for (query, count) in [
+        ("", 2),
+        ("?grantee=role:analysts", 1),
+        ("?resource=table:default/sales/t", 1),
+        ("?resource=table:default/sales/t&grantee=role:other", 0),
+    ] {
+        let listed = app.get(&format!("{GRANTS}{query}")).await.expect(200).body;
+        assert_eq!(listed["grants"].as_array().map(Vec::len), Some(count), "{query}");
+    }
+    app.get(&format!("{GRANTS}?grantee=x")).await.expect(400);
+    app.delete(&format!("{GRANTS}/{id}")).await.expect(200);
+    app.delete(&format!("{GRANTS}/{id}")).await.expect_error(404, "NotFoundException");
+    app.get(&format!("{GRANTS}/{id}")).await.expect_error(404, "NotFoundException");
+}
+
+#[tokio::test]
+async fn a_grant_that_cannot_be_is_refused() {
+    let (app, _) = scene().await;
+    for (wanted, status) in [
+        (grant("fly", "role:r", "warehouse:default"), 400),
+        (grant("role-admin", "role:r", "warehouse:default"), 400),
+        (grant("read", "r", "warehouse:default"), 400),
+        (grant("read", "role:", "warehouse:default"), 400),
+        (grant("read", "role:r", "catalog"), 400),
+        (grant("read", "role:r", "table:default/t"), 400),
+        (grant("read", "role:r", "default"), 400),
+        (grant("read", "role:r", "warehouse:nope"), 404),
+        (grant("read", "role:r", "namespace:default/nope"), 404),
+        (grant("read", "role:r", "table:default/sales/nope"), 404),
+        (grant("read", "role:r", "view:default/sales/t"), 404),
+        (json!({ "template": "read", "grantee": "role:r" }), 400),
+        (json!({ "template": "read", "grantee": "role:r", "resource": 1 }), 400),
+    ] {
+        assert_eq!(app.refused(GRANTS, wanted.clone()).await.status, status, "{wanted}");
+    }
+}
+
+#[tokio::test]
+async fn an_owner_grants_what_is_theirs_and_nothing_else() {
+    let (app, owner) = scene().await;
+    let made = app.grant_as(&owner, grant("read", "group:team", "table:default/sales/t")).await;
+    let id = made.expect(201).body["grant"]["id"].as_str().expect("an id").to_owned();
+    // The warehouse can be seen on the way, and is not the owner's.
+    let above = app.grant_as(&owner, grant("read", "group:team", "warehouse:default")).await;
+    above.expect_error(403, "ForbiddenException");
+    // What cannot be seen is answered as what is not there.
+    let there = app.grant_as(&owner, grant("read", "group:team", "table:default/hr/t")).await;
+    let absent = app.grant_as(&owner, grant("read", "group:team", "table:default/hr/u")).await;
+    assert_eq!(there.error(), (404, "NoSuchTableException", "Table does not exist: hr.t"));
+    assert_eq!(absent.error(), (404, "NoSuchTableException", "Table does not exist: hr.u"));
+    let mistyped = app.grant_as(&owner, grant("read", "group:t", "table:default/sales/u")).await;
+    mistyped.expect_error(404, "NoSuchTableException");
+
+    let foreign = app.post(GRANTS, grant("read", "role:r", "table:default/hr/t")).await.expect(201);
+    let foreign = foreign.body["grant"]["id"].as_str().expect("an id").to_owned();
+    let seen = app.get_as(&owner, GRANTS).await.expect(200).body;
+    let seen: Vec<_> = seen["grants"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|grant| grant["resource"].clone())
+        .collect();
+    assert_eq!(seen, ["namespace:default/sales", "table:default/sales/t"]);
+    let hidden = app.get_as(&owner, &format!("{GRANTS}/{foreign}")).await;
+    hidden.expect_error(404, "NotFoundException");
+    let path = format!("{GRANTS}/{foreign}");
+    let answer = app.request_as(&owner, Method::DELETE, &path, &Value::Null).await;
+    answer.expect_error(404, "NotFoundException");
+    let path = format!("{GRANTS}/{id}");
+    app.request_as(&owner, Method::DELETE, &path, &Value::Null).await.expect(200);
+    // Rights on things are no rights on policies.
+    let answer = app.get_as(&owner, "/management/v1/policies").await;
+    answer.expect_error(403, "ForbiddenException");
+}
+
+#[tokio::test]
+async fn an_auditor_sees_grants_and_makes_none() {
+    let (app, _) = scene().await;
+    let (_, auditor) = app.make_key(json!({ "name": "a", "roles": ["auditor"] })).await;
+    let (_, nobody) = app.make_key(json!({ "name": "n" })).await;
+    let listed = app.get_as(&auditor, GRANTS).await.expect(200).body;
+    assert_eq!(listed["grants"].as_array().map(Vec::len), Some(1));
+    let listed = app.get_as(&nobody, GRANTS).await.expect(200).body;
+    assert_eq!(listed["grants"].as_array().map(Vec::len), Some(0));
+    let wanted = grant("read", "role:r", "table:default/sales/t");
+    let refused = app.grant_as(&auditor, wanted.clone()).await;
+    refused.expect_error(403, "ForbiddenException");
+    let refused = app.grant_as(&nobody, wanted).await;
+    refused.expect_error(404, "NoSuchWarehouseException");
+}
+
+#[tokio::test]
+async fn policies_can_ask_for_properties_where_somebody_grants() {
+    let (app, owner) = scene().await;
+    let sealed = "@id(\"sealed\") forbid (principal, action == Action::\"ManageGrants\", resource is \
+                  Table) when { resource.hasTag(\"sealed\") };";
+    app.put_policy("sealed", sealed).await.expect(200);
+    let wanted = grant("read", "group:team", "table:default/sales/t");
+    app.grant_as(&owner, wanted).await.expect(201);
+    let set = json!({ "requirements": [], "updates": [
+        { "action": "set-properties", "updates": { "sealed": "yes" } }
+    ] });
+    app.post("/v1/namespaces/sales/tables/t", set).await.expect(200);
+    let wanted = grant("read", "group:others", "table:default/sales/t");
+    app.grant_as(&owner, wanted).await.expect_error(403, "ForbiddenException");
+}
+
+#[tokio::test]
+async fn what_a_grant_is_on_may_be_gone_when_it_is_revoked() {
+    let (app, owner) = scene().await;
+    let made = app.grant_as(&owner, grant("read", "group:team", "table:default/sales/t")).await;
+    let id = made.expect(201).body["grant"]["id"].as_str().expect("an id").to_owned();
+    app.delete("/v1/namespaces/sales/tables/t").await.expect(204);
+    let path = format!("{GRANTS}/{id}");
+    app.request_as(&owner, Method::DELETE, &path, &Value::Null).await.expect(200);
+}
+
+#[tokio::test]
+async fn grants_come_in_pages() {
+    let (app, _) = scene().await;
+    for role in 0..5 {
+        let wanted = grant("read", &format!("role:r{role}"), "warehouse:default");
+        app.post(GRANTS, wanted).await.expect(201);
+    }
+    let mut seen = Vec::new();
+    let mut token = String::new();
+    loop {
+        let page =
+            app.get(&format!("{GRANTS}?pageSize=2&pageToken={token}")).await.expect(200).body;
+        seen.extend(page["grants"].as_array().expect("a list").clone());
+        match page["next-page-token"].as_str() {
+            Some(next) => token = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(json!(seen), app.get(GRANTS).await.body["grants"]);
+    assert_eq!(seen.len(), 6);
+}
+
+#[tokio::test]
+async fn a_grant_counts_from_the_next_request_and_a_revoked_one_no_more() {
+    let (app, _) = scene().await;
+    let (id, key) = app.make_key(json!({ "name": "k" })).await;
+    let (table, tables) = ("/v1/namespaces/hr/tables/t", "/v1/namespaces/hr/tables");
+    app.get_as(&key, table).await.expect(404);
+    let wanted = grant("read", &format!("service-account:{id}"), "table:default/hr/t");
+    let made = app.post(GRANTS, wanted).await.expect(201).body;
+    app.get_as(&key, table).await.expect(200);
+    // The way to it is seen, and nothing beside it.
+    let seen = app.get_as(&key, "/v1/namespaces").await.expect(200).body;
+    assert_eq!(seen["namespaces"], json!([["hr"]]));
+    let seen = app.get_as(&key, tables).await.expect(200).body;
+    assert_eq!(seen["identifiers"].as_array().map(Vec::len), Some(1));
+    app.request_as(&key, Method::DELETE, table, &Value::Null).await.expect(403);
+    let grant = made["grant"]["id"].as_str().expect("an id");
+    app.delete(&format!("{GRANTS}/{grant}")).await.expect(200);
+    app.get_as(&key, table).await.expect(404);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_revokes_once_and_is_answered_again() {
+    let (app, _) = scene().await;
+    let made = app.post(GRANTS, grant("read", "role:r", "warehouse:default")).await.expect(201);
+    let id = made.body["grant"]["id"].as_str().expect("an id").to_owned();
+    let headers = [("Idempotency-Key", "0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c12")];
+    let revoke = async || {
+        let path = format!("{GRANTS}/{id}");
+        app.request(Method::DELETE, &path, &headers, &Value::Null).await
+    };
+    let first = revoke().await.expect(200).body;
+    assert_eq!(revoke().await.expect(200).body, first);
+    app.delete(&format!("{GRANTS}/{id}")).await.expect(404);
+}

@@ -1,0 +1,355 @@
+//! Policies made through the API: they decide the next request, or are refused as a whole.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use slateberg::app::App;
+use slateberg::app::build::Seams;
+
+use crate::support::app::{Answer, TestApp, bucket_opener, memory_settings};
+use crate::support::fsck::assert_sound;
+
+const POLICIES: &str = "/management/v1/policies";
+const KEYS: &str = "/management/v1/api-keys";
+
+/// A policy by which one API key may list the keys.
+fn lists_keys(id: &str, key: &str) -> String {
+    format!(
+        "@id(\"{id}\")\n@description(\"One who lists keys.\")\npermit (\n  principal == \
+         ServiceAccount::\"{key}\",\n  action == Action::\"ReadKeys\",\n  resource\n);"
+    )
+}
+
+impl TestApp {
+    /// `PUT` of a policy.
+    pub(crate) async fn put_policy(&self, id: &str, text: &str) -> Answer {
+        let path = format!("{POLICIES}/{id}");
+        self.request(Method::PUT, &path, &[], &json!({ "text": text })).await
+    }
+
+    /// The ids of the policies and templates in force that have this origin.
+    pub(crate) async fn policies_of(&self, origin: &str) -> Vec<String> {
+        let listed = self.get(POLICIES).await.expect(200).body;
+        let all = listed["policies"].as_array().expect("a list");
+        let own = all.iter().filter(|policy| policy["origin"] == origin);
+        own.map(|policy| policy["id"].as_str().expect("an id").to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_policy_decides_the_next_request_and_no_more_once_it_is_gone() {
+    let app = TestApp::secured().await;
+    let (id, key) = app.make_key(json!({ "name": "lister" })).await;
+    app.get_as(&key, KEYS).await.expect_error(403, "ForbiddenException");
+
+    let made = app.put_policy("lister", &lists_keys("lister", &id)).await.expect(200).body;
+    assert_eq!((&made["revision"], &made["dry-run"]), (&json!(1), &json!(false)));
+    assert_eq!(made["changes"]["policies"][0]["before"], Value::Null);
+    app.get_as(&key, KEYS).await.expect(200);
+    let one = app.get(&format!("{POLICIES}/lister")).await.expect(200).body;
+    assert_eq!(one["origin"], "api");
+    assert_eq!(one["description"], "One who lists keys.");
+    assert_eq!(one["text"], lists_keys("lister", &id));
+
+    let gone = app.delete(&format!("{POLICIES}/lister")).await.expect(200).body;
+    assert_eq!(gone["revision"], 2);
+    app.get_as(&key, KEYS).await.expect_error(403, "ForbiddenException");
+    app.get(&format!("{POLICIES}/lister")).await.expect_error(404, "NotFoundException");
+    app.delete(&format!("{POLICIES}/lister")).await.expect_error(404, "NotFoundException");
+}
+
+#[tokio::test]
+async fn policies_survive_a_restart_and_are_sound() {
+    let app = TestApp::secured().await;
+    let (id, key) = app.make_key(json!({ "name": "lister" })).await;
+    app.put_policy("lister", &lists_keys("lister", &id)).await.expect(200);
+    let before = app.get(POLICIES).await.expect(200).body;
+    let app = app.restart().await;
+    assert_eq!(app.get(POLICIES).await.expect(200).body, before);
+    app.get_as(&key, KEYS).await.expect(200);
+    app.app.catalog.close().await.expect("the catalog closes");
+    assert_sound(Arc::clone(&app.bucket)).await;
+}
+
+#[tokio::test]
+async fn a_listing_tells_where_policies_come_from() {
+    let app = TestApp::secured().await;
+    app.put_policy("more", &lists_keys("more", "nobody")).await.expect(200);
+    assert_eq!(app.policies_of("api").await, ["more"]);
+    let files = app.policies_of("file").await;
+    assert_eq!(
+        files,
+        [
+            "grant-browse",
+            "grant-own",
+            "grant-read",
+            "grant-write",
+            "role-admin",
+            "role-auditor",
+            "role-reader",
+            "role-writer",
+        ]
+    );
+    let admin = app.get(&format!("{POLICIES}/role-admin")).await.expect(200).body;
+    assert_eq!(admin["from"], "policies/default/roles.cedar:4");
+    assert_eq!((&admin["template"], &admin["effect"]), (&json!(false), &json!("permit")));
+    let template = app.get(&format!("{POLICIES}/grant-read")).await.expect(200).body;
+    assert_eq!(template["template"], true);
+
+    let mut seen = Vec::new();
+    let mut token = String::new();
+    loop {
+        let path = format!("{POLICIES}?pageSize=2&pageToken={token}");
+        let page = app.get(&path).await.expect(200).body;
+        let policies = page["policies"].as_array().expect("a list").clone();
+        assert!(policies.len() <= 2);
+        seen.extend(policies);
+        match page["next-page-token"].as_str() {
+            Some(next) => token = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(json!(seen), app.get(POLICIES).await.body["policies"]);
+}
+
+#[tokio::test]
+async fn a_change_that_does_not_fit_is_refused_with_its_place_and_changes_nothing() {
+    let app = TestApp::secured().await;
+    app.put_policy("fine", &lists_keys("fine", "x")).await.expect(200);
+    let before = app.get(POLICIES).await.body;
+    let two = format!("{}\n{}", lists_keys("p", "x"), lists_keys("q", "x"));
+    let unknown = "@id(\"p\")\npermit (principal, action == Action::\"Fly\", resource);";
+    for (text, told) in [
+        ("", "expected one policy or template, got 0"),
+        ("permit (principal, action, resource);", "expected @id"),
+        ("@id(\"p\")\npermit (principal,, action, resource);", "api/p:2:19: "),
+        (unknown, "api/p:"),
+        ("@id(\"q\") permit (principal, action, resource);", "its @id is 'q', expected 'p'"),
+        (two.as_str(), "expected one policy or template, got 2"),
+    ] {
+        let answer = app.put_policy("p", text).await;
+        let answer = answer.expect_error(400, "IllegalArgumentException");
+        assert!(answer.message().contains(told), "{text}: {}", answer.message());
+    }
+    let taken = app.put_policy("role-admin", &lists_keys("role-admin", "x")).await.expect(400);
+    assert!(taken.message().contains("is taken"), "{}", taken.message());
+    let reserved = app.put_policy("rollback", &lists_keys("rollback", "x")).await;
+    assert!(reserved.status.is_client_error());
+    let long = format!("{}// {}", lists_keys("p", "x"), "x".repeat(70_000));
+    app.put_policy("p", &long).await.expect_error(400, "IllegalArgumentException");
+    let again = app.post(POLICIES, json!({ "text": lists_keys("fine", "y") })).await;
+    again.expect_error(409, "AlreadyExistsException");
+    let file = app.delete(&format!("{POLICIES}/role-writer")).await;
+    file.expect_error(422, "UnprocessableEntityException");
+    for body in [json!({}), json!({ "text": 1 }), json!({ "text": "", "expected": 1 })] {
+        app.post(POLICIES, body).await.expect_error(400, "BadRequestException");
+    }
+    assert_eq!(app.get(POLICIES).await.body, before);
+}
+
+#[tokio::test]
+async fn a_template_can_be_made_and_goes_only_with_its_grants() {
+    let app = TestApp::secured().await;
+    let text = "@id(\"grant-load\") permit (principal in ?principal, action == Action::\"Load\", \
+                resource in ?resource);";
+    let made = app.post(POLICIES, json!({ "text": text, "comment": "for links" })).await;
+    assert_eq!(made.expect(201).body["revision"], 1);
+    let grant = json!({ "template": "load", "grantee": "role:r", "resource": "warehouse:default" });
+    let granted = app.post("/management/v1/grants", grant).await.expect(201).body;
+    let refused = app.delete(&format!("{POLICIES}/grant-load")).await;
+    refused.expect_error(400, "IllegalArgumentException");
+    let id = granted["grant"]["id"].as_str().expect("an id");
+    app.delete(&format!("/management/v1/grants/{id}")).await.expect(200);
+    app.delete(&format!("{POLICIES}/grant-load")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_dry_run_tells_what_would_be_and_changes_nothing() {
+    let app = TestApp::secured().await;
+    let before = app.get(POLICIES).await.body;
+    let body = json!({ "text": lists_keys("p", "x") });
+    let path = format!("{POLICIES}/p?dry_run=true");
+    let objects = app.dump().await;
+    let tried = app.request(Method::PUT, &path, &[], &body).await.expect(200).body;
+    assert_eq!((&tried["dry-run"], &tried["revision"]), (&json!(true), &json!(0)));
+    assert_eq!(tried["changes"]["policies"][0]["id"], "p");
+    assert_ne!(tried["in-force"], before["in-force"]);
+    let broken = json!({ "text": "@id(\"p\") permit (principal);" });
+    app.request(Method::PUT, &path, &[], &broken).await.expect(400);
+    assert_eq!(app.get(POLICIES).await.body, before);
+    assert_eq!(app.dump().await, objects, "nothing was written");
+    let done = app.put_policy("p", &lists_keys("p", "x")).await.expect(200).body;
+    assert_eq!(done["in-force"], tried["in-force"], "it came as the dry run said");
+}
+
+#[tokio::test]
+async fn a_change_on_an_old_view_of_things_is_refused() {
+    let app = TestApp::secured().await;
+    let change = async |text: String, expected: u64| {
+        let body = json!({ "text": text, "expected-revision": expected });
+        app.request(Method::PUT, &format!("{POLICIES}/p"), &[], &body).await
+    };
+    change(lists_keys("p", "x"), 0).await.expect(200);
+    let late = change(lists_keys("p", "y"), 0).await.expect_error(409, "CommitFailedException");
+    assert_eq!(late.message(), "Expected policy revision 0, but the newest is 1");
+    change(lists_keys("p", "y"), 1).await.expect(200);
+    // What is so already is no change.
+    assert_eq!(change(lists_keys("p", "y"), 2).await.expect(200).body["revision"], 2);
+    let path = format!("{POLICIES}/p?expected_revision=1");
+    app.delete(&path).await.expect_error(409, "CommitFailedException");
+    app.delete(&format!("{POLICIES}/p?expected_revision=x")).await.expect(400);
+    app.delete(&format!("{POLICIES}/p?expected_revision=2&comment=enough")).await.expect(200);
+}
+
+#[tokio::test]
+async fn nobody_is_locked_out() {
+    let app = TestApp::secured().await;
+    let shut = "@id(\"shut\") forbid (principal, action == Action::\"ManagePolicies\", resource);";
+    let refused = app.put_policy("shut", shut).await;
+    let refused = refused.expect_error(422, "UnprocessableEntityException");
+    assert!(refused.message().contains("nobody could manage policies"), "{}", refused.message());
+    // With somebody left it is their own business.
+    let (id, other) = app.make_key(json!({ "name": "other", "roles": ["admin"] })).await;
+    let all_but = format!(
+        "{} unless {{ principal == ServiceAccount::\"{id}\" }};",
+        shut.trim_end_matches(';')
+    );
+    app.put_policy("shut", &all_but).await.expect(200);
+    app.delete(&format!("{POLICIES}/shut")).await.expect_error(403, "ForbiddenException");
+    let path = format!("{POLICIES}/shut");
+    app.request_as(&other, Method::DELETE, &path, &Value::Null).await.expect(200);
+}
+
+#[tokio::test]
+async fn policies_are_for_those_whom_policies_let() {
+    let app = TestApp::secured().await;
+    app.put_policy("p", &lists_keys("p", "x")).await.expect(200);
+    let (_, auditor) = app.make_key(json!({ "name": "a", "roles": ["auditor"] })).await;
+    let (_, writer) = app.make_key(json!({ "name": "w", "roles": ["writer"] })).await;
+    let bound = json!({ "name": "b", "roles": ["admin"], "warehouses": ["default"] });
+    let (_, bound) = app.make_key(bound).await;
+    let text = json!({ "text": lists_keys("q", "x") });
+    let changes = [
+        (Method::POST, POLICIES.to_owned(), text.clone()),
+        (Method::PUT, format!("{POLICIES}/q"), text.clone()),
+        (Method::PUT, format!("{POLICIES}/q?dry_run=true"), text),
+        (Method::DELETE, format!("{POLICIES}/p"), Value::Null),
+        (Method::DELETE, format!("{POLICIES}/nope"), Value::Null),
+        (Method::POST, format!("{POLICIES}/rollback"), json!({ "to": 0 })),
+    ];
+    let reads = [
+        POLICIES.to_owned(),
+        format!("{POLICIES}/p"),
+        format!("{POLICIES}/revisions"),
+        format!("{POLICIES}/revisions/1"),
+        format!("{POLICIES}/revisions/0/diff/1"),
+    ];
+    for key in [&auditor, &writer, &bound] {
+        for (method, path, body) in &changes {
+            let answer = app.request_as(key, method.clone(), path, body).await;
+            answer.expect_error(403, "ForbiddenException");
+        }
+        for path in &reads {
+            let answer = app.get_as(key, path).await;
+            match key == &auditor {
+                true => answer.expect(200),
+                false => answer.expect_error(403, "ForbiddenException"),
+            };
+        }
+    }
+    assert_eq!(app.get(POLICIES).await.body["revision"], 1);
+}
+
+#[tokio::test]
+async fn a_server_that_lets_everybody_in_asks_no_policies() {
+    let app = TestApp::new().await;
+    for path in [POLICIES, "/management/v1/grants", "/management/v1/permissions?resource=catalog"] {
+        app.get(path).await.expect_error(403, "ForbiddenException");
+    }
+    app.refused(POLICIES, json!({ "text": lists_keys("p", "x") })).await.expect(403);
+    let grant = json!({ "template": "read", "grantee": "role:r", "resource": "warehouse:default" });
+    app.refused("/management/v1/grants", grant).await.expect(403);
+    let question = json!({ "action": "ReadPolicies", "resource": "catalog" });
+    app.refused("/management/v1/authorize", question).await.expect(403);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_makes_one_revision() {
+    let app = TestApp::secured().await;
+    let headers = [("Idempotency-Key", "0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c11")];
+    let path = format!("{POLICIES}/p");
+    let put = async |text: String| {
+        app.request(Method::PUT, &path, &headers, &json!({ "text": text })).await
+    };
+    let first = put(lists_keys("p", "x")).await.expect(200).body;
+    app.delete(&path).await.expect(200);
+    assert_eq!(put(lists_keys("p", "x")).await.expect(200).body, first);
+    assert_eq!(app.get(POLICIES).await.body["revision"], 2, "it was answered, and not done again");
+    put(lists_keys("p", "y")).await.expect_error(422, "UnprocessableEntityException");
+}
+
+#[tokio::test]
+async fn so_many_policies_and_grants_and_no_more() {
+    let app = TestApp::with_settings(|settings| {
+        settings.authn.insecure_no_auth = false;
+        settings.authz.policies_max = 1;
+        settings.authz.grants_max = 1;
+    })
+    .await;
+    app.put_policy("p", &lists_keys("p", "x")).await.expect(200);
+    app.put_policy("p", &lists_keys("p", "y")).await.expect(200);
+    app.put_policy("q", &lists_keys("q", "y")).await.expect(422);
+    let grant = |role: &str| json!({ "template": "read", "grantee": role, "resource": "warehouse:default" });
+    app.post("/management/v1/grants", grant("role:r")).await.expect(201);
+    app.post("/management/v1/grants", grant("role:s")).await.expect(422);
+}
+
+#[tokio::test]
+async fn what_is_stored_can_be_left_out_of_force_and_taken_back() {
+    let app = TestApp::secured().await;
+    let key = app.credential().to_owned();
+    app.put_policy("p", &lists_keys("p", "x")).await.expect(200);
+    app.app.catalog.close().await.expect("the catalog closes");
+    let mut settings = memory_settings();
+    settings.authn.insecure_no_auth = false;
+    // Files that take a name which a stored policy has.
+    let directory = tempfile::tempdir().expect("there is room");
+    let admins = "@id(\"admins\") permit (principal in Role::\"admin\", action, resource);";
+    let text = format!("{admins}\n{}", lists_keys("p", "y"));
+    std::fs::write(directory.path().join("p.cedar"), text).expect("it can be written");
+    settings.authz.policy_paths = vec![directory.path().to_owned()];
+    let seams = Seams { opener: bucket_opener(Arc::clone(&app.bucket)), ..Seams::default() };
+    let refused = App::build(settings.clone(), seams).await.map(|_| ());
+    let refused = refused.expect_err("two have one name").to_string();
+    assert!(refused.contains("@id(\"p\") is taken"), "{refused}");
+
+    settings.authz.stored_policies = false;
+    let mut without = TestApp::with(Arc::clone(&app.bucket), settings.clone()).await;
+    without.credential = Some(key.clone());
+    assert_eq!(without.policies_of("file").await, ["admins", "p"]);
+    without.put_policy("q", &lists_keys("q", "x")).await.expect(422);
+    without.delete(&format!("{POLICIES}/p")).await.expect(200);
+    without.app.catalog.close().await.expect("the catalog closes");
+
+    settings.authz.stored_policies = true;
+    let mut mended = TestApp::with(Arc::clone(&app.bucket), settings).await;
+    mended.credential = Some(key);
+    mended.put_policy("q", &lists_keys("q", "x")).await.expect(200);
+    assert_eq!(mended.policies_of("api").await, ["q"]);
+}
+
+#[tokio::test]
+async fn who_sees_api_keys_and_who_makes_them_is_for_policies_to_say() {
+    let app = TestApp::secured().await;
+    let (_, auditor) = app.make_key(json!({ "name": "a", "roles": ["auditor"] })).await;
+    let new = json!({ "name": "x" });
+    app.get_as(&auditor, KEYS).await.expect(200);
+    let refused = app.request_as(&auditor, Method::POST, KEYS, &new).await;
+    let refused = refused.expect_error(403, "ForbiddenException");
+    assert_eq!(refused.message(), "Not allowed: ManageKeys on Catalog::\"catalog\"");
+    let lets = "@id(\"p\") permit (principal in Role::\"auditor\", action == Action::\"ManageKeys\", \
+                resource);";
+    app.put_policy("p", lets).await.expect(200);
+    app.request_as(&auditor, Method::POST, KEYS, &new).await.expect(201);
+}

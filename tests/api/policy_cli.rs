@@ -1,0 +1,171 @@
+//! `slateberg policy`, `grant` and `revoke` against a running server.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::authn_cli::{Server, said};
+
+/// A server with policy files of its own, and its admin key.
+fn server(directory: &Path) -> (Server, String) {
+    let policies = directory.join("policies");
+    std::fs::create_dir(&policies).expect("it can be made");
+    for file in slateberg::authz::bundled::default_policies() {
+        let name = Path::new(&file.name).file_name().expect("a name").to_owned();
+        std::fs::write(policies.join(name), file.text).expect("it can be written");
+    }
+    let settings = "[authz]\npolicy_paths = [\"policies\"]\npolicy_reload_seconds = 0\n";
+    std::fs::write(directory.join("settings.toml"), settings).expect("it can be written");
+    let server = Server::start(directory, &["--config", "settings.toml"]);
+    let admin = server.keys()[0].clone();
+    (server, admin)
+}
+
+/// Lines as their words.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split_whitespace().collect()).collect()
+}
+
+#[test]
+fn policies_are_put_compared_and_rolled_back() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let (server, admin) = server(at);
+    let run = |arguments: &[&str]| server.run(at, &admin, &[&["policy"], arguments].concat());
+    let policy = "@id(\"team\")\n@description(\"The team reads.\")\npermit (\n  principal in \
+                  Group::\"team\",\n  action in Action::\"Read\",\n  resource\n);\n";
+    std::fs::write(at.join("team.cedar"), policy).expect("it can be written");
+
+    let tried = said(run(&["put", "team.cedar", "--dry-run"]));
+    assert!(tried.starts_with("policy team is new\n+ @id(\"team\")\n"), "{tried}");
+    assert!(tried.ends_with("dry run: nothing was changed\n"), "{tried}");
+    let put = said(run(&["put", "team.cedar", "--comment", "for the team", "--expect", "0"]));
+    assert!(put.contains("revision 1, in force "), "{put}");
+    let late = run(&["put", "team.cedar", "--expect", "0"]);
+    assert!(String::from_utf8_lossy(&late.stderr).contains("the newest is 1"));
+    assert_eq!(said(run(&["show", "team"])), policy);
+    let listed = said(run(&["list", "--origin", "api"]));
+    assert_eq!(rows(&listed)[0], ["POLICY", "EFFECT", "ORIGIN", "FROM", "DESCRIPTION"]);
+    assert_eq!(rows(&listed)[1], ["team", "permit", "api", "The", "team", "reads."]);
+    assert_eq!(said(run(&["list"])).lines().count(), 12);
+
+    std::fs::write(at.join("team.cedar"), policy.replace("Read", "Browse")).expect("written");
+    said(run(&["put", "team.cedar"]));
+    let diff = said(run(&["diff", "1"]));
+    let lines: Vec<_> = diff.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(
+        lines,
+        [
+            "policy team is another",
+            "-   action in Action::\"Read\",",
+            "+   action in Action::\"Browse\",",
+        ]
+    );
+    said(run(&["rollback", "1", "--comment", "as it was"]));
+    assert_eq!(said(run(&["show", "team"])), policy);
+    said(run(&["delete", "team"]));
+    let history = said(run(&["history"]));
+    let told: Vec<_> = rows(&history)[1..].iter().map(|row| (row[0], row[3], row[4])).collect();
+    assert_eq!(
+        told,
+        [
+            ("4", "remove_policy", "-team"),
+            ("3", "roll_back_policies", "~team"),
+            ("2", "put_policy", "~team"),
+            ("1", "put_policy", "+team"),
+        ]
+    );
+    assert!(history.contains("for the team") && history.contains("as it was"), "{history}");
+    let newest: Value =
+        serde_json::from_str(&said(run(&["history", "--limit", "1", "--output", "json"])))
+            .expect("JSON");
+    assert_eq!(newest["revisions"].as_array().map(Vec::len), Some(1));
+
+    std::fs::write(at.join("team.cedar"), "@id(\"team\") permit (principal").expect("written");
+    let broken = run(&["put", "team.cedar"]);
+    assert_eq!(broken.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&broken.stderr).contains("team.cedar:1:"));
+    assert_eq!(run(&["put", "absent.cedar"]).status.code(), Some(1));
+    assert_eq!(run(&["show", "absent"]).status.code(), Some(1));
+}
+
+#[test]
+fn grants_are_made_listed_asked_about_and_revoked() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let (server, admin) = server(at);
+    let run = |arguments: &[&str]| server.run(at, &admin, arguments);
+    let made = said(run(&["grant", "read", "--to", "group:team", "--on", "warehouse:default"]));
+    assert!(made.starts_with("granted grant-read to group:team on warehouse:default: "), "{made}");
+    let again =
+        said(run(&["grant", "grant-read", "--to", "group:team", "--on", "warehouse:default"]));
+    assert!(again.contains("was granted to group:team on warehouse:default before"), "{again}");
+    said(run(&["grant", "own", "--to", "user:corp/ann", "--on", "warehouse:default", "--dry-run"]));
+    let listed = said(run(&["grants"]));
+    assert_eq!(rows(&listed).len(), 2, "{listed}");
+    assert_eq!(rows(&listed)[1][1..4], ["grant-read", "group:team", "warehouse:default"]);
+    assert_eq!(rows(&said(run(&["grants", "--to", "group:other"]))).len(), 1);
+
+    let ask = |more: &[&str]| {
+        let question = [
+            "policy",
+            "explain",
+            "--url",
+            &server.uri,
+            "--action",
+            "Load",
+            "--table",
+            "default/n/t",
+        ];
+        run(&[&question[..], more].concat())
+    };
+    let allowed = ask(&["--user", "corp/ann", "--group", "team"]);
+    let told = said(allowed);
+    assert!(told.starts_with("allow: corp/ann Load table:default/n/t\n"), "{told}");
+    assert!(told.contains("grant-read[") && told.contains("grant"), "{told}");
+    let denied = ask(&["--user", "corp/bob"]);
+    assert_eq!(denied.status.code(), Some(3));
+    let oneself: Value = serde_json::from_str(&said(ask(&["--output", "json"]))).expect("JSON");
+    assert_eq!(oneself["policies"][0]["id"], "role-admin");
+    assert_eq!(ask(&["--user", "x", "--policies", "policies"]).status.code(), Some(2));
+
+    let wrong = run(&["grant", "read", "--to", "team", "--on", "warehouse:default"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("names no grantee"));
+    said(run(&["revoke", "read", "--from", "group:team", "--on", "warehouse:default"]));
+    assert_eq!(rows(&said(run(&["grants"]))).len(), 1);
+    let gone = run(&["revoke", "read", "--from", "group:team", "--on", "warehouse:default"]);
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("was not granted"));
+}
+
+#[test]
+fn sighup_brings_policy_files_in_force() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let (server, admin) = server(at);
+    let file = at.join("policies/more.cedar");
+    let listed = || said(server.run(at, &admin, &["policy", "list"]));
+    let hang_up = || {
+        let sent = Command::new("kill").args(["-HUP", &server.pid()]).status();
+        assert!(sent.expect("kill is there").success());
+    };
+    let wait_for = |present: bool| {
+        let since = Instant::now();
+        while listed().contains("more.cedar:1") != present {
+            assert!(since.elapsed() < Duration::from_secs(20), "the files do not come into force");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let policy = "@id(\"more\") permit (principal == User::\"x\", action, resource);";
+    std::fs::write(&file, policy).expect("it can be written");
+    hang_up();
+    wait_for(true);
+    std::fs::write(&file, "@id(\"more\") permit").expect("it can be written");
+    hang_up();
+    std::thread::sleep(Duration::from_millis(300));
+    wait_for(true);
+    std::fs::remove_file(&file).expect("it was there");
+    hang_up();
+    wait_for(false);
+}

@@ -1,0 +1,111 @@
+//! Policy files that change while the server runs: in force all of them, or none.
+
+use std::path::Path;
+
+use serde_json::json;
+use slateberg::app::tasks::policy_files::PolicyFiles;
+use slateberg::authz::bundled::default_policies;
+
+use crate::support::app::TestApp;
+
+const KEYS: &str = "/management/v1/api-keys";
+
+/// Writes the default policies, and this one besides them.
+fn write(directory: &Path, more: &str) {
+    for file in default_policies() {
+        let name = Path::new(&file.name).file_name().expect("a name").to_owned();
+        std::fs::write(directory.join(name), file.text).expect("it can be written");
+    }
+    std::fs::write(directory.join("more.cedar"), more).expect("it can be written");
+}
+
+async fn app_with(directory: &Path) -> (TestApp, PolicyFiles) {
+    let app = TestApp::with_settings(|settings| {
+        settings.authn.insecure_no_auth = false;
+        settings.authz.policy_paths = vec![directory.to_owned()];
+    })
+    .await;
+    let files = PolicyFiles::of(&app.app).expect("there are files");
+    (app, files)
+}
+
+async fn reloads(app: &TestApp, result: &str) -> u64 {
+    let text = app.get("/metrics").await.expect(200).body;
+    let name = format!("slateberg_policy_reloads_total{{result=\"{result}\"}} ");
+    let text = text.as_str().expect("text").to_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix(&name).map(str::to_owned));
+    line.expect("it is counted").parse().expect("a number")
+}
+
+#[tokio::test]
+async fn files_that_change_decide_the_next_request() {
+    let directory = tempfile::tempdir().expect("there is room");
+    write(directory.path(), "");
+    let (app, mut files) = app_with(directory.path()).await;
+    let (id, key) = app.make_key(json!({ "name": "lister" })).await;
+    app.get_as(&key, KEYS).await.expect(403);
+    files.look().await;
+    assert_eq!(reloads(&app, "in_force").await, 0, "they are as they were");
+
+    let lets = format!(
+        "@id(\"lister\") permit (principal == ServiceAccount::\"{id}\", action == \
+         Action::\"ReadKeys\", resource);"
+    );
+    write(directory.path(), &lets);
+    app.get_as(&key, KEYS).await.expect(403);
+    files.look().await;
+    app.get_as(&key, KEYS).await.expect(200);
+    assert_eq!(reloads(&app, "in_force").await, 1);
+    let told = app.get("/management/v1/policies/lister").await.expect(200).body;
+    let from = told["from"].as_str().expect("a place");
+    assert!(told["origin"] == "file" && from.ends_with("more.cedar:1"), "{told}");
+
+    std::fs::remove_file(directory.path().join("more.cedar")).expect("it was there");
+    files.look().await;
+    app.get_as(&key, KEYS).await.expect(403);
+}
+
+#[tokio::test]
+async fn files_that_do_not_fit_change_nothing() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let mine = "@id(\"mine\") permit (principal == User::\"x\", action, resource);";
+    write(directory.path(), mine);
+    let (app, mut files) = app_with(directory.path()).await;
+    let stored = "@id(\"stored\") permit (principal == User::\"x\", action, resource);";
+    app.put_policy("stored", stored).await.expect(200);
+    let granted =
+        json!({ "template": "read", "grantee": "role:r", "resource": "warehouse:default" });
+    app.post("/management/v1/grants", granted).await.expect(201);
+    let before = app.get("/management/v1/policies").await.expect(200).body;
+
+    for (refused, broken) in (1..).zip([
+        "@id(\"mine\") permit (principal",
+        "@id(\"mine\") permit (principal, action == Action::\"Fly\", resource);",
+        // Taken by a policy that was made at run time.
+        stored,
+    ]) {
+        write(directory.path(), broken);
+        files.look().await;
+        files.look().await;
+        assert_eq!(app.get("/management/v1/policies").await.body, before, "{broken}");
+        assert_eq!(reloads(&app, "refused").await, refused, "once, and not at every look");
+    }
+    // Without its template, a grant would be nothing.
+    write(directory.path(), mine);
+    let grants = directory.path().join("grants.cedar");
+    std::fs::write(&grants, "").expect("it can be written");
+    files.look().await;
+    std::fs::remove_dir_all(directory.path()).expect("it was there");
+    files.look().await;
+    assert_eq!(app.get("/management/v1/policies").await.body, before);
+    assert_eq!(reloads(&app, "in_force").await, 0);
+    // What is made at run time goes together with the files that are in force, not with those that are not.
+    let other = stored.replace("stored", "other");
+    app.put_policy("other", &other).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_server_without_files_of_its_own_has_none_to_look_at() {
+    let app = TestApp::secured().await;
+    assert!(PolicyFiles::of(&app.app).is_none());
+}
