@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 use tower_service::Service;
 
 use super::admission::Admission;
-use super::authenticate::{authenticate, source};
+use super::authenticate::{authenticate, peer, source};
 use super::error::ApiError;
 use super::state::ApiState;
 use crate::catalog::operation::Context as Circumstances;
@@ -72,9 +72,10 @@ impl Guarded {
         if let Some(door) = &self.door
             && !door.is_for_everybody(request.uri().path())
         {
-            let source = source(request.extensions());
-            match authenticate(&door.state, request.headers(), source).await {
+            let peer = peer(request.extensions());
+            match authenticate(&door.state, request.headers(), peer).await {
                 Ok(principal) => {
+                    let source = source(request.extensions());
                     let operation = door.operation(principal, source, request.headers());
                     request.extensions_mut().insert(operation);
                 }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::tls_settings::TlsSettings;
+
 /// Settings of the server; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -21,6 +23,8 @@ pub struct Settings {
     pub answer_cache_bytes: u64,
     /// Seconds that requests under way get to end when the server stops.
     pub drain_seconds_max: u64,
+    /// How connections are encrypted.
+    pub tls: TlsSettings,
 }
 
 impl Default for Settings {
@@ -32,6 +36,7 @@ impl Default for Settings {
             requests_in_flight_max: 4096,
             answer_cache_bytes: 64 << 20,
             drain_seconds_max: 30,
+            tls: TlsSettings::default(),
         }
     }
 }

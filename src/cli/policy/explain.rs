@@ -70,6 +70,8 @@ enum Authentication {
     Jwt,
     /// An API key
     ApiKey,
+    /// A client certificate
+    Mtls,
 }
 
 #[derive(Debug, Args)]
@@ -208,6 +210,7 @@ impl Who {
             None => method,
             Some(Authentication::Jwt) => Method::Jwt,
             Some(Authentication::ApiKey) => Method::ApiKey,
+            Some(Authentication::Mtls) => Method::Mtls,
         };
         Identity {
             kind,
