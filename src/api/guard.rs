@@ -23,6 +23,7 @@ use super::admission::Admission;
 use super::authenticate::{authenticate, peer, source};
 use super::error::ApiError;
 use super::state::ApiState;
+use super::unread;
 use crate::catalog::operation::Context as Circumstances;
 use crate::catalog::{self, Operation};
 use crate::model::principal::Principal;
@@ -60,7 +61,13 @@ impl Guarded {
         Self { door: Some(Arc::new(Door { state, for_everybody })), ..self }
     }
 
-    async fn answer(mut self, mut request: Request) -> Response {
+    async fn answer(self, request: Request) -> Response {
+        let (request, unread) = unread::watch(request);
+        let answer = self.answer_of(request).await;
+        unread.over(answer).await
+    }
+
+    async fn answer_of(mut self, mut request: Request) -> Response {
         // The room is held until the answer is made.
         let _room = match self.always_open.contains(&request.uri().path()) {
             true => None,

@@ -21,4 +21,5 @@ pub mod settings;
 pub mod state;
 pub mod tag;
 pub mod tls_settings;
+pub mod unread;
 pub mod wire;

@@ -125,6 +125,16 @@ async fn a_certificate_says_who_it_is_and_the_settings_what_they_are() {
         let answer = client.get(format!("{}/management/v1/api-keys", scene.server.uri)).send();
         answer.await.expect("it answers").status().as_u16()
     };
+    let creates = async |name: &str| {
+        let client = scene.client(Some(&scene.clients.client(name)));
+        let request = client.post(format!("{}/v1/namespaces", scene.server.uri));
+        let answer = request.json(&json!({ "namespace": [name] })).send().await;
+        answer.expect("it answers").status().as_u16()
+    };
+    assert_eq!(creates("root").await, 200);
+    assert_eq!(creates("alice").await, 403);
+    // To somebody without rights, not even the warehouse is there.
+    assert_eq!(creates("etl").await, 404);
     assert_eq!(keys("root").await, 200);
     assert_eq!(keys("etl").await, 403);
 }

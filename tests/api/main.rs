@@ -27,6 +27,7 @@ mod views;
 mod bad_bodies;
 mod bad_input;
 mod conditional;
+mod connections;
 mod errors;
 mod format_versions;
 mod fuzz;

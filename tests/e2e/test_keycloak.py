@@ -43,6 +43,7 @@ def test_people_get_in_with_their_groups(keycloak, slateberg):
     who = whoami(slateberg, keycloak.token_of("alice")).expect(200)
     assert (who["name"], who["groups"]) == ("alice", ["analysts", "engineers"])
     assert "reader" in who["roles"] and "writer" not in who["roles"], who
+    assert create_namespace(slateberg, keycloak.token_of("alice")).status == 403
     keys = request("GET", f"{slateberg.uri}/management/v1/api-keys", token=keycloak.token_of("grace"))
     assert [key["name"] for key in keys.expect(200)["api-keys"]] == ["bootstrap"]
 

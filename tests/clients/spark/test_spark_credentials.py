@@ -17,6 +17,12 @@ def properties(server, key, way):
     }[way]
 
 
+@pytest.fixture(scope="module")
+def key(secured_server):
+    """One key for all tests: a catalog goes on asking for tokens after its test, on the one thread that all share."""
+    return secured_server.manage("POST", "api-keys", {"name": "spark", "roles": ["writer"]})
+
+
 @pytest.fixture
 def connect(spark, secured_server, key, unique):
     """Sets up a catalog over the server that asks for credentials; gives back its name."""
