@@ -11,10 +11,10 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients figures bench
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e figures bench
 
 help: ## show the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
+	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /  \1\t/' | expand -t 14
 
 run: ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-data
 	cargo build --release --locked
@@ -61,6 +61,9 @@ rckauth: build ## the same with an API key, on a server that asks for one
 
 clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 	tests/clients/run.sh
+
+e2e: build ## beside real servers of others: Keycloak (needs Python 3.11+, Java 17+ and Maven)
+	tests/e2e/run.sh
 
 figures: ## start-up time, memory and size of the release binary
 	cargo build --release --locked

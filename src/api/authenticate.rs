@@ -1,11 +1,12 @@
 //! Authentication: a request is let in with the principal that its credential proves, or not at all.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::extract::ConnectInfo;
 use axum::http::{Extensions, HeaderMap, header};
 
 use super::error::ApiError;
+use super::peer::Peer;
 use super::state::ApiState;
 use crate::authn::authenticator::Refused;
 use crate::model::principal::Principal;
@@ -16,11 +17,13 @@ pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;
 const INVALID: &str = r#"Bearer realm="slateberg", error="invalid_token""#;
 const API_KEY: &str = "x-api-key";
 
-/// The principal that a request is let in with, or the answer that it gets instead.
+/// The principal that a request is let in with, or the answer that it gets instead. The certificate of the
+/// connection counts where the request itself says nothing: a proxy, or a tool for many, speaks for whom it
+/// says, and a credential that is not good is not made so by another.
 pub async fn authenticate(
     state: &ApiState,
     headers: &HeaderMap,
-    source: Option<IpAddr>,
+    peer: Option<&Peer>,
     request_id: &str,
 ) -> Result<Principal, ApiError> {
     if state.authn.lets_everybody_in() {
@@ -28,13 +31,16 @@ pub async fn authenticate(
     }
     let principal = match credential(headers) {
         Ok(Some(credential)) => state.authn.principal(credential).await,
-        Ok(None) => return Err(ApiError::unauthorized(CHALLENGE)),
+        Ok(None) => match peer.and_then(|peer| peer.certificate.as_ref()) {
+            Some(presented) => state.authn.certified(presented),
+            None => return Err(ApiError::unauthorized(CHALLENGE)),
+        },
         Err(refused) => Err(refused),
     };
     match principal {
         Ok(principal) => Ok(principal),
         Err(refused) => {
-            failed(state, refused, source, request_id).await?;
+            failed(state, refused, peer.map(|peer| peer.address.ip()), request_id).await?;
             Err(ApiError::unauthorized(INVALID))
         }
     }
@@ -56,7 +62,12 @@ pub async fn failed(
 
 /// Where a request comes from; nowhere if it came over no connection.
 pub fn source(extensions: &Extensions) -> Option<IpAddr> {
-    extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
+    peer(extensions).map(|peer| peer.address.ip())
+}
+
+/// The other end of the connection that a request came over; none if it came over none.
+pub fn peer(extensions: &Extensions) -> Option<&Peer> {
+    extensions.get::<ConnectInfo<Peer>>().map(|info| &info.0)
 }
 
 /// The one credential of a request. Two that say different things are none: somebody on the way might

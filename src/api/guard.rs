@@ -20,9 +20,10 @@ use futures::future::BoxFuture;
 use tower_service::Service;
 
 use super::admission::Admission;
-use super::authenticate::{authenticate, source};
+use super::authenticate::{authenticate, peer, source};
 use super::error::ApiError;
 use super::state::ApiState;
+use super::unread;
 use crate::catalog::operation::Context as Circumstances;
 use crate::catalog::{self, Operation};
 use crate::model::principal::Principal;
@@ -65,14 +66,15 @@ impl Guarded {
     }
 
     /// Answers under the request's id, which the answer repeats.
-    async fn answer(self, mut request: Request) -> Response {
+    async fn answer(self, request: Request) -> Response {
+        let (mut request, unread) = unread::watch(request);
         let Some(id) = self.door.as_ref().map(|door| door.request_id(request.headers())) else {
-            return self.answer_as(request, "").await;
+            return unread.over(self.answer_as(request, "").await).await;
         };
         request.headers_mut().insert(REQUEST_ID, id.clone());
         let mut response = self.answer_as(request, id.to_str().unwrap_or_default()).await;
         response.headers_mut().insert(REQUEST_ID, id);
-        response
+        unread.over(response).await
     }
 
     async fn answer_as(mut self, mut request: Request, id: &str) -> Response {
@@ -87,9 +89,10 @@ impl Guarded {
         if let Some(door) = &self.door
             && !door.is_for_everybody(request.uri().path())
         {
-            let source = source(request.extensions());
-            match authenticate(&door.state, request.headers(), source, id).await {
+            let peer = peer(request.extensions());
+            match authenticate(&door.state, request.headers(), peer, id).await {
                 Ok(principal) => {
+                    let source = source(request.extensions());
                     let operation = door.operation(principal, source, request.headers(), id);
                     request.extensions_mut().insert(operation);
                 }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::tls_settings::TlsSettings;
+
 /// Settings of the server; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -23,6 +25,8 @@ pub struct Settings {
     pub compression_bytes_min: usize,
     /// Seconds that requests under way get to end when the server stops.
     pub drain_seconds_max: u64,
+    /// How connections are encrypted.
+    pub tls: TlsSettings,
 }
 
 impl Default for Settings {
@@ -35,6 +39,7 @@ impl Default for Settings {
             answer_cache_bytes: 64 << 20,
             compression_bytes_min: 16 << 10,
             drain_seconds_max: 30,
+            tls: TlsSettings::default(),
         }
     }
 }

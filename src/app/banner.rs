@@ -1,12 +1,9 @@
 //! What a server prints once it serves: where it is, and how to use it.
 
-use std::net::SocketAddr;
-
 use super::build::App;
 
 /// The lines that greet whoever started the server.
-pub fn banner(app: &App, address: SocketAddr) -> String {
-    let uri = format!("http://{address}");
+pub fn banner(app: &App, uri: &str) -> String {
     let warehouse = &app.settings.default_warehouse;
     let warehouses: Vec<_> = app
         .catalog

@@ -5,8 +5,10 @@ pub mod banner;
 pub mod build;
 pub mod issuers;
 pub mod lock;
+pub mod plain;
 pub mod policies;
 pub mod run;
 pub mod tasks;
+pub mod tls;
 
 pub use build::App;

@@ -1,16 +1,25 @@
-//! Serving, and stopping in order: requests under way end, then the store is closed.
+//! Serving, with TLS or without, and stopping in order: requests under way end, then the store is closed.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::ServiceExt;
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::build::App;
+use super::plain::PlainListener;
 use super::tasks;
+use super::tls::Tls;
+use super::tls::files::TlsError;
+use super::tls::listener::TlsListener;
+use crate::api::guard::Guarded;
+use crate::api::peer::Peer;
+use crate::config::Settings;
 use crate::store;
 
 /// Why a server ended that was not asked to.
@@ -22,11 +31,14 @@ pub enum RunError {
         /// The address.
         address: SocketAddr,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
+    /// Connections cannot be encrypted.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The listener broke.
     #[error("cannot serve: {0}")]
-    Serve(std::io::Error),
+    Serve(io::Error),
     /// The store shut under the server: another writer has it, or it failed.
     #[error("the server stopped because {0}")]
     StoreClosed(store::Error),
@@ -38,41 +50,70 @@ pub enum RunError {
 /// A server that is bound and not serving yet.
 pub struct Bound {
     listener: TcpListener,
+    tls: Option<Arc<Tls>>,
     /// Where it listens, with the port that it got.
     pub address: SocketAddr,
 }
 
-/// Binds an address. This comes before anything is opened: a server that cannot listen must not take the
-/// store from one that does, nor mint a key that nobody gets to see.
-pub async fn bind(address: SocketAddr) -> Result<Bound, RunError> {
+impl Bound {
+    /// Where clients find it.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+}
+
+/// Binds the address of the settings, with the certificates for it. This comes before anything is opened: a
+/// server that cannot listen must not take the store from one that does, nor mint a key that nobody gets to
+/// see.
+pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
+    let tls = Tls::open(settings)?;
+    let address = settings.server.listen;
     let failed = |source| RunError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Bound { listener, address })
+    Ok(Bound { listener, tls, address })
+}
+
+/// Answers connections by these routes until it is told to stop, and then until the requests are answered
+/// that are under way.
+pub fn serve(
+    routes: Guarded,
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    mut stopping: watch::Receiver<bool>,
+) -> JoinHandle<io::Result<()>> {
+    let service = routes.into_make_service_with_connect_info::<Peer>();
+    let stopped = async move {
+        let _ = stopping.wait_for(|stop| *stop).await;
+    };
+    match tls {
+        Some(tls) => {
+            let listener = TlsListener::new(listener, tls);
+            let server = axum::serve(listener, service).with_graceful_shutdown(stopped);
+            tokio::spawn(server.into_future())
+        }
+        None => {
+            let listener = PlainListener::new(listener);
+            let server = axum::serve(listener, service).with_graceful_shutdown(stopped);
+            tokio::spawn(server.into_future())
+        }
+    }
 }
 
 /// Serves until a signal comes or the store shuts, then drains and closes.
 pub async fn run(app: App, bound: Bound) -> Result<(), RunError> {
     let (stop, stopping) = watch::channel(false);
-    let background = tasks::spawn(&app, &stopping);
-    let mut drained = stopping.clone();
-    // Without it, the end of a long answer would wait for the client's acknowledgement of its beginning.
-    let listener = bound.listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "connection ended before it was served");
-        }
-    });
-    let server =
-        axum::serve(listener, app.router().into_make_service_with_connect_info::<SocketAddr>())
-            .with_graceful_shutdown(async move {
-                let _ = drained.wait_for(|stop| *stop).await;
-            });
-    let mut serving = tokio::spawn(async move { server.await });
+    let mut background = tasks::spawn(&app, &stopping);
+    if let Some(tls) = &bound.tls {
+        background.push(tokio::spawn(Arc::clone(tls).watch(stopping.clone())));
+    }
+    let mut serving = serve(app.router(), bound.listener, bound.tls, stopping);
     let lost = tokio::select! {
         () = asked_to_stop() => None,
         lost = app.catalog.store_closed() => Some(lost),
         ended = &mut serving => {
-            let ended = ended.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
+            let ended = ended.unwrap_or_else(|panic| Err(io::Error::other(panic)));
             return ended.map_err(RunError::Serve);
         }
     };

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::api_keys::{self, ApiKeys};
 use super::claims::alleged_issuer;
+use super::client_certificates::Presented;
 use super::failures::{Failures, TooMany};
 use super::issuers::{Issuer, Issuers, Refusal, Spoken};
 use super::key_index::KnownKey;
@@ -193,6 +194,11 @@ impl Authenticator {
         let principal = self.speak_verified(&verified)?;
         self.inner.verified.insert(hash, verified);
         Ok(principal)
+    }
+
+    /// Whom a client certificate speaks for.
+    pub fn certified(&self, presented: &Presented) -> std::result::Result<Principal, Refused> {
+        presented.speaks_for(self.inner.clock.now_ms()).map(Principal::Identified)
     }
 
     /// The API key with this text, if there is one that is good.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jsonwebtoken::{Algorithm, Header, Validation, decode};
 
 use super::claims::{self, Claims, Rules};
+use super::client_certificates;
 use super::key_set::KeyHandle;
 use super::settings::IssuerSettings;
 use crate::model::principal::{Identity, IdentityKind, Method};
@@ -59,6 +60,11 @@ impl Issuer {
         let wrong = |what: &str| format!("authn.issuers.{name}.{what}");
         if name.is_empty() || name.contains('/') {
             return Err(format!("authn.issuers: a name has no slash, got '{name}'"));
+        }
+        if name == client_certificates::ID_PREFIX {
+            return Err(format!(
+                "authn.issuers: '{name}' is what client certificates are called by"
+            ));
         }
         if settings.issuer.is_empty() {
             return Err(wrong("issuer: expected the iss of its tokens"));

@@ -7,6 +7,8 @@
 //!   costs no read and a revoked key is refused from the next request on;
 //! - an **issuer** is an outside party that signs tokens, with the **key set** that they are verified by
 //!   ([`issuers`], [`key_set`]). Key sets are pushed in by whoever fetches them: this room knows no HTTP;
+//! - a **client certificate** proves who is at the other end of a connection ([`client_certificates`]); the
+//!   handshake has verified it, and a request that brings another credential does without it;
 //! - an **own token** is a short-lived one that slateberg signs for the holder of an API key
 //!   ([`own_tokens`]). It speaks for the key, and dies with it.
 //!
@@ -16,6 +18,7 @@
 pub mod api_keys;
 pub mod authenticator;
 pub mod claims;
+pub mod client_certificates;
 pub mod error;
 pub mod failures;
 pub mod issuers;

@@ -1,6 +1,6 @@
 //! Who may come in, and how that is proven.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ pub struct Settings {
     pub issuer_refetch_pause_seconds: u64,
     /// The issuers whose tokens are taken, by a name of our own.
     pub issuers: BTreeMap<String, IssuerSettings>,
+    /// Whom client certificates speak for.
+    pub client_certificates: ClientCertificateSettings,
     /// Whether this start mints a further admin key. A flag alone: it is good for one start.
     #[serde(skip)]
     pub new_admin_key: bool,
@@ -69,6 +71,54 @@ pub struct IssuerSettings {
     pub token_url: String,
 }
 
+/// Whom client certificates speak for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClientCertificateSettings {
+    /// What of a certificate is the name of whoever shows it.
+    pub name_from: NameFrom,
+    /// What there is to say of some of them, by that name.
+    pub subjects: BTreeMap<String, SubjectSettings>,
+}
+
+/// What of a certificate is the name of whoever shows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NameFrom {
+    /// The subject's common name.
+    #[default]
+    CommonName,
+    /// The alternative name that is the name of a host.
+    DnsName,
+    /// The alternative name that is a URI, as SPIFFE has it.
+    Uri,
+}
+
+/// What there is to say of somebody who shows a certificate.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SubjectSettings {
+    /// Whether that is a program or a person.
+    pub kind: SubjectKind,
+    /// The roles that they have.
+    pub roles: BTreeSet<String>,
+    /// The groups that they belong to.
+    pub groups: BTreeSet<String>,
+    /// The only warehouses that they may see; all of them if it is not there.
+    pub warehouses: Option<BTreeSet<String>>,
+}
+
+/// A program, or a person.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SubjectKind {
+    /// A program.
+    #[default]
+    ServiceAccount,
+    /// A person.
+    User,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -86,6 +136,7 @@ impl Default for Settings {
             issuer_refresh_seconds: 5 * 60,
             issuer_refetch_pause_seconds: 10,
             issuers: BTreeMap::new(),
+            client_certificates: ClientCertificateSettings::default(),
             new_admin_key: false,
         }
     }

@@ -23,6 +23,7 @@ pub fn method_name(method: Method) -> &'static str {
     match method {
         Method::Jwt => "jwt",
         Method::ApiKey => "api-key",
+        Method::Mtls => "mtls",
     }
 }
 

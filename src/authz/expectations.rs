@@ -56,6 +56,7 @@ struct PrincipalEntry {
 enum AuthenticationEntry {
     Jwt,
     ApiKey,
+    Mtls,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -291,6 +292,7 @@ impl PrincipalEntry {
         };
         let method = match (self.authentication, kind) {
             (Some(AuthenticationEntry::Jwt), _) | (None, IdentityKind::User) => Method::Jwt,
+            (Some(AuthenticationEntry::Mtls), _) => Method::Mtls,
             (Some(AuthenticationEntry::ApiKey), _) | (None, _) => Method::ApiKey,
         };
         Ok(Identity {

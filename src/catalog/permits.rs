@@ -291,7 +291,9 @@ impl Catalog {
         };
         permit.map_err(|denied| match asking.may::<Load>(&resource) {
             true => self.deny(operation, &denied, &resource),
-            false => self.deny_as_absent(operation, &denied, &resource, Error::no_such(kind, ident)),
+            false => {
+                self.deny_as_absent(operation, &denied, &resource, Error::no_such(kind, ident))
+            }
         })
     }
 

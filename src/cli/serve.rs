@@ -63,7 +63,7 @@ impl Serve {
 }
 
 async fn serve(settings: Settings, seams: Seams) -> ExitCode {
-    let bound = match run::bind(settings.server.listen).await {
+    let bound = match run::bind(&settings).await {
         Ok(bound) => bound,
         Err(error) => return fail(1, error),
     };
@@ -71,7 +71,7 @@ async fn serve(settings: Settings, seams: Seams) -> ExitCode {
         Ok(app) => app,
         Err(error) => return fail(1, error),
     };
-    print(&banner(&app, bound.address));
+    print(&banner(&app, &bound.url()));
     match run::run(app, bound).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, error),

@@ -19,7 +19,8 @@ pub enum Principal {
 pub struct Identity {
     /// A person, or a program.
     pub kind: IdentityKind,
-    /// Unique over all issuers and keys: `<issuer's name>/<subject>`, or an API key's id.
+    /// Unique over all issuers and keys: `<issuer's name>/<subject>`, `mtls/<name>`, or an API
+    /// key's id.
     pub id: String,
     /// What people call them.
     pub name: String,
@@ -36,9 +37,9 @@ pub struct Identity {
 /// What kind of principal an identity is. The names are those of the policies' entity types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IdentityKind {
-    /// A person whom an issuer of tokens vouches for.
+    /// A person whom an issuer of tokens vouches for, or a certificate.
     User,
-    /// A program, known by an API key.
+    /// A program, known by an API key or a certificate.
     ServiceAccount,
 }
 
@@ -49,6 +50,8 @@ pub enum Method {
     Jwt,
     /// An API key, sent as it is or exchanged for a token of slateberg's own.
     ApiKey,
+    /// The certificate of the connection.
+    Mtls,
 }
 
 impl Principal {

@@ -6,6 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::support::certificates::{TestCa, TlsFiles};
+
 /// A running server, and what it printed until it was ready. It is killed when this is dropped.
 pub(crate) struct Server {
     child: Child,
@@ -136,4 +138,41 @@ fn letting_everybody_in_is_said_in_the_banner_and_twice_on_public_addresses() {
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success());
     assert!(told.contains("--insecure-no-auth-on-public-address"), "{told}");
+}
+
+#[test]
+fn an_encrypted_server_says_so_and_is_managed_as_well() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let ca = TestCa::new();
+    let files = TlsFiles::of(&ca.server());
+    let tls = files.settings();
+    let config = at.join("settings.toml");
+    let text = format!(
+        "[server.tls]\ncertificate_file = {:?}\nkey_file = {:?}\n",
+        tls.certificate_file, tls.key_file
+    );
+    std::fs::write(&config, text).expect("it is written");
+    files.write("ca.pem", &ca.pem());
+    let arguments = ["--config", config.to_str().expect("a path")];
+    let server = Server::start(at, &arguments);
+    assert!(server.uri.starts_with("https://127.0.0.1:"), "{}", server.uri);
+    assert!(server.banner.contains(&format!("uri=\"{}\"", server.uri)), "{}", server.banner);
+    let list = || {
+        let mut command = slateberg(at, &["key", "list"]);
+        command.env("SLATEBERG_URL", &server.uri).env("SLATEBERG_API_KEY", &server.keys()[0]);
+        command
+    };
+    let trusting = list().env("SSL_CERT_FILE", files.path("ca.pem")).output().expect("it runs");
+    assert!(said(trusting).contains("bootstrap"));
+    assert!(!list().output().expect("it runs").status.success(), "it trusts nobody unasked");
+
+    // A start with files that are no good ends at once, and says which.
+    drop(server);
+    files.write("key.pem", "");
+    let serve = [&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"], &arguments[..]];
+    let failed = slateberg(at, &serve.concat()).output().expect("it runs");
+    assert!(!failed.status.success());
+    let error = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(error.contains("server.tls.key_file") && error.contains("key.pem"), "{error}");
 }

@@ -212,6 +212,52 @@ async fn an_algorithm_that_is_not_the_issuers_is_refused() {
 }
 
 #[tokio::test]
+async fn rsa_keys_sign_by_the_algorithms_that_are_set() {
+    let (rs, ps) = (TestKey::rsa("rs", Algorithm::RS256), TestKey::rsa("ps", Algorithm::PS256));
+    // Some issuers do not say by which algorithm a key signs.
+    let any = TestKey::rsa("any", Algorithm::RS256);
+    let mut silent = any.public();
+    silent.as_object_mut().expect("an object").remove("alg");
+    let issuer = TestIssuer::start(&[]).await;
+    issuer.publish_raw(vec![rs.public(), ps.public(), silent]);
+    let by = |algorithms: &[&str]| IssuerSettings {
+        algorithms: algorithms.iter().map(|name| (*name).to_owned()).collect(),
+        ..issuer.settings()
+    };
+    let both = trusting(&[("corp", by(&["RS256", "PS256"]))]).await;
+    let one = trusting(&[("corp", by(&["RS256"]))]).await;
+    let claims = issuer.claims("a");
+    for (key, with_both, with_one) in [
+        (rs.clone(), 200, 200),
+        (ps.clone(), 200, 401),
+        (any.clone(), 200, 200),
+        (any.by(Algorithm::PS256), 200, 401),
+        // What is not set is not taken, whatever the key could do.
+        (any.by(Algorithm::RS384), 401, 401),
+        (any.by(Algorithm::PS512), 401, 401),
+        // Nor does a key sign by another algorithm than the one that it is published for.
+        (rs.by(Algorithm::PS256), 401, 401),
+        (ps.by(Algorithm::RS256), 401, 401),
+        (TestKey::rsa("rs", Algorithm::RS256), 401, 401),
+    ] {
+        let token = key.sign(&claims);
+        let shown = format!("{} {:?}", key.kid, key.algorithm);
+        assert_eq!(both.status(&token).await, with_both, "{shown}");
+        assert_eq!(one.status(&token).await, with_one, "{shown}");
+    }
+    // The oldest trick: the public key, taken for a secret that is shared.
+    let modulus = rs.public()["n"].as_str().expect("a member").to_owned();
+    let raw = BASE64_URL_SAFE_NO_PAD.decode(&modulus).expect("base 64");
+    for secret in [modulus.into_bytes(), raw, rs.public().to_string().into_bytes()] {
+        let mut header = Header::new(Algorithm::HS256);
+        header.kid = Some("rs".to_owned());
+        let secret = EncodingKey::from_secret(&secret);
+        let forged = encode(&header, &claims, &secret).expect("it signs");
+        assert_eq!(both.status(&forged).await, 401);
+    }
+}
+
+#[tokio::test]
 async fn keys_that_are_no_good_do_not_spoil_the_set() {
     let (key, secret) = (TestKey::es256("k"), b"a secret that is shared with everybody");
     let issuer = TestIssuer::start(&[]).await;

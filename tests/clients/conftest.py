@@ -17,6 +17,7 @@ import uuid
 from dataclasses import dataclass
 
 import pytest
+from issuer import Issuer
 
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 20
@@ -28,6 +29,21 @@ class Server:
     warehouse: str | None = None
     # The admin key, of a server that asks for credentials.
     key: str | None = None
+    # Whose tokens it takes as well.
+    issuer: Issuer | None = None
+    # Short enough for a test to outlive a token that it got for a key.
+    own_token_lifetime_s: int = 5
+
+    def manage(self, method, path, body=None):
+        """Asks something of the management API, as an admin."""
+        request = urllib.request.Request(
+            f"{self.uri}/management/v1/{path}",
+            method=method,
+            data=json.dumps(body).encode() if body else None,
+            headers={"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.loads(response.read() or "null")
 
     def beside(self, table_location: str, name: str) -> str:
         """A location for a second table: in the warehouse if we know it, else next to the first table."""
@@ -57,9 +73,25 @@ def secured_server(tmp_path_factory):
     yield from serve(binary, tmp_path_factory.mktemp("secured"), secured=True)
 
 
+@pytest.fixture
+def key(secured_server):
+    """An API key of a writer, as the server has told it."""
+    made = secured_server.manage("POST", "api-keys", {"name": "client", "roles": ["writer"]})
+    yield made
+    keys = secured_server.manage("GET", "api-keys")["api-keys"]
+    if any(key["id"] == made["id"] for key in keys):
+        secured_server.manage("DELETE", f"api-keys/{made['id']}")
+
+
 def serve(binary, directory, secured=False):
     """Runs the binary for as long as the tests need it."""
-    access = [] if secured else ["--insecure-no-auth"]
+    access = ["--insecure-no-auth"]
+    issuer = None
+    if secured:
+        issuer = Issuer(directory)
+        settings = directory / "settings.toml"
+        settings.write_text(f"[authn]\nown_token_lifetime_seconds = {Server.own_token_lifetime_s}\n{issuer.settings()}")
+        access = ["--config", str(settings)]
     log = directory / "server.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
@@ -73,7 +105,7 @@ def serve(binary, directory, secured=False):
             uri, *keys = announced(process, log, wanted)
             key = keys[0] if keys else None
             await_config(uri, key)
-            yield Server(uri, key=key)
+            yield Server(uri, key=key, issuer=issuer)
         finally:
             stop(process)
 

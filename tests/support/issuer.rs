@@ -3,7 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RsaKeyPair,
+};
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
@@ -37,6 +41,21 @@ impl TestKey {
         let der = pair.to_pkcs8v1().expect("it can be written");
         let signing = EncodingKey::from_ed_der(der.as_ref());
         Self { kid: kid.to_owned(), algorithm: Algorithm::EdDSA, signing }
+    }
+
+    /// A new RSA key, of 2048 bits, that signs by this algorithm.
+    pub fn rsa(kid: &str, algorithm: Algorithm) -> Self {
+        /// What stands before the key itself, of this length, in PKCS #8.
+        const HEADER_BYTES: usize = 26;
+        let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("randomness");
+        let der = pair.as_der().expect("it can be written");
+        let signing = EncodingKey::from_rsa_der(&der.as_ref()[HEADER_BYTES..]);
+        Self { kid: kid.to_owned(), algorithm, signing }
+    }
+
+    /// The same key, signing by another algorithm.
+    pub fn by(&self, algorithm: Algorithm) -> Self {
+        Self { algorithm, ..self.clone() }
     }
 
     /// Its public half.

@@ -1,39 +1,61 @@
 //! [`Served`]: a catalog of a test, on a port, with its background tasks.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 
-use axum::ServiceExt;
-use axum::extract::Request;
-use reqwest::{Client, RequestBuilder};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use serde_json::Value;
-use slateberg::app::tasks;
+use slateberg::app::tls::Tls;
+use slateberg::app::{run, tasks};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::app::TestApp;
+use super::certificates::{TestCa, TestCertificate};
 
 /// A catalog that is spoken to over TCP. Its tasks end when this is dropped.
 pub struct Served {
     /// The catalog.
     pub app: TestApp,
-    /// Where it listens: `http://127.0.0.1:PORT`.
+    /// Where it listens: `http://127.0.0.1:PORT`, or `https`.
     pub uri: String,
     client: Client,
     _stop: watch::Sender<bool>,
 }
 
 impl Served {
-    /// Serves a catalog.
+    /// Serves a catalog, encrypted if its settings say so.
     pub async fn start(app: TestApp) -> Self {
         let (stop, stopping) = watch::channel(false);
         tasks::spawn(&app.app, &stopping);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let uri = format!("http://{}", listener.local_addr().expect("an address"));
-        let router = app.router.clone();
-        let service =
-            ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(router);
-        tokio::spawn(async move { axum::serve(listener, service).await });
+        let tls = Tls::open(&app.app.settings).expect("the files are good");
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let uri = format!("{scheme}://{}", listener.local_addr().expect("an address"));
+        if let Some(tls) = &tls {
+            tokio::spawn(Arc::clone(tls).watch(stopping.clone()));
+        }
+        run::serve(app.router.clone(), listener, tls, stopping);
         Self { app, uri, client: Client::new(), _stop: stop }
+    }
+
+    /// A new client with connections of its own, which trusts this CA and shows this certificate.
+    pub fn client(ca: &TestCa, shows: Option<&TestCertificate>) -> Client {
+        Self::client_with(ca, shows, |client| client)
+    }
+
+    /// The same, changed.
+    pub fn client_with(
+        ca: &TestCa,
+        shows: Option<&TestCertificate>,
+        change: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Client {
+        let ca = Certificate::from_pem(ca.pem().as_bytes()).expect("a certificate");
+        let mut client = Client::builder().tls_certs_only([ca]);
+        if let Some(shown) = shows {
+            let identity = Identity::from_pem(shown.pem().as_bytes());
+            client = client.identity(identity.expect("a certificate and a key"));
+        }
+        change(client).build().expect("a client")
     }
 
     /// The beginning of a `GET`.

@@ -97,7 +97,7 @@ pub struct WhoAmI {
     pub roles: BTreeSet<String>,
     /// The only warehouses that the credential is good for; null for all.
     pub warehouses: Option<BTreeSet<String>>,
-    /// How that was proven: `jwt`, `api-key`, or `none`.
+    /// How that was proven: `jwt`, `api-key`, `mtls`, or `none`.
     pub method: &'static str,
 }
 
@@ -133,6 +133,7 @@ impl From<&Principal> for WhoAmI {
             method: match identity.method {
                 Method::Jwt => "jwt",
                 Method::ApiKey => "api-key",
+                Method::Mtls => "mtls",
             },
         }
     }

@@ -42,6 +42,7 @@ fn body(explain: &Explain) -> Result<Value, Error> {
         let authentication = who.authentication.map(|authentication| match authentication {
             Authentication::Jwt => "jwt",
             Authentication::ApiKey => "api-key",
+            Authentication::Mtls => "mtls",
         });
         body["principal"] = json!({
             "user": who.user,

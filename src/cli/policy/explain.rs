@@ -79,6 +79,8 @@ pub(super) enum Authentication {
     Jwt,
     /// An API key
     ApiKey,
+    /// A client certificate
+    Mtls,
 }
 
 #[derive(Debug, Args)]
@@ -220,6 +222,7 @@ impl Who {
             None => method,
             Some(Authentication::Jwt) => Method::Jwt,
             Some(Authentication::ApiKey) => Method::ApiKey,
+            Some(Authentication::Mtls) => Method::Mtls,
         };
         Identity {
             kind,

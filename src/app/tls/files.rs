@@ -1,0 +1,163 @@
+//! The files that TLS is made of, and what they make together.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, crypto};
+
+use crate::api::tls_settings::{ClientCertificates, TlsSettings};
+
+/// What clients may speak on a connection, the best first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Why connections cannot be encrypted.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The settings do not fit together.
+    #[error("{0}")]
+    Settings(String),
+    /// A file is no good.
+    #[error("server.tls.{setting}: {}: {reason}", file.display())]
+    File {
+        /// The setting that names it.
+        setting: &'static str,
+        /// Where it is.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What is in the files.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Files {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Vec<u8>,
+    client_crl: Vec<u8>,
+}
+
+impl Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A private key is in them.
+        f.write_str("Files")
+    }
+}
+
+/// What handshakes are made by.
+#[derive(Debug)]
+pub struct Ready {
+    /// The server's side.
+    pub config: Arc<ServerConfig>,
+    /// Who judges the certificates of clients; nobody if they are not asked for any.
+    pub verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl Files {
+    /// Reads the files that these settings name.
+    pub fn read(settings: &TlsSettings) -> Result<Self, TlsError> {
+        let read = |setting: &'static str, file: &Path| {
+            if file.as_os_str().is_empty() {
+                return Ok(Vec::new());
+            }
+            std::fs::read(file).map_err(|error| wrong(setting, file, error))
+        };
+        Ok(Self {
+            certificate: read("certificate_file", &settings.certificate_file)?,
+            key: read("key_file", &settings.key_file)?,
+            client_ca: read("client_ca_file", &settings.client_ca_file)?,
+            client_crl: read("client_crl_file", &settings.client_crl_file)?,
+        })
+    }
+
+    /// What they make together, by what these settings ask of clients.
+    pub fn ready(&self, settings: &TlsSettings) -> Result<Ready, TlsError> {
+        let of_certificate = |error| wrong("certificate_file", &settings.certificate_file, error);
+        let of_key = |error: String| wrong("key_file", &settings.key_file, error);
+        let chain: Vec<CertificateDer<'static>> =
+            parse("certificate_file", &settings.certificate_file, &self.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| match error {
+            rustls::pki_types::pem::Error::NoItemsFound => of_key("no private key in it".into()),
+            error => of_key(error.to_string()),
+        })?;
+        let provider = Arc::new(crypto::aws_lc_rs::default_provider());
+        let verifier = self.verifier(settings, &provider)?;
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError::Settings(format!("server.tls: {error}")))?;
+        let builder = match &verifier {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
+            error @ rustls::Error::InvalidCertificate(_) => of_certificate(error),
+            rustls::Error::InconsistentKeys(_) => {
+                of_key("it is not the key of the certificate_file".to_owned())
+            }
+            error => of_key(error.to_string()),
+        })?;
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        Ok(Ready { config: Arc::new(config), verifier })
+    }
+
+    fn verifier(
+        &self,
+        settings: &TlsSettings,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+        if settings.client_certificates == ClientCertificates::Off {
+            return Ok(None);
+        }
+        let file = &settings.client_ca_file;
+        let of_ca = |reason: String| wrong("client_ca_file", file, reason);
+        let mut roots = RootCertStore::empty();
+        for certificate in
+            parse::<CertificateDer<'static>>("client_ca_file", file, &self.client_ca)?
+        {
+            roots.add(certificate).map_err(|error| of_ca(error.to_string()))?;
+        }
+        let (roots, provider) = (Arc::new(roots), Arc::clone(provider));
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        let crl_file = &settings.client_crl_file;
+        if !crl_file.as_os_str().is_empty() {
+            let lists: Vec<CertificateRevocationListDer<'static>> =
+                parse("client_crl_file", crl_file, &self.client_crl)?;
+            // Of a CA without a list nobody could say what it has revoked: its certificates are refused.
+            builder = builder.with_crls(lists).only_check_end_entity_revocation();
+        }
+        if settings.client_certificates == ClientCertificates::Optional {
+            builder = builder.allow_unauthenticated();
+        }
+        builder.build().map(Some).map_err(|error| match error {
+            rustls::server::VerifierBuilderError::InvalidCrl(error) => {
+                wrong("client_crl_file", crl_file, format!("{error:?}"))
+            }
+            error => of_ca(error.to_string()),
+        })
+    }
+}
+
+/// All of one kind that are in a PEM file: at least one.
+fn parse<T: PemObject>(
+    setting: &'static str,
+    file: &Path,
+    text: &[u8],
+) -> Result<Vec<T>, TlsError> {
+    let found = T::pem_slice_iter(text).collect::<Result<Vec<T>, _>>();
+    let found = found.map_err(|error| wrong(setting, file, error))?;
+    match found.is_empty() {
+        true if setting == "client_crl_file" => Err(wrong(setting, file, "no CRL in it")),
+        true => Err(wrong(setting, file, "no certificate in it")),
+        false => Ok(found),
+    }
+}
+
+fn wrong(setting: &'static str, file: &Path, reason: impl ToString) -> TlsError {
+    TlsError::File { setting, file: file.to_owned(), reason: reason.to_string() }
+}

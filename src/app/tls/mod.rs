@@ -1,0 +1,138 @@
+//! TLS: from files to encrypted connections, and whose certificate is at their other end.
+
+pub mod files;
+pub mod listener;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use tokio::sync::watch;
+
+use self::files::{Files, Ready, TlsError};
+use crate::api::tls_settings::TlsSettings;
+use crate::authn::client_certificates::{ClientCertificates, Presented};
+use crate::config::Settings;
+
+/// The server's side of TLS. What it shows and whom it trusts may change while it runs.
+#[derive(Debug)]
+pub struct Tls {
+    settings: TlsSettings,
+    certificates: ClientCertificates,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What the files said when they were last good.
+    ready: Ready,
+    /// What was read last, good or not, so that each change is looked at once.
+    read: Result<Files, String>,
+    /// Client certificates whose connections may still be there.
+    presented: Vec<Live>,
+}
+
+#[derive(Debug)]
+struct Live {
+    chain: Vec<CertificateDer<'static>>,
+    presented: Weak<Presented>,
+}
+
+impl Tls {
+    /// Reads the files that the settings name; none if connections are not to be encrypted.
+    pub fn open(settings: &Settings) -> Result<Option<Arc<Self>>, TlsError> {
+        let tls = &settings.server.tls;
+        if !tls.check().map_err(TlsError::Settings)? {
+            return Ok(None);
+        }
+        let files = Files::read(tls)?;
+        let ready = files.ready(tls)?;
+        let state = State { ready, read: Ok(files), presented: Vec::new() };
+        Ok(Some(Arc::new(Self {
+            settings: tls.clone(),
+            certificates: ClientCertificates::new(&settings.authn.client_certificates),
+            state: Mutex::new(state),
+        })))
+    }
+
+    /// What a handshake that begins now is made by.
+    fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.state().ready.config)
+    }
+
+    /// Whom a certificate speaks for that a handshake by `config` has verified.
+    fn present(
+        &self,
+        config: &Arc<ServerConfig>,
+        chain: &[CertificateDer<'_>],
+    ) -> Option<Arc<Presented>> {
+        let presented = Arc::new(self.certificates.read(chain.first()?));
+        let chain: Vec<_> = chain.iter().map(|it| it.clone().into_owned()).collect();
+        let mut state = self.state();
+        // The handshake may have begun before the files changed.
+        if !Arc::ptr_eq(config, &state.ready.config) {
+            presented.set_trusted(trusts(state.ready.verifier.as_ref(), &chain));
+        }
+        if state.presented.len() == state.presented.capacity() {
+            state.presented.retain(|live| live.presented.strong_count() > 0);
+        }
+        state.presented.push(Live { chain, presented: Arc::downgrade(&presented) });
+        Some(presented)
+    }
+
+    /// Looks at the files until the server stops, and takes them up when they have become others. All of
+    /// them or none: what is no good leaves everything as it was.
+    pub async fn watch(self: Arc<Self>, mut stopping: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                _ = stopping.wait_for(|stop| *stop) => return,
+                () = tokio::time::sleep(self.settings.reload()) => {}
+            }
+            let tls = Arc::clone(&self);
+            // Files may lie on a disk that is slow.
+            let looked = tokio::task::spawn_blocking(move || tls.look()).await;
+            match looked {
+                Ok(Ok(false)) => {}
+                Ok(Ok(true)) => tracing::info!("took up TLS certificates that have changed"),
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "TLS files are no good: the server keeps those it had");
+                }
+                Err(panic) => tracing::error!(%panic, "cannot look at the TLS files"),
+            }
+        }
+    }
+
+    /// Takes up the files if they have changed since they were last read, and tells whether they have.
+    fn look(&self) -> Result<bool, TlsError> {
+        let read = Files::read(&self.settings);
+        let compared = read.as_ref().map(Clone::clone).map_err(ToString::to_string);
+        if self.state().read == compared {
+            return Ok(false);
+        }
+        let ready = read.and_then(|files| files.ready(&self.settings));
+        let mut state = self.state();
+        state.read = compared;
+        state.ready = ready?;
+        let verifier = state.ready.verifier.clone();
+        // Whoever is trusted no more is so on connections that are there, too.
+        state.presented.retain(|live| {
+            let Some(presented) = live.presented.upgrade() else { return false };
+            presented.set_trusted(trusts(verifier.as_ref(), &live.chain));
+            true
+        });
+        Ok(true)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a chain is good by this verifier.
+fn trusts(verifier: Option<&Arc<dyn ClientCertVerifier>>, chain: &[CertificateDer<'_>]) -> bool {
+    let (Some(verifier), Some((own, between))) = (verifier, chain.split_first()) else {
+        return false;
+    };
+    verifier.verify_client_cert(own, between, UnixTime::now()).is_ok()
+}

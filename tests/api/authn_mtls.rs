@@ -1,0 +1,272 @@
+//! Client certificates: whom they speak for, beside which credentials, and until when.
+
+use std::time::Duration;
+
+use rcgen::{CertificateParams, DnType, SanType, date_time_ymd};
+use reqwest::Client;
+use serde_json::{Value, json};
+use slateberg::api::tls_settings::{ClientCertificates, TlsSettings};
+use slateberg::authn::settings::{NameFrom, SubjectKind, SubjectSettings};
+use slateberg::config::Settings;
+
+use crate::support::app::TestApp;
+use crate::support::certificates::{TestCa, TestCertificate, TlsFiles};
+use crate::support::served::Served;
+
+/// A server that asks for certificates of `clients`, and the CA of its own.
+struct Scene {
+    server: Served,
+    own: TestCa,
+    clients: TestCa,
+    files: TlsFiles,
+}
+
+impl Scene {
+    async fn start(asks: ClientCertificates, change: impl FnOnce(&mut Settings)) -> Self {
+        let (own, clients) = (TestCa::new(), TestCa::new());
+        let files = TlsFiles::of(&own.server());
+        let tls = files.asking(&clients, asks);
+        Self::start_with(own, clients, files, tls, change).await
+    }
+
+    async fn start_with(
+        own: TestCa,
+        clients: TestCa,
+        files: TlsFiles,
+        tls: TlsSettings,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let app = TestApp::with_settings(|settings| {
+            settings.authn.insecure_no_auth = false;
+            settings.authn.failures_before_delay = u32::MAX;
+            settings.server.tls = tls;
+            change(settings);
+        })
+        .await;
+        Self { server: Served::start(app).await, own, clients, files }
+    }
+
+    fn client(&self, shows: Option<&TestCertificate>) -> Client {
+        Served::client(&self.own, shows)
+    }
+
+    /// What `whoami` answers over a connection of this client; nothing if there is no connection.
+    async fn whoami_with(&self, client: &Client, credential: &str) -> Option<(u16, Value)> {
+        let mut request = client.get(format!("{}/management/v1/whoami", self.server.uri));
+        if !credential.is_empty() {
+            request = request.bearer_auth(credential);
+        }
+        let answer = request.send().await.ok()?;
+        Some((answer.status().as_u16(), answer.json().await.expect("JSON")))
+    }
+
+    async fn whoami(&self, shows: &TestCertificate) -> Option<(u16, Value)> {
+        self.whoami_with(&self.client(Some(shows)), "").await
+    }
+
+    async fn soon(&self, client: &Client, status: u16) {
+        let waiting = async {
+            while self.whoami_with(client, "").await.map(|(status, _)| status) != Some(status) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("the files are read");
+    }
+}
+
+fn subject(roles: &[&str]) -> SubjectSettings {
+    SubjectSettings {
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        ..SubjectSettings::default()
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_says_who_it_is_and_the_settings_what_they_are() {
+    let scene = Scene::start(ClientCertificates::Optional, |settings| {
+        let subjects = &mut settings.authn.client_certificates.subjects;
+        subjects.insert("root".to_owned(), subject(&["admin"]));
+        let alice = SubjectSettings {
+            kind: SubjectKind::User,
+            groups: ["analysts".to_owned()].into(),
+            warehouses: Some(["default".to_owned()].into()),
+            ..subject(&["reader"])
+        };
+        subjects.insert("alice".to_owned(), alice);
+    })
+    .await;
+    let who = async |name: &str| {
+        let shown = scene.clients.client(name);
+        scene.whoami(&shown).await.expect("there is a connection")
+    };
+    assert_eq!(
+        who("alice").await,
+        (
+            200,
+            json!({
+                "kind": "user", "id": "mtls/alice", "name": "alice", "groups": ["analysts"],
+                "roles": ["reader"], "warehouses": ["default"], "method": "mtls",
+            })
+        )
+    );
+    // Somebody of whom nothing is said is somebody, with no rights.
+    assert_eq!(
+        who("etl").await,
+        (
+            200,
+            json!({
+                "kind": "service-account", "id": "mtls/etl", "name": "etl", "groups": [],
+                "roles": [], "warehouses": null, "method": "mtls",
+            })
+        )
+    );
+    let keys = async |name: &str| {
+        let client = scene.client(Some(&scene.clients.client(name)));
+        let answer = client.get(format!("{}/management/v1/api-keys", scene.server.uri)).send();
+        answer.await.expect("it answers").status().as_u16()
+    };
+    let creates = async |name: &str| {
+        let client = scene.client(Some(&scene.clients.client(name)));
+        let request = client.post(format!("{}/v1/namespaces", scene.server.uri));
+        let answer = request.json(&json!({ "namespace": [name] })).send().await;
+        answer.expect("it answers").status().as_u16()
+    };
+    assert_eq!(creates("root").await, 200);
+    assert_eq!(creates("alice").await, 403);
+    // To somebody without rights, not even the warehouse is there.
+    assert_eq!(creates("etl").await, 404);
+    assert_eq!(keys("root").await, 200);
+    assert_eq!(keys("etl").await, 403);
+}
+
+#[tokio::test]
+async fn names_are_where_the_settings_look_for_them() {
+    let dns = |name: &str| SanType::DnsName(name.try_into().expect("a name"));
+    let uri = |name: &str| SanType::URI(name.try_into().expect("a name"));
+    let with = |params: &mut CertificateParams, names: Vec<SanType>| {
+        params.subject_alt_names = names;
+    };
+    let spiffe = "spiffe://example.com/etl";
+    for (name_from, expected) in [
+        (NameFrom::CommonName, ["mtls/cn", "mtls/cn", "mtls/cn", "mtls/cn", ""]),
+        (NameFrom::DnsName, ["", "mtls/a.example.com", "", "mtls/a.example.com", ""]),
+        (NameFrom::Uri, ["", "", "mtls/spiffe://example.com/etl", "", ""]),
+    ] {
+        let scene = Scene::start(ClientCertificates::Optional, |settings| {
+            settings.authn.client_certificates.name_from = name_from;
+        })
+        .await;
+        let two_uris = vec![dns("A.example.com"), uri(spiffe), uri("spiffe://example.com/b")];
+        let shown = [
+            scene.clients.client("cn"),
+            scene.clients.client_with("cn", 3, |params| with(params, vec![dns("a.example.com")])),
+            scene.clients.client_with("cn", 4, |params| {
+                let names = vec![dns("a.example.com"), dns("b.example.com"), uri(spiffe)];
+                with(params, names);
+            }),
+            scene.clients.client_with("cn", 5, |params| with(params, two_uris)),
+            scene.clients.client_with("", 6, |params| {
+                params.distinguished_name.push(DnType::OrganizationName, "nobody");
+            }),
+        ];
+        for (shown, expected) in shown.iter().zip(expected) {
+            let (status, who) = scene.whoami(shown).await.expect("there is a connection");
+            let wanted = if expected.is_empty() { 401 } else { 200 };
+            assert_eq!(status, wanted, "{name_from:?} {expected}: {who}");
+            assert_eq!(who["id"].as_str().unwrap_or_default(), expected, "{name_from:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_request_says_itself_comes_before_its_connection() {
+    let scene = Scene::start(ClientCertificates::Optional, |_| {}).await;
+    let certified = scene.client(Some(&scene.clients.client("etl")));
+    let bare = scene.client(None);
+    let key = scene.server.app.credential();
+    let (status, who) = scene.whoami_with(&certified, key).await.expect("a connection");
+    assert_eq!((status, &who["method"]), (200, &json!("api-key")));
+    // A credential that is no good is not made good by a certificate.
+    for (client, credential, status) in
+        [(&certified, "sb_nonsense", 401), (&bare, "", 401), (&bare, key, 200)]
+    {
+        let (answered, _) = scene.whoami_with(client, credential).await.expect("a connection");
+        assert_eq!(answered, status, "{credential}");
+    }
+    let (status, who) = scene.whoami_with(&certified, "").await.expect("a connection");
+    assert_eq!((status, &who["id"]), (200, &json!("mtls/etl")));
+    // What is open is open to those without one.
+    let health = bare.get(format!("{}/health", scene.server.uri)).send().await;
+    assert_eq!(health.expect("it answers").status(), 200);
+}
+
+#[tokio::test]
+async fn where_certificates_are_required_nobody_gets_through_without_one() {
+    let scene = Scene::start(ClientCertificates::Required, |_| {}).await;
+    let key = scene.server.app.credential();
+    assert_eq!(scene.whoami_with(&scene.client(None), key).await, None);
+    assert!(scene.whoami(&scene.clients.client("etl")).await.is_some());
+}
+
+#[tokio::test]
+async fn certificates_that_are_no_good_end_in_the_handshake() {
+    let scene = Scene::start(ClientCertificates::Optional, |_| {}).await;
+    let of_its_time = |from: i32, to: i32| {
+        scene.clients.client_with("etl", 3, |params| {
+            params.not_before = date_time_ymd(from, 1, 1);
+            params.not_after = date_time_ymd(to, 1, 1);
+        })
+    };
+    assert!(scene.whoami(&of_its_time(2020, 2099)).await.is_some());
+    assert_eq!(scene.whoami(&of_its_time(2020, 2021)).await, None);
+    assert_eq!(scene.whoami(&of_its_time(2098, 2099)).await, None);
+    // A CA of the same name is another.
+    assert_eq!(scene.whoami(&TestCa::new().client("etl")).await, None);
+    // So is the server's own, whose certificates are public.
+    assert_eq!(scene.whoami(&scene.own.client("etl")).await, None);
+    // A certificate for servers is none for clients.
+    assert_eq!(scene.whoami(&scene.clients.server()).await, None);
+}
+
+#[tokio::test]
+async fn who_is_trusted_no_more_is_so_on_connections_that_are_there() {
+    let scene = Scene::start(ClientCertificates::Optional, |_| {}).await;
+    let shown = scene.clients.client("etl");
+    let client = scene.client(Some(&shown));
+    scene.soon(&client, 200).await;
+    let other = TestCa::new();
+    scene.files.write("clients.pem", &other.pem());
+    scene.soon(&client, 401).await;
+    assert_eq!(scene.whoami(&shown).await, None, "a new connection does not come about");
+    assert!(scene.whoami(&other.client("etl")).await.is_some());
+    // A file that is no good changes nothing.
+    scene.files.write("clients.pem", "");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(scene.whoami(&other.client("etl")).await.is_some());
+    // Both CAs: who was trusted before is so again.
+    scene.files.write("clients.pem", &(other.pem() + &scene.clients.pem()));
+    scene.soon(&client, 200).await;
+    assert!(scene.whoami(&other.client("etl")).await.is_some());
+}
+
+#[tokio::test]
+async fn certificates_are_revoked_one_by_one() {
+    let (own, clients) = (TestCa::new(), TestCa::new());
+    let files = TlsFiles::of(&own.server());
+    files.write("revoked.pem", &clients.revoke(&[]));
+    let tls = TlsSettings {
+        client_crl_file: files.path("revoked.pem"),
+        ..files.asking(&clients, ClientCertificates::Required)
+    };
+    let scene = Scene::start_with(own, clients, files, tls, |_| {}).await;
+    let (stolen, good) = (
+        scene.clients.client_with("stolen", 77, |_| {}),
+        scene.clients.client_with("good", 78, |_| {}),
+    );
+    let thief = scene.client(Some(&stolen));
+    scene.soon(&thief, 200).await;
+    scene.files.write("revoked.pem", &scene.clients.revoke(&[&stolen]));
+    scene.soon(&thief, 401).await;
+    assert_eq!(scene.whoami(&stolen).await, None);
+    assert!(scene.whoami(&good).await.is_some());
+}

@@ -1,0 +1,162 @@
+//! Encrypted connections: what is spoken on them, files that change, and clients that dawdle.
+
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, Version};
+use slateberg::api::tls_settings::TlsSettings;
+use slateberg::app::run;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+use crate::support::app::{TestApp, memory_settings};
+use crate::support::certificates::{TestCa, TlsFiles};
+use crate::support::served::Served;
+
+async fn encrypted(tls: TlsSettings) -> Served {
+    Served::start(TestApp::with_settings(|settings| settings.server.tls = tls).await).await
+}
+
+/// Whether a server's certificate, as it is shown to a new connection, is one of this CA.
+async fn shows_one_of(server: &Served, ca: &TestCa) -> bool {
+    Served::client(ca, None).get(format!("{}/health", server.uri)).send().await.is_ok()
+}
+
+async fn soon(what: &str, is_so: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect(what);
+}
+
+#[tokio::test]
+async fn clients_speak_http_1_or_2_as_they_like() {
+    let ca = TestCa::new();
+    let files = TlsFiles::of(&ca.server());
+    let server = encrypted(files.settings()).await;
+    let version = async |client: Client| {
+        let answer = client.get(format!("{}/v1/config", server.uri)).send().await;
+        answer.expect("it answers").version()
+    };
+    assert_eq!(version(Served::client(&ca, None)).await, Version::HTTP_2);
+    let old = Served::client_with(&ca, None, |client| client.http1_only());
+    assert_eq!(version(old).await, Version::HTTP_11);
+    // Without a word of encryption, nothing is answered.
+    let plain = Client::new().get(server.uri.replace("https", "http")).send().await;
+    assert!(plain.is_err());
+    // Nor is a client content with a certificate of somebody else.
+    assert!(!shows_one_of(&server, &TestCa::new()).await);
+}
+
+#[tokio::test]
+async fn a_client_that_dawdles_keeps_nobody_waiting() {
+    let ca = TestCa::new();
+    let files = TlsFiles::of(&ca.server());
+    let few = TlsSettings { handshake_seconds_max: 2, handshakes_max: 8, ..files.settings() };
+    let server = encrypted(few).await;
+    let address = server.uri.strip_prefix("https://").expect("it is encrypted").to_owned();
+    let mut idle = Vec::new();
+    for _ in 0..7 {
+        idle.push(TcpStream::connect(&address).await.expect("it listens"));
+    }
+    let begun = Instant::now();
+    assert!(shows_one_of(&server, &ca).await);
+    assert!(begun.elapsed() < Duration::from_secs(2), "it waited for {:?}", begun.elapsed());
+    // They are not waited for without end.
+    for mut stream in idle {
+        let ended = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut [0; 1])).await;
+        assert_eq!(ended.expect("it is closed").unwrap_or(0), 0);
+    }
+}
+
+#[tokio::test]
+async fn certificates_change_without_a_restart_and_all_or_nothing() {
+    let (old, new) = (TestCa::new(), TestCa::new());
+    let files = TlsFiles::of(&old.server());
+    let server = encrypted(files.settings()).await;
+    let client = Served::client(&old, None);
+    let ready = async || {
+        let answer = client.get(format!("{}/ready", server.uri)).send().await;
+        answer.expect("it answers").status().as_u16()
+    };
+    assert_eq!(ready().await, 200);
+
+    // Half a change: the certificate is there, and its key is not yet.
+    let next = new.server();
+    files.write("server.pem", &next.certificate.pem());
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(shows_one_of(&server, &old).await, "what is no good changes nothing");
+    // Or something that is no certificate at all, or none.
+    files.write("server.pem", "nothing of the kind");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(shows_one_of(&server, &old).await);
+    std::fs::remove_file(files.path("server.pem")).expect("it is there");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(shows_one_of(&server, &old).await);
+
+    files.write_server(&next);
+    soon("it is taken up", async || shows_one_of(&server, &new).await).await;
+    assert!(!shows_one_of(&server, &old).await);
+    // Connections that are there go on.
+    assert_eq!(ready().await, 200);
+}
+
+#[tokio::test]
+async fn files_that_are_no_good_are_named_at_the_start() {
+    let ca = TestCa::new();
+    let files = TlsFiles::of(&ca.server());
+    let good = files.settings();
+    files.write("empty.pem", "");
+    files.write("text.pem", "nothing of the kind");
+    files.write("cut.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    files.write("other.pem", &ca.server().pem());
+    let refused = async |change: &dyn Fn(&mut TlsSettings)| {
+        let mut settings = memory_settings();
+        settings.server.listen.set_port(0);
+        settings.server.tls = good.clone();
+        change(&mut settings.server.tls);
+        run::bind(&settings).await.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refused(&|_| {}).await, "");
+    for (name, said) in [
+        ("missing.pem", "No such file"),
+        ("empty.pem", "no certificate in it"),
+        ("text.pem", "no certificate in it"),
+        ("cut.pem", ""),
+    ] {
+        let error = refused(&|tls| tls.certificate_file = files.path(name)).await;
+        assert!(error.starts_with("server.tls.certificate_file: "), "{error}");
+        assert!(error.contains(name) && error.contains(said), "{error}");
+    }
+    for (name, said) in [
+        ("missing.pem", "No such file"),
+        ("text.pem", "no private key in it"),
+        ("server.pem", "no private key in it"),
+        ("other.pem", "not the key of the certificate_file"),
+    ] {
+        let error = refused(&|tls| tls.key_file = files.path(name)).await;
+        assert!(error.starts_with("server.tls.key_file: "), "{error}");
+        assert!(error.contains(name) && error.contains(said), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn long_answers_and_many_requests_come_through() {
+    let ca = TestCa::new();
+    let files = TlsFiles::of(&ca.server());
+    let server = encrypted(files.settings()).await;
+    let client = Served::client(&ca, None);
+    let body = serde_json::json!({
+        "namespace": ["long"], "properties": { "text": "x".repeat(500_000) },
+    });
+    let made = client.post(format!("{}/v1/namespaces", server.uri)).json(&body).send().await;
+    assert_eq!(made.expect("it answers").status(), 200);
+    let loads = (0..20).map(async |_| {
+        let answer = client.get(format!("{}/v1/namespaces/long", server.uri)).send().await;
+        answer.expect("it answers").bytes().await.expect("a body").len()
+    });
+    for length in futures::future::join_all(loads).await {
+        assert!(length > 500_000, "{length}");
+    }
+}

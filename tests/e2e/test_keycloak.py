@@ -1,0 +1,124 @@
+"""Tokens of a real Keycloak: whom they let in, and what happens when it changes its keys or goes away."""
+
+import base64
+import json
+import time
+import uuid
+
+from processes import Repeatedly
+from web import request
+
+
+def part(token, index):
+    text = token.split(".")[index]
+    return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+
+
+def whoami(slateberg, token):
+    return request("GET", f"{slateberg.uri}/management/v1/whoami", token=token)
+
+
+def status(slateberg, token):
+    return request("GET", f"{slateberg.uri}/v1/config", token=token).status
+
+
+def create_namespace(slateberg, token):
+    body = {"namespace": [f"n{uuid.uuid4().hex}"]}
+    return request("POST", f"{slateberg.uri}/v1/namespaces", token=token, json_body=body)
+
+
+def test_a_program_gets_in_with_the_roles_and_groups_that_it_was_given(keycloak, slateberg):
+    token = keycloak.token("etl")
+    who = whoami(slateberg, token).expect(200)
+    assert who["id"] == f"keycloak/{part(token, 1)['sub']}"
+    assert (who["kind"], who["method"], who["name"]) == ("user", "jwt", "service-account-etl")
+    assert "writer" in who["roles"] and "admin" not in who["roles"], who
+    assert who["groups"] == ["engineers"]
+    create_namespace(slateberg, token).expect(200)
+    # A writer manages no keys.
+    assert request("GET", f"{slateberg.uri}/management/v1/api-keys", token=token).status == 403
+
+
+def test_people_get_in_with_their_groups(keycloak, slateberg):
+    who = whoami(slateberg, keycloak.token_of("alice")).expect(200)
+    assert (who["name"], who["groups"]) == ("alice", ["analysts", "engineers"])
+    assert "reader" in who["roles"] and "writer" not in who["roles"], who
+    assert create_namespace(slateberg, keycloak.token_of("alice")).status == 403
+    keys = request("GET", f"{slateberg.uri}/management/v1/api-keys", token=keycloak.token_of("grace"))
+    assert [key["name"] for key in keys.expect(200)["api-keys"]] == ["bootstrap"]
+
+
+def test_clients_are_told_where_tokens_are(keycloak, slateberg):
+    config = request("GET", f"{slateberg.uri}/v1/config", token=keycloak.token("etl")).expect(200)
+    assert config["defaults"]["oauth2-server-uri"] == f"{keycloak.issuer}/protocol/openid-connect/token"
+
+
+def test_keys_are_rotated_while_requests_run(keycloak, slateberg):
+    old = keycloak.token("etl")
+    assert status(slateberg, old) == 200
+
+    def with_a_fresh_token():
+        token = keycloak.token("etl")
+        return part(token, 0)["kid"], status(slateberg, token), status(slateberg, old)
+
+    with Repeatedly(with_a_fresh_token, threads=3) as traffic:
+        traffic.wait_for(10)
+        keycloak.rotate(priority=200)
+        traffic.wait_for(20)
+    assert not traffic.failures
+    kids = {kid for kid, _, _ in traffic.results}
+    assert len(kids) == 2, "tokens were signed with the old key, and with the new one"
+    refused = [seen for seen in traffic.results if seen[1:] != (200, 200)]
+    assert not refused, f"{len(refused)} of {len(traffic.results)}: {refused[:3]}"
+
+
+def test_an_issuer_that_is_down_keeps_its_keys(keycloak, slateberg):
+    known, unseen = keycloak.token("etl"), keycloak.token("etl")
+    assert status(slateberg, known) == 200
+    keycloak.rotate(priority=300)
+    unknown = keycloak.token("etl")
+    assert part(unknown, 0)["kid"] != part(known, 0)["kid"]
+    keycloak.stop()
+    try:
+        for _ in range(5):
+            assert status(slateberg, known) == 200
+            assert status(slateberg, unknown) == 401
+        # It is the key that is known, and not only the token.
+        create_namespace(slateberg, unseen).expect(200)
+    finally:
+        keycloak.start()
+    deadline = time.monotonic() + 60
+    while status(slateberg, unknown) != 200:
+        assert time.monotonic() < deadline, slateberg.said()
+        time.sleep(0.2)
+
+
+def test_a_token_for_another_service_is_none_for_us(keycloak, slateberg):
+    token = keycloak.token("elsewhere")
+    assert "another-service" in part(token, 1)["aud"]
+    assert status(slateberg, token) == 401
+    # Nor is one of another realm of the same Keycloak, whatever it says.
+    assert status(slateberg, keycloak.token_of_its_admin()) == 401
+
+
+def test_a_disabled_client_is_out_when_its_token_has_expired(keycloak, slateberg):
+    token = keycloak.token("brief")
+    assert status(slateberg, token) == 200
+    keycloak.disable("brief")
+    assert keycloak.refuses("brief")
+    expires = part(token, 1)["exp"]
+    while time.time() < expires + 0.5:
+        time.sleep(0.1)
+    assert status(slateberg, token) == 401
+
+
+def test_a_token_that_was_tampered_with_is_refused(keycloak, slateberg):
+    token = keycloak.token("etl")
+    header, payload, signature = token.split(".")
+    claims = part(token, 1)
+    claims["realm_access"] = {"roles": ["admin"]}
+    forged = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    assert status(slateberg, f"{header}.{forged}.{signature}") == 401
+    none = base64.urlsafe_b64encode(json.dumps({"alg": "none"}).encode()).rstrip(b"=").decode()
+    assert status(slateberg, f"{none}.{forged}.") == 401
+    assert status(slateberg, token) == 200

@@ -1,0 +1,64 @@
+"""HTTP, as far as the tests need it, on nothing but Python's own library."""
+
+import json
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: Any
+    headers: dict
+
+    def expect(self, *statuses):
+        assert self.status in statuses, f"{self.status} {self.body}"
+        return self.body
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer, too."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+# The proxies of the environment are not meant for the loopback.
+_opener = urllib.request.build_opener(_Stay, urllib.request.ProxyHandler({}))
+
+
+def request(method, url, *, token=None, json_body=None, form=None, timeout_s=30):
+    headers = {"Accept": "application/json"}
+    data = None
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    if json_body is not None:
+        data, headers["Content-Type"] = json.dumps(json_body).encode(), "application/json"
+    if form is not None:
+        data, headers["Content-Type"] = urllib.parse.urlencode(form).encode(), "application/x-www-form-urlencoded"
+    message = urllib.request.Request(url, method=method, data=data, headers=headers)
+    try:
+        with _opener.open(message, timeout=timeout_s) as response:
+            return _answer(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return _answer(error)
+
+
+def _answer(response):
+    text = response.read()
+    try:
+        body = json.loads(text) if text else None
+    except ValueError:
+        body = text.decode(errors="replace")
+    return Answer(response.status, body, dict(response.headers))
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
