@@ -1,13 +1,19 @@
 //! The decision: may this principal do this, to that?
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use cedar_policy::{AuthorizationError, Effect, Entities, Entity, EntityUid, PolicyId, Response};
+use cedar_policy::{
+    AuthorizationError, Effect, Entities, Entity, EntityUid, PolicyId, PolicySet as CedarSet,
+    Response,
+};
 
 use super::action::Action;
 use super::context::Context;
 use super::permit::Permit;
 use super::policy_set::{PolicySet, Revision};
+use super::relevant::Scope;
 use super::resource::Resource;
 use crate::model::principal::{Identity, Principal};
 
@@ -50,6 +56,21 @@ impl PolicySet {
     /// Decides whether an action is allowed. What is no action, or is not done to such a thing, is allowed to
     /// nobody.
     pub fn decide(&self, action: &str, request: Request<'_>) -> Decision {
+        self.decide_by(action, request, |scope| self.relevant(scope))
+    }
+
+    /// The same, by asking every policy.
+    #[cfg(test)]
+    pub(super) fn decide_by_all(&self, action: &str, request: Request<'_>) -> Decision {
+        self.decide_by(action, request, |_| Cow::Borrowed(&self.cedar))
+    }
+
+    fn decide_by<'a>(
+        &'a self,
+        action: &str,
+        request: Request<'_>,
+        policies: impl FnOnce(&Scope<'_>) -> Cow<'a, CedarSet>,
+    ) -> Decision {
         if !in_scope(request.identity, request.resource) {
             return self.denied(vec![CREDENTIAL_SCOPE.to_owned()]);
         }
@@ -58,15 +79,23 @@ impl PolicySet {
         };
         let mut path = self.schema.path(request.resource);
         let resource = path.innermost;
+        let principal = self.schema.principal(request.identity);
+        let policies = policies(&Scope {
+            principal: &principal,
+            memberships: &self.schema.memberships(request.identity),
+            action,
+            groups: self.schema.groups_of(action.id().unescaped()).unwrap_or(&HashSet::new()),
+            resource: &resource,
+            within: &path.entities.iter().map(Entity::uid).collect(),
+        });
         path.entities.push(self.schema.principal_entity(request.identity));
         let Some(entities) = self.entities(path.entities, action) else {
             return self.denied(Vec::new());
         };
         let context = request.context.cedar(request.identity.method);
-        let principal = self.schema.principal(request.identity);
         let asked = cedar_policy::Request::new(principal, action.clone(), resource, context, None);
         let Ok(asked) = asked else { return self.denied(Vec::new()) };
-        let response = self.authorizer.is_authorized(&asked, &self.cedar, &entities);
+        let response = self.authorizer.is_authorized(&asked, &policies, &entities);
         let (allow, mut policies) = self.judge(&response);
         policies.sort();
         Decision { allow, policies, revision: self.revision() }

@@ -32,6 +32,7 @@ pub mod page;
 pub mod permit;
 pub mod policy_set;
 pub mod problem;
+mod relevant;
 pub mod resource;
 pub mod schema;
 pub mod settings;

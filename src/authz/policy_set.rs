@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::facts::Asks;
 use super::grants::{self, Grant};
 use super::problem::Problem;
+use super::relevant::ByPrincipal;
 use super::schema::Schema;
 
 /// How far a policy may follow references from the resource: `resource.namespace.parent.warehouse` is three
@@ -49,6 +50,7 @@ pub struct PolicySet {
     pub(super) cedar: cedar_policy::PolicySet,
     pub(super) authorizer: Authorizer,
     pub(super) rules: Vec<Rule>,
+    pub(super) by_principal: ByPrincipal,
     asks: HashMap<String, Asks>,
     /// Where the policies and templates stand: the file's name, and the line.
     pub(super) places: BTreeMap<String, (String, usize)>,
@@ -104,8 +106,19 @@ impl PolicySet {
             .map(|action| (action.to_owned(), asks_of(&schema, &rules, action)))
             .collect();
         let revision = revision(files, grants);
+        let by_principal = ByPrincipal::of(&rules);
         let authorizer = Authorizer::new();
-        Ok(Self { schema, cedar, authorizer, rules, asks, places, revision, warnings })
+        Ok(Self {
+            schema,
+            cedar,
+            authorizer,
+            rules,
+            by_principal,
+            asks,
+            places,
+            revision,
+            warnings,
+        })
     }
 
     /// The schema that it was checked by.
