@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use axum::Router;
@@ -50,6 +51,10 @@ struct Door {
     state: ApiState,
     /// Paths at which they are not.
     for_everybody: &'static [&'static str],
+    /// What the names of this process's requests begin with, which no other process's do.
+    run: String,
+    /// Requests that were given a name.
+    requests: AtomicU64,
 }
 
 impl Guarded {
@@ -62,7 +67,9 @@ impl Guarded {
     /// The same, asking for credentials but at the paths of `for_everybody`. Nothing that wants a principal
     /// is served by one that does not ask.
     pub fn asking(self, state: ApiState, for_everybody: &'static [&'static str]) -> Self {
-        Self { door: Some(Arc::new(Door { state, for_everybody })), ..self }
+        let run = state.catalog.new_run_id().simple().to_string();
+        let requests = AtomicU64::new(1);
+        Self { door: Some(Arc::new(Door { state, for_everybody, run, requests })), ..self }
     }
 
     /// Answers under the request's id, which the answer repeats.
@@ -131,8 +138,9 @@ impl Door {
             (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
         };
         headers.get(REQUEST_ID).filter(printable).cloned().unwrap_or_else(|| {
-            let id = self.state.catalog.new_request_id();
-            HeaderValue::try_from(id.to_string()).expect("a UUID is printable")
+            let number = self.requests.fetch_add(1, Ordering::Relaxed);
+            let id = format!("{}-{number:x}", self.run);
+            HeaderValue::try_from(id).expect("hexadecimal is printable")
         })
     }
 

@@ -180,8 +180,8 @@ impl Catalog {
         self.inner.parts.clock.now_ms()
     }
 
-    /// A name for a request that has none.
-    pub fn new_request_id(&self) -> Uuid {
+    /// A name for this run of the server.
+    pub fn new_run_id(&self) -> Uuid {
         self.ids().ordered()
     }
 

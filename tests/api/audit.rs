@@ -119,7 +119,7 @@ async fn a_request_has_an_id_that_is_fit_for_a_log() {
     assert_eq!(id("abc-1").await, "abc-1");
     for unfit in ["", "a b", &"x".repeat(129)] {
         let ours = id(unfit).await;
-        assert!(ours.len() == 36 && ours != unfit, "{ours}");
+        assert!(ours.len() > 32 && ours != unfit, "{ours}");
     }
 }
 

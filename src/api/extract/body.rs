@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::operation::operation;
+use super::operation::take_operation;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::wire::object::Object;
@@ -26,7 +26,7 @@ impl FromRequestParts<ApiState> for Reading {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
-        Ok(Self(operation(parts)?.clone()))
+        Ok(Self(take_operation(parts)?))
     }
 }
 
@@ -57,8 +57,8 @@ impl<T: DeserializeOwned> FromRequest<ApiState> for MutatingWith<T> {
 }
 
 async fn take(request: Request, state: &ApiState) -> Result<(Operation, Bytes), ApiError> {
-    let (parts, body) = request.into_parts();
-    let operation = operation(&parts)?.clone();
+    let (mut parts, body) = request.into_parts();
+    let operation = take_operation(&mut parts)?;
     let body = read(&parts, body, state.settings.body_bytes_max).await?;
     let idempotency = idempotency(&parts, &body)?;
     Ok((Operation { idempotency, ..operation }, body))

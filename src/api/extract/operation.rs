@@ -11,3 +11,8 @@ use crate::catalog::Operation;
 pub fn operation(parts: &Parts) -> Result<&Operation, ApiError> {
     parts.extensions.get::<Operation>().ok_or_else(|| ApiError::unauthorized(CHALLENGE))
 }
+
+/// The same for a handler, which gets it last of all that it extracts.
+pub fn take_operation(parts: &mut Parts) -> Result<Operation, ApiError> {
+    parts.extensions.remove::<Operation>().ok_or_else(|| ApiError::unauthorized(CHALLENGE))
+}

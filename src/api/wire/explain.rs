@@ -58,6 +58,8 @@ pub enum MethodWord {
     Jwt,
     /// An API key.
     ApiKey,
+    /// The certificate of the connection.
+    Mtls,
 }
 
 /// What would be known of a resource.
@@ -95,6 +97,7 @@ impl PrincipalWord {
         let method = match (self.authentication, kind) {
             (Some(MethodWord::Jwt), _) | (None, IdentityKind::User) => Method::Jwt,
             (Some(MethodWord::ApiKey), _) | (None, IdentityKind::ServiceAccount) => Method::ApiKey,
+            (Some(MethodWord::Mtls), _) => Method::Mtls,
         };
         Some(Identity {
             kind,
