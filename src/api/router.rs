@@ -8,7 +8,7 @@ use super::admission::Admission;
 use super::error::ApiError;
 use super::guard::Guarded;
 use super::iceberg::{config, metrics, namespaces, table_commit, tables, transactions, views};
-use super::management::{api_keys, explain, grants, policies, whoami};
+use super::management::{api_keys, explain, grants, openapi, policies, whoami};
 use super::oauth;
 use super::ops::{health, metrics as counters};
 use super::state::ApiState;
@@ -48,7 +48,8 @@ const ALWAYS_OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// What asks for no credential: there one gets one. So does what is always open, but `/metrics` if the
 /// settings say so.
-const FOR_EVERYBODY: [&str; 4] = ["/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks"];
+const FOR_EVERYBODY: [&str; 5] =
+    ["/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
 /// The whole server.
 pub fn router(state: ApiState) -> Guarded {
@@ -106,6 +107,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 14] {
 /// What managing the server itself takes.
 fn management_routes() -> Router<ApiState> {
     Router::new()
+        .route("/openapi.json", get(openapi::document))
         .route("/whoami", get(whoami::whoami))
         .route("/api-keys", get(api_keys::list).post(api_keys::create))
         .route("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke))

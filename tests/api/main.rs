@@ -45,6 +45,7 @@ mod locations;
 mod long_tables;
 mod metadata_files;
 mod names;
+mod openapi;
 mod pagination;
 mod purge;
 mod registration;

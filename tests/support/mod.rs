@@ -12,6 +12,7 @@ pub mod fsck;
 pub mod issuer;
 pub mod knobs;
 pub mod path;
+pub mod schema;
 pub mod served;
 pub mod snapshots;
 pub mod state;

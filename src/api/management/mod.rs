@@ -3,6 +3,7 @@
 pub mod api_keys;
 pub mod explain;
 pub mod grants;
+pub mod openapi;
 pub mod policies;
 pub mod whoami;
 

@@ -1,0 +1,208 @@
+//! The OpenAPI document of the management API: every route is in it, what is in it exists, and answers are
+//! what it says.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::support::app::{Answer, TestApp};
+use crate::support::schema::Schemas;
+
+const PREFIX: &str = "/management/v1";
+const METHODS: [&str; 5] = ["get", "post", "put", "delete", "patch"];
+
+fn read(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(root.join(path)).expect("it is there")
+}
+
+fn document() -> Value {
+    serde_json::from_str(&read("docs/openapi/management.json")).expect("JSON")
+}
+
+/// What a document has, as `METHOD path`.
+fn documented(document: &Value) -> BTreeSet<String> {
+    let paths = document["paths"].as_object().expect("paths");
+    let all = paths.iter().flat_map(|(path, item)| {
+        let methods = METHODS.iter().filter(|method| item.get(**method).is_some());
+        methods.map(move |method| format!("{} {path}", method.to_uppercase()))
+    });
+    all.collect()
+}
+
+/// What the page with all routes has.
+fn routed() -> BTreeSet<String> {
+    let page = read("src/api/router.rs");
+    let (_, routes) = page.split_once("fn management_routes()").expect("the routes");
+    let (routes, _) = routes.split_once("\n}").expect("their end");
+    let mut found = BTreeSet::new();
+    for route in routes.split(".route(").skip(1) {
+        let path = route.split('"').nth(1).expect("a path");
+        for method in METHODS {
+            let stands =
+                [" ", ".", "\n"].iter().any(|before| route.contains(&format!("{before}{method}(")));
+            if stands {
+                found.insert(format!("{} {PREFIX}{path}", method.to_uppercase()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_route_is_documented_and_nothing_else() {
+    let document = document();
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(documented(&document), routed());
+    let operations = document["paths"].as_object().expect("paths").values();
+    let ids = operations.flat_map(|item| METHODS.map(|method| item[method]["operationId"].clone()));
+    let ids: Vec<_> = ids.filter(|id| !id.is_null()).map(|id| id.to_string()).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "ids are unique");
+    assert_eq!(ids.len(), routed().len(), "every operation has one");
+}
+
+#[test]
+fn whatever_the_document_points_to_is_in_it() {
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    match member.as_str().filter(|_| name == "$ref") {
+                        Some(target) => found.push(target.to_owned()),
+                        None => references(member, found),
+                    }
+                }
+            }
+            Value::Array(all) => all.iter().for_each(|one| references(one, found)),
+            _ => {}
+        }
+    }
+    let document = document();
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    assert!(!found.is_empty());
+    for target in found {
+        let pointer = target.strip_prefix('#').expect("it is in the document");
+        assert!(document.pointer(pointer).is_some(), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_documented_is_served() {
+    let app = TestApp::secured().await;
+    for operation in documented(&document()) {
+        let (method, path) = operation.split_once(' ').expect("a method and a path");
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        let answer = app.request_as("", method, path, &Value::Null).await;
+        // At the door, or open: what does not exist says so only behind it.
+        assert!([200, 401].contains(&answer.status.as_u16()), "{operation}: {}", answer.status);
+        let method = operation.split(' ').next().expect("a method").parse().expect("a method");
+        let answer = app.request(method, path, &[], &Value::Null).await;
+        let there_is = answer.status != 405 && !answer.message().starts_with("No route");
+        assert!(there_is, "{operation}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn the_document_is_given_to_everybody() {
+    let app = TestApp::secured().await;
+    let answer = app.get_as("", "/management/v1/openapi.json").await.expect(200);
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.body, document());
+}
+
+/// A catalog, and what its answers have to be.
+struct Pinned {
+    app: TestApp,
+    document: Value,
+}
+
+impl Pinned {
+    /// Follows a reference, if this is one.
+    fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
+        match value["$ref"].as_str() {
+            Some(target) => {
+                let pointer = target.strip_prefix('#').expect("it is in the document");
+                self.document.pointer(pointer).expect("it is there")
+            }
+            None => value,
+        }
+    }
+
+    /// Asserts that an answer is one that the document has for this operation.
+    #[track_caller]
+    fn check(&self, method: &str, template: &str, answer: &Answer) {
+        let operation = &self.document["paths"][template][method];
+        let status = answer.status.as_str();
+        let told = format!("{method} {template}: {status} {}", answer.body);
+        let response = self.resolved(&operation["responses"][status]);
+        assert!(response.is_object(), "it is not documented: {told}");
+        let schema = &response["content"]["application/json"]["schema"];
+        if schema.is_null() {
+            assert_eq!(answer.body, Value::Null, "{told}");
+            return;
+        }
+        let problems = Schemas(&self.document).problems(schema, &answer.body);
+        assert!(problems.is_empty(), "{told}: {problems:#?}");
+    }
+
+    async fn send(&self, credential: &str, method: &str, path: &str, body: Value) -> Answer {
+        let method = method.to_uppercase().parse().expect("a method");
+        self.app.request_as(credential, method, path, &body).await
+    }
+
+    /// Sends a request whose template is its path, and checks the answer.
+    async fn ask(&self, credential: &str, method: &str, path: &str, body: Value) -> Answer {
+        let answer = self.send(credential, method, path, body).await;
+        self.check(method, path, &answer);
+        answer
+    }
+}
+
+#[tokio::test]
+async fn answers_are_what_the_document_says() {
+    let pinned = Pinned { app: TestApp::secured().await, document: document() };
+    let admin = pinned.app.credential().to_owned();
+    let whoami = "/management/v1/whoami";
+    let keys = "/management/v1/api-keys";
+    let one = "/management/v1/api-keys/{id}";
+    for credential in [admin.as_str(), "", "sb_nonsense"] {
+        pinned.ask(credential, "get", whoami, Value::Null).await;
+        pinned.ask(credential, "get", keys, Value::Null).await;
+    }
+    let wanted =
+        json!({ "name": "reader", "roles": ["reader"], "expires-at-ms": 4_000_000_000_000_i64 });
+    let made = pinned.ask(&admin, "post", keys, wanted).await.expect(201);
+    let everything =
+        json!({ "name": "x", "roles": [], "warehouses": ["default"], "expires-at-ms": null });
+    pinned.ask(&admin, "post", keys, everything).await.expect(201);
+    let reader = made.body["key"].as_str().expect("a text");
+    pinned.ask(reader, "get", whoami, Value::Null).await.expect(200);
+    for wrong in [json!({}), json!({ "name": "" }), json!({ "name": "x", "more": 1 })] {
+        pinned.ask(&admin, "post", keys, wrong).await.expect(400);
+    }
+    let elsewhere = json!({ "name": "x", "warehouses": ["nowhere"] });
+    assert!(pinned.ask(&admin, "post", keys, elsewhere).await.status.is_client_error());
+    pinned.ask(reader, "post", keys, json!({ "name": "x" })).await.expect(403);
+    pinned.ask(reader, "get", keys, Value::Null).await.expect(403);
+    let listed = pinned.ask(&admin, "get", keys, Value::Null).await.expect(200);
+    assert_eq!(listed.body["api-keys"].as_array().expect("a list").len(), 3);
+    let id = made.body["id"].as_str().expect("an id");
+    for (credential, method, id) in [
+        (admin.as_str(), "get", id),
+        (reader, "get", id),
+        (reader, "delete", id),
+        (&admin, "get", "nonsense"),
+        (&admin, "delete", "nonsense"),
+        ("", "delete", id),
+        (&admin, "delete", id),
+        (&admin, "delete", id),
+    ] {
+        let answer = pinned.send(credential, method, &format!("{keys}/{id}"), Value::Null).await;
+        pinned.check(method, one, &answer);
+    }
+    let open = TestApp::new().await;
+    pinned.check("get", whoami, &open.get(whoami).await.expect(200));
+}

@@ -1,0 +1,133 @@
+//! [`Schemas`]: whether a value is what a schema of an OpenAPI document says.
+//!
+//! As much of JSON Schema as our documents use, and not a word more: a keyword that is not known here fails
+//! the test, so that nothing is taken for checked that is not.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// Keywords that say something to people alone.
+const FOR_PEOPLE: [&str; 4] = ["description", "examples", "format", "title"];
+
+/// The schemas of a document.
+pub struct Schemas<'a>(pub &'a Value);
+
+impl Schemas<'_> {
+    /// What is wrong with a value by this schema. Documents leave room for what comes later; an answer of
+    /// today has no member that its schema does not name.
+    pub fn problems(&self, schema: &Value, value: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        let named = self.look(schema, value, "", &mut found);
+        if let Value::Object(members) = value
+            && !named.is_empty()
+        {
+            let unknown = members.keys().filter(|name| !named.contains(*name));
+            found.extend(unknown.map(|name| format!("{name} is not in the document")));
+        }
+        found
+    }
+
+    /// Notes what is wrong at `at`; returns the members that the schema names.
+    fn look(
+        &self,
+        schema: &Value,
+        value: &Value,
+        at: &str,
+        found: &mut Vec<String>,
+    ) -> BTreeSet<String> {
+        let schema = schema.as_object().expect("a schema is an object");
+        let mut named = BTreeSet::new();
+        for (keyword, says) in schema {
+            match keyword.as_str() {
+                "$ref" => {
+                    let pointer = says.as_str().and_then(|target| target.strip_prefix('#'));
+                    let target = pointer.and_then(|pointer| self.0.pointer(pointer));
+                    named.extend(self.look(target.expect("it is there"), value, at, found));
+                }
+                "allOf" => {
+                    for one in says.as_array().expect("schemas") {
+                        named.extend(self.look(one, value, at, found));
+                    }
+                }
+                "oneOf" => {
+                    let fits = |one: &&Value| {
+                        let mut problems = Vec::new();
+                        self.look(one, value, at, &mut problems);
+                        problems.is_empty()
+                    };
+                    if says.as_array().expect("schemas").iter().filter(fits).count() != 1 {
+                        found.push(format!("{at}: {value} is not one of {says}"));
+                    }
+                }
+                "properties" => {
+                    named.extend(self.members(says, schema, value, at, found));
+                }
+                "items" => {
+                    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                        self.look(says, item, &format!("{at}/{index}"), found);
+                    }
+                }
+                keyword if FOR_PEOPLE.contains(&keyword) => {}
+                keyword if holds(keyword, says, value) => {}
+                keyword => found.push(format!("{at}: {value} is not {keyword} {says}")),
+            }
+        }
+        named
+    }
+
+    fn members(
+        &self,
+        properties: &Value,
+        schema: &Map<String, Value>,
+        value: &Value,
+        at: &str,
+        found: &mut Vec<String>,
+    ) -> BTreeSet<String> {
+        let properties = properties.as_object().expect("schemas by name");
+        let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        for (name, member) in value.as_object().into_iter().flatten() {
+            match properties.get(name) {
+                Some(schema) => {
+                    self.look(schema, member, &format!("{at}/{name}"), found);
+                }
+                None if closed => found.push(format!("{at}/{name} is not in the document")),
+                None => {}
+            }
+        }
+        properties.keys().cloned().collect()
+    }
+}
+
+/// Whether a value is what one keyword says, of those that look at nothing below it.
+fn holds(keyword: &str, says: &Value, value: &Value) -> bool {
+    let is = |kind: &Value| match kind.as_str().expect("a type") {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("the type {other} is not known here"),
+    };
+    match keyword {
+        "type" => says.as_array().map_or_else(|| is(says), |kinds| kinds.iter().any(is)),
+        "enum" => says.as_array().expect("values").contains(value),
+        "required" => {
+            let names = says.as_array().expect("names").iter();
+            names.map(|name| name.as_str().expect("a name")).all(|name| value.get(name).is_some())
+        }
+        "minimum" => value.as_i64() >= says.as_i64(),
+        "maximum" => value.as_i64() <= says.as_i64(),
+        "minLength" => value.as_str().map(|text| text.chars().count() as u64) >= says.as_u64(),
+        "maxLength" => value.as_str().map(|text| text.chars().count() as u64) <= says.as_u64(),
+        "uniqueItems" => {
+            let items = value.as_array().into_iter().flatten().map(Value::to_string);
+            let all: Vec<_> = items.collect();
+            all.iter().collect::<BTreeSet<_>>().len() == all.len()
+        }
+        // It is looked at together with the members.
+        "additionalProperties" => true,
+        other => panic!("the keyword {other} is not known here"),
+    }
+}
