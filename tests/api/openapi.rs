@@ -203,6 +203,32 @@ async fn answers_are_what_the_document_says() {
         let answer = pinned.send(credential, method, &format!("{keys}/{id}"), Value::Null).await;
         pinned.check(method, one, &answer);
     }
+    let policies = "/management/v1/policies";
+    let text = r#"@id("a") permit (principal, action in Action::"Browse", resource);"#;
+    pinned.ask(&admin, "post", policies, json!({ "text": text })).await.expect(201);
+    pinned.ask(&admin, "post", policies, json!({ "text": "nonsense" })).await;
+    let grants = "/management/v1/grants";
+    let grant = json!({ "template": "read", "grantee": "role:x", "resource": "warehouse:default" });
+    pinned.ask(&admin, "post", grants, grant).await.expect(201);
+    let asked = json!({ "action": "List", "resource": "warehouse:default" });
+    pinned.ask(&admin, "post", "/management/v1/authorize", asked).await.expect(200);
+    for path in [policies, grants, "/management/v1/policies/revisions"] {
+        pinned.ask(&admin, "get", path, Value::Null).await.expect(200);
+        pinned.ask("", "get", path, Value::Null).await.expect(401);
+    }
+    for (template, method, filled) in [
+        ("/policies/{id}", "get", "/policies/a"),
+        ("/policies/{id}", "get", "/policies/nothing"),
+        ("/policies/{id}", "delete", "/policies/a?comment=over"),
+        ("/policies/revisions/{number}", "get", "/policies/revisions/1"),
+        ("/policies/revisions/{number}", "get", "/policies/revisions/0"),
+        ("/policies/revisions/{number}/diff/{to}", "get", "/policies/revisions/0/diff/1"),
+        ("/permissions", "get", "/permissions?resource=warehouse:default"),
+        ("/grants/{id}", "get", "/grants/nothing"),
+    ] {
+        let answer = pinned.send(&admin, method, &format!("{PREFIX}{filled}"), Value::Null).await;
+        pinned.check(method, &format!("{PREFIX}{template}"), &answer);
+    }
     let open = TestApp::new().await;
     pinned.check("get", whoami, &open.get(whoami).await.expect(200));
 }
