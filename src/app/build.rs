@@ -129,13 +129,11 @@ impl App {
         let mut roots = Vec::new();
         for (name, warehouse) in &settings.warehouses {
             let configured = Configured::new(&settings, name, warehouse, &seams.opener)?;
-            let location = &configured.location;
-            let record = store
-                .ensure_warehouse(&permit, name, location, seams.ids.random(), now_ms)
-                .await
-                .map_err(failed)?;
-            roots.push((record.id, configured.roots));
-            warehouses.push(served(record.id, name, location, warehouse));
+            let (location, id) = (&configured.location, seams.ids.random());
+            let record = store.ensure_warehouse(&permit, name, location, id, now_ms).await;
+            let id = record.map_err(failed)?.id;
+            warehouses.push(served(id, name, location, warehouse));
+            roots.push((id, configured.roots));
         }
         let (policy_sources, authority) =
             policies::with_book(&store, policies, settings.authz.decisions_max).await?;

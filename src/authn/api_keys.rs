@@ -19,9 +19,10 @@ use crate::base::ids::Ids;
 use crate::base::secret::Secret;
 use crate::model::members::brief;
 use crate::model::principal::{Identity, Principal};
+use crate::store::audit::{Answer, Denial};
 use crate::store::keys::ApiKeyKey;
 use crate::store::read::Read;
-use crate::store::records::{Allowed, ApiKeyRecord, Change};
+use crate::store::records::{Allowed, ApiKeyRecord, Change, Origin};
 use crate::store::txn::Transaction;
 use crate::store::{self, Store};
 
@@ -43,6 +44,17 @@ pub struct NewKey {
     pub warehouses: Option<BTreeSet<String>>,
     /// When it expires; none if it does not.
     pub expires_ms: Option<i64>,
+}
+
+/// Who asks for something to be done with keys.
+#[derive(Debug, Clone)]
+pub struct Asker<'a> {
+    /// Who.
+    pub principal: &'a Principal,
+    /// Under which circumstances.
+    pub context: &'a Context,
+    /// By which request.
+    pub origin: Origin,
 }
 
 /// The API keys. Cheap to clone.
@@ -119,18 +131,17 @@ impl ApiKeys {
     /// Makes a key. Its text is told this once.
     pub async fn create(
         &self,
-        principal: &Principal,
-        context: &Context,
+        asker: &Asker<'_>,
         wanted: NewKey,
     ) -> Result<(Secret, Arc<KnownKey>)> {
-        let permit: Permit<ManageKeys> = self.permit(principal, context)?;
+        let permit: Permit<ManageKeys> = self.permit(asker)?;
         self.check(&wanted)?;
         let keys = self.clone();
-        let by = principal.id().to_owned();
+        let (by, origin) = (asker.principal.id().to_owned(), asker.origin.clone());
         apart(async move {
             let (secret, record) = keys.mint(&by, wanted);
-            let (written, log) =
-                (&record, &keys.change("create_api_key", &by, &record, permit.decision()));
+            let log = keys.change("create_api_key", &by, &record, permit.decision());
+            let (written, log) = (&record, &Change { origin: Some(origin), ..log });
             let store = &keys.inner.store;
             let ((), accepted) = store
                 .transact("create_api_key", &permit, |t| async move { put(&t, written, log) })
@@ -145,14 +156,14 @@ impl ApiKeys {
     }
 
     /// All keys, in the order of their making.
-    pub fn list(&self, principal: &Principal, context: &Context) -> Result<Vec<Arc<KnownKey>>> {
-        let _permit: Permit<ReadKeys> = self.permit(principal, context)?;
+    pub fn list(&self, asker: &Asker<'_>) -> Result<Vec<Arc<KnownKey>>> {
+        let _permit: Permit<ReadKeys> = self.permit(asker)?;
         Ok(self.index().all())
     }
 
     /// One key.
-    pub fn get(&self, principal: &Principal, context: &Context, id: &str) -> Result<Arc<KnownKey>> {
-        let _permit: Permit<ReadKeys> = self.permit(principal, context)?;
+    pub fn get(&self, asker: &Asker<'_>, id: &str) -> Result<Arc<KnownKey>> {
+        let _permit: Permit<ReadKeys> = self.permit(asker)?;
         self.find(id)
     }
 
@@ -165,17 +176,15 @@ impl ApiKeys {
     }
 
     /// Revokes a key: from now on, no request with it is let in, nor one with a token that was got by it.
-    pub async fn revoke(&self, principal: &Principal, context: &Context, id: &str) -> Result<()> {
-        let permit: Permit<ManageKeys> = self.permit(principal, context)?;
+    pub async fn revoke(&self, asker: &Asker<'_>, id: &str) -> Result<()> {
+        let permit: Permit<ManageKeys> = self.permit(asker)?;
         let known = self.find(id)?;
         let keys = self.clone();
-        let by = principal.id().to_owned();
+        let (by, origin) = (asker.principal.id().to_owned(), asker.origin.clone());
         apart(async move {
             let record = &known.record;
-            let (key, log) = (
-                &ApiKeyKey(record.id),
-                &keys.change("revoke_api_key", &by, record, permit.decision()),
-            );
+            let log = keys.change("revoke_api_key", &by, record, permit.decision());
+            let (key, log) = (&ApiKeyKey(record.id), &Change { origin: Some(origin), ..log });
             let store = &keys.inner.store;
             let (was_there, accepted) = store
                 .transact("revoke_api_key", &permit, |t| async move {
@@ -198,7 +207,8 @@ impl ApiKeys {
     /// The permit to do `A` to the keys, or the refusal. Keys belong to the catalog as a whole: whoever is
     /// bound to some warehouses could make a key that is not. A server without authentication has nobody to
     /// say who may: a key that was made there would be a door that stays open.
-    fn permit<A: Action>(&self, principal: &Principal, context: &Context) -> Result<Permit<A>> {
+    fn permit<A: Action>(&self, asker: &Asker<'_>) -> Result<Permit<A>> {
+        let Asker { principal, context, origin } = asker;
         let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
         match principal {
             Principal::Anonymous => {
@@ -211,7 +221,20 @@ impl ApiKeys {
         }
         let catalog = Resource::catalog();
         let permit = self.inner.authority.authorize(principal, &catalog, context);
-        permit.map_err(|_denied| refused(&format!("{} on {catalog}", A::NAME)))
+        permit.map_err(|denied| {
+            let decision = denied.decision.as_deref();
+            let denial = Denial {
+                answer: Answer::Forbidden,
+                action: denied.action,
+                resource: catalog.to_string(),
+                principal: principal.id(),
+                origin,
+                revision: decision.map(|decision| decision.revision.to_string()),
+                policies: decision.map_or(&[], |decision| &decision.policies),
+            };
+            self.inner.store.audit_denial(self.inner.clock.now_ms(), &denial);
+            refused(&format!("{} on {catalog}", A::NAME))
+        })
     }
 
     fn find(&self, id: &str) -> Result<Arc<KnownKey>> {

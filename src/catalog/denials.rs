@@ -8,29 +8,7 @@ use super::{Catalog, Error, Operation};
 use crate::authz::decide::Denied;
 use crate::authz::resource::Resource;
 use crate::model::members::brief;
-use crate::store::records::Origin;
-
-/// What the asker was told.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Answer {
-    /// That it is forbidden.
-    Forbidden,
-    /// That it is not there.
-    Hidden,
-}
-
-#[derive(Serialize)]
-struct Denial<'a> {
-    answer: Answer,
-    action: &'a str,
-    resource: String,
-    principal: &'a str,
-    #[serde(flatten)]
-    origin: Origin,
-    revision: Option<String>,
-    policies: &'a [String],
-}
+use crate::store::audit::{Answer, Denial};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -82,20 +60,19 @@ impl Catalog {
         resource: &Resource,
         answer: Answer,
     ) {
-        let audit = self.store().audit();
-        if !audit.is_on() {
+        if !self.store().audit().is_on() {
             return;
         }
         let decision = denied.decision.as_deref();
-        let line = Denial {
+        let denial = Denial {
             answer,
             action: denied.action,
             resource: brief(resource),
             principal: operation.principal.id(),
-            origin: operation.origin(),
+            origin: &operation.origin(),
             revision: decision.map(|decision| decision.revision.to_string()),
             policies: decision.map_or(&[], |decision| &decision.policies),
         };
-        audit.write(self.now_ms(), "denial", &line);
+        self.store().audit_denial(self.now_ms(), &denial);
     }
 }

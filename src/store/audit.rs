@@ -1,10 +1,12 @@
-//! From the change log to the audit log: a line for each change, once it is known how it ended.
+//! From the store to the audit log: a line for each change, once it is known how it ended, and for what was
+//! denied.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::Store;
 use super::records::{Allowed, Change, Origin};
 use crate::telemetry::audit::AuditLog;
 
@@ -35,6 +37,43 @@ struct Changed<'a> {
     version_after: Option<u64>,
     #[serde(flatten)]
     allowed: &'a Option<Allowed>,
+}
+
+/// A line of a denial.
+#[derive(Debug, Serialize)]
+pub struct Denial<'a> {
+    /// What the asker was told.
+    pub answer: Answer,
+    /// What is not allowed.
+    pub action: &'a str,
+    /// To what, as policies write it.
+    pub resource: String,
+    /// To whom.
+    pub principal: &'a str,
+    /// Where the request came from.
+    #[serde(flatten)]
+    pub origin: &'a Origin,
+    /// The revision of the policies that were asked.
+    pub revision: Option<String>,
+    /// The policies that forbid it; none if no policy permits it.
+    pub policies: &'a [String],
+}
+
+/// What is told to somebody who may not do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// That it is forbidden.
+    Forbidden,
+    /// That what it is to be done to is not there.
+    Hidden,
+}
+
+impl Store {
+    /// Tells the audit log of a denial.
+    pub fn audit_denial(&self, at_ms: i64, denial: &Denial<'_>) {
+        self.audit.write(at_ms, "denial", denial);
+    }
 }
 
 /// Changes of which the audit log does not know yet how they ended. Those that are given up have an unknown

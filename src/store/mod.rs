@@ -19,7 +19,7 @@
 //!
 //! The store knows no principal: who wants to begin a transaction shows a permit.
 
-mod audit;
+pub mod audit;
 pub mod codec;
 mod documents;
 pub mod error;

@@ -85,6 +85,8 @@ async fn a_denial_is_told_whether_it_was_said_or_hidden() {
     app.request_as(&reader, Method::DELETE, TABLE, &Value::Null).await.expect(403);
     app.get_as(&nobody, TABLE).await.expect(404);
     app.get_as("sb_nonsense", TABLE).await.expect(401);
+    let key = json!({ "name": "mine", "roles": ["admin"] });
+    app.request_as(&reader, Method::POST, "/management/v1/api-keys", &key).await.expect(403);
 
     let lines = lines(directory.path()).split_off(before);
     let members = ["event", "answer", "action", "resource", "policies"];
@@ -105,7 +107,14 @@ async fn a_denial_is_told_whether_it_was_said_or_hidden() {
     );
     assert_eq!(lines[2]["event"], "refused-credential");
     assert!(!lines[2].to_string().contains("nonsense"), "{}", lines[2]);
-    assert_eq!(lines.len(), 3);
+    assert_eq!(
+        about(&lines[3], &members),
+        json!({
+            "event": "denial", "answer": "forbidden", "action": "ManageKeys",
+            "resource": "Catalog::\"catalog\"", "policies": [],
+        })
+    );
+    assert_eq!(lines.len(), 4);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::api::wire::management::{ApiKey, CreateApiKeyRequest, CreatedApiKey, ListApiKeys};
-use crate::authn::api_keys::NewKey;
+use crate::authn::api_keys::{Asker, NewKey};
 use crate::catalog::Operation;
 
 /// `POST /management/v1/api-keys`: the only answer with the key's text in it.
@@ -27,8 +27,7 @@ pub async fn create(
         warehouses: body.warehouses,
         expires_ms: body.expires_at_ms,
     };
-    let Operation { principal, context, .. } = &operation;
-    let (secret, known) = state.authn.keys().create(principal, context, wanted).await?;
+    let (secret, known) = state.authn.keys().create(&asker(&operation), wanted).await?;
     let created = CreatedApiKey { key: secret.reveal().to_owned(), about: ApiKey::from(&*known) };
     Ok((StatusCode::CREATED, NO_STORE, Json(created)))
 }
@@ -38,7 +37,7 @@ pub async fn list(
     State(state): State<ApiState>,
     Reading(operation): Reading,
 ) -> Result<Json<ListApiKeys>> {
-    let all = state.authn.keys().list(&operation.principal, &operation.context)?;
+    let all = state.authn.keys().list(&asker(&operation))?;
     Ok(Json(ListApiKeys { api_keys: all.iter().map(|known| ApiKey::from(&**known)).collect() }))
 }
 
@@ -48,7 +47,7 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<ApiKey>> {
-    let known = state.authn.keys().get(&operation.principal, &operation.context, &id)?;
+    let known = state.authn.keys().get(&asker(&operation), &id)?;
     Ok(Json(ApiKey::from(&*known)))
 }
 
@@ -58,6 +57,11 @@ pub async fn revoke(
     Path(id): Path<String>,
     Mutating(operation): Mutating,
 ) -> Result<StatusCode> {
-    state.authn.keys().revoke(&operation.principal, &operation.context, &id).await?;
+    state.authn.keys().revoke(&asker(&operation), &id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+fn asker(operation: &Operation) -> Asker<'_> {
+    let Operation { principal, context, .. } = operation;
+    Asker { principal, context, origin: operation.origin() }
 }
