@@ -74,11 +74,10 @@ impl Guarded {
 
     /// Answers under the request's id, which the answer repeats.
     async fn answer(self, request: Request) -> Response {
-        let (mut request, unread) = unread::watch(request);
+        let (request, unread) = unread::watch(request);
         let Some(id) = self.door.as_ref().map(|door| door.request_id(request.headers())) else {
             return unread.over(self.answer_as(request, "").await).await;
         };
-        request.headers_mut().insert(REQUEST_ID, id.clone());
         let mut response = self.answer_as(request, id.to_str().unwrap_or_default()).await;
         response.headers_mut().insert(REQUEST_ID, id);
         unread.over(response).await
@@ -94,17 +93,9 @@ impl Guarded {
             },
         };
         if let Some(door) = &self.door
-            && !door.is_for_everybody(request.uri().path())
+            && let Err(refused) = door.let_in(&mut request, id).await
         {
-            let peer = peer(request.extensions());
-            match authenticate(&door.state, request.headers(), peer, id).await {
-                Ok(principal) => {
-                    let source = source(request.extensions());
-                    let operation = door.operation(principal, source, request.headers(), id);
-                    request.extensions_mut().insert(operation);
-                }
-                Err(refused) => return refused.into_response(),
-            }
+            return refused.into_response();
         }
         let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
         match answer.await {
@@ -116,6 +107,23 @@ impl Guarded {
 }
 
 impl Door {
+    /// Lets a request in as what its credential makes it, or as nobody's where that is for everybody.
+    async fn let_in(&self, request: &mut Request, id: &str) -> Result<(), ApiError> {
+        if self.is_for_everybody(request.uri().path()) {
+            // Whoever serves it finds the request's id where a client would have put it.
+            if let Ok(id) = HeaderValue::from_str(id) {
+                request.headers_mut().insert(REQUEST_ID, id);
+            }
+            return Ok(());
+        }
+        let peer = peer(request.extensions());
+        let principal = authenticate(&self.state, request.headers(), peer, id).await?;
+        let source = source(request.extensions());
+        let operation = self.operation(principal, source, request.headers(), id);
+        request.extensions_mut().insert(operation);
+        Ok(())
+    }
+
     /// What a request by this principal is.
     fn operation(
         &self,

@@ -8,7 +8,7 @@ use super::admission::Admission;
 use super::error::ApiError;
 use super::guard::Guarded;
 use super::iceberg::{config, metrics, namespaces, table_commit, tables, transactions, views};
-use super::management::{api_keys, explain, grants, openapi, policies, whoami};
+use super::management::{api_keys, explain, grants, openapi, policies, server, whoami};
 use super::oauth;
 use super::ops::{health, metrics as counters};
 use super::state::ApiState;
@@ -109,6 +109,7 @@ fn management_routes() -> Router<ApiState> {
     Router::new()
         .route("/openapi.json", get(openapi::document))
         .route("/whoami", get(whoami::whoami))
+        .route("/server", get(server::server))
         .route("/api-keys", get(api_keys::list).post(api_keys::create))
         .route("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke))
         .route("/policies", get(policies::list).post(policies::create))

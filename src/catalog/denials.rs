@@ -9,6 +9,7 @@ use crate::authz::decide::Denied;
 use crate::authz::resource::Resource;
 use crate::model::members::brief;
 use crate::store::audit::{Answer, Denial};
+use crate::telemetry::audit::AuditError;
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -40,6 +41,11 @@ impl Catalog {
     ) -> Error {
         self.audit_denial(operation, denied, resource, Answer::Hidden);
         absent
+    }
+
+    /// Opens the file of the audit log anew.
+    pub fn reopen_audit(&self) -> Result<(), AuditError> {
+        self.store().audit().reopen()
     }
 
     /// Tells the audit log of a credential that was not good.

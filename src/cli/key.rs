@@ -87,11 +87,17 @@ impl Create {
         let made = self.connection.send("POST", PATH, &body).await?;
         Ok(match self.connection.output {
             Output::Json => format!("{made:#}\n"),
-            Output::Table => format!(
-                "id   {}\nkey  {}\n\nKeep it: it is not shown again.\n",
-                text(&made["id"]),
-                text(&made["key"])
-            ),
+            Output::Table => {
+                let (id, key) = (text(&made["id"]), text(&made["key"]));
+                let roles = match self.roles.is_empty() {
+                    true => format!(
+                        "It has no role, and may do nothing until something is granted to it:\n  \
+                         slateberg grant read --to service-account:{id} --on warehouse:NAME\n"
+                    ),
+                    false => String::new(),
+                };
+                format!("id   {id}\nkey  {key}\n\nKeep it: it is not shown again.\n{roles}")
+            }
         })
     }
 }

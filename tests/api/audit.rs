@@ -143,3 +143,18 @@ async fn a_file_that_cannot_be_written_stops_the_start() {
     let error = opened.err().expect("it does not start").to_string();
     assert!(error.starts_with("audit.file: "), "{error}");
 }
+
+#[tokio::test]
+async fn lines_go_to_a_new_file_once_the_old_one_is_moved_away() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let app = audited(directory.path()).await;
+    app.get_as("sb_nonsense", TABLE).await.expect(401);
+    let (log, old) = (directory.path().join("audit.jsonl"), directory.path().join("old.jsonl"));
+    std::fs::rename(&log, &old).expect("it can be moved");
+    app.get_as("sb_nonsense", TABLE).await.expect(401);
+    app.app.catalog.reopen_audit().expect("there is room for a new file");
+    app.get_as("sb_nonsense", TABLE).await.expect(401);
+    let lines = |path: &Path| std::fs::read_to_string(path).expect("it is there").lines().count();
+    // The admin key was minted before.
+    assert_eq!((lines(&old), lines(&log)), (3, 1));
+}

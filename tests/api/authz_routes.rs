@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes in the words of the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 63] = [
+const ROUTES: [(&str, &str); 64] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -91,6 +91,7 @@ const ROUTES: [(&str, &str); 63] = [
     ("DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
     ("POST /v1/{prefix}/views/rename", ""),
     ("GET /management/v1/whoami", ""),
+    ("GET /management/v1/server", ""),
     ("GET /management/v1/api-keys", ""),
     ("POST /management/v1/api-keys", ""),
     ("GET /management/v1/api-keys/{id}", ""),

@@ -180,6 +180,7 @@ async fn answers_are_what_the_document_says() {
     pinned.ask(&admin, "post", keys, everything).await.expect(201);
     let reader = made.body["key"].as_str().expect("a text");
     pinned.ask(reader, "get", whoami, Value::Null).await.expect(200);
+    pinned.ask(reader, "get", "/management/v1/server", Value::Null).await.expect(200);
     for wrong in [json!({}), json!({ "name": "" }), json!({ "name": "x", "more": 1 })] {
         pinned.ask(&admin, "post", keys, wrong).await.expect(400);
     }

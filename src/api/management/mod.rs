@@ -5,6 +5,7 @@ pub mod explain;
 pub mod grants;
 pub mod openapi;
 pub mod policies;
+pub mod server;
 pub mod whoami;
 
 use crate::api::error::ApiError;

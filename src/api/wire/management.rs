@@ -101,6 +101,22 @@ pub struct WhoAmI {
     pub method: &'static str,
 }
 
+/// Answer of `GET /management/v1/server`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ServerInfo {
+    /// `slateberg`.
+    pub name: &'static str,
+    /// By semantic versioning.
+    pub version: &'static str,
+    /// Whether requests need a credential.
+    pub authentication: bool,
+    /// Which policies decide: the hash that decisions name.
+    pub policies_in_force: String,
+    /// The number of the newest change of policies and grants; 0 if there was none.
+    pub policy_revision: u64,
+}
+
 /// The word for a kind of principal.
 pub fn kind_word(kind: IdentityKind) -> &'static str {
     match kind {

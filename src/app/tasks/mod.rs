@@ -1,5 +1,6 @@
 //! What goes on in the background, each on its own and all until the server stops.
 
+mod audit_file;
 pub mod policy_files;
 
 use std::future::Future;
@@ -13,6 +14,7 @@ use super::build::App;
 use super::issuers::keep_fresh;
 use crate::authn::issuers::Issuer;
 use crate::catalog::Catalog;
+use crate::telemetry::settings::AuditTo;
 use policy_files::{PolicyFiles, watch_policy_files};
 
 /// How often markers of landed publications are taken out, should no commit do it.
@@ -53,6 +55,10 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
         tokio::spawn(delete_files(app.catalog.clone(), stopping.clone())),
     ];
     tasks.extend(watch_issuers(app, stopping));
+    if app.settings.audit.to == AuditTo::File {
+        let reopen = audit_file::reopen_at_hangup(app.catalog.clone(), stopping.clone());
+        tasks.push(tokio::spawn(reopen));
+    }
     tasks.extend(PolicyFiles::of(app).map(|files| {
         let period = app.settings.authz.policy_reload();
         tokio::spawn(watch_policy_files(files, period, stopping.clone()))

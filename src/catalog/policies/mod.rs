@@ -162,6 +162,16 @@ impl Catalog {
         &self.inner.parts.policy_limits
     }
 
+    /// Which policies decide: the hash that decisions name.
+    pub fn policy_hash(&self) -> String {
+        self.authority().policies().revision().to_string()
+    }
+
+    /// The number of the newest change of policies and grants; 0 if there was none.
+    pub fn newest_policy_revision(&self) -> u64 {
+        self.policies().sources().book.number
+    }
+
     /// The permit to read policies, or the refusal.
     pub fn may_read_policies(&self, operation: &Operation) -> Result<()> {
         let _permit: Permit<ReadPolicies> = self.permit_to(operation, &Resource::catalog())?;
