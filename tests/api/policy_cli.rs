@@ -158,6 +158,8 @@ fn sighup_brings_policy_files_in_force() {
         }
     };
     let policy = "@id(\"more\") permit (principal == User::\"x\", action, resource);";
+    // A server that answers listens to signals.
+    wait_for(false);
     std::fs::write(&file, policy).expect("it can be written");
     hang_up();
     wait_for(true);

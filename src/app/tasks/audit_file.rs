@@ -1,23 +1,20 @@
 //! The file of the audit log is opened anew at `SIGHUP`, once something else has moved the old one away.
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::hangups::Hangups;
 use crate::catalog::Catalog;
 
 /// Opens it anew whenever it is asked for.
-pub(super) async fn reopen_at_hangup(catalog: Catalog, mut stopping: watch::Receiver<bool>) {
-    let mut hangup = match signal(SignalKind::hangup()) {
-        Ok(hangup) => hangup,
-        Err(error) => {
-            tracing::error!(%error, "cannot listen to SIGHUP: the audit log stays in one file");
-            return;
-        }
-    };
+pub(super) async fn reopen_at_hangup(
+    catalog: Catalog,
+    mut hangups: Hangups,
+    mut stopping: watch::Receiver<bool>,
+) {
     loop {
         tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => return,
-            _ = hangup.recv() => {}
+            () = hangups.next() => {}
         }
         match catalog.reopen_audit() {
             Ok(()) => tracing::info!("SIGHUP: the audit log is opened anew"),

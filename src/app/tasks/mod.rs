@@ -1,6 +1,7 @@
 //! What goes on in the background, each on its own and all until the server stops.
 
 mod audit_file;
+mod hangups;
 pub mod policy_files;
 
 use std::future::Future;
@@ -15,6 +16,7 @@ use super::issuers::keep_fresh;
 use crate::authn::issuers::Issuer;
 use crate::catalog::Catalog;
 use crate::telemetry::settings::AuditTo;
+use hangups::Hangups;
 use policy_files::{PolicyFiles, watch_policy_files};
 
 /// How often markers of landed publications are taken out, should no commit do it.
@@ -56,12 +58,13 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
     ];
     tasks.extend(watch_issuers(app, stopping));
     if app.settings.audit.to == AuditTo::File {
-        let reopen = audit_file::reopen_at_hangup(app.catalog.clone(), stopping.clone());
+        let (catalog, hangups) = (app.catalog.clone(), Hangups::listen());
+        let reopen = audit_file::reopen_at_hangup(catalog, hangups, stopping.clone());
         tasks.push(tokio::spawn(reopen));
     }
     tasks.extend(PolicyFiles::of(app).map(|files| {
         let period = app.settings.authz.policy_reload();
-        tokio::spawn(watch_policy_files(files, period, stopping.clone()))
+        tokio::spawn(watch_policy_files(files, period, Hangups::listen(), stopping.clone()))
     }));
     tasks
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use super::hangups::Hangups;
 use crate::app::build::App;
 use crate::app::policies;
 use crate::catalog::Catalog;
@@ -66,16 +66,14 @@ impl PolicyFiles {
 pub(super) async fn watch_policy_files(
     mut files: PolicyFiles,
     period: Option<Duration>,
+    mut hangups: Hangups,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let mut hangup = signal(SignalKind::hangup())
-        .inspect_err(|error| tracing::error!(%error, "cannot listen to SIGHUP"))
-        .ok();
     loop {
         tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => return,
             () = passed(period) => {}
-            () = hung_up(&mut hangup) => tracing::info!("SIGHUP: looking at the policy files"),
+            () = hangups.next() => tracing::info!("SIGHUP: looking at the policy files"),
         }
         files.look().await;
     }
@@ -84,15 +82,6 @@ pub(super) async fn watch_policy_files(
 async fn passed(period: Option<Duration>) {
     match period {
         Some(period) => tokio::time::sleep(period).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn hung_up(hangup: &mut Option<Signal>) {
-    match hangup {
-        Some(hangup) => {
-            hangup.recv().await;
-        }
         None => std::future::pending().await,
     }
 }
