@@ -222,16 +222,7 @@ impl ApiKeys {
         let catalog = Resource::catalog();
         let permit = self.inner.authority.authorize(principal, &catalog, context);
         permit.map_err(|denied| {
-            let decision = denied.decision.as_deref();
-            let denial = Denial {
-                answer: Answer::Forbidden,
-                action: denied.action,
-                resource: catalog.to_string(),
-                principal: principal.id(),
-                origin,
-                revision: decision.map(|decision| decision.revision.to_string()),
-                policies: decision.map_or(&[], |decision| &decision.policies),
-            };
+            let denial = Denial::of(Answer::Forbidden, &denied, &catalog, principal, origin);
             self.inner.store.audit_denial(self.inner.clock.now_ms(), &denial);
             refused(&format!("{} on {catalog}", A::NAME))
         })

@@ -85,21 +85,6 @@ impl Authority {
             Asked::Policies(asking) => asking.permit(resource),
         }
     }
-
-    /// Decides whether `principal` may commit changes of these kinds, all of them, and gives the permit if
-    /// so. A commit without any tells no more than a load, and needs the same.
-    pub fn authorize_commit(
-        &self,
-        principal: &Principal,
-        resource: &Resource,
-        context: &Context,
-        kinds: &BTreeSet<CommitKind>,
-    ) -> Result<Permit<Commit>, Denied> {
-        match self.ask(principal, context)? {
-            Asked::Nobody(unrestricted) => Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking.permit_commit(resource, kinds),
-        }
-    }
 }
 
 impl Unrestricted {
@@ -115,7 +100,8 @@ impl Asking<'_> {
         self.decide(A::NAME, resource).map(Permit::by)
     }
 
-    /// The permit to commit changes of these kinds, all of them.
+    /// The permit to commit changes of these kinds, all of them. A commit without any tells no more than a
+    /// load, and needs the same.
     pub fn permit_commit(
         &self,
         resource: &Resource,

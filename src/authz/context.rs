@@ -18,15 +18,6 @@ pub struct Context {
     pub client: Option<String>,
 }
 
-/// The word for a way to prove who one is.
-pub fn method_name(method: Method) -> &'static str {
-    match method {
-        Method::Jwt => "jwt",
-        Method::ApiKey => "api-key",
-        Method::Mtls => "mtls",
-    }
-}
-
 /// A point in time, as RFC 3339 writes it, in milliseconds since 1970 (UTC). None if it is none.
 pub fn parse_time(text: &str) -> Option<i64> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
@@ -45,7 +36,7 @@ impl Context {
         let time = time_text(self.now_ms);
         let mut pairs = vec![
             ("time".to_owned(), RestrictedExpression::new_datetime(time)),
-            ("authentication".to_owned(), text(method_name(method).to_owned())),
+            ("authentication".to_owned(), text(method.word().to_owned())),
         ];
         if let Some(address) = self.source_address {
             let address = RestrictedExpression::new_ip(address.to_canonical().to_string());

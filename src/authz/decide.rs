@@ -9,13 +9,11 @@ use cedar_policy::{
     Response,
 };
 
-use super::action::Action;
 use super::context::Context;
-use super::permit::Permit;
 use super::policy_set::{PolicySet, Revision};
 use super::relevant::Scope;
 use super::resource::Resource;
-use crate::model::principal::{Identity, Principal};
+use crate::model::principal::Identity;
 
 /// Stands in for a policy where the credential itself is not good for the resource.
 pub const CREDENTIAL_SCOPE: &str = "credential-scope";
@@ -154,14 +152,5 @@ pub(super) fn in_scope(identity: &Identity, resource: &Resource) -> bool {
         (None, _) => true,
         (Some(warehouses), Some(name)) => warehouses.contains(name),
         (Some(_), None) => false,
-    }
-}
-
-/// Decides whether `principal` may do `A`, wherever. The catalog does not ask policies yet: whoever is known
-/// may do everything.
-pub fn decide<A: Action>(principal: &Principal) -> Result<Permit<A>, Denied> {
-    match principal {
-        Principal::Anonymous | Principal::Identified(_) => Ok(Permit::granted()),
-        Principal::Task(_) => Err(Denied { action: A::NAME, decision: None }),
     }
 }

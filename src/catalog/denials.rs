@@ -20,27 +20,24 @@ struct RefusedCredential<'a> {
 }
 
 impl Catalog {
-    /// The answer to somebody who sees a thing and may not do this to it.
-    pub(super) fn deny(
+    /// The answer to somebody who may not do something: that it is forbidden, or, to whoever may not even see
+    /// the thing, what is said of one that is not there.
+    pub(super) fn refuse(
         &self,
         operation: &Operation,
         denied: &Denied,
         resource: &Resource,
+        absent: Option<Error>,
     ) -> Error {
-        self.audit_denial(operation, denied, resource, Answer::Forbidden);
-        Error::Forbidden(format!("Not allowed: {} on {}", denied.action, brief(resource)))
-    }
-
-    /// The answer to somebody who may not see a thing: what is said of one that is not there.
-    pub(super) fn deny_as_absent(
-        &self,
-        operation: &Operation,
-        denied: &Denied,
-        resource: &Resource,
-        absent: Error,
-    ) -> Error {
-        self.audit_denial(operation, denied, resource, Answer::Hidden);
-        absent
+        let answer = if absent.is_some() { Answer::Hidden } else { Answer::Forbidden };
+        if self.store().audit().is_on() {
+            let (principal, origin) = (&operation.principal, &operation.origin());
+            let denial = Denial::of(answer, denied, resource, principal, origin);
+            self.store().audit_denial(self.now_ms(), &denial);
+        }
+        absent.unwrap_or_else(|| {
+            Error::Forbidden(format!("Not allowed: {} on {}", denied.action, brief(resource)))
+        })
     }
 
     /// Opens the file of the audit log anew.
@@ -57,28 +54,5 @@ impl Catalog {
     ) {
         let line = RefusedCredential { reason, source_address, request_id };
         self.store().audit().write(self.now_ms(), "refused-credential", &line);
-    }
-
-    fn audit_denial(
-        &self,
-        operation: &Operation,
-        denied: &Denied,
-        resource: &Resource,
-        answer: Answer,
-    ) {
-        if !self.store().audit().is_on() {
-            return;
-        }
-        let decision = denied.decision.as_deref();
-        let denial = Denial {
-            answer,
-            action: denied.action,
-            resource: brief(resource),
-            principal: operation.principal.id(),
-            origin: &operation.origin(),
-            revision: decision.map(|decision| decision.revision.to_string()),
-            policies: decision.map_or(&[], |decision| &decision.policies),
-        };
-        self.store().audit_denial(self.now_ms(), &denial);
     }
 }

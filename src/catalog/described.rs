@@ -1,9 +1,7 @@
 //! From a resource as somebody names it to what policies know of it, and to what is told of it to those
 //! who may not see it.
 
-use std::sync::Arc;
-
-use super::permits::attributes_of_levels;
+use super::permits::{Target, namespace_resource};
 use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::{Action, DescribeNamespace, Load, ReadConfig};
 use crate::authz::resource::{Kind, Resource};
@@ -63,26 +61,14 @@ impl Catalog {
             Named::Catalog | Named::Warehouse => Ok(Described { resource, there: true }),
             Named::Namespace(ident) => {
                 let there = lookup::namespace_id(&store, warehouse.id, &ident).await?.is_some();
-                let known = match wanted {
-                    true => attributes_of_levels(&store, &warehouse, &ident).await?,
-                    false => Vec::new(),
-                };
-                Ok(Described { resource: resource.with_all(known), there })
+                let resource = namespace_resource(&store, wanted, &warehouse, &ident).await?;
+                Ok(Described { resource, there })
             }
             Named::Tabular(kind, ident) => {
                 let id = lookup::tabular_id(&store, warehouse.id, kind, &ident).await?;
-                let there = id.is_some();
-                if !wanted {
-                    return Ok(Described { resource, there });
-                }
-                let known = attributes_of_levels(&store, &warehouse, &ident.namespace).await?;
-                let resource = resource.with_all(known);
-                let own = match id {
-                    Some(id) => self.attributes_of(&store, kind, id).await?,
-                    None => None,
-                };
-                let own = own.unwrap_or_default();
-                Ok(Described { resource: resource.with(Arc::new(own)), there })
+                let target = Target { warehouse: &warehouse, kind, ident: &ident };
+                let resource = self.tabular_resource(&store, wanted, target).await?;
+                Ok(Described { resource, there: id.is_some() })
             }
         }
     }

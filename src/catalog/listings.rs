@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::permits::attributes_of_namespace;
+use super::permits::{attributes_of_namespace, namespace_resource};
 use super::{Catalog, Operation, Result, lookup};
 use crate::authz::action::{Action, List};
 use crate::authz::authority::Asked;
@@ -70,10 +70,9 @@ impl Catalog {
             Asked::Nobody(_) => all(&store, &shelf, page).await?,
             Asked::Policies(asking) => {
                 let root = NamespaceIdent::default();
-                let actions = [A::NAME];
+                let wanted = asking.wants_attributes(&[A::NAME]);
                 let ident = parent.unwrap_or(&root);
-                let container =
-                    self.namespace_resource(&store, &asking, &actions, warehouse, ident).await?;
+                let container = namespace_resource(&store, wanted, warehouse, ident).await?;
                 let question = asking.page::<A>(&container, kind);
                 match question.settled() {
                     Some(true) => all(&store, &shelf, page).await?,
@@ -109,8 +108,7 @@ impl Catalog {
             if names.len() < CHUNK_NAMES {
                 break;
             }
-            after =
-                names.len().checked_sub(1).and_then(|last| names.get(last)).map(ToOwned::to_owned);
+            after = names.get(CHUNK_NAMES - 1).map(ToOwned::to_owned);
         }
         Ok(visible)
     }

@@ -3,7 +3,6 @@
 use uuid::Uuid;
 
 pub use crate::authz::context::Context;
-use crate::authz::context::method_name;
 use crate::model::principal::Principal;
 use crate::store::records::Origin;
 
@@ -43,7 +42,7 @@ impl Operation {
     /// Where the request comes from, for the change log and the audit log.
     pub fn origin(&self) -> Origin {
         let method = match &self.principal {
-            Principal::Identified(identity) => Some(method_name(identity.method).to_owned()),
+            Principal::Identified(identity) => Some(identity.method.word().to_owned()),
             Principal::Anonymous | Principal::Task(_) => None,
         };
         Origin {

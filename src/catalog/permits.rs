@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::views::commit::view_metadata;
 use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::{Action, Commit, Create, DescribeNamespace, Load, ReadConfig};
 use crate::authz::authority::{Asked, Asking};
@@ -19,7 +20,6 @@ use crate::authz::permit::Permit;
 use crate::authz::resource::{Attributes, Node, Resource};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::members::brief;
-use crate::model::view::ViewMetadata;
 use crate::model::warehouse::Warehouse;
 use crate::store::keys::{NamespaceKey, NamespaceNameKey};
 use crate::store::read::Read;
@@ -47,6 +47,14 @@ pub(super) struct Creation<'a> {
     pub(super) properties: &'a BTreeMap<String, String>,
     /// The place that it is to have, if the request says one.
     pub(super) location: Option<&'a String>,
+}
+
+impl<'a> Creation<'a> {
+    /// One whose properties and place stand in a metadata file, which nobody has read yet.
+    pub(super) fn registered(kind: TabularKind, ident: &'a TabularIdent) -> Self {
+        const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+        Self { kind, ident, properties: NONE, location: None }
+    }
 }
 
 /// What a commit is for.
@@ -81,7 +89,7 @@ impl Catalog {
     pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Asked<'a>> {
         let Operation { principal, context, .. } = operation;
         let asked = self.inner.parts.authority.ask(principal, context);
-        asked.map_err(|denied| self.deny(operation, &denied, &Resource::catalog()))
+        asked.map_err(|denied| self.refuse(operation, &denied, &Resource::catalog(), None))
     }
 
     /// The permit to do `A` to a warehouse.
@@ -96,13 +104,11 @@ impl Catalog {
             Asked::Policies(asking) => asking,
         };
         let resource = Resource::warehouse(&warehouse.name);
-        asking.permit(&resource).map_err(|denied| match asking.may::<ReadConfig>(&resource) {
-            true => self.deny(operation, &denied, &resource),
+        asking.permit(&resource).map_err(|denied| {
+            let visible = asking.may::<ReadConfig>(&resource);
             // To the letter what is said of one that is not there.
-            false => {
-                let hidden = Error::NoSuchWarehouse(brief(word));
-                self.deny_as_absent(operation, &denied, &resource, hidden)
-            }
+            let absent = (!visible).then(|| Error::NoSuchWarehouse(brief(word)));
+            self.refuse(operation, &denied, &resource, absent)
         })
     }
 
@@ -119,15 +125,13 @@ impl Catalog {
             Asked::Policies(asking) => asking,
         };
         let actions = [A::NAME, DescribeNamespace::NAME];
-        let resource = self.namespace_resource(store, &asking, &actions, warehouse, ident).await?;
+        let wanted = asking.wants_attributes(&actions);
+        let resource = namespace_resource(store, wanted, warehouse, ident).await?;
         match asking.permit(&resource) {
             Ok(permit) => Ok(permit),
             Err(denied) => {
-                let refused = refuse_namespace(store, &asking, warehouse, ident, &resource);
-                Err(match refused.await? {
-                    Some(hidden) => self.deny_as_absent(operation, &denied, &resource, hidden),
-                    None => self.deny(operation, &denied, &resource),
-                })
+                let absent = absent_namespace(store, &asking, warehouse, ident, &resource).await?;
+                Err(self.refuse(operation, &denied, &resource, absent))
             }
         }
     }
@@ -149,29 +153,27 @@ impl Catalog {
         let root = NamespaceIdent::default();
         let actions = [A::NAME, DescribeNamespace::NAME];
         let inside = parent.unwrap_or(&root);
-        let inside = self.namespace_resource(store, &asking, &actions, warehouse, inside).await?;
+        let wanted = asking.wants_attributes(&actions);
+        let inside = namespace_resource(store, wanted, warehouse, inside).await?;
         let resource = new(inside.clone());
         let denied = match asking.permit(&resource) {
             Ok(permit) => return Ok(permit),
             Err(denied) => denied,
         };
-        let refused = match parent {
-            Some(parent) => refuse_namespace(store, &asking, warehouse, parent, &inside).await?,
+        let absent = match parent {
+            Some(parent) => absent_namespace(store, &asking, warehouse, parent, &inside).await?,
             None => None,
         };
-        Err(match refused {
-            Some(hidden) => self.deny_as_absent(operation, &denied, &resource, hidden),
-            None => self.deny(operation, &denied, &resource),
-        })
+        Err(self.refuse(operation, &denied, &resource, absent))
     }
 
-    /// The permit to make a table or view.
-    pub(super) async fn permit_create(
+    /// The permit to do `A`, which makes it, to a table or view.
+    pub(super) async fn permit_creation<A: Action>(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         creation: Creation<'_>,
-    ) -> Result<Permit<Create>> {
+    ) -> Result<Permit<A>> {
         let Creation { kind, ident, properties, location } = creation;
         let store = self.store().latest();
         let new = |inside: Resource| {
@@ -219,10 +221,8 @@ impl Catalog {
         let Target { warehouse, kind, ident } = target;
         let visible = asking.may::<Load>(resource)
             && lookup::tabular_id(store, warehouse.id, kind, ident).await?.is_some();
-        Ok(match visible {
-            true => self.deny(operation, denied, resource),
-            false => self.deny_as_absent(operation, denied, resource, Error::no_such(kind, ident)),
-        })
+        let absent = (!visible).then(|| Error::no_such(kind, ident));
+        Ok(self.refuse(operation, denied, resource, absent))
     }
 
     /// The permit to commit changes of these kinds to a table or view as it is now.
@@ -289,27 +289,10 @@ impl Catalog {
             Intent::Make => asking.permit::<Create>(&resource).map(Permit::from),
             Intent::Change(kinds) => asking.permit_commit(&resource, &kinds),
         };
-        permit.map_err(|denied| match asking.may::<Load>(&resource) {
-            true => self.deny(operation, &denied, &resource),
-            false => {
-                self.deny_as_absent(operation, &denied, &resource, Error::no_such(kind, ident))
-            }
-        })
-    }
-
-    /// A namespace as policies know it.
-    pub(super) async fn namespace_resource(
-        &self,
-        store: &impl Read,
-        asking: &Asking<'_>,
-        actions: &[&str],
-        warehouse: &Warehouse,
-        ident: &NamespaceIdent,
-    ) -> Result<Resource> {
-        let resource = Resource::warehouse(&warehouse.name).namespace(ident);
-        Ok(match asking.wants_attributes(actions) {
-            true => resource.with_all(attributes_of_levels(store, warehouse, ident).await?),
-            false => resource,
+        permit.map_err(|denied| {
+            let visible = asking.may::<Load>(&resource);
+            let absent = (!visible).then(|| Error::no_such(kind, ident));
+            self.refuse(operation, &denied, &resource, absent)
         })
     }
 
@@ -321,18 +304,16 @@ impl Catalog {
         target: Target<'_>,
     ) -> Result<Resource> {
         let Target { warehouse, kind, ident } = target;
-        let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
-        let leaf = Node::named(&ident.name);
+        let inside = namespace_resource(store, wanted, warehouse, &ident.namespace).await?;
+        let resource = inside.tabular(kind, Node::named(&ident.name));
         if !wanted {
-            return Ok(inside.tabular(kind, leaf));
+            return Ok(resource);
         }
-        let levels = attributes_of_levels(store, warehouse, &ident.namespace).await?;
         let id = lookup::tabular_id(store, warehouse.id, kind, ident).await?;
         let attributes = match id {
             Some(id) => self.attributes_of(store, kind, id).await?,
             None => None,
         };
-        let resource = inside.with_all(levels).tabular(kind, leaf);
         Ok(resource.with(Arc::new(attributes.unwrap_or_default())))
     }
 
@@ -367,7 +348,7 @@ impl Catalog {
             }
             TabularKind::View => {
                 let Some(found) = lookup::tabular_by_id(store, id).await? else { return Ok(None) };
-                Ok(Some(attributes_of_view(&found)?))
+                Ok(Some(attributes(&found.record, &view_metadata(&found)?.properties)))
             }
         }
     }
@@ -383,14 +364,6 @@ pub(super) fn attributes(
         location: Some(record.location.clone()),
         owner: record.owner.clone(),
     }
-}
-
-/// What policies can ask of a view.
-pub(super) fn attributes_of_view(found: &lookup::Found) -> Result<Attributes> {
-    let metadata = ViewMetadata::parse(&found.document.text.to_bytes()).map_err(|refusal| {
-        Error::internal(format!("metadata of {} cannot be read: {refusal}", found.record.id))
-    })?;
-    Ok(attributes(&found.record, &metadata.properties))
 }
 
 /// What policies can ask of a namespace.
@@ -421,8 +394,23 @@ pub(super) async fn attributes_of_levels(
     Ok(all)
 }
 
-/// What somebody is told who may not do something to a namespace or in it; none if it is there for them.
-async fn refuse_namespace(
+/// A namespace as policies know it: with attributes if they are `wanted`, as far as it is there.
+pub(super) async fn namespace_resource(
+    store: &impl Read,
+    wanted: bool,
+    warehouse: &Warehouse,
+    ident: &NamespaceIdent,
+) -> Result<Resource> {
+    let resource = Resource::warehouse(&warehouse.name).namespace(ident);
+    Ok(match wanted {
+        true => resource.with_all(attributes_of_levels(store, warehouse, ident).await?),
+        false => resource,
+    })
+}
+
+/// What is said of a namespace that is not there, to somebody who may not see it; none if it is there for
+/// them.
+async fn absent_namespace(
     store: &impl Read,
     asking: &Asking<'_>,
     warehouse: &Warehouse,

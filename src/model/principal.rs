@@ -54,6 +54,17 @@ pub enum Method {
     Mtls,
 }
 
+impl Method {
+    /// The word for it, in policies, logs and answers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Jwt => "jwt",
+            Self::ApiKey => "api-key",
+            Self::Mtls => "mtls",
+        }
+    }
+}
+
 impl Principal {
     /// A short text that names the principal in keys and logs.
     pub fn id(&self) -> &str {

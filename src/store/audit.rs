@@ -8,6 +8,10 @@ use uuid::Uuid;
 
 use super::Store;
 use super::records::{Allowed, Change, Origin};
+use crate::authz::decide::Denied;
+use crate::authz::resource::Resource;
+use crate::model::members::brief;
+use crate::model::principal::Principal;
 use crate::telemetry::audit::AuditLog;
 
 /// How a change ended.
@@ -57,6 +61,28 @@ pub struct Denial<'a> {
     pub revision: Option<String>,
     /// The policies that forbid it; none if no policy permits it.
     pub policies: &'a [String],
+}
+
+impl<'a> Denial<'a> {
+    /// What there is to tell of a decision against somebody.
+    pub fn of(
+        answer: Answer,
+        denied: &'a Denied,
+        resource: &Resource,
+        principal: &'a Principal,
+        origin: &'a Origin,
+    ) -> Self {
+        let decision = denied.decision.as_deref();
+        Self {
+            answer,
+            action: denied.action,
+            resource: brief(resource),
+            principal: principal.id(),
+            origin,
+            revision: decision.map(|decision| decision.revision.to_string()),
+            policies: decision.map_or(&[], |decision| &decision.policies),
+        }
+    }
 }
 
 /// What is told to somebody who may not do something.

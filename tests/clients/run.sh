@@ -16,13 +16,7 @@ if [[ -n ${SLATEBERG_BIN:-} ]]; then
     export SLATEBERG_BIN
 fi
 
-wanted=$(sha256sum "$here/requirements.txt" | cut -d' ' -f1)
-stamp=$venv/requirements.sha256
-if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]]; then
-    [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
-    echo "$wanted" >"$stamp"
-fi
+"$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
 if [[ ("$*" == *spark* || "$*" != *pyiceberg*) && ! -f $SLATEBERG_SPARK_JAR ]]; then
     mvn --quiet --batch-mode dependency:copy \

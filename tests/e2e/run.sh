@@ -11,13 +11,7 @@ venv=$cache/e2e-venv
 keycloak_version=26.7.3
 export KEYCLOAK_HOME=$cache/keycloak/keycloak-$keycloak_version
 
-wanted=$(sha256sum "$here/requirements.txt" | cut -d' ' -f1)
-stamp=$venv/requirements.sha256
-if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]]; then
-    [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
-    echo "$wanted" >"$stamp"
-fi
+"$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
 if [[ ! -d $KEYCLOAK_HOME ]]; then
     mkdir -p "$cache/keycloak"

@@ -46,7 +46,7 @@ pub struct PrincipalWord {
     pub groups: BTreeSet<String>,
     /// The only warehouses that the credential would be good for; all if it is not there.
     pub warehouses: Option<BTreeSet<String>>,
-    /// How they would have proven it: `jwt` or `api-key`.
+    /// How they would have proven it: `jwt`, `api-key` or `mtls`.
     pub authentication: Option<MethodWord>,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::authn::key_index::KnownKey;
-use crate::model::principal::{IdentityKind, Method, Principal};
+use crate::model::principal::{IdentityKind, Principal};
 
 /// Body of `POST /management/v1/api-keys`. An unknown member is refused: were `warehouse` taken for
 /// nothing, the key would be good for all of them.
@@ -146,11 +146,7 @@ impl From<&Principal> for WhoAmI {
             groups: identity.groups.clone(),
             roles: identity.roles.clone(),
             warehouses: identity.warehouses.clone(),
-            method: match identity.method {
-                Method::Jwt => "jwt",
-                Method::ApiKey => "api-key",
-                Method::Mtls => "mtls",
-            },
+            method: identity.method.word(),
         }
     }
 }

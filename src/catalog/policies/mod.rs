@@ -144,7 +144,7 @@ impl Catalog {
         let Operation { principal, context, .. } = operation;
         self.authority()
             .authorize(principal, resource, context)
-            .map_err(|denied| self.deny(operation, &denied, resource))
+            .map_err(|denied| self.refuse(operation, &denied, resource, None))
     }
 
     /// Refuses everybody where nobody is known.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::plan::{Planned, Write};
-use crate::authz::action::Commit;
+use crate::authz::action::{Commit, Create};
 use crate::authz::authority::Asked;
 use crate::authz::commit_kind::{Refs, of_table};
 use crate::authz::permit::Permit;
@@ -121,7 +121,9 @@ impl Catalog {
         if change.creates() {
             let (properties, location) = change.made();
             let creation = Creation { kind, ident, properties: &properties, location };
-            return Ok(self.permit_create(operation, warehouse, creation).await?.into());
+            let create: Permit<Create> =
+                self.permit_creation(operation, warehouse, creation).await?;
+            return Ok(create.into());
         }
         let store = self.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::authz::action::Create;
+use crate::authz::permit::Permit;
 use crate::catalog::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
 use crate::catalog::mutation::Answer;
 use crate::catalog::permits::Creation;
@@ -65,7 +67,7 @@ impl Catalog {
         let location = request.location.as_ref();
         let kind = TabularKind::Table;
         let creation = Creation { kind, ident: &ident, properties, location };
-        let permit = self.permit_create(operation, warehouse, creation).await?;
+        let permit: Permit<Create> = self.permit_creation(operation, warehouse, creation).await?;
         self.check_name(&ident)?;
         let namespace = self.free_name(warehouse, TabularKind::Table, &ident).await?;
         let id = self.ids().random();

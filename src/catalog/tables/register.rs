@@ -1,12 +1,9 @@
 //! Registering an existing metadata file as a table, and taking a table out without touching its files.
 
-use std::sync::Arc;
-
 use crate::authz::action::{Drop, Register};
 use crate::authz::permit::Permit;
-use crate::authz::resource::{Attributes, Node, Resource};
 use crate::catalog::mutation::Answer;
-use crate::catalog::permits::Target;
+use crate::catalog::permits::{Creation, Target};
 use crate::catalog::removal::Removal;
 use crate::catalog::tabulars::{
     NewRecord, NewTabular, NewVersion, Replacement, TabularState, outcome_of, unreadable_file,
@@ -56,7 +53,9 @@ impl Catalog {
         request: &RegisterTable,
     ) -> Result<Answer> {
         let ident = &request.ident;
-        let permit = &self.permit_register(operation, warehouse, TabularKind::Table, ident).await?;
+        let creation = Creation::registered(TabularKind::Table, ident);
+        let permit: &Permit<Register> =
+            &self.permit_creation(operation, warehouse, creation).await?;
         self.check_name(ident)?;
         for _ in 0..REGISTER_ATTEMPTS_MAX {
             let free = self.free_name(warehouse, TabularKind::Table, ident).await;
@@ -128,24 +127,6 @@ impl Catalog {
         let new = changed.then_some(version);
         let replacement = Replacement { action: "register_table", ident, found, new, lanes };
         self.replace(operation, permit, replacement).await
-    }
-
-    /// The permit to register a table or view under a name.
-    pub(in crate::catalog) async fn permit_register(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        kind: TabularKind,
-        ident: &TabularIdent,
-    ) -> Result<Permit<Register>> {
-        let store = self.store().latest();
-        let new = |inside: Resource| {
-            let attributes = Attributes { owner: operation.owner(), ..Attributes::default() };
-            let node = Node { name: ident.name.clone(), attributes: Arc::new(attributes) };
-            inside.tabular(kind, node)
-        };
-        let parent = Some(&ident.namespace);
-        self.permit_new(&store, operation, warehouse, parent, new).await
     }
 
     /// The permit that putting other metadata in the place of a table's needs besides: the table that was

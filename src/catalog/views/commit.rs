@@ -79,9 +79,7 @@ impl Catalog {
         found: &lookup::Found,
     ) -> Result<Option<NewVersion>> {
         let before = found.record.clone();
-        let base = ViewMetadata::parse(&found.document.text.to_bytes()).map_err(|refusal| {
-            Error::internal(format!("metadata of {} cannot be read: {refusal}", before.id))
-        })?;
+        let base = view_metadata(found)?;
         let context = CommitContext {
             now_ms: self.now_ms(),
             new_uuid: self.ids().random(),
@@ -116,4 +114,11 @@ impl Catalog {
             publish: true,
         }))
     }
+}
+
+/// The metadata of a view, parsed.
+pub(in crate::catalog) fn view_metadata(found: &lookup::Found) -> Result<ViewMetadata> {
+    ViewMetadata::parse(&found.document.text.to_bytes()).map_err(|refusal| {
+        Error::internal(format!("metadata of {} cannot be read: {refusal}", found.record.id))
+    })
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::authz::action::{Create, Register};
+use crate::authz::permit::Permit;
 use crate::catalog::locations::without_trailing_slash;
 use crate::catalog::mutation::Answer;
 use crate::catalog::permits::Creation;
@@ -57,7 +59,7 @@ impl Catalog {
         let location = request.location.as_ref();
         let kind = TabularKind::View;
         let creation = Creation { kind, ident: &ident, properties, location };
-        let permit = self.permit_create(operation, warehouse, creation).await?;
+        let permit: Permit<Create> = self.permit_creation(operation, warehouse, creation).await?;
         self.check_name(&ident)?;
         let namespace = self.free_name(warehouse, TabularKind::View, &ident).await?;
         let id = self.ids().random();
@@ -117,7 +119,8 @@ impl Catalog {
         ident: &TabularIdent,
         metadata_location: &str,
     ) -> Result<Answer> {
-        let permit = self.permit_register(operation, warehouse, TabularKind::View, ident).await?;
+        let creation = Creation::registered(TabularKind::View, ident);
+        let permit: Permit<Register> = self.permit_creation(operation, warehouse, creation).await?;
         self.check_name(ident)?;
         let namespace = self.free_name(warehouse, TabularKind::View, ident).await?;
         if metadata_location.is_empty() {

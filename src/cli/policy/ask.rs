@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::Error;
-use super::explain::{Authentication, DENIED, Explain};
+use super::explain::{DENIED, Explain};
 use crate::authz::notation::resource_word;
 use crate::cli::output::{Output, print_json, table, text};
 use crate::cli::{print, runtime};
@@ -39,11 +39,8 @@ fn body(explain: &Explain) -> Result<Value, Error> {
         body["principal"] = json!({ "key": key });
     } else if who.user.is_some() || who.service_account.is_some() {
         let warehouses = (!who.warehouses.is_empty()).then_some(&who.warehouses);
-        let authentication = who.authentication.map(|authentication| match authentication {
-            Authentication::Jwt => "jwt",
-            Authentication::ApiKey => "api-key",
-            Authentication::Mtls => "mtls",
-        });
+        let authentication =
+            who.authentication.map(|authentication| authentication.method().word());
         body["principal"] = json!({
             "user": who.user,
             "service-account": who.service_account,

@@ -83,6 +83,16 @@ pub(super) enum Authentication {
     Mtls,
 }
 
+impl Authentication {
+    pub(super) fn method(self) -> Method {
+        match self {
+            Self::Jwt => Method::Jwt,
+            Self::ApiKey => Method::ApiKey,
+            Self::Mtls => Method::Mtls,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct What {
     #[command(flatten)]
@@ -218,12 +228,7 @@ impl Who {
             (_, Some(id)) => (IdentityKind::ServiceAccount, id.clone(), Method::ApiKey),
             (user, None) => (IdentityKind::User, user.clone().unwrap_or_default(), Method::Jwt),
         };
-        let method = match self.authentication {
-            None => method,
-            Some(Authentication::Jwt) => Method::Jwt,
-            Some(Authentication::ApiKey) => Method::ApiKey,
-            Some(Authentication::Mtls) => Method::Mtls,
-        };
+        let method = self.authentication.map_or(method, Authentication::method);
         Identity {
             kind,
             name: id.clone(),
