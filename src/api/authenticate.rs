@@ -9,6 +9,7 @@ use super::error::ApiError;
 use super::peer::Peer;
 use super::state::ApiState;
 use crate::authn::authenticator::Refused;
+use crate::catalog::operation::RequestId;
 use crate::model::principal::Principal;
 
 /// What a request without a credential is asked for.
@@ -24,7 +25,7 @@ pub async fn authenticate(
     state: &ApiState,
     headers: &HeaderMap,
     peer: Option<&Peer>,
-    request_id: &str,
+    request_id: &RequestId,
 ) -> Result<Principal, ApiError> {
     if state.authn.lets_everybody_in() {
         return Ok(Principal::Anonymous);
@@ -40,7 +41,8 @@ pub async fn authenticate(
     match principal {
         Ok(principal) => Ok(principal),
         Err(refused) => {
-            failed(state, refused, peer.map(|peer| peer.address.ip()), request_id).await?;
+            let source = peer.map(|peer| peer.address.ip());
+            failed(state, refused, source, &request_id.to_string()).await?;
             Err(ApiError::unauthorized(INVALID))
         }
     }

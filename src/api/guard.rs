@@ -19,20 +19,19 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tower_service::Service;
+use uuid::Uuid;
 
 use super::admission::Admission;
 use super::authenticate::{authenticate, peer, source};
 use super::error::ApiError;
 use super::state::ApiState;
 use super::unread;
-use crate::catalog::operation::Context as Circumstances;
+use crate::catalog::operation::{Context as Circumstances, RequestId};
 use crate::catalog::{self, Operation};
 use crate::model::principal::Principal;
 
 /// By what client and server call one request in their logs.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Bytes that a client's name for a request may have.
-const REQUEST_ID_BYTES_MAX: usize = 128;
 /// Where metrics are, which Prometheus expects to be open.
 const METRICS: &str = "/metrics";
 
@@ -40,59 +39,64 @@ const METRICS: &str = "/metrics";
 #[derive(Clone)]
 pub struct Guarded {
     routes: Router,
-    admission: Arc<Admission>,
+    rules: Arc<Rules>,
+}
+
+/// Who gets past the guard.
+struct Rules {
+    admission: Admission,
     /// Paths of which no request is turned away.
     always_open: &'static [&'static str],
-    door: Option<Arc<Door>>,
+    door: Option<Door>,
 }
 
 /// Where credentials are asked for.
-struct Door {
+pub struct Door {
     state: ApiState,
     /// Paths at which they are not.
     for_everybody: &'static [&'static str],
     /// What the names of this process's requests begin with, which no other process's do.
-    run: String,
+    run: Uuid,
     /// Requests that were given a name.
     requests: AtomicU64,
 }
 
 impl Guarded {
     /// Guards these routes. An operator's questions, at the paths of `always_open`, are let in however many
-    /// requests are under way.
-    pub fn new(routes: Router, admission: Admission, always_open: &'static [&'static str]) -> Self {
-        Self { routes, admission: Arc::new(admission), always_open, door: None }
-    }
-
-    /// The same, asking for credentials but at the paths of `for_everybody`. Nothing that wants a principal
-    /// is served by one that does not ask.
-    pub fn asking(self, state: ApiState, for_everybody: &'static [&'static str]) -> Self {
-        let run = state.catalog.new_run_id().simple().to_string();
-        let requests = AtomicU64::new(1);
-        Self { door: Some(Arc::new(Door { state, for_everybody, run, requests })), ..self }
+    /// requests are under way. Nothing that wants a principal is served without a door.
+    pub fn new(
+        routes: Router,
+        admission: Admission,
+        always_open: &'static [&'static str],
+        door: Option<Door>,
+    ) -> Self {
+        Self { routes, rules: Arc::new(Rules { admission, always_open, door }) }
     }
 
     /// Answers under the request's id, which the answer repeats.
     async fn answer(self, request: Request) -> Response {
         let (request, unread) = unread::watch(request);
-        let Some(id) = self.door.as_ref().map(|door| door.request_id(request.headers())) else {
-            return unread.over(self.answer_as(request, "").await).await;
+        let Some(door) = &self.rules.door else {
+            return unread.over(self.answer_as(request, None).await).await;
         };
-        let mut response = self.answer_as(request, id.to_str().unwrap_or_default()).await;
-        response.headers_mut().insert(REQUEST_ID, id);
+        let id = door.request_id(request.headers());
+        let header = header_of(&id);
+        let mut response = self.answer_as(request, Some(id)).await;
+        response.headers_mut().insert(REQUEST_ID, header);
         unread.over(response).await
     }
 
-    async fn answer_as(mut self, mut request: Request, id: &str) -> Response {
+    async fn answer_as(mut self, mut request: Request, id: Option<RequestId>) -> Response {
+        let Rules { admission, always_open, door } = self.rules.as_ref();
         // The room is held until the answer is made.
-        let _room = match self.always_open.contains(&request.uri().path()) {
+        let _room = match always_open.contains(&request.uri().path()) {
             true => None,
-            false => match self.admission.admit(&request) {
+            false => match admission.admit(&request) {
                 Ok(room) => Some(room),
                 Err(_) => return too_many().into_response(),
             },
         };
-        if let Some(door) = &self.door
+        if let (Some(door), Some(id)) = (door, id)
             && let Err(refused) = door.let_in(&mut request, id).await
         {
             return refused.into_response();
@@ -107,17 +111,21 @@ impl Guarded {
 }
 
 impl Door {
+    /// Asks for credentials, but at the paths of `for_everybody`.
+    pub fn new(state: ApiState, for_everybody: &'static [&'static str]) -> Self {
+        let run = state.catalog.new_run_id();
+        Self { state, for_everybody, run, requests: AtomicU64::new(1) }
+    }
+
     /// Lets a request in as what its credential makes it, or as nobody's where that is for everybody.
-    async fn let_in(&self, request: &mut Request, id: &str) -> Result<(), ApiError> {
+    async fn let_in(&self, request: &mut Request, id: RequestId) -> Result<(), ApiError> {
         if self.is_for_everybody(request.uri().path()) {
             // Whoever serves it finds the request's id where a client would have put it.
-            if let Ok(id) = HeaderValue::from_str(id) {
-                request.headers_mut().insert(REQUEST_ID, id);
-            }
+            request.headers_mut().insert(REQUEST_ID, header_of(&id));
             return Ok(());
         }
         let peer = peer(request.extensions());
-        let principal = authenticate(&self.state, request.headers(), peer, id).await?;
+        let principal = authenticate(&self.state, request.headers(), peer, &id).await?;
         let source = source(request.extensions());
         let operation = self.operation(principal, source, request.headers(), id);
         request.extensions_mut().insert(operation);
@@ -130,25 +138,21 @@ impl Door {
         principal: Principal,
         source_address: Option<IpAddr>,
         headers: &HeaderMap,
-        id: &str,
+        id: RequestId,
     ) -> Operation {
         let client = headers.get(header::USER_AGENT).and_then(|client| client.to_str().ok());
         let client = client.map(ToOwned::to_owned);
         let now_ms = self.state.catalog.now_ms();
         let context = Circumstances { now_ms, source_address, client };
-        Operation { request_id: Some(id.to_owned()), ..Operation::by(principal, context) }
+        Operation { request_id: Some(id), ..Operation::by(principal, context) }
     }
 
     /// What the client calls the request, if that is fit to stand in a log, or a name of our own.
-    fn request_id(&self, headers: &HeaderMap) -> HeaderValue {
-        let printable = |id: &&HeaderValue| {
-            let id = id.as_bytes();
-            (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
-        };
-        headers.get(REQUEST_ID).filter(printable).cloned().unwrap_or_else(|| {
+    fn request_id(&self, headers: &HeaderMap) -> RequestId {
+        let given = headers.get(REQUEST_ID).and_then(|id| RequestId::given(id.as_bytes()));
+        given.unwrap_or_else(|| {
             let number = self.requests.fetch_add(1, Ordering::Relaxed);
-            let id = format!("{}-{number:x}", self.run);
-            HeaderValue::try_from(id).expect("hexadecimal is printable")
+            RequestId::Numbered { run: self.run, number }
         })
     }
 
@@ -171,6 +175,10 @@ impl Service<Request> for Guarded {
     fn call(&mut self, request: Request) -> Self::Future {
         Box::pin(self.clone().answer(request).map(Ok))
     }
+}
+
+fn header_of(id: &RequestId) -> HeaderValue {
+    HeaderValue::try_from(id.to_string()).expect("it is printable")
 }
 
 fn too_many() -> ApiError {
@@ -210,7 +218,7 @@ mod tests {
         let routes = Router::new().route("/panics", get(panics)).route("/open", get(|| async {}));
         let open = |requests_in_flight_max| {
             let settings = Settings { requests_in_flight_max, ..Settings::default() };
-            Guarded::new(routes.clone(), Admission::new(&settings), &["/open"])
+            Guarded::new(routes.clone(), Admission::new(&settings), &["/open"], None)
         };
         assert_eq!(status(&mut open(1), "/panics").await, StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(status(&mut open(1), "/open").await, StatusCode::OK);

@@ -6,7 +6,7 @@ use axum::routing::{MethodRouter, get, post};
 
 use super::admission::Admission;
 use super::error::ApiError;
-use super::guard::Guarded;
+use super::guard::{Door, Guarded};
 use super::iceberg::{config, metrics, namespaces, table_commit, tables, transactions, views};
 use super::management::{api_keys, explain, grants, openapi, policies, server, whoami};
 use super::oauth;
@@ -72,7 +72,7 @@ pub fn router(state: ApiState) -> Guarded {
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .with_state(state.clone());
-    Guarded::new(routes, admission, &ALWAYS_OPEN).asking(state, &FOR_EVERYBODY)
+    Guarded::new(routes, admission, &ALWAYS_OPEN, Some(Door::new(state, &FOR_EVERYBODY)))
 }
 
 /// What a warehouse serves, below its prefix.

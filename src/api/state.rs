@@ -1,5 +1,6 @@
 //! What every handler can reach.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::answers::Answers;
@@ -8,17 +9,35 @@ use crate::authn::Authenticator;
 use crate::catalog::Catalog;
 use crate::telemetry::counters::Counters;
 
-/// State of the router. Cheap to clone.
+/// State of the router. Each request clones it several times over, on every core: so that it is one pointer.
 #[derive(Clone)]
-pub struct ApiState {
+pub struct ApiState(Arc<Parts>);
+
+/// What the state is made of.
+pub struct Parts {
     /// The use cases.
     pub catalog: Catalog,
     /// Who may come in.
     pub authn: Authenticator,
     /// Bounds of requests.
-    pub settings: Arc<Settings>,
+    pub settings: Settings,
     /// Answers that are ready.
-    pub answers: Arc<Answers>,
+    pub answers: Answers,
     /// What is counted.
     pub counters: Arc<Counters>,
+}
+
+impl ApiState {
+    /// The state that is made of these.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for ApiState {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }

@@ -12,7 +12,7 @@ use super::policies;
 use crate::api::answers::Answers;
 use crate::api::guard::Guarded;
 use crate::api::router::router;
-use crate::api::state::ApiState;
+use crate::api::state::{self, ApiState};
 use crate::authn::issuers::Issuers;
 use crate::authn::{self, Authenticator};
 use crate::authz::permit::{Permit, Task};
@@ -179,13 +179,13 @@ impl App {
 
     /// The server's routes.
     pub fn router(&self) -> Guarded {
-        router(ApiState {
+        router(ApiState::new(state::Parts {
             catalog: self.catalog.clone(),
-            answers: Arc::new(Answers::new(&self.settings.server)),
+            answers: Answers::new(&self.settings.server),
             authn: self.authn.clone(),
-            settings: Arc::new(self.settings.server.clone()),
+            settings: self.settings.server.clone(),
             counters: Arc::clone(&self.counters),
-        })
+        }))
     }
 }
 

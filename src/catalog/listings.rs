@@ -87,7 +87,7 @@ impl Catalog {
     /// The names of a page that a question is answered with yes for: one more than wanted, if there is one.
     async fn visible_names(
         &self,
-        store: &Durable,
+        store: &Durable<'_>,
         shelf: &Shelf,
         question: &PageQuestion<'_>,
         page: &PageRequest,
@@ -116,7 +116,7 @@ impl Catalog {
     /// What the names stand for, as policies know it: with attributes, if the question wants them.
     async fn nodes(
         &self,
-        store: &Durable,
+        store: &Durable<'_>,
         shelf: &Shelf,
         question: &PageQuestion<'_>,
         names: &Names,
@@ -136,7 +136,7 @@ impl Catalog {
 
     async fn attributes_on(
         &self,
-        store: &Durable,
+        store: &Durable<'_>,
         shelf: &Shelf,
         name: &str,
     ) -> Result<Option<Arc<Attributes>>> {
@@ -157,7 +157,7 @@ impl Catalog {
     }
 }
 
-async fn all(store: &Durable, shelf: &Shelf, page: &PageRequest) -> Result<Arc<Names>> {
+async fn all(store: &Durable<'_>, shelf: &Shelf, page: &PageRequest) -> Result<Arc<Names>> {
     let (after, limit) = (page.after.as_deref(), page.read_limit());
     Ok(store.names(shelf.space, shelf.parent, after, limit).await?)
 }

@@ -1,5 +1,7 @@
 //! From names to records.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::permits::Target;
@@ -112,7 +114,7 @@ pub async fn tabular_record(
     warehouse: Uuid,
     kind: TabularKind,
     ident: &TabularIdent,
-) -> Result<TabularRecord> {
+) -> Result<Arc<TabularRecord>> {
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(namespace) = namespace_id(store, warehouse, &ident.namespace).await? else {
             return Err(Error::no_such(kind, ident));
@@ -123,7 +125,7 @@ pub async fn tabular_record(
         };
         // A record that is gone or has another name by now moved between the two reads: the names tell
         // what is true at this moment.
-        if let Some(record) = store.get(&TabularKey(entry.id)).await?
+        if let Some(record) = store.get_shared(&TabularKey(entry.id)).await?
             && record.namespace == namespace
             && record.name == ident.name
         {

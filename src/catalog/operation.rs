@@ -1,5 +1,7 @@
 //! One request, as the use cases see it: who asks, and under which `Idempotency-Key`.
 
+use std::fmt;
+
 use uuid::Uuid;
 
 pub use crate::authz::context::Context;
@@ -14,9 +16,24 @@ pub struct Operation {
     /// Under which circumstances.
     pub context: Context,
     /// The request's `X-Request-Id`: the client's, or ours.
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestId>,
     /// The request's `Idempotency-Key`, if it has one.
     pub idempotency: Option<Idempotency>,
+}
+
+/// By what client and server call one request in their logs: printable ASCII. It is displayed when it is
+/// asked for, which for most requests is once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestId {
+    /// What the client calls it.
+    Given(Box<str>),
+    /// What a server calls it to which the client gave no name.
+    Numbered {
+        /// The run of the server.
+        run: Uuid,
+        /// The requests of this run, counted.
+        number: u64,
+    },
 }
 
 /// An `Idempotency-Key`, and the request that it came with.
@@ -48,7 +65,7 @@ impl Operation {
         Origin {
             method,
             source_address: self.context.source_address.map(|address| address.to_string()),
-            request_id: self.request_id.clone(),
+            request_id: self.request_id.as_ref().map(ToString::to_string),
         }
     }
 
@@ -57,6 +74,28 @@ impl Operation {
         match &self.principal {
             Principal::Identified(identity) => Some(identity.id.clone()),
             Principal::Anonymous | Principal::Task(_) => None,
+        }
+    }
+}
+
+impl RequestId {
+    /// Bytes that a client's name for a request may have.
+    const GIVEN_BYTES_MAX: usize = 128;
+
+    /// The name that a client gives, if it is fit to stand in a log.
+    pub fn given(name: &[u8]) -> Option<Self> {
+        let lengths = 1..=Self::GIVEN_BYTES_MAX;
+        let fit = lengths.contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
+        let name = fit.then(|| std::str::from_utf8(name).ok()).flatten()?;
+        Some(Self::Given(name.into()))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(name) => f.write_str(name),
+            Self::Numbered { run, number } => write!(f, "{}-{number:x}", run.simple()),
         }
     }
 }

@@ -1,6 +1,10 @@
 //! A running server, as the subcommands that manage it speak to it.
 
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
+use reqwest::{Certificate, Client, Identity};
 use serde_json::Value;
 use url::form_urlencoded;
 
@@ -12,6 +16,11 @@ const URL_HELP: &str = "URL of the server [env: SLATEBERG_URL] [default: http://
 const KEY_HELP: &str =
     "API key or token to send; others may see it here, not so in [env: SLATEBERG_API_KEY]";
 
+const CA_CERT_HELP: &str =
+    "PEM file of CA certificates to trust besides the system's [env: SLATEBERG_CA_CERT]";
+const CLIENT_CERT_HELP: &str =
+    "PEM file of the certificate to show, and of its key [env: SLATEBERG_CLIENT_CERT]";
+
 /// Where the server is, and what it is shown.
 #[derive(Debug, Args)]
 pub(super) struct Connection {
@@ -19,6 +28,10 @@ pub(super) struct Connection {
     pub(super) url: Option<String>,
     #[arg(long, value_name = "KEY", value_parser = secret, help = KEY_HELP)]
     api_key: Option<Secret>,
+    #[arg(long, value_name = "FILE", help = CA_CERT_HELP)]
+    ca_cert: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help = CLIENT_CERT_HELP)]
+    client_cert: Option<PathBuf>,
     /// How the answer is printed
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: Output,
@@ -50,6 +63,22 @@ pub(super) enum ClientError {
 }
 
 impl Connection {
+    fn client(&self) -> Result<Client, ClientError> {
+        let mut client = Client::builder();
+        if let Some(file) = self.ca_cert.clone().or_else(environment::ca_cert) {
+            let certificates = Certificate::from_pem_bundle(&read(&file)?);
+            let certificates = certificates.ok().filter(|all| !all.is_empty());
+            let certificates = certificates.ok_or_else(|| no_good(&file, "no PEM certificates"))?;
+            client = client.tls_certs_merge(certificates);
+        }
+        if let Some(file) = self.client_cert.clone().or_else(environment::client_cert) {
+            let identity = Identity::from_pem(&read(&file)?);
+            let identity = identity.map_err(|_| no_good(&file, "no PEM certificate with a key"))?;
+            client = client.identity(identity);
+        }
+        Ok(client.build()?)
+    }
+
     /// Sends a request, with a JSON body unless it is null, and reads the answer.
     pub(super) async fn send(
         &self,
@@ -60,7 +89,7 @@ impl Connection {
         let url = self.url.clone().unwrap_or_else(environment::url);
         let url = format!("{}{path}", url.trim_end_matches('/'));
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap_or_default();
-        let mut request = reqwest::Client::new().request(method, url);
+        let mut request = self.client()?.request(method, url);
         if let Some(key) = self.api_key.clone().or_else(environment::api_key) {
             request = request.bearer_auth(key.reveal());
         }
@@ -81,6 +110,14 @@ impl Connection {
             message: of("message").unwrap_or_else(|| text.chars().take(200).collect()),
         })
     }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, ClientError> {
+    std::fs::read(file).map_err(|error| no_good(file, error))
+}
+
+fn no_good(file: &Path, error: impl Display) -> ClientError {
+    ClientError::Input(format!("{}: {error}", file.display()))
 }
 
 /// A path with one more segment, whatever is in it.

@@ -1,11 +1,17 @@
 //! How a running server is reached, as the environment says it.
 
+use std::path::PathBuf;
+
 use crate::base::secret::Secret;
 
 /// The variable with the server's URL.
 pub const URL: &str = "SLATEBERG_URL";
 /// The variable with the key to send.
 pub const API_KEY: &str = "SLATEBERG_API_KEY";
+/// The variable with the file of certificates that the server's may come from.
+pub const CA_CERT: &str = "SLATEBERG_CA_CERT";
+/// The variable with the file of the certificate to show, and its key.
+pub const CLIENT_CERT: &str = "SLATEBERG_CLIENT_CERT";
 /// Where a server is that was told nothing.
 pub const URL_DEFAULT: &str = "http://127.0.0.1:8181";
 
@@ -17,6 +23,16 @@ pub fn url() -> String {
 /// The key to send, if there is one.
 pub fn api_key() -> Option<Secret> {
     variable(API_KEY).map(Secret::new)
+}
+
+/// The file of certificates that the server's may come from, besides those of the system.
+pub fn ca_cert() -> Option<PathBuf> {
+    variable(CA_CERT).map(PathBuf::from)
+}
+
+/// The file of the certificate to show, and its key.
+pub fn client_cert() -> Option<PathBuf> {
+    variable(CLIENT_CERT).map(PathBuf::from)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this room reads the environment")]

@@ -135,13 +135,13 @@ impl Store {
     }
 
     /// The durable state.
-    pub fn durable(&self) -> Durable {
-        Durable { db: self.db.clone(), shared: Arc::clone(&self.shared) }
+    pub fn durable(&self) -> Durable<'_> {
+        Durable { db: &self.db, shared: &self.shared }
     }
 
     /// The accepted state.
-    pub fn latest(&self) -> Latest {
-        Latest { db: self.db.clone(), shared: Arc::clone(&self.shared) }
+    pub fn latest(&self) -> Latest<'_> {
+        Latest { db: &self.db, shared: &self.shared }
     }
 
     /// Brings a new store into being, or refuses one that a newer binary has written. One that an older

@@ -87,6 +87,14 @@ pub trait Read: Sync {
         }
     }
 
+    /// The record at a key, shared with whoever else reads it.
+    fn get_shared<K: Key>(
+        &self,
+        key: &K,
+    ) -> impl Future<Output = Result<Option<Arc<K::Value>>, Error>> + Send {
+        async move { Ok(self.get(key).await?.map(Arc::new)) }
+    }
+
     /// The records of a range in the order of their keys: at most `limit`, if there is one.
     fn scan<K: Key>(
         &self,
@@ -159,13 +167,13 @@ pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
 
 /// What is durable: what may be told to anyone. Small records and names come from memory where they were
 /// read lately.
-#[derive(Clone)]
-pub struct Durable {
-    pub(super) db: Db,
-    pub(super) shared: Arc<Shared>,
+#[derive(Clone, Copy)]
+pub struct Durable<'a> {
+    pub(super) db: &'a Db,
+    pub(super) shared: &'a Shared,
 }
 
-impl Durable {
+impl Durable<'_> {
     /// The names below a parent in a space of names, in order: those behind `after`, at most `limit`.
     pub async fn names(
         &self,
@@ -200,7 +208,7 @@ impl Durable {
     }
 }
 
-impl Read for Durable {
+impl Read for Durable<'_> {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
         let options = ReadOptions::new().with_durability_filter(DurabilityLevel::Remote);
         Ok(self.db.get_with_options(key, &options).await?)
@@ -212,6 +220,10 @@ impl Read for Durable {
     }
 
     async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
+        Ok(self.get_shared(key).await?.map(Arc::unwrap_or_clone))
+    }
+
+    async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
         get_recent(self, &self.shared.recent, key).await
     }
 }
@@ -222,30 +234,30 @@ async fn get_recent<K: Key>(
     view: &impl Read,
     recent: &Recent,
     key: &K,
-) -> Result<Option<K::Value>, Error> {
+) -> Result<Option<Arc<K::Value>>, Error> {
     let key = key.encode();
     if !is_kept(&key) {
-        return decoded::<K>(&key, view.get_bytes(&key).await?.as_deref());
+        return Ok(decoded::<K>(&key, view.get_bytes(&key).await?.as_deref())?.map(Arc::new));
     }
     if let Some(known) = recent.record(&key) {
         return Ok(known);
     }
     let reading = recent.reading(&key);
     let bytes = view.get_bytes(&key).await?;
-    let record = decoded::<K>(&key, bytes.as_deref())?;
+    let record = decoded::<K>(&key, bytes.as_deref())?.map(Arc::new);
     recent.keep_record(reading, key, record.clone(), bytes.map_or(0, |bytes| bytes.len()));
     Ok(record)
 }
 
 /// What has been accepted, durable or not: for judging a change that will itself wait until everything
 /// before it is durable.
-#[derive(Clone)]
-pub struct Latest {
-    pub(super) db: Db,
-    pub(super) shared: Arc<Shared>,
+#[derive(Clone, Copy)]
+pub struct Latest<'a> {
+    pub(super) db: &'a Db,
+    pub(super) shared: &'a Shared,
 }
 
-impl Read for Latest {
+impl Read for Latest<'_> {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
         Ok(self.db.get(key).await?)
     }
@@ -256,6 +268,10 @@ impl Read for Latest {
     }
 
     async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
+        Ok(self.get_shared(key).await?.map(Arc::unwrap_or_clone))
+    }
+
+    async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
         get_recent(self, &self.shared.recent, key).await
     }
 }

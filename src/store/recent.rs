@@ -105,11 +105,11 @@ impl Recent {
     }
 
     /// What a key is known to hold now; none if the store has to be asked.
-    pub(super) fn record<V: Clone + 'static>(&self, key: &[u8]) -> Option<Option<V>> {
+    pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> Option<Option<Arc<V>>> {
         let kept = self.records.get(key).filter(|kept| self.holds(kept.mark, kept.as_of));
         let found = kept.and_then(|kept| match kept.value.value {
             None => Some(None),
-            Some(record) => record.downcast_ref::<V>().cloned().map(Some),
+            Some(record) => record.downcast::<V>().ok().map(Some),
         });
         self.record_requests.count(found.is_some());
         found
@@ -120,11 +120,11 @@ impl Recent {
         &self,
         reading: Option<Reading>,
         key: Vec<u8>,
-        record: Option<V>,
+        record: Option<Arc<V>>,
         bytes: usize,
     ) {
         let Some(Reading { mark, as_of }) = reading else { return };
-        let value = record.map(|record| Arc::new(record) as Arc<dyn Any + Send + Sync>);
+        let value = record.map(|record| record as Arc<dyn Any + Send + Sync>);
         let kept = Kept { value: Record { value, bytes }, mark, as_of };
         self.records.insert(key.into_boxed_slice(), kept);
     }

@@ -141,6 +141,46 @@ fn letting_everybody_in_is_said_in_the_banner_and_twice_on_public_addresses() {
 }
 
 #[test]
+fn the_command_line_shows_a_client_certificate() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let ca = TestCa::new();
+    let files = TlsFiles::of(&ca.server());
+    files.write("ca.pem", &ca.pem());
+    files.write("ops.pem", &ca.client("ops").pem());
+    let config = at.join("settings.toml");
+    let text = format!(
+        r#"
+        [server.tls]
+        certificate_file = {:?}
+        key_file = {:?}
+        client_certificates = "required"
+        client_ca_file = {ca:?}
+        [authn.client_certificates.subjects.ops]
+        roles = ["admin"]
+        "#,
+        files.path("server.pem"),
+        files.path("key.pem"),
+        ca = files.path("ca.pem"),
+    );
+    std::fs::write(&config, text).expect("it is written");
+    let server = Server::start(at, &["--config", config.to_str().expect("a path")]);
+    let list = || {
+        let mut command = slateberg(at, &["key", "list"]);
+        command.env("SLATEBERG_URL", &server.uri).env("SLATEBERG_CA_CERT", files.path("ca.pem"));
+        command
+    };
+    let shown = list().arg("--client-cert").arg(files.path("ops.pem")).output().expect("it runs");
+    assert!(said(shown).contains("bootstrap"));
+    let shown = list().env("SLATEBERG_CLIENT_CERT", files.path("ops.pem")).output();
+    assert!(said(shown.expect("it runs")).contains("bootstrap"));
+    assert!(!list().output().expect("it runs").status.success(), "it has to show one");
+    let half = list().arg("--client-cert").arg(files.path("ca.pem")).output().expect("it runs");
+    let error = String::from_utf8_lossy(&half.stderr).into_owned();
+    assert!(error.contains("ca.pem: no PEM certificate with a key"), "{error}");
+}
+
+#[test]
 fn an_encrypted_server_says_so_and_is_managed_as_well() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
@@ -166,6 +206,11 @@ fn an_encrypted_server_says_so_and_is_managed_as_well() {
     let trusting = list().env("SSL_CERT_FILE", files.path("ca.pem")).output().expect("it runs");
     assert!(said(trusting).contains("bootstrap"));
     assert!(!list().output().expect("it runs").status.success(), "it trusts nobody unasked");
+    let told = list().arg("--ca-cert").arg(files.path("ca.pem")).output().expect("it runs");
+    assert!(said(told).contains("bootstrap"));
+    let told = list().env("SLATEBERG_CA_CERT", files.path("key.pem")).output().expect("it runs");
+    let error = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(error.contains("key.pem: no PEM certificates"), "{error}");
 
     // A start with files that are no good ends at once, and says which.
     drop(server);

@@ -82,7 +82,7 @@ impl<'a> Parameters<'a> {
     fn of(parts: &'a Parts) -> Self {
         let mut found = Self::default();
         let Some(route) = parts.extensions.get::<MatchedPath>() else { return found };
-        for (template, raw) in route.as_str().split('/').zip(parts.uri.path().split('/')) {
+        for (template, raw) in segments(route.as_str()).zip(segments(parts.uri.path())) {
             match template {
                 "{prefix}" => found.prefix = Some(raw),
                 "{namespace}" => found.namespace = Some(raw),
@@ -107,6 +107,17 @@ impl<'a> Parameters<'a> {
     }
 }
 
+/// The segments of a path. They are short: to look at byte after byte finds their ends soonest.
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(path);
+    std::iter::from_fn(move || {
+        let path = rest?;
+        let end = path.bytes().position(|byte| byte == b'/');
+        rest = end.map(|end| &path[end + 1..]);
+        Some(&path[..end.unwrap_or(path.len())])
+    })
+}
+
 /// A namespace from its levels, joined by the separator.
 pub fn split_levels(joined: &str) -> NamespaceIdent {
     NamespaceIdent(joined.split(SEPARATOR).map(ToOwned::to_owned).collect())
@@ -117,6 +128,9 @@ fn required(raw: Option<&str>, name: &str) -> Result<String, ApiError> {
 }
 
 fn decode(raw: &str) -> Result<String, ApiError> {
+    if !raw.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
+        return Ok(raw.to_owned());
+    }
     let spaced = match raw.contains('+') {
         true => Cow::Owned(raw.replace('+', " ")),
         false => Cow::Borrowed(raw),
