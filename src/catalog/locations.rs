@@ -22,13 +22,18 @@ pub fn default_location(
 ) -> String {
     let parent = match namespace_location {
         Some(location) => location.trim_end_matches('/').to_owned(),
-        None => namespace.0.iter().fold(warehouse.location.clone(), |mut parent, level| {
-            parent.push('/');
-            parent.push_str(&segment(level));
-            parent
-        }),
+        None => namespace_location_in(warehouse, namespace),
     };
     format!("{parent}/{}-{}", segment(name), id.simple())
+}
+
+/// `<warehouse>/<level>/...`: where the tables of a namespace go that says nothing of it itself.
+pub fn namespace_location_in(warehouse: &Warehouse, namespace: &NamespaceIdent) -> String {
+    namespace.0.iter().fold(warehouse.location.clone(), |mut location, level| {
+        location.push('/');
+        location.push_str(&segment(level));
+        location
+    })
 }
 
 /// A name as a part of a location that no client, file system or bucket reads in its own way.

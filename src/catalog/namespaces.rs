@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::change_log::Entry;
 use super::listings::Contents;
+use super::locations::{LOCATION_PROPERTY, namespace_location_in};
 use super::mutation::Answer;
 use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::{
@@ -116,7 +117,8 @@ impl Catalog {
         self.list_contents::<DescribeNamespace>(operation, contents, page).await
     }
 
-    /// The properties of a namespace.
+    /// The properties of a namespace, and the `location` that its tables go to if it has none of its
+    /// own: Trino makes its tables' locations of that, and makes no tables where it finds none.
     pub async fn load_namespace(
         &self,
         operation: &Operation,
@@ -128,7 +130,11 @@ impl Catalog {
         let _permit: Permit<DescribeNamespace> =
             self.permit_namespace(&store, operation, warehouse, ident).await?;
         let record = lookup::namespace(&store, warehouse.id, ident).await?;
-        Ok(record.properties)
+        let mut properties = record.properties;
+        properties
+            .entry(LOCATION_PROPERTY.to_owned())
+            .or_insert_with(|| namespace_location_in(warehouse, ident));
+        Ok(properties)
     }
 
     /// Whether a namespace is there.

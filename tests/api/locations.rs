@@ -214,3 +214,27 @@ async fn tables_go_where_their_namespace_says() {
     let location = made.body["metadata"]["location"].as_str().expect("a location");
     assert!(location.starts_with("memory:///warehouse/own/place/t-"), "{location}");
 }
+
+#[tokio::test]
+async fn a_namespace_tells_where_its_tables_go() {
+    let app = TestApp::new().await;
+    app.create_namespace(&["ns"]).await;
+    let location = async |name: &str| {
+        let loaded = app.get(&format!("/v1/namespaces/{name}")).await.expect(200);
+        loaded.body["properties"]["location"].as_str().expect("a location").to_owned()
+    };
+    let body = json!({ "namespace": ["ns", "a b"] });
+    app.post("/v1/namespaces", body).await.expect(200);
+    for (name, expected) in [("ns", "ns"), ("ns%1Fa%20b", "ns/a_b")] {
+        assert_eq!(location(name).await, format!("memory:///warehouse/{expected}"));
+        let made = app.create_table(name, "t").await;
+        let table = made.body["metadata"]["location"].as_str().expect("a location");
+        assert!(table.starts_with(&format!("{}/t-", location(name).await)), "{table}");
+    }
+    // It is not kept with the others: there is nothing to remove, and one of its own takes its place.
+    let update = |body| app.post("/v1/namespaces/ns/properties", body);
+    let removed = update(json!({ "removals": ["location"] })).await.expect(200);
+    assert_eq!(removed.body["missing"], json!(["location"]));
+    update(json!({ "updates": { "location": "memory:///warehouse/own" } })).await.expect(200);
+    assert_eq!(location("ns").await, "memory:///warehouse/own");
+}

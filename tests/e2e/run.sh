@@ -10,14 +10,22 @@ cache=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}
 venv=$cache/e2e-venv
 keycloak_version=26.7.3
 export KEYCLOAK_HOME=$cache/keycloak/keycloak-$keycloak_version
+trino_version=476
+trino_java_min=24
+export TRINO_HOME=$cache/trino/trino-server-$trino_version
+export TRINO_CLI=$cache/trino/trino-cli-$trino_version-executable.jar
 
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
+# fetch DIRECTORY ARTIFACT: from Maven Central, into a directory of the cache.
+fetch() {
+    mkdir -p "$cache/$1"
+    mvn --quiet --batch-mode dependency:copy -Dartifact="$2" -DoutputDirectory="$cache/$1"
+}
+
 if [[ ! -d $KEYCLOAK_HOME ]]; then
-    mkdir -p "$cache/keycloak"
     archive=keycloak-quarkus-dist-$keycloak_version.zip
-    [[ -f $cache/keycloak/$archive ]] || mvn --quiet --batch-mode dependency:copy \
-        -Dartifact="org.keycloak:keycloak-quarkus-dist:$keycloak_version:zip" -DoutputDirectory="$cache/keycloak"
+    [[ -f $cache/keycloak/$archive ]] || fetch keycloak "org.keycloak:keycloak-quarkus-dist:$keycloak_version:zip"
     # Unpacked beside its place first: half of it would look like all of it the next time.
     unpacked=$(mktemp -d "$cache/keycloak/unpacking.XXXXXX")
     python3 - "$cache/keycloak/$archive" "$unpacked" <<'PYTHON'
@@ -28,6 +36,30 @@ PYTHON
     mv "$unpacked/keycloak-$keycloak_version" "$KEYCLOAK_HOME"
     rmdir "$unpacked"
 fi
+
+if [[ ! -d $TRINO_HOME ]]; then
+    archive=$cache/trino/trino-server-$trino_version.tar.gz
+    [[ -f $archive ]] || fetch trino "io.trino:trino-server:$trino_version:tar.gz"
+    unpacked=$(mktemp -d "$cache/trino/unpacking.XXXXXX")
+    # Files of one plugin are links to those of another, so that all have to be there for a moment.
+    tar -xzf "$archive" -C "$unpacked"
+    find "$unpacked"/trino-server-*/plugin -mindepth 1 -maxdepth 1 ! -name iceberg -exec rm -r {} +
+    mv "$unpacked/trino-server-$trino_version" "$TRINO_HOME"
+    rmdir "$unpacked"
+    rm "$archive"
+fi
+[[ -f $TRINO_CLI ]] || fetch trino "io.trino:trino-cli:$trino_version:jar:executable"
+
+# java_version HOME: the number of a Java's release; nothing if there is none.
+java_version() {
+    sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release" 2>/dev/null || true
+}
+for home in ${JAVA_HOME:-} /usr/lib/jvm/*; do
+    if [[ -z ${TRINO_JAVA_HOME:-} && $(java_version "$home") -ge $trino_java_min ]]; then
+        TRINO_JAVA_HOME=$home
+    fi
+done
+export TRINO_JAVA_HOME=${TRINO_JAVA_HOME:?no Java $trino_java_min or newer, which Trino needs: set it to where one is}
 
 cd "$here"
 PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
