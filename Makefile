@@ -62,7 +62,7 @@ rckauth: build ## the same with an API key, on a server that asks for one
 clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 	tests/clients/run.sh
 
-e2e: build ## beside real servers of others: Keycloak (needs Python 3.11+, Java 17+ and Maven)
+e2e: build ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh
 
 figures: ## start-up time, memory and size of the release binary
