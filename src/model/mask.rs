@@ -96,9 +96,10 @@ impl Mask {
         match (self, other) {
             (one, other) if one == other => one,
             (M::ReplaceWithNull, _) | (_, M::ReplaceWithNull) => M::ReplaceWithNull,
-            (M::MaskAlphanum | M::ShowFirst4 | M::ShowLast4, M::MaskAlphanum | M::ShowFirst4 | M::ShowLast4) => {
-                M::MaskAlphanum
-            }
+            (
+                M::MaskAlphanum | M::ShowFirst4 | M::ShowLast4,
+                M::MaskAlphanum | M::ShowFirst4 | M::ShowLast4,
+            ) => M::MaskAlphanum,
             (M::TruncateToYear | M::TruncateToMonth, M::TruncateToYear | M::TruncateToMonth) => {
                 M::TruncateToYear
             }

@@ -68,11 +68,12 @@ pub struct Problem {
 }
 
 impl ReadRule {
-    /// What it says, as JSON with columns by name.
-    fn to_json(&self) -> Value {
+    /// What it says, as JSON with columns by name: without a filter, `row-filter` is `true`.
+    pub fn to_json(&self) -> Value {
+        let filter = self.filter.as_ref().map_or(json!(true), Expression::to_json);
         let masks: serde_json::Map<_, _> =
             self.masks.iter().map(|(name, mask)| (name.clone(), json!(mask.word()))).collect();
-        json!([self.filter.as_ref().map(Expression::to_json), masks])
+        json!({ "row-filter": filter, "column-masks": masks })
     }
 }
 
@@ -141,9 +142,8 @@ impl ReadRestrictions {
         }
         if !self.masks.is_empty() {
             let masks = self.masks.iter();
-            let actions: Vec<_> = masks
-                .map(|(id, mask)| json!({ "action": mask.word(), "field-id": id }))
-                .collect();
+            let actions: Vec<_> =
+                masks.map(|(id, mask)| json!({ "action": mask.word(), "field-id": id })).collect();
             members.insert("required-column-projections".to_owned(), actions.into());
         }
         members.into()

@@ -18,12 +18,12 @@ impl Expression {
         match self {
             Self::Constant(all) => Ok(json!(all)),
             Self::Not(inner) => Ok(json!({ "type": "not", "child": inner.bind(schema)? })),
-            Self::And(left, right) => {
-                Ok(json!({ "type": "and", "left": left.bind(schema)?, "right": right.bind(schema)? }))
-            }
-            Self::Or(left, right) => {
-                Ok(json!({ "type": "or", "left": left.bind(schema)?, "right": right.bind(schema)? }))
-            }
+            Self::And(left, right) => Ok(
+                json!({ "type": "and", "left": left.bind(schema)?, "right": right.bind(schema)? }),
+            ),
+            Self::Or(left, right) => Ok(
+                json!({ "type": "or", "left": left.bind(schema)?, "right": right.bind(schema)? }),
+            ),
             Self::Test(test, column) => {
                 let field = find(schema, column)?;
                 check_test(*test, field)?;
@@ -123,13 +123,12 @@ fn written(primitive: &PrimitiveType, value: &Value) -> Option<Value> {
         (PrimitiveType::Decimal { scale, .. }, Value::String(text)) => {
             json!(padded(text, usize::try_from(*scale).ok()?))
         }
-        (
-            PrimitiveType::Timestamptz | PrimitiveType::TimestamptzNs,
-            Value::String(text),
-        ) => match text.strip_suffix('Z') {
-            Some(local) => json!(format!("{local}+00:00")),
-            None => value.clone(),
-        },
+        (PrimitiveType::Timestamptz | PrimitiveType::TimestamptzNs, Value::String(text)) => {
+            match text.strip_suffix('Z') {
+                Some(local) => json!(format!("{local}+00:00")),
+                None => value.clone(),
+            }
+        }
         (PrimitiveType::Uuid, Value::String(text)) => json!(text.to_ascii_lowercase()),
         _ => value.clone(),
     })

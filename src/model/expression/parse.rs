@@ -80,11 +80,7 @@ fn predicate(members: &Map<String, Value>, word: &str) -> Result<Expression, Ref
 
 /// The column that a predicate is about: its `term`, or what the newer form has in its place. Beside them
 /// stand the type and the members named in `others`.
-fn operand(
-    members: &Map<String, Value>,
-    newer: &str,
-    others: &[&str],
-) -> Result<String, Refusal> {
+fn operand(members: &Map<String, Value>, newer: &str, others: &[&str]) -> Result<String, Refusal> {
     let name = if members.contains_key("term") { "term" } else { newer };
     only(members, &[&["type", name], others].concat())?;
     column(member(members, name)?)
