@@ -45,7 +45,7 @@ impl Gathered {
             parsed.policies().map(|policy| (place(policy.to_string()), policy)).collect();
         policies.sort_by_key(|(offset, _)| *offset);
         for (offset, policy) in policies {
-            self.check_annotations(file, offset, &Annotated::policy(&policy), schema);
+            self.check_annotations(file, offset, &Annotated::policy(policy), schema);
             if let Some(id) = self.name(file, &text, offset, policy.annotation(ID)) {
                 let added = self.cedar.add(policy.new_id(id));
                 self.note(file, offset, added);
