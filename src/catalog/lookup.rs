@@ -203,20 +203,20 @@ impl Catalog {
             if let Some(known) = known(seen) {
                 return Ok(Loaded::Known(known));
             }
-            let text = match self.inner.versions.get((id, version)) {
-                Some(cached) => cached.text,
+            let cached = match self.inner.versions.get((id, version)) {
+                Some(cached) => cached,
                 None => {
                     let Some(text) = text_of(&store, &record).await? else { continue };
-                    let cached = Cached { text: text.clone(), metadata: None };
-                    self.inner.versions.keep((id, version), cached);
-                    text
+                    let cached = Cached { text, metadata: None };
+                    self.inner.versions.keep((id, version), cached.clone());
+                    cached
                 }
             };
-            let state = state_of(&record, text);
             let access = match rules {
                 None => ReadAccess::Whole,
-                Some(rules) => self.restricted(rules, ident, &state)?,
+                Some(rules) => self.restricted(rules, ident, (id, version), &cached)?,
             };
+            let state = state_of(&record, cached.text);
             return Ok(Loaded::State(Readable { state, access }));
         }
         Err(Error::unavailable("The table changes too fast", ident))

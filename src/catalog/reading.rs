@@ -10,14 +10,17 @@ use uuid::Uuid;
 
 use super::permits::{attributes, namespace_resource};
 use super::tabulars::TabularState;
+use super::version_cache::{Cached, Version};
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::{Action, Load};
 use crate::authz::authority::{Asked, Asking};
 use crate::authz::resource::{Attributes, Node, Resource};
 use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::members::brief;
 use crate::model::read_restrictions::{Problem, ReadRestrictions, ReadRules, RulesKey};
 use crate::model::schema::Schema;
 use crate::model::table::TableMetadata;
+use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
 use crate::store::keys::TabularKey;
 use crate::store::read::Read;
@@ -64,24 +67,29 @@ impl Readable {
 }
 
 impl Catalog {
-    /// What policies leave of a table for somebody. It is not shown at all if a column is to be masked that
-    /// cannot be: the mask may be for the values that another column has by now.
+    /// What policies leave of a version of a table for somebody. It is not shown at all if a column is to be
+    /// masked that cannot be: the mask may be for the values that another column has by now.
     pub(super) fn restricted(
         &self,
         rules: &Arc<ReadRules>,
         ident: &TabularIdent,
-        state: &TabularState,
+        version: Version,
+        cached: &Cached,
     ) -> Result<ReadAccess> {
-        let metadata = metadata_of(state)?;
-        match resolved(rules, metadata.current_schema()?) {
-            Ok(access) => Ok(access),
-            Err(problem) => {
-                tracing::warn!(table = %ident, %problem, "a table cannot be masked as policies want");
-                Err(Error::Forbidden(format!(
-                    "Not allowed: reading {ident} is restricted in a way that does not fit it: {problem}"
-                )))
+        let metadata = match &cached.metadata {
+            Some(metadata) => Arc::clone(metadata),
+            None => {
+                let parsed = Arc::new(metadata_of(version.0, &cached.text)?);
+                let metadata = Some(Arc::clone(&parsed));
+                let cached = Cached { text: cached.text.clone(), metadata };
+                self.inner.versions.keep(version, cached);
+                parsed
             }
-        }
+        };
+        resolved(rules, ident, metadata.current_schema()?).map_err(|problem| {
+            let how = "is restricted in a way that does not fit it";
+            Error::Forbidden(format!("Not allowed: reading {} {how}: {problem}", brief(ident)))
+        })
     }
 
     /// How much whoever made or registered a table may read of it. The table is there by now: what would
@@ -102,15 +110,15 @@ impl Catalog {
         let resource = resource.map_err(Error::unknown)?;
         let rules = match asking.permit::<Load>(&resource) {
             Ok(permit) => permit.decision().and_then(|decision| decision.read_rules.clone()),
-            Err(_) => Some(Arc::new(ReadRules::new(Vec::new()))),
+            Err(_) => Some(nothing()),
         };
         let Some(rules) = rules else { return Ok(Readable { state, access: ReadAccess::Whole }) };
-        let metadata = metadata_of(&state)?;
-        let access = resolved(&rules, metadata.current_schema()?).or_else(|problem| {
-            tracing::warn!(table = %ident, %problem, "a table cannot be masked as policies want");
-            resolved(&Arc::new(ReadRules::new(Vec::new())), metadata.current_schema()?)
-                .map_err(Error::internal)
-        })?;
+        let metadata = metadata_of(state.id, &state.text)?;
+        let schema = metadata.current_schema()?;
+        let access = match resolved(&rules, ident, schema) {
+            Ok(access) => access,
+            Err(_) => resolved(&nothing(), ident, schema).map_err(Error::internal)?,
+        };
         Ok(Readable { state, access })
     }
 
@@ -129,7 +137,7 @@ impl Catalog {
         if !wanted {
             return Ok(inside.tabular(TabularKind::Table, Node::named(&ident.name)));
         }
-        let metadata = metadata_of(state)?;
+        let metadata = metadata_of(state.id, &state.text)?;
         let attributes = match store.get(&TabularKey(state.id)).await? {
             Some(record) => attributes(&record, &metadata.properties),
             // It is staged, or gone again.
@@ -144,16 +152,28 @@ impl Catalog {
     }
 }
 
-fn metadata_of(state: &TabularState) -> Result<TableMetadata> {
-    let id = state.id;
-    TableMetadata::from_text(&state.text)
+/// The rules of somebody who may read no row.
+fn nothing() -> Arc<ReadRules> {
+    Arc::new(ReadRules::new(Vec::new()))
+}
+
+fn metadata_of(id: Uuid, text: &Text) -> Result<TableMetadata> {
+    TableMetadata::from_text(text)
         .map_err(|refusal| Error::internal(format!("metadata of {id} cannot be read: {refusal}")))
 }
 
-fn resolved(rules: &Arc<ReadRules>, schema: &Schema) -> std::result::Result<ReadAccess, Problem> {
-    let restrictions = rules.resolve(schema)?;
+/// What rules come to for a table with this schema. What does not fit is told to the operator, who alone can
+/// mend it.
+fn resolved(
+    rules: &Arc<ReadRules>,
+    ident: &TabularIdent,
+    schema: &Schema,
+) -> std::result::Result<ReadAccess, Problem> {
+    let restrictions = rules.resolve(schema).inspect_err(|problem| {
+        tracing::warn!(table = %ident, %problem, "a table cannot be masked as policies want");
+    })?;
     for problem in &restrictions.inexpressible {
-        tracing::debug!(%problem, "a row filter cannot be expressed, and shows no row");
+        tracing::debug!(table = %ident, %problem, "a row filter cannot be expressed: no row is shown");
     }
     Ok(ReadAccess::Restricted(rules.key(), Arc::new(restrictions)))
 }

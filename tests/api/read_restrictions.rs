@@ -395,12 +395,58 @@ async fn whoever_makes_a_table_is_told_what_they_may_read_of_it() {
 }
 
 #[tokio::test]
+async fn what_a_policy_asks_of_a_table_counts_for_whoever_makes_it() {
+    let tagged = |tag: &str| format!("when {{ resource.hasTag(\"{tag}\") }};");
+    let with = |role: &str, annotations: &str, condition: &str| {
+        reads(role, annotations).replace(';', condition)
+    };
+    let app = app(&[
+        with("open", "", &tagged("open")),
+        with("closed", &row_filter(&of_region("EU")), &tagged("closed")),
+    ])
+    .await;
+    let key = app.key_with_roles(&["open", "closed"]).await;
+    let create = async |tags: &[&str], stage: bool| {
+        let mut body = people();
+        body["name"] = json!(tags.join("-"));
+        body["stage-create"] = json!(stage);
+        body["properties"] = tags.iter().map(|tag| ((*tag).to_owned(), json!("yes"))).collect();
+        let made = app.request_as(&key, Method::POST, TABLES, &body).await.expect(200).body;
+        made["read-restrictions"].clone()
+    };
+    for stage in [true, false] {
+        let filtered = json!({ "required-row-filter": of_region_by_id("EU") });
+        assert_eq!(create(&["closed"], stage).await, filtered);
+        assert_eq!(create(&["open", "closed"], stage).await, Value::Null);
+    }
+}
+
+#[tokio::test]
 async fn whoever_is_restricted_gets_nothing_to_go_to_the_files_with() {
-    let app = app(&[reads("eu", &row_filter(&of_region("EU")))]).await;
+    let way_in = "@id(\"way-in\") permit (principal, action in Action::\"Browse\", resource == \
+                  Warehouse::\"default\");\n";
+    let policies = way_in.to_owned() + &reads("eu", &row_filter(&of_region("EU")));
+    let secrets =
+        ["s3.access-key-id", "s3.secret-access-key", "gcs.oauth2.token", "adls.sas-token.a"];
+    let app = TestApp::with_policies(&policies, |settings| {
+        let warehouse = settings.warehouses.get_mut("default").expect("there is one");
+        for secret in secrets {
+            warehouse.client_defaults.insert(secret.to_owned(), "secret".to_owned());
+            warehouse.client_overrides.insert(secret.to_owned(), "secret".to_owned());
+        }
+    })
+    .await;
+    app.post("/v1/default/namespaces", json!({ "namespace": ["crm"] })).await.expect(200);
     let eu = app.key_with_role("eu").await;
-    let told = app.get_as(&eu, TABLE).await.expect(200).body;
-    assert_eq!(members(&told), ["config", "metadata", "metadata-location", "read-restrictions"]);
-    assert_eq!(told["config"], json!({}), "neither credentials nor a signer");
+    let made = app.request_as(&eu, Method::POST, TABLES, &people()).await.expect(200).body;
+    let loaded = app.get_as(&eu, TABLE).await.expect(200).body;
+    for told in [made, loaded] {
+        assert_eq!(
+            members(&told),
+            ["config", "metadata", "metadata-location", "read-restrictions"]
+        );
+        assert_eq!(told["config"], json!({}), "neither credentials nor a signer");
+    }
 }
 
 #[tokio::test]
