@@ -43,9 +43,12 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("hyper_util", &["bench/"]),
     ("hdrhistogram", &["bench/"]),
     ("percent_encoding", &["api/"]),
-    // The API hashes requests, authentication credentials; pieces of a text and sets of policies are
-    // named by their content.
-    ("sha2", &["api/", "authn/", "model/text.rs", "authz/policy_set.rs"]),
+    // The API hashes requests, authentication credentials; pieces of a text, read rules and sets of
+    // policies are named by their content.
+    (
+        "sha2",
+        &["api/", "authn/", "model/text.rs", "model/read_restrictions.rs", "authz/policy_set.rs"],
+    ),
     ("cedar_policy", &["authz/"]),
     // What Cedar's errors say of their place.
     ("miette", &["authz/"]),

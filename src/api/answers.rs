@@ -1,7 +1,8 @@
 //! [`Answers`]: whole answers to `loadTable`, ready to be sent.
 //!
-//! A version of a table is answered the same way for ever, so that nothing here can be out of date: who
-//! asks for an answer has just been told by the catalog that its version is the current one.
+//! A version of a table is answered the same way for ever to all who may read as much of it, so that nothing
+//! here can be out of date: who asks for an answer has just been told by the catalog that its version is the
+//! current one, and what policies say of reading it.
 //!
 //! Long answers are compressed for clients that want it: once for each version and coding, however many
 //! ask. That takes CPU from everybody else, so that only a part of the cores does it at a time, and who
@@ -15,16 +16,13 @@ use axum::response::Response;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
-use uuid::Uuid;
 
 use super::coding::Coding;
 use super::respond::{in_parts, tagged_json};
 use super::settings::Settings;
-use super::tag::{SnapshotMode, Tag};
+use super::tag::{Shown, Tag};
+use crate::catalog::reading::ReadVersion;
 use crate::telemetry::cache::{CacheRequests, CacheUsage};
-
-/// A version of a table, and the way in which it is shown.
-pub type Shown = (Uuid, u64, SnapshotMode);
 
 /// Bytes that an entry takes beside its body.
 const ENTRY_BYTES: usize = 512;
@@ -162,10 +160,11 @@ impl Answers {
     }
 
     /// That of the version before will not be asked for any more.
-    fn forget_predecessor(&self, (id, version, mode): Shown) {
-        let Some(before) = version.checked_sub(1) else { return };
+    fn forget_predecessor(&self, shown: Shown) {
+        let Some(before) = shown.version.version.checked_sub(1) else { return };
+        let version = ReadVersion { version: before, ..shown.version };
         for coding in Coding::ALL {
-            self.kept.remove(&((id, before, mode), coding));
+            self.kept.remove(&(Shown { version, ..shown }, coding));
         }
     }
 }

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use futures::stream;
 
 use super::answers::Fresh;
-use super::tag::{SnapshotMode, Tag};
+use super::tag::{Shown, SnapshotMode, Tag};
+use crate::catalog::reading::{ReadAccess, ReadVersion, Readable};
 use crate::catalog::tabulars::TabularState;
 
 /// The header of answers with a secret in them: nobody on the way keeps one.
@@ -19,7 +20,8 @@ pub const NO_STORE: [(HeaderName, HeaderValue); 1] =
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What ends a `LoadTableResult`: slateberg configures no table for its clients.
+/// What ends a `LoadTableResult` for whoever may read all of the table, and every `LoadViewResult`: slateberg
+/// configures no table for its clients.
 const LOAD_TAIL: &[u8] = br#","config":{}}"#;
 
 /// About so many bytes stand before the metadata.
@@ -28,9 +30,10 @@ const HEAD_BYTES: usize = 512;
 /// Up to so many bytes are copied into one buffer, which costs less than several.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// The tag of a state with all of its snapshots.
+/// The tag of a state with all of its snapshots, for whoever may read all of it.
 pub fn tag_of(state: &TabularState) -> Tag {
-    Tag::new(state.id, state.version, SnapshotMode::All)
+    let version = ReadVersion { id: state.id, version: state.version, rules: None };
+    Tag::new(Shown { version, mode: SnapshotMode::All })
 }
 
 /// 304, with the tag that still holds.
@@ -40,14 +43,34 @@ pub fn not_modified(tag: &Tag) -> Response {
     response
 }
 
-/// A `LoadTableResult`, or with an empty configuration a `LoadViewResult`.
-pub fn load_result(state: &TabularState, tag: Option<&Tag>) -> Response {
-    metadata_answer(state, LOAD_TAIL, tag)
+/// A `LoadTableResult` for whoever made the table. What is only staged has no tag.
+pub fn made_result(made: &Readable) -> Response {
+    let published = made.state.metadata_location.is_some();
+    let shown = Shown { version: made.version(), mode: SnapshotMode::All };
+    let tag = published.then(|| Tag::new(shown));
+    in_parts(parts(&made.state, load_tail(&made.access)), tag.as_ref())
 }
 
-/// The same in its parts, to be kept.
-pub fn fresh_load_result(state: &TabularState, tag: Tag) -> Fresh {
-    Fresh { parts: parts(state, LOAD_TAIL), tag }
+/// A `LoadTableResult` in its parts, to be kept.
+pub fn fresh_load_result(loaded: &Readable, tag: Tag) -> Fresh {
+    Fresh { parts: parts(&loaded.state, load_tail(&loaded.access)), tag }
+}
+
+/// A `LoadViewResult`.
+pub fn view_result(state: &TabularState) -> Response {
+    metadata_answer(state, LOAD_TAIL, None)
+}
+
+/// What ends a `LoadTableResult`: the only place where clients are told how to get at a table's files. To
+/// whoever may read a part of it only, it tells nothing of that, and no credential stands here or anywhere.
+fn load_tail(access: &ReadAccess) -> Bytes {
+    match access {
+        ReadAccess::Whole => Bytes::from_static(LOAD_TAIL),
+        ReadAccess::Restricted(_, restrictions) => {
+            let restrictions = restrictions.to_json();
+            format!(r#","config":{{}},"read-restrictions":{restrictions}}}"#).into()
+        }
+    }
 }
 
 /// A `CommitTableResponse` or an `UnregisterTableResult`.
@@ -80,17 +103,17 @@ fn head(state: &TabularState) -> Bytes {
 }
 
 /// The body with the metadata between its location and `tail`.
-fn parts(state: &TabularState, tail: &'static [u8]) -> Vec<Bytes> {
+fn parts(state: &TabularState, tail: Bytes) -> Vec<Bytes> {
     let mut parts = Vec::with_capacity(state.text.segments().len() + 2);
     parts.push(head(state));
     parts.extend(state.text.parts().cloned());
-    parts.push(Bytes::from_static(tail));
+    parts.push(tail);
     parts
 }
 
 /// The answer with the metadata between its location and `tail`.
 fn metadata_answer(state: &TabularState, tail: &'static [u8], tag: Option<&Tag>) -> Response {
-    in_parts(parts(state, tail), tag)
+    in_parts(parts(state, Bytes::from_static(tail)), tag)
 }
 
 /// 200 with these parts of JSON, one behind the other, and its tag if it has one.
@@ -115,7 +138,8 @@ mod tests {
     #[tokio::test]
     async fn a_long_text_is_answered_in_its_parts_and_says_its_length() {
         let long = "7,".repeat(COPIED_BYTES_MAX);
-        let tag = Tag::new(Uuid::nil(), 1, SnapshotMode::All);
+        let version = ReadVersion { id: Uuid::nil(), version: 1, rules: None };
+        let tag = Tag::new(Shown { version, mode: SnapshotMode::All });
         for list in ["", "1,", long.as_str()] {
             let segments = [("[", false), (list, true), ("2]", false)].map(|(part, is_piece)| {
                 let bytes = Bytes::copy_from_slice(part.as_bytes());

@@ -1,7 +1,8 @@
-//! [`Tag`]: the ETag of a table's state, which its version alone tells.
+//! [`Tag`]: the ETag of a table's state, which its version tells, and what whoever asks may read of it.
 
 use axum::http::HeaderValue;
-use uuid::Uuid;
+
+use crate::catalog::reading::ReadVersion;
 
 /// Which snapshots an answer holds (the query parameter `snapshots`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,14 +22,28 @@ impl SnapshotMode {
     }
 }
 
+/// A version of a table, as whoever asks may read it, and the way in which it is shown: everything that an
+/// answer depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shown {
+    /// What is shown.
+    pub version: ReadVersion,
+    /// How.
+    pub mode: SnapshotMode,
+}
+
 /// An ETag: differs with every version and every way to show it. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag(HeaderValue);
 
 impl Tag {
-    /// The tag of a version.
-    pub fn new(id: Uuid, version: u64, mode: SnapshotMode) -> Self {
-        let quoted = format!("\"{}-{version}-{}\"", id.simple(), mode.word());
+    /// The tag of a version. It holds for whoever may read as much of it, and for nobody else.
+    pub fn new(Shown { version: ReadVersion { id, version, rules }, mode }: Shown) -> Self {
+        let (id, word) = (id.simple(), mode.word());
+        let quoted = match rules {
+            None => format!("\"{id}-{version}-{word}\""),
+            Some(rules) => format!("\"{id}-{version}-{word}-{rules}\""),
+        };
         Self(HeaderValue::try_from(quoted).expect("tags are made of hexadecimal and words"))
     }
 

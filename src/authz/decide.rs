@@ -9,11 +9,13 @@ use cedar_policy::{
     Response,
 };
 
+use super::action::{Action, Load};
 use super::context::Context;
 use super::policy_set::{PolicySet, Revision};
 use super::relevant::Scope;
-use super::resource::Resource;
+use super::resource::{Kind, Resource};
 use crate::model::principal::Identity;
+use crate::model::read_restrictions::ReadRules;
 
 /// Stands in for a policy where the credential itself is not good for the resource.
 pub const CREDENTIAL_SCOPE: &str = "credential-scope";
@@ -37,6 +39,9 @@ pub struct Decision {
     /// The ids of the policies that decided, in order: the permits that matched, or the forbids. None if it
     /// is denied because no permit matched.
     pub policies: Vec<String>,
+    /// What the permits say of reading, if it is allowed to load a table and none of them allows to read all
+    /// of it.
+    pub read_rules: Option<Arc<ReadRules>>,
     /// By which policies.
     pub revision: Revision,
 }
@@ -72,6 +77,7 @@ impl PolicySet {
         if !in_scope(request.identity, request.resource) {
             return self.denied(vec![CREDENTIAL_SCOPE.to_owned()]);
         }
+        let reads = action == Load::NAME && request.resource.kind() == Kind::Table;
         let Some(action) = self.schema.action_on(action, request.resource.kind()) else {
             return self.denied(Vec::new());
         };
@@ -96,11 +102,12 @@ impl PolicySet {
         let response = self.authorizer.is_authorized(&asked, &policies, &entities);
         let (allow, mut policies) = self.judge(&response);
         policies.sort();
-        Decision { allow, policies, revision: self.revision() }
+        let read_rules = if allow && reads { self.read_rules(&policies) } else { None };
+        Decision { allow, policies, read_rules, revision: self.revision() }
     }
 
     pub(super) fn denied(&self, policies: Vec<String>) -> Decision {
-        Decision { allow: false, policies, revision: self.revision() }
+        Decision { allow: false, policies, read_rules: None, revision: self.revision() }
     }
 
     /// Entities together with the action's and its groups'. None if two of them contradict each other.

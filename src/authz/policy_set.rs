@@ -6,23 +6,20 @@ use std::sync::Arc;
 
 use cedar_policy::{
     ActionConstraint, Authorizer, Effect, EntityUid, Policy, PolicyId, PrincipalConstraint,
-    ResourceConstraint, ValidationMode,
+    ResourceConstraint,
 };
 use sha2::{Digest, Sha256};
 
 use super::facts::Asks;
-use super::grants::{self, Grant};
+use super::grants::Grant;
 use super::problem::Problem;
 use super::relevant::ByPrincipal;
 use super::schema::Schema;
+use crate::model::read_restrictions::{ReadRule, ReadRules};
+use gathered::Gathered;
 
-/// How far a policy may follow references from the resource: `resource.namespace.parent.warehouse` is three
-/// steps.
-const REFERENCES_MAX: u32 = 8;
-/// The annotation that names a policy.
-const ID: &str = "id";
-/// What stands in for a file where a problem is with a grant.
-const GRANTS: &str = "grants";
+mod annotations;
+mod gathered;
 
 /// Policies as they are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +65,8 @@ pub(super) struct Rule {
     pub(super) action: ActionConstraint,
     pub(super) resource: ResourceConstraint,
     pub(super) asks: Asks,
+    /// What its annotations say of reading; none for a permit to read everything.
+    pub(super) read: Option<Arc<ReadRule>>,
 }
 
 /// What a policy says of itself, for listings.
@@ -90,7 +89,7 @@ impl PolicySet {
     ) -> Result<Self, Vec<Problem>> {
         let mut gathered = Gathered::default();
         for file in files {
-            gathered.read(file);
+            gathered.read(&schema, file);
         }
         gathered.link(&schema, grants);
         let warnings = gathered.validate(&schema);
@@ -156,6 +155,19 @@ impl PolicySet {
         self.asks.get(action).copied().unwrap_or(Asks::ALL)
     }
 
+    /// What these permits, which all allow somebody to load a table, say of reading it; nothing if one of
+    /// them says nothing.
+    pub(super) fn read_rules(&self, permits: &[String]) -> Option<Arc<ReadRules>> {
+        let mut rules = Vec::new();
+        for id in permits {
+            // All policies are here. One that were not would add nothing to what may be read.
+            if let Ok(at) = self.rules.binary_search_by(|rule| rule.id().cmp(id)) {
+                rules.push(Arc::clone(self.rules.get(at)?.read.as_ref()?));
+            }
+        }
+        Some(Arc::new(ReadRules::new(rules)))
+    }
+
     /// What a policy says of itself.
     pub fn summary(&self, id: &str) -> Option<Summary> {
         let policy = self.cedar.policy(&PolicyId::new(id))?;
@@ -168,7 +180,7 @@ impl PolicySet {
 }
 
 impl Rule {
-    fn of(policy: Policy) -> Self {
+    fn of(policy: Policy, read: Option<ReadRule>) -> Self {
         Self {
             effect: policy.effect(),
             principal: policy.principal_constraint(),
@@ -176,17 +188,17 @@ impl Rule {
             resource: policy.resource_constraint(),
             asks: Asks::of(&policy),
             policy,
+            read: read.map(Arc::new),
         }
+    }
+
+    fn id(&self) -> &str {
+        self.policy.id().as_ref()
     }
 
     /// Whether an action is within the scope.
     pub(super) fn covers_action(&self, action: &EntityUid, groups: &HashSet<EntityUid>) -> bool {
-        let is_or_is_in = |one: &EntityUid| one == action || groups.contains(one);
-        match &self.action {
-            ActionConstraint::Any => true,
-            ActionConstraint::Eq(one) => one == action,
-            ActionConstraint::In(any) => any.iter().any(is_or_is_in),
-        }
+        covers(&self.action, action, groups)
     }
 
     /// Whether a principal is within the scope.
@@ -206,168 +218,22 @@ impl Rule {
     }
 }
 
+/// Whether an action, which is in these groups, is within a scope.
+fn covers(scope: &ActionConstraint, action: &EntityUid, groups: &HashSet<EntityUid>) -> bool {
+    let is_or_is_in = |one: &EntityUid| one == action || groups.contains(one);
+    match scope {
+        ActionConstraint::Any => true,
+        ActionConstraint::Eq(one) => one == action,
+        ActionConstraint::In(any) => any.iter().any(is_or_is_in),
+    }
+}
+
 fn asks_of(schema: &Schema, rules: &[Rule], action: &str) -> Asks {
     let (Some(uid), Some(groups)) = (schema.action(action), schema.groups_of(action)) else {
         return Asks::ALL;
     };
     let covering = rules.iter().filter(|rule| rule.covers_action(uid, groups));
     covering.fold(Asks::default(), |asks, rule| asks.or(rule.asks))
-}
-
-/// A set that is being put together.
-#[derive(Default)]
-struct Gathered {
-    cedar: cedar_policy::PolicySet,
-    /// Where the policies and templates stand: the file's name and text, and the offset.
-    places: BTreeMap<String, (String, Arc<str>, usize)>,
-    problems: Vec<Problem>,
-}
-
-impl Gathered {
-    fn read(&mut self, file: &PolicyFile) {
-        let parsed = match file.text.parse::<cedar_policy::PolicySet>() {
-            Ok(parsed) => parsed,
-            Err(errors) => {
-                let problem = |error| Problem::of(&file.name, &file.text, 0, error);
-                self.problems.extend(errors.iter().map(|error| problem(error)));
-                return;
-            }
-        };
-        let text: Arc<str> = file.text.as_str().into();
-        // In the order of the file, so that of two with one name the second is the one to be refused.
-        let place = |policy: String| file.text.find(&policy).unwrap_or(0);
-        let mut policies: Vec<_> =
-            parsed.policies().map(|policy| (place(policy.to_string()), policy)).collect();
-        policies.sort_by_key(|(offset, _)| *offset);
-        for (offset, policy) in policies {
-            if let Some(id) = self.name(file, &text, offset, policy.annotation(ID)) {
-                let added = self.cedar.add(policy.new_id(id));
-                self.note(file, offset, added);
-            }
-        }
-        for template in parsed.templates() {
-            let offset = place(template.to_string());
-            if let Some(id) = self.name(file, &text, offset, template.annotation(ID)) {
-                let added = self.cedar.add_template(template.new_id(id));
-                self.note(file, offset, added);
-            }
-        }
-    }
-
-    /// The name of a policy; none, and a problem, if it has none or one that is taken.
-    fn name(
-        &mut self,
-        file: &PolicyFile,
-        text: &Arc<str>,
-        offset: usize,
-        id: Option<&str>,
-    ) -> Option<PolicyId> {
-        let problem = |message: String| Problem::at(&file.name, text, offset, message);
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let Some(id) = id.filter(|id| !id.is_empty() && id.chars().all(plain)) else {
-            let wanted = "expected @id(\"...\") of letters, digits, '-', '_' and '.'";
-            self.problems.push(problem(format!("the policy has no name: {wanted}")));
-            return None;
-        };
-        if let Some((other, other_text, other_offset)) = self.places.get(id) {
-            let place = Problem::at(other, other_text, *other_offset, "");
-            let message = format!("@id(\"{id}\") is taken, at {}:{}", place.file, place.line);
-            self.problems.push(problem(message));
-            return None;
-        }
-        let place = (file.name.clone(), Arc::clone(text), offset);
-        self.places.insert(id.to_owned(), place);
-        Some(PolicyId::new(id))
-    }
-
-    fn note(
-        &mut self,
-        file: &PolicyFile,
-        offset: usize,
-        added: Result<(), cedar_policy::PolicySetError>,
-    ) {
-        if let Err(error) = added {
-            self.problems.push(Problem::of(&file.name, &file.text, offset, &error));
-        }
-    }
-
-    fn link(&mut self, schema: &Schema, grants: &[Grant]) {
-        let problem = |message| Problem::at(GRANTS, "", 0, message);
-        for grant in grants.iter().filter(|grant| !grant.is_grantable()) {
-            self.problems
-                .push(problem(format!("{grant}: nothing is granted on the catalog itself")));
-        }
-        for (id, link) in grants::links(schema, grants) {
-            let linked = self.cedar.link(link.template, PolicyId::new(&id), link.values);
-            if let Err(error) = linked {
-                self.problems.push(problem(format!("{id}: {error}")));
-            }
-        }
-    }
-
-    /// Checks everything by the schema, and gives what is suspicious.
-    fn validate(&mut self, schema: &Schema) -> Vec<Problem> {
-        let strict = ValidationMode::Strict;
-        let result = schema.validator.validate_with_level(&self.cedar, strict, REFERENCES_MAX);
-        for error in result.validation_errors() {
-            let problem = self.place(error.policy_id(), error);
-            // What is wrong with a template is said once, and not for every grant.
-            if !self.problems.contains(&problem) {
-                self.problems.push(problem);
-            }
-        }
-        let warnings = result.validation_warnings();
-        let mut warnings: Vec<_> =
-            warnings.map(|warning| self.place(warning.policy_id(), warning)).collect();
-        warnings.sort();
-        warnings.dedup();
-        warnings
-    }
-
-    /// The policies one by one, in the order of their names.
-    fn rules(&mut self) -> Vec<Rule> {
-        let mut rules = Vec::new();
-        for policy in self.cedar.policies() {
-            match standing_alone(policy) {
-                Ok(policy) => rules.push(Rule::of(policy)),
-                Err(error) => {
-                    let message = format!("{}: {error}", policy.id());
-                    self.problems.push(Problem::at(GRANTS, "", 0, message));
-                }
-            }
-        }
-        rules.sort_by(|one, other| {
-            let (one, other): (&str, &str) = (one.policy.id().as_ref(), other.policy.id().as_ref());
-            one.cmp(other)
-        });
-        rules
-    }
-
-    /// The file and the line of each policy and template.
-    fn lines(&self) -> BTreeMap<String, (String, usize)> {
-        let line = |(file, text, offset): &(String, Arc<str>, usize)| {
-            (file.clone(), Problem::at(file, text, *offset, "").line)
-        };
-        self.places.iter().map(|(id, place)| (id.clone(), line(place))).collect()
-    }
-
-    fn place(&self, id: &PolicyId, error: &dyn miette::Diagnostic) -> Problem {
-        let id: &str = id.as_ref();
-        // A grant's id begins with that of its template.
-        let template = id.split('[').next().unwrap_or_default();
-        match self.places.get(id).or_else(|| self.places.get(template)) {
-            Some((file, text, offset)) => Problem::of(file, text, *offset, error),
-            None => Problem::of(GRANTS, "", 0, error),
-        }
-    }
-}
-
-/// A grant with its values in the place of its template's slots.
-fn standing_alone(policy: &Policy) -> Result<Policy, Box<dyn std::error::Error>> {
-    if policy.is_static() {
-        return Ok(policy.clone());
-    }
-    Ok(Policy::from_json(Some(policy.id().clone()), policy.to_json()?)?)
 }
 
 fn revision(files: &[PolicyFile], grants: &[Grant]) -> Revision {

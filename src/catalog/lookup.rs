@@ -5,7 +5,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::permits::Target;
-use super::tabulars::{TabularState, state_of};
+use super::reading::{ReadAccess, ReadVersion, Readable};
+use super::tabulars::state_of;
 use super::version_cache::Cached;
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::Load;
@@ -37,8 +38,8 @@ pub struct Found {
 pub enum Loaded<K> {
     /// The caller has this of the version already.
     Known(K),
-    /// Its state.
-    State(TabularState),
+    /// Its state, for whoever asks.
+    State(Readable),
 }
 
 /// The id of a namespace; none if it is not there.
@@ -178,15 +179,14 @@ impl Catalog {
     }
 
     /// The state of a table or view as everybody may see it: durable, with its metadata file in the
-    /// warehouse. `known` says what the caller has already of the version with this id and number, which
-    /// then is not read.
+    /// warehouse. `known` says what the caller has already of a version, which then is not read.
     pub(super) async fn load<K>(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         kind: TabularKind,
         ident: &TabularIdent,
-        known: impl Fn(Uuid, u64) -> Option<K>,
+        known: impl Fn(ReadVersion) -> Option<K>,
     ) -> Result<Loaded<K>> {
         // A name that cannot be is one that is not there.
         if self.check_name(ident).is_err() {
@@ -195,24 +195,31 @@ impl Catalog {
         let store = self.store().durable();
         let target = Target { warehouse, kind, ident };
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let _permit: Permit<Load> = self.permit_tabular(&store, operation, target).await?;
+            let permit: Permit<Load> = self.permit_tabular(&store, operation, target).await?;
+            let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
             let record = tabular_record(&store, warehouse.id, kind, ident).await?;
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };
             self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
-            if let Some(known) = known(id, version) {
+            let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
+            if let Some(known) = known(seen) {
                 return Ok(Loaded::Known(known));
             }
-            let text = match self.inner.versions.get((id, version)) {
-                Some(cached) => cached.text,
+            let cached = match self.inner.versions.get((id, version)) {
+                Some(cached) => cached,
                 None => {
                     let Some(text) = text_of(&store, &record).await? else { continue };
-                    let cached = Cached { text: text.clone(), metadata: None };
-                    self.inner.versions.keep((id, version), cached);
-                    text
+                    let cached = Cached { text, metadata: None };
+                    self.inner.versions.keep((id, version), cached.clone());
+                    cached
                 }
             };
-            return Ok(Loaded::State(state_of(&record, text)));
+            let access = match rules {
+                None => ReadAccess::Whole,
+                Some(rules) => self.restricted(rules, ident, (id, version), &cached)?,
+            };
+            let state = state_of(&record, cached.text);
+            return Ok(Loaded::State(Readable { state, access }));
         }
         Err(Error::unavailable("The table changes too fast", ident))
     }

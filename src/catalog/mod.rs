@@ -32,6 +32,7 @@ pub mod operation;
 pub mod permits;
 pub mod policies;
 pub mod publications;
+pub mod reading;
 pub mod removal;
 pub mod rename;
 pub mod settings;

@@ -33,7 +33,7 @@ pub struct VersionCache {
 pub struct Cached {
     /// Its metadata, as JSON.
     pub text: Text,
-    /// The same parsed, if it is a table's that was committed to.
+    /// The same parsed, if it is a table's that was committed to, or shown to somebody in part.
     pub metadata: Option<Arc<TableMetadata>>,
 }
 

@@ -28,7 +28,8 @@ pub(super) fn check(field_type: &Type, value: &Value) -> Result<(), Refusal> {
     )))
 }
 
-fn fits(primitive: &PrimitiveType, value: &Value) -> bool {
+/// Whether a JSON value is one of this type, in its single-value serialization.
+pub(super) fn fits(primitive: &PrimitiveType, value: &Value) -> bool {
     let text = value.as_str();
     match primitive {
         PrimitiveType::Boolean => value.is_boolean(),

@@ -48,6 +48,7 @@ mod names;
 mod openapi;
 mod pagination;
 mod purge;
+mod read_restrictions;
 mod registration;
 mod requests;
 mod staged;

@@ -172,6 +172,48 @@ fn explain_says_allow_or_deny_and_why() {
 }
 
 #[test]
+fn explain_tells_what_may_be_read_of_a_table() {
+    let policies = r#"
+        @id("eu")
+        @row_filter("{\"type\": \"eq\", \"term\": \"region\", \"value\": \"EU\"}")
+        @column_mask("phone: show-last-4, email: sha-256-global")
+        permit (principal in Group::"eu", action == Action::"Load", resource);
+        @id("nobody") @column_mask("phone: replace-with-null")
+        permit (principal in Group::"eu", action == Action::"Load", resource);
+    "#;
+    let files = directory(&[("some.cedar", policies)]);
+    let ask = |output| {
+        let ann = ["explain", "--user", "corp/ann", "--group", "eu", "--policies", "some.cedar"];
+        let load = ["--action", "Load", "--table", "w/n/t", "--output", output];
+        policy(files.path(), &[&ann[..], &load].concat())
+    };
+    let (code, out, _) = ask("table");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(out, @r#"
+    allow: corp/ann Load Table::"w/n/t"
+    POLICY  EFFECT  DESCRIPTION
+    eu      permit
+    nobody  permit
+
+    what may be read:
+    POLICY  ROWS                                        MASKED COLUMNS
+    eu      {"type":"eq","term":"region","value":"EU"}  email: sha-256-global, phone: show-last-4
+    nobody  true                                        phone: replace-with-null
+    "#);
+    let (code, out, _) = ask("json");
+    assert_eq!(code, 0);
+    let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+    let first = serde_json::json!({
+        "policy": "eu",
+        "row-filter": { "type": "eq", "term": "region", "value": "EU" },
+        "column-masks": { "email": "sha-256-global", "phone": "show-last-4" },
+    });
+    assert_eq!(json["read-rules"][0], first);
+    let (code, _, err) = policy(files.path(), &["validate", "some.cedar"]);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
 fn explain_knows_the_default_policies() {
     let files = directory(&[]);
     let (code, out, _) = policy(

@@ -47,11 +47,15 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::api::tag::SnapshotMode;
+    use crate::api::tag::{Shown, SnapshotMode};
+    use crate::catalog::reading::ReadVersion;
 
     #[test]
     fn a_tag_is_known_in_every_spelling() {
-        let tag = |version| Tag::new(Uuid::nil(), version, SnapshotMode::All);
+        let tag = |version| {
+            let version = ReadVersion { id: Uuid::nil(), version, rules: None };
+            Tag::new(Shown { version, mode: SnapshotMode::All })
+        };
         let bare = tag(1).bare().to_owned();
         let spellings = ["\"x\"", "x", "W/\"x\"", "\"W/\"x\"\"", "\"a\", \"x\"", "*"];
         for value in spellings.map(|spelling| spelling.replace('x', &bare)) {

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::Result;
-use crate::api::answers::{Answer, Shown, with_vary};
+use crate::api::answers::{Answer, with_vary};
 use crate::api::coding::Coding;
 use crate::api::error::ApiError;
 use crate::api::extract::accept_encoding::Accepted;
@@ -15,14 +15,15 @@ use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
 use crate::api::respond::{
-    commit_result, fresh_load_result, load_result, not_modified, tag_of, tagged_json,
+    commit_result, fresh_load_result, made_result, not_modified, tagged_json,
 };
 use crate::api::state::ApiState;
-use crate::api::tag::{SnapshotMode, Tag};
+use crate::api::tag::{Shown, SnapshotMode, Tag};
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
 use crate::catalog;
 use crate::catalog::lookup::Loaded;
+use crate::catalog::reading::Readable;
 use crate::catalog::tables::create::CreateTable;
 use crate::catalog::tables::register::RegisterTable;
 use crate::catalog::tabulars::TabularState;
@@ -61,8 +62,7 @@ pub async fn create(
         stage: body.stage_create.unwrap_or(false),
     };
     let created = state.catalog.create_table(&operation, &warehouse, request).await?;
-    let tag = created.metadata_location.is_some().then(|| tag_of(&created));
-    Ok(load_result(&created, tag.as_ref()))
+    Ok(made_result(&created))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/register`.
@@ -77,7 +77,7 @@ pub async fn register(
         overwrite: body.overwrite.unwrap_or(false),
     };
     let registered = state.catalog.register_table(&operation, &warehouse, request).await?;
-    Ok(load_result(&registered, Some(&tag_of(&registered))))
+    Ok(made_result(&registered))
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
@@ -90,14 +90,14 @@ pub async fn load(
     Accepted(coding): Accepted,
 ) -> Result<Response> {
     let mode = snapshot_mode(&query)?;
-    let known = |id, version| {
+    let known = |version| {
+        let shown = Shown { version, mode };
         if condition.is_there() {
-            let tag = Tag::new(id, version, mode);
+            let tag = Tag::new(shown);
             if condition.holds(&tag) {
                 return Some(Known::Unchanged(tag));
             }
         }
-        let shown = (id, version, mode);
         state.answers.get(shown, coding).map(|answer| Known::Kept(shown, answer))
     };
     let loaded = match state.catalog.load_table(&operation, &warehouse, &ident, known).await? {
@@ -111,8 +111,8 @@ pub async fn load(
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
     };
-    let shown = (loaded.id, loaded.version, mode);
-    let fresh = fresh_load_result(&loaded, Tag::new(loaded.id, loaded.version, mode));
+    let shown = Shown { version: loaded.version(), mode };
+    let fresh = fresh_load_result(&loaded, Tag::new(shown));
     Ok(state.answers.respond_fresh(shown, fresh, coding).await)
 }
 
@@ -182,9 +182,10 @@ fn snapshot_mode(query: &Query) -> Result<SnapshotMode> {
     }
 }
 
-fn with_referenced_snapshots_only(loaded: TabularState) -> Result<TabularState> {
-    let metadata = TableMetadata::from_text(&loaded.text)
+fn with_referenced_snapshots_only(loaded: Readable) -> Result<Readable> {
+    let Readable { state, access } = loaded;
+    let metadata = TableMetadata::from_text(&state.text)
         .map_err(|refusal| catalog::Error::internal(format!("metadata in the store: {refusal}")))?;
     let text = metadata.with_referenced_snapshots_only().to_text();
-    Ok(TabularState { text, ..loaded })
+    Ok(Readable { state: TabularState { text, ..state }, access })
 }

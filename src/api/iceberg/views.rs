@@ -8,7 +8,7 @@ use super::{Result, parse_all, same_as_path};
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
-use crate::api::respond::{load_result, tagged_json};
+use crate::api::respond::{tagged_json, view_result};
 use crate::api::state::ApiState;
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CommitRequest, CreateViewRequest, RegisterViewRequest, RenameTableRequest};
@@ -44,7 +44,7 @@ pub async fn create(
         properties: body.properties.unwrap_or_default(),
     };
     let created = state.catalog.create_view(&operation, &warehouse, request).await?;
-    Ok(load_result(&created, None))
+    Ok(view_result(&created))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/register-view`.
@@ -56,7 +56,7 @@ pub async fn register(
     let ident = TabularIdent { namespace, name: body.name };
     let location = body.metadata_location;
     let registered = state.catalog.register_view(&operation, &warehouse, ident, location).await?;
-    Ok(load_result(&registered, None))
+    Ok(view_result(&registered))
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/views/{view}`.
@@ -66,7 +66,7 @@ pub async fn load(
     Reading(operation): Reading,
 ) -> Result<Response> {
     let loaded = state.catalog.load_view(&operation, &warehouse, &ident).await?;
-    Ok(load_result(&loaded, None))
+    Ok(view_result(&loaded))
 }
 
 /// `HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}`.
@@ -93,7 +93,7 @@ pub async fn commit(
         updates: parse_all(&body.updates, ViewUpdate::parse)?,
     };
     let committed = state.catalog.commit_view(&operation, &warehouse, change).await?;
-    Ok(load_result(&committed, None))
+    Ok(view_result(&committed))
 }
 
 /// `DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}`.

@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::management::kind_word;
 use super::policies::{effect_word, origin_word};
 use crate::catalog::policies::explain::{Explained, Permissions};
 use crate::catalog::policies::listing::InForce;
+use crate::model::expression::Expression;
 use crate::model::principal::{Identity, IdentityKind, Method};
+use crate::model::read_restrictions::{ReadRule, ReadRules};
 
 /// Body of `POST /management/v1/authorize`.
 #[derive(Debug, Deserialize)]
@@ -161,6 +165,28 @@ impl From<InForce> for Deciding {
     }
 }
 
+/// What a policy lets be read of a table.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ReadRuleWord {
+    /// The id of the policy.
+    pub policy: String,
+    /// The rows, as an expression with columns by name; `true` for all.
+    pub row_filter: Value,
+    /// How columns are shown, by their names.
+    pub column_masks: BTreeMap<String, &'static str>,
+}
+
+/// What all policies that let a table be loaded say of reading it.
+fn read_rules(rules: Option<&ReadRules>) -> Option<Vec<ReadRuleWord>> {
+    let word = |rule: &Arc<ReadRule>| ReadRuleWord {
+        policy: rule.policy.clone(),
+        row_filter: rule.filter.as_ref().map_or(Value::Bool(true), Expression::to_json),
+        column_masks: rule.masks.iter().map(|(name, mask)| (name.clone(), mask.word())).collect(),
+    };
+    Some(rules?.rules().iter().map(word).collect())
+}
+
 /// Answer of `POST /management/v1/authorize`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -169,6 +195,9 @@ pub struct AuthorizeResponse {
     pub decision: &'static str,
     /// The policies that decided; none if it is denied because no permit matches.
     pub policies: Vec<Deciding>,
+    /// What each of them lets be read, if a table may be loaded but not be read as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_rules: Option<Vec<ReadRuleWord>>,
     /// Who would do it.
     pub principal: Whose,
     /// What would be done.
@@ -187,6 +216,7 @@ impl AuthorizeResponse {
         Self {
             decision: if explained.allow { "allow" } else { "deny" },
             policies: explained.policies.into_iter().map(Deciding::from).collect(),
+            read_rules: read_rules(explained.read_rules.as_deref()),
             principal: Whose::from(&*explained.identity),
             action,
             resource: explained.resource,
@@ -206,6 +236,9 @@ pub struct PermissionsResponse {
     pub resource: String,
     /// The actions that are allowed.
     pub actions: Vec<String>,
+    /// What each policy lets be read, if a table may be loaded but not be read as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_rules: Option<Vec<ReadRuleWord>>,
     /// Which set of policies was asked.
     pub in_force: String,
 }
@@ -216,6 +249,7 @@ impl From<Permissions> for PermissionsResponse {
             principal: Whose::from(&*permissions.identity),
             resource: permissions.resource,
             actions: permissions.actions,
+            read_rules: read_rules(permissions.read_rules.as_deref()),
             in_force: permissions.in_force,
         }
     }

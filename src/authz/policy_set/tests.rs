@@ -127,3 +127,83 @@ fn a_grant_needs_its_template_and_something_that_can_be_granted() {
         build(&default_policies(), &[wrong]).expect_err("it is refused");
     }
 }
+
+#[test]
+fn annotations_that_say_nothing_sensible_of_reading_are_refused_with_their_place() {
+    let load = "permit (principal, action == Action::\"Load\", resource);";
+    let wrong = [
+        (
+            format!("@id(\"a\")\n  @row_filters(\"false\")\n{load}"),
+            "a.cedar:2:3: @row_filters: there are @id",
+        ),
+        (format!("@id(\"a\")\n@note(\"hi\")\n{load}"), "a.cedar:2:1: @note: there are @id"),
+        (
+            format!("@id(\"a\")\n@row_filter(\"region = 1\")\n{load}"),
+            "a.cedar:2:1: @row_filter: Cannot",
+        ),
+        (format!("@id(\"a\")\n@row_filter\n{load}"), "a.cedar:2:1: @row_filter: Cannot"),
+        (
+            format!("@id(\"a\") @column_mask(\"x: hide\")\n{load}"),
+            "a.cedar:1:10: @column_mask: Cannot",
+        ),
+        (
+            "@id(\"a\") @row_filter(\"false\") forbid (principal, action, resource);".to_owned(),
+            "a.cedar:1:10: @row_filter: a forbid lets nobody read",
+        ),
+        (
+            "@id(\"a\") @row_filter(\"false\") forbid (principal in ?principal, action, resource);"
+                .to_owned(),
+            "a.cedar:1:10: @row_filter: a forbid lets nobody read",
+        ),
+    ];
+    for (text, said) in wrong {
+        let refused = refused(&text);
+        assert!(refused.starts_with(said) && refused.lines().count() == 1, "{refused}");
+    }
+}
+
+#[test]
+fn only_a_permit_to_load_a_table_says_what_may_be_read() {
+    let policy = |action: &str, resource: &str| {
+        format!("@id(\"a\") @row_filter(\"false\") permit (principal, {action}, {resource});")
+    };
+    let load = "action == Action::\"Load\"";
+    for (action, resource) in [
+        ("action == Action::\"ReadData\"", "resource"),
+        ("action in Action::\"Write\"", "resource"),
+        (load, "resource is View"),
+        (load, "resource == View::\"w/n/v\""),
+        (load, "resource in View::\"w/n/v\""),
+        (load, "resource is View in Namespace::\"w/n\""),
+    ] {
+        let refused = refused(&policy(action, resource));
+        assert!(refused.contains("@row_filter: this permit lets nobody load a table"), "{refused}");
+    }
+    for (action, resource) in [
+        (load, "resource"),
+        ("action", "resource"),
+        ("action in [Action::\"Read\", Action::\"Write\"]", "resource in Warehouse::\"w\""),
+        (load, "resource is Table"),
+        (load, "resource in Table::\"w/n/t\""),
+    ] {
+        build(&[file("a.cedar", &policy(action, resource))], &[]).expect("it is valid");
+    }
+}
+
+#[test]
+fn what_a_grant_lets_be_read_is_said_by_its_template() {
+    let template = "@id(\"grant-some\") @column_mask(\"x: show-last-4\") permit (principal in ?principal, \
+                    action in Action::\"Read\", resource in ?resource);";
+    let files = [default_policies(), vec![file("a.cedar", template)]].concat();
+    let grants = ["grant-some", "grant-read"].map(|id| grant(id, Resource::warehouse("w")));
+    let set = build(&files, &grants).expect("it is valid");
+    let [some, all] = grants.map(|grant| grant.to_string());
+    let rules = set.read_rules(std::slice::from_ref(&some)).expect("not all may be read");
+    assert_eq!(rules.rules().len(), 1);
+    assert_eq!(rules.rules()[0].policy, some);
+    assert_eq!(set.read_rules(&[some, all]), None);
+    // A filter that means all rows is none.
+    let open = "@id(\"open\") @row_filter(\"true\") permit (principal, action, resource);";
+    let set = build(&[file("a.cedar", open)], &[]).expect("it is valid");
+    assert_eq!(set.read_rules(&["open".to_owned()]), None);
+}

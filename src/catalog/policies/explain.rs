@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::listing::{InForce, Origin, in_force};
+use crate::authz::action::{Action, Load};
 use crate::authz::context::{Context, parse_time};
 use crate::authz::decide::{CREDENTIAL_SCOPE, Request};
 use crate::authz::notation;
@@ -14,6 +15,7 @@ use crate::catalog::described::SEEING;
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::members::brief;
 use crate::model::principal::{Identity, Principal};
+use crate::model::read_restrictions::ReadRules;
 
 /// Who would do what to what, under which circumstances.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +52,8 @@ pub struct Explained {
     pub allow: bool,
     /// The policies that decided: none if it is denied because no permit matches.
     pub policies: Vec<InForce>,
+    /// What the policies say of reading rows and columns, if that is not all of them.
+    pub read_rules: Option<Arc<ReadRules>>,
     /// Whose request it would be.
     pub identity: Arc<Identity>,
     /// On what, in one word.
@@ -69,6 +73,8 @@ pub struct Permissions {
     pub resource: String,
     /// The actions that are allowed, in alphabetical order.
     pub actions: Vec<String>,
+    /// What policies say of reading rows and columns, if it is not all of them that may be read.
+    pub read_rules: Option<Arc<ReadRules>>,
     /// Which set of policies was asked.
     pub in_force: String,
 }
@@ -103,6 +109,7 @@ impl Catalog {
         Ok(Explained {
             allow: decision.allow,
             policies: deciding.collect(),
+            read_rules: decision.read_rules,
             resource: notation::resource_word(&resource),
             identity,
             revision: sources.book.number,
@@ -130,6 +137,7 @@ impl Catalog {
         Ok(Permissions {
             resource: notation::resource_word(&resource),
             actions,
+            read_rules: policies.decide(Load::NAME, request).read_rules,
             in_force: policies.revision().to_string(),
             identity,
         })

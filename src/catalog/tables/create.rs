@@ -7,6 +7,7 @@ use crate::authz::permit::Permit;
 use crate::catalog::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
 use crate::catalog::mutation::Answer;
 use crate::catalog::permits::Creation;
+use crate::catalog::reading::Readable;
 use crate::catalog::tabulars::{NewRecord, NewTabular, TabularState};
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::CommitContext;
@@ -47,13 +48,14 @@ impl Catalog {
         operation: &Operation,
         warehouse: &Warehouse,
         request: CreateTable,
-    ) -> Result<TabularState> {
-        let warehouse = warehouse.clone();
-        self.mutate(operation, |catalog, operation| async move {
-            catalog.create_table_once(&operation, &warehouse, request).await
-        })
-        .await?
-        .into_tabular()
+    ) -> Result<Readable> {
+        let ident = request.ident.clone();
+        let inside = warehouse.clone();
+        let made = self.mutate(operation, |catalog, operation| async move {
+            catalog.create_table_once(&operation, &inside, request).await
+        });
+        let made = made.await?.into_tabular()?;
+        self.made_readable(operation, warehouse, &ident, made).await
     }
 
     async fn create_table_once(

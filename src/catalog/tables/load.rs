@@ -1,22 +1,21 @@
 //! Reading tables: one, whether it is there, and the names of all.
 
-use uuid::Uuid;
-
 use crate::authz::action::{Load, ReportMetrics};
 use crate::catalog::lookup::Loaded;
+use crate::catalog::reading::ReadVersion;
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::page::{Page, PageRequest};
 use crate::model::warehouse::Warehouse;
 
 impl Catalog {
-    /// A table's state, unless the caller has it already: `known` says what it has of an id's version.
+    /// A table's state, unless the caller has it already: `known` says what it has of a version.
     pub async fn load_table<K>(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         ident: &TabularIdent,
-        known: impl Fn(Uuid, u64) -> Option<K>,
+        known: impl Fn(ReadVersion) -> Option<K>,
     ) -> Result<Loaded<K>> {
         self.load(operation, warehouse, TabularKind::Table, ident, known).await
     }

@@ -4,6 +4,7 @@ use crate::authz::action::{Drop, Register};
 use crate::authz::permit::Permit;
 use crate::catalog::mutation::Answer;
 use crate::catalog::permits::{Creation, Target};
+use crate::catalog::reading::Readable;
 use crate::catalog::removal::Removal;
 use crate::catalog::tabulars::{
     NewRecord, NewTabular, NewVersion, Replacement, TabularState, outcome_of, unreadable_file,
@@ -37,13 +38,14 @@ impl Catalog {
         operation: &Operation,
         warehouse: &Warehouse,
         request: RegisterTable,
-    ) -> Result<TabularState> {
-        let warehouse = warehouse.clone();
-        self.mutate(operation, |catalog, operation| async move {
-            catalog.register_table_once(&operation, &warehouse, &request).await
-        })
-        .await?
-        .into_tabular()
+    ) -> Result<Readable> {
+        let ident = request.ident.clone();
+        let inside = warehouse.clone();
+        let made = self.mutate(operation, |catalog, operation| async move {
+            catalog.register_table_once(&operation, &inside, &request).await
+        });
+        let made = made.await?.into_tabular()?;
+        self.made_readable(operation, warehouse, &ident, made).await
     }
 
     async fn register_table_once(

@@ -18,9 +18,9 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &TabularIdent,
     ) -> Result<TabularState> {
-        let nothing = |_, _| None::<Infallible>;
+        let nothing = |_| None::<Infallible>;
         match self.load(operation, warehouse, TabularKind::View, ident, nothing).await? {
-            Loaded::State(state) => Ok(state),
+            Loaded::State(readable) => Ok(readable.state),
             Loaded::Known(never) => match never {},
         }
     }

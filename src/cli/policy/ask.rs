@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::Error;
-use super::explain::{DENIED, Explain};
+use super::explain::{DENIED, Explain, rules_text};
 use crate::authz::notation::resource_word;
 use crate::cli::output::{Output, print_json, table, text};
 use crate::cli::{print, runtime};
@@ -74,5 +74,6 @@ fn said(answer: &Value) -> String {
     let row =
         |policy: &Value| ["id", "effect", "origin", "description"].map(|name| text(&policy[name]));
     let rows: Vec<_> = policies.iter().map(row).collect();
-    format!("{said}{}", table(["POLICY", "EFFECT", "ORIGIN", "DESCRIPTION"], &rows))
+    let policies = table(["POLICY", "EFFECT", "ORIGIN", "DESCRIPTION"], &rows);
+    format!("{said}{policies}{}", rules_text(&answer["read-rules"]))
 }

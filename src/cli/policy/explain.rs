@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Error;
 use crate::app::policies::{self, build, read};
@@ -16,9 +16,10 @@ use crate::authz::policy_set::PolicySet;
 use crate::authz::resource::{Attributes, Kind, Resource};
 use crate::base::clock::{Clock, SystemClock};
 use crate::cli::client::Connection;
-use crate::cli::output::{Output, print_json, table};
+use crate::cli::output::{Output, print_json, table, text as cell};
 use crate::cli::print;
 use crate::model::principal::{Identity, IdentityKind, Method};
+use crate::model::read_restrictions::{ReadRule, ReadRules};
 
 /// The exit code of a denial.
 pub(super) const DENIED: u8 = 3;
@@ -165,6 +166,7 @@ impl Explain {
             Output::Json => print_json(&json!({
                 "decision": word(&decision),
                 "policies": decision.policies,
+                "read-rules": decision.read_rules.as_deref().map(rules),
                 "revision": decision.revision.to_string(),
                 "action": self.action,
                 "resource": resource.to_string(),
@@ -196,6 +198,28 @@ fn word(decision: &Decision) -> &'static str {
     if decision.allow { "allow" } else { "deny" }
 }
 
+/// What each policy lets be read of a table, as the server tells it.
+fn rules(rules: &ReadRules) -> Value {
+    let rule = |rule: &Arc<ReadRule>| {
+        let mut said = rule.to_json();
+        said["policy"] = json!(rule.policy);
+        said
+    };
+    rules.rules().iter().map(rule).collect()
+}
+
+/// The same as a table; nothing if all may be read.
+pub(super) fn rules_text(rules: &Value) -> String {
+    let Some(rules) = rules.as_array() else { return String::new() };
+    let row = |rule: &Value| {
+        let masks = rule["column-masks"].as_object().into_iter().flatten();
+        let masks: Vec<_> = masks.map(|(name, mask)| format!("{name}: {}", cell(mask))).collect();
+        [cell(&rule["policy"]), rule["row-filter"].to_string(), masks.join(", ")]
+    };
+    let rows: Vec<_> = rules.iter().map(row).collect();
+    format!("\nwhat may be read:\n{}", table(["POLICY", "ROWS", "MASKED COLUMNS"], &rows))
+}
+
 fn text(
     policies: &PolicySet,
     decision: &Decision,
@@ -219,7 +243,9 @@ fn text(
         [id.clone(), effect.to_owned(), description]
     };
     let rows: Vec<_> = decision.policies.iter().map(row).collect();
-    format!("{said}{}", table(["POLICY", "EFFECT", "DESCRIPTION"], &rows))
+    let rules = decision.read_rules.as_deref().map(rules).unwrap_or_default();
+    let policies = table(["POLICY", "EFFECT", "DESCRIPTION"], &rows);
+    format!("{said}{policies}{}", rules_text(&rules))
 }
 
 impl Who {

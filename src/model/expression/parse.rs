@@ -1,0 +1,172 @@
+//! Reading an expression: both forms that the specification has for predicates, with columns by name.
+//!
+//! Members that no form has are refused, so that nothing that somebody wrote is left out silently.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Comparison, DEPTH_MAX, EXPRESSION_BYTES_MAX, Expression, LITERALS_MAX, Membership, Test,
+};
+use crate::model::members::{brief, object};
+use crate::model::refusal::Refusal;
+
+impl Expression {
+    /// Reads JSON. What is always true or never is reduced to that.
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        if text.len() > EXPRESSION_BYTES_MAX {
+            return refuse(format!("an expression has at most {EXPRESSION_BYTES_MAX} bytes"));
+        }
+        let json = serde_json::from_str(text)
+            .map_err(|error| Refusal::invalid(format!("Cannot parse expression: {error}")))?;
+        Self::from_json(&json, DEPTH_MAX)
+    }
+
+    fn from_json(json: &Value, depth: usize) -> Result<Self, Refusal> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return refuse(format!("an expression is nested at most {DEPTH_MAX} deep"));
+        };
+        if let Value::Bool(all) = json {
+            return Ok(Self::Constant(*all));
+        }
+        let members = object("expression", json)?;
+        let Some(word) = members.get("type").and_then(Value::as_str) else {
+            return refuse(format!("expected a type in {}", brief(json)));
+        };
+        let inner = |name| Self::from_json(member(members, name)?, depth);
+        match word {
+            "true" | "false" => {
+                only(members, &["type"])?;
+                Ok(Self::Constant(word == "true"))
+            }
+            "not" => {
+                only(members, &["type", "child"])?;
+                Ok(inner("child")?.negated())
+            }
+            "and" => {
+                only(members, &["type", "left", "right"])?;
+                Ok(inner("left")?.and(inner("right")?))
+            }
+            "or" => {
+                only(members, &["type", "left", "right"])?;
+                Ok(inner("left")?.or(inner("right")?))
+            }
+            word => predicate(members, word),
+        }
+    }
+}
+
+fn predicate(members: &Map<String, Value>, word: &str) -> Result<Expression, Refusal> {
+    if let Some(test) = Test::ALL.into_iter().find(|it| it.word() == word) {
+        return Ok(Expression::Test(test, operand(members, "child", &[])?));
+    }
+    if let Some(comparison) = Comparison::ALL.into_iter().find(|it| it.word() == word) {
+        let (column, value) = match members.contains_key("term") {
+            true => (operand(members, "left", &["value"])?, member(members, "value")?),
+            false => (operand(members, "left", &["right"])?, member(members, "right")?),
+        };
+        let value = literal(value)?;
+        if comparison.is_about_prefixes() && !value.is_string() {
+            return refuse(format!("expected a text to compare with by {word}"));
+        }
+        return Ok(Expression::Compare(comparison, column, value));
+    }
+    if let Some(membership) = Membership::ALL.into_iter().find(|it| it.word() == word) {
+        let column = operand(members, "child", &["values"])?;
+        let values = literals(member(members, "values")?)?;
+        return Ok(Expression::Among(membership, column, values));
+    }
+    refuse(format!("there is no expression of type {}", brief(word)))
+}
+
+/// The column that a predicate is about: its `term`, or what the newer form has in its place. Beside them
+/// stand the type and the members named in `others`.
+fn operand(members: &Map<String, Value>, newer: &str, others: &[&str]) -> Result<String, Refusal> {
+    let name = if members.contains_key("term") { "term" } else { newer };
+    only(members, &[&["type", name], others].concat())?;
+    column(member(members, name)?)
+}
+
+fn column(json: &Value) -> Result<String, Refusal> {
+    let name = match json {
+        Value::String(name) => name,
+        Value::Object(members) if members.get("type") == Some(&Value::from("reference")) => {
+            if members.contains_key("id") {
+                return refuse("columns are called by name here, not by id");
+            }
+            let name = if members.contains_key("term") { "term" } else { "name" };
+            only(members, &["type", name])?;
+            match member(members, name)? {
+                Value::String(name) => name,
+                other => return refuse(format!("expected a column's name, got {}", brief(other))),
+            }
+        }
+        other => {
+            return refuse(format!(
+                "expected a column's name, not {}: functions and transforms cannot be said",
+                brief(other)
+            ));
+        }
+    };
+    if name.is_empty() {
+        return refuse("the name of a column is empty");
+    }
+    Ok(name.clone())
+}
+
+/// A literal: itself, or wrapped. Its type is that of the column, whatever it says of it.
+fn literal(json: &Value) -> Result<Value, Refusal> {
+    let value = match json {
+        Value::Object(members) if members.get("type") == Some(&Value::from("literal")) => {
+            only(members, &["type", "value", "data-type"])?;
+            member(members, "value")?
+        }
+        other => other,
+    };
+    match value {
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(value.clone()),
+        Value::Null => refuse("nothing is compared with null: say is-null or not-null"),
+        other => refuse(format!("expected a literal, got {}", brief(other))),
+    }
+}
+
+fn literals(json: &Value) -> Result<Vec<Value>, Refusal> {
+    let list = match json {
+        Value::Object(members) if members.get("type") == Some(&Value::from("literals")) => {
+            only(members, &["type", "values", "data-type"])?;
+            member(members, "values")?
+        }
+        other => other,
+    };
+    match list {
+        Value::Array(values) if (1..=LITERALS_MAX).contains(&values.len()) => {
+            values.iter().map(literal).collect()
+        }
+        Value::Array(values) => {
+            refuse(format!("a set has 1 to {LITERALS_MAX} literals, not {}", values.len()))
+        }
+        other => refuse(format!("expected a list of literals, got {}", brief(other))),
+    }
+}
+
+fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Result<&'a Value, Refusal> {
+    members.get(name).ok_or_else(|| {
+        let whole = Value::Object(members.clone());
+        Refusal::invalid(format!("Cannot parse expression: missing {name} in {}", brief(whole)))
+    })
+}
+
+/// Refuses members that are not among these.
+fn only(members: &Map<String, Value>, names: &[&str]) -> Result<(), Refusal> {
+    match members.keys().find(|key| !names.contains(&key.as_str())) {
+        None => Ok(()),
+        Some(other) => refuse(format!(
+            "unexpected {} in one of type {}",
+            brief(other),
+            members.get("type").map(brief).unwrap_or_default()
+        )),
+    }
+}
+
+fn refuse<T>(what: impl std::fmt::Display) -> Result<T, Refusal> {
+    Err(Refusal::invalid(format!("Cannot parse expression: {what}")))
+}

@@ -1,0 +1,74 @@
+//! Masked columns: how they are written, and which fields they are.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::model::mask::Mask;
+use crate::model::members::brief;
+use crate::model::refusal::Refusal;
+use crate::model::schema::SchemaIndex;
+
+/// Reads which columns are masked and how: `email: sha-256-global, phone: show-last-4`, or, for names with a
+/// comma or blanks at their ends, a JSON object of the same.
+pub fn parse_masks(text: &str) -> Result<BTreeMap<String, Mask>, Refusal> {
+    let pairs = match text.trim_start().starts_with('{') {
+        true => pairs_of_object(text)?,
+        false => text.split(',').map(pair_of_text).collect::<Result<_, _>>()?,
+    };
+    let mut masks = BTreeMap::new();
+    for (name, word) in pairs {
+        let Some(mask) = Mask::parse(&word) else {
+            let known = Mask::ALL.map(Mask::word).join(", ");
+            return refuse(format!("there is no mask {}: expected one of {known}", brief(word)));
+        };
+        if name.is_empty() {
+            return refuse(format!("the name of a column is empty before {mask}"));
+        }
+        if masks.insert(name.clone(), mask).is_some() {
+            return refuse(format!("column {} is there twice", brief(name)));
+        }
+    }
+    match masks.is_empty() {
+        true => refuse("there is no column".to_owned()),
+        false => Ok(masks),
+    }
+}
+
+fn pair_of_text(item: &str) -> Result<(String, String), Refusal> {
+    match item.rsplit_once(':') {
+        Some((name, word)) => Ok((name.trim().to_owned(), word.trim().to_owned())),
+        None => refuse(format!("expected 'column: mask', got '{}'", brief(item.trim()))),
+    }
+}
+
+fn pairs_of_object(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let members: Result<serde_json::Map<String, Value>, _> = serde_json::from_str(text);
+    let members =
+        members.map_err(|error| Refusal::invalid(format!("Cannot parse masks: {error}")))?;
+    let pair = |(name, word): (String, Value)| match word {
+        Value::String(word) => Ok((name, word)),
+        other => refuse(format!("expected the name of a mask, got {}", brief(other))),
+    };
+    members.into_iter().map(pair).collect()
+}
+
+fn refuse<T>(what: String) -> Result<T, Refusal> {
+    Err(Refusal::invalid(format!("Cannot parse masks: {what}")))
+}
+
+/// The id of the field of this name, if it can be masked so; else why not.
+pub(super) fn masked(schema: &SchemaIndex<'_>, name: &str, mask: Mask) -> Result<i32, String> {
+    let id = schema.id_by_name(name);
+    let Some(found) = id.and_then(|id| schema.field(id)) else {
+        return Err(format!("there is no column {} to mask", brief(name)));
+    };
+    match mask.applies_to(found.field) {
+        true => Ok(found.field.id),
+        false => {
+            let required = if found.field.required { "required " } else { "" };
+            let of = brief(&found.field.field_type);
+            Err(format!("{mask} does not apply to column {} of type {required}{of}", brief(name)))
+        }
+    }
+}

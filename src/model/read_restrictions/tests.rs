@@ -1,0 +1,223 @@
+//! How rules add up: by example, and held against rows.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::testing::schema;
+use super::*;
+
+/// The columns `a` and `b` (texts), and `s` with `s.c` (a text) in it.
+fn columns() -> Schema {
+    let text = |id: i32, name: &str| json!({ "id": id, "name": name, "required": false, "type": "string" });
+    let inner = json!({ "type": "struct", "fields": [text(4, "c")] });
+    schema(&json!({ "type": "struct", "fields": [
+        text(1, "a"), text(2, "b"), { "id": 3, "name": "s", "required": false, "type": inner },
+    ] }))
+}
+
+fn rule(policy: &str, filter: Option<&Value>, masks: &[(&str, Mask)]) -> Arc<ReadRule> {
+    let filter = filter.map(|json| Expression::parse(&json.to_string()).expect("an expression"));
+    let masks = masks.iter().map(|(name, mask)| ((*name).to_owned(), *mask)).collect();
+    Arc::new(ReadRule { policy: policy.to_owned(), filter, masks })
+}
+
+fn is(value: &str) -> Value {
+    json!({ "type": "eq", "term": "a", "value": value })
+}
+
+#[test]
+fn masks_are_written_as_a_list_or_as_an_object() {
+    let expected = BTreeMap::from([
+        ("a".to_owned(), Mask::ShowFirst4),
+        ("s.c".to_owned(), Mask::Sha256Global),
+    ]);
+    for text in [
+        "a: show-first-4, s.c: sha-256-global",
+        " s.c :sha-256-global,a:show-first-4 ",
+        r#"{"a": "show-first-4", "s.c": "sha-256-global"}"#,
+    ] {
+        assert_eq!(parse_masks(text), Ok(expected.clone()), "{text}");
+    }
+    let odd = parse_masks(r#"{"a, b: c ": "replace-with-null"}"#).expect("any name can be said");
+    assert_eq!(odd.keys().collect::<Vec<_>>(), ["a, b: c "]);
+    assert_eq!(parse_masks("x:y: replace-with-null").expect("masks").len(), 1);
+    for (text, why) in [
+        ("", "expected 'column: mask', got ''"),
+        ("{}", "there is no column"),
+        ("{", "EOF"),
+        ("a", "expected 'column: mask', got 'a'"),
+        ("a: show-first-4,", "got ''"),
+        ("a: mask-to-default", "there is no mask mask-to-default: expected one of mask-alphanum"),
+        (": show-first-4", "empty"),
+        ("a: show-first-4, a: show-last-4", "column a is there twice"),
+        (r#"{"a": 7}"#, "expected the name of a mask, got 7"),
+    ] {
+        let refusal = parse_masks(text).expect_err("it is wrong").to_string();
+        assert!(refusal.contains(why), "{text}: {refusal}");
+    }
+}
+
+#[test]
+fn rules_are_known_by_what_they_say() {
+    let key = |rules: Vec<Arc<ReadRule>>| ReadRules::new(rules).key();
+    let [eu, us] = ["EU", "US"].map(is);
+    let one = key(vec![rule("x", Some(&eu), &[]), rule("y", Some(&us), &[])]);
+    assert_eq!(
+        one,
+        key(vec![rule("v", Some(&us), &[]), rule("w", Some(&eu), &[]), rule("u", Some(&us), &[])])
+    );
+    for other in [
+        vec![],
+        vec![rule("x", Some(&eu), &[])],
+        vec![rule("x", Some(&eu), &[("a", Mask::ShowLast4)]), rule("y", Some(&us), &[])],
+        vec![rule("x", None, &[("a", Mask::ShowLast4)])],
+        vec![rule("x", None, &[("a", Mask::ShowFirst4)])],
+        vec![rule("x", None, &[("b", Mask::ShowFirst4)])],
+    ] {
+        assert_ne!(one, key(other));
+    }
+}
+
+#[test]
+fn many_filters_are_not_nested_deep() {
+    let rules = (0..1_000).map(|n| rule("p", Some(&is(&n.to_string())), &[])).collect();
+    let told = ReadRules::new(rules).resolve(&columns()).expect("it fits").to_json();
+    fn depth(json: &Value) -> usize {
+        let parts = json.as_object().into_iter().flat_map(serde_json::Map::values);
+        1 + parts.map(depth).max().unwrap_or_default()
+    }
+    assert!(depth(&told) < 20, "{}", depth(&told));
+}
+
+#[test]
+fn without_rules_no_row_may_be_read() {
+    let told = ReadRules::new(Vec::new()).resolve(&columns()).expect("nothing is wrong").to_json();
+    assert_eq!(told, json!({ "required-row-filter": false }));
+}
+
+/// A row: its values by field id.
+type Row = BTreeMap<i32, &'static str>;
+
+/// Whether a filter with columns by field id means a row.
+fn means(filter: &Value, row: &Row) -> bool {
+    match filter["type"].as_str() {
+        None => filter.as_bool().expect("it is a constant"),
+        Some("or") => means(&filter["left"], row) || means(&filter["right"], row),
+        Some("not") => !means(&filter["child"], row),
+        Some("eq") => {
+            let id = filter["left"]["id"].as_i64().expect("an id");
+            let id = i32::try_from(id).expect("an id");
+            row[&id] == filter["right"]["value"].as_str().expect("a text")
+        }
+        other => panic!("no such filter in this test: {other:?}"),
+    }
+}
+
+/// The mask that a column of a row is shown with; none if it is shown as it is. What is in a masked field is
+/// hidden with it.
+fn shown(restrictions: &ReadRestrictions, id: i32) -> Option<Mask> {
+    let round = if id == 4 { restrictions.masks.get(&3) } else { None };
+    round.or_else(|| restrictions.masks.get(&id)).copied()
+}
+
+fn some_rule() -> impl Strategy<Value = Arc<ReadRule>> {
+    let constant = prop_oneof![Just(json!(true)), Just(json!(false))];
+    let value = prop_oneof![Just("x"), Just("y"), Just("z")];
+    let equals = (prop_oneof![Just("a"), Just("b"), Just("s.c"), Just("gone")], value)
+        .prop_map(|(term, value)| json!({ "type": "eq", "term": term, "value": value }));
+    let filter = prop_oneof![
+        1 => constant,
+        4 => equals.clone(),
+        1 => equals.prop_map(|child| json!({ "type": "not", "child": child })),
+    ];
+    let text = prop_oneof![Just("a"), Just("b"), Just("s.c")]
+        .prop_flat_map(|name| (Just(name.to_owned()), any_text_mask()));
+    let whole = (
+        Just("s".to_owned()),
+        prop_oneof![Just(Mask::MaskToFixedValue), Just(Mask::ReplaceWithNull)],
+    );
+    let masks = vec(prop_oneof![4 => text, 1 => whole], 0..3);
+    (proptest::option::of(filter), masks).prop_map(|(filter, masks)| {
+        let filter = filter.map(|it| Expression::parse(&it.to_string()).expect("an expression"));
+        let masks = masks.into_iter().collect();
+        Arc::new(ReadRule { policy: "p".to_owned(), filter, masks })
+    })
+}
+
+fn any_text_mask() -> impl Strategy<Value = Mask> {
+    let texts = Mask::ALL
+        .into_iter()
+        .filter(|mask| !matches!(mask, Mask::TruncateToYear | Mask::TruncateToMonth));
+    proptest::sample::select(texts.collect::<Vec<_>>())
+}
+
+fn all_rows() -> Vec<Row> {
+    let values = ["x", "y", "z"];
+    let mut rows = Vec::new();
+    for a in values {
+        for b in values {
+            rows.extend(values.map(|c| BTreeMap::from([(1, a), (2, b), (4, c)])));
+        }
+    }
+    rows
+}
+
+proptest! {
+    #[test]
+    fn no_row_is_shown_otherwise_than_some_permission_alone_shows_it(
+        rules in vec(some_rule(), 1..5)
+    ) {
+        let schema = columns();
+        let resolve = |rules| ReadRules::new(rules).resolve(&schema).expect("every mask fits");
+        let together = resolve(rules.clone());
+        let alone: Vec<_> = rules.into_iter().map(|rule| resolve(vec![rule])).collect();
+        let admits = |one: &ReadRestrictions, row: &Row| {
+            one.filter.as_ref().is_none_or(|filter| means(filter, row))
+        };
+        for row in all_rows() {
+            // Permissions add up: every row that one of them shows is shown.
+            prop_assert_eq!(admits(&together, &row), alone.iter().any(|one| admits(one, &row)));
+            if !admits(&together, &row) {
+                continue;
+            }
+            let shows_no_more = |one: &ReadRestrictions| [1, 2, 4].into_iter().all(|id| {
+                match (shown(&together, id), shown(one, id)) {
+                    (_, None) => true,
+                    (Some(mask), Some(theirs)) => mask.is_as_strict_as(theirs)
+                        || (id == 4 && together.masks.contains_key(&3)),
+                    (None, Some(_)) => false,
+                }
+            });
+            prop_assert!(alone.iter().any(|one| admits(one, &row) && shows_no_more(one)), "{:?}", row);
+        }
+        for id in together.masks.keys() {
+            prop_assert!(*id != 4 || !together.masks.contains_key(&3), "a field and what is in it");
+        }
+    }
+
+    #[test]
+    fn the_order_of_rules_and_saying_one_twice_make_no_difference(rules in vec(some_rule(), 1..5)) {
+        let schema = columns();
+        let told = |rules: Vec<_>| {
+            let told = ReadRules::new(rules).resolve(&schema).expect("every mask fits");
+            let admitted = all_rows().into_iter();
+            let admits = |row: &Row| told.filter.as_ref().is_none_or(|filter| means(filter, row));
+            (admitted.filter(admits).collect::<Vec<_>>(), told.masks.clone())
+        };
+        let backwards: Vec<_> = rules.iter().rev().cloned().collect();
+        let twice: Vec<_> = rules.iter().chain(&rules).cloned().collect();
+        prop_assert_eq!(told(rules.clone()), told(backwards));
+        prop_assert_eq!(told(rules.clone()), told(twice));
+    }
+
+    #[test]
+    fn a_permission_that_shows_everything_leaves_nothing_restricted(
+        rules in vec(some_rule(), 1..4)
+    ) {
+        let everything = rule("all", None, &[]);
+        let rules = rules.into_iter().chain([everything]).collect();
+        let told = ReadRules::new(rules).resolve(&columns()).expect("every mask fits");
+        prop_assert_eq!(told.to_json(), json!({}));
+    }
+}
