@@ -34,6 +34,12 @@ pub enum Error {
     /// Something is still in the namespace.
     #[error("{0}")]
     NamespaceNotEmpty(String),
+    /// Something is still in the warehouse.
+    #[error("{0}")]
+    WarehouseNotEmpty(String),
+    /// What is to change belongs to the configuration.
+    #[error("{0}")]
+    Conflict(String),
     /// A commit was right for another state: refresh and retry.
     #[error("{0}")]
     CommitFailed(String),
@@ -77,6 +83,11 @@ impl Error {
             TabularKind::Table => Self::NoSuchTable(brief(ident)),
             TabularKind::View => Self::NoSuchView(brief(ident)),
         }
+    }
+
+    /// The warehouse is not there, by what somebody has called it.
+    pub fn no_such_warehouse(word: &str) -> Self {
+        Self::NoSuchWarehouse(brief(word))
     }
 
     /// The namespace is not there.

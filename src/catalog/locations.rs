@@ -22,7 +22,7 @@ pub fn default_location(
 ) -> String {
     let parent = match namespace_location {
         Some(location) => location.trim_end_matches('/').to_owned(),
-        None => namespace.0.iter().fold(warehouse.location.clone(), |mut parent, level| {
+        None => namespace.0.iter().fold(warehouse.storage.location.clone(), |mut parent, level| {
             parent.push('/');
             parent.push_str(&segment(level));
             parent
@@ -54,14 +54,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::model::warehouse::StorageProfile;
 
     #[test]
     fn names_become_plain_and_the_id_keeps_them_apart() {
         let warehouse = Warehouse {
             id: Uuid::nil(),
             name: "w".into(),
-            location: "s3://b/w".into(),
-            allowed_locations: Vec::new(),
+            storage: StorageProfile { location: "s3://b/w".into(), ..Default::default() },
             client_defaults: BTreeMap::new(),
             client_overrides: BTreeMap::new(),
         };

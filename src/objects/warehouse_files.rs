@@ -15,10 +15,25 @@ use super::open::Opened;
 /// The object stores of all warehouses. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Objects {
-    warehouses: Arc<HashMap<Uuid, Vec<Root>>>,
+    warehouses: Arc<HashMap<Uuid, Arc<Access>>>,
+}
+
+/// What there is of a warehouse's stores.
+enum Access {
+    /// They are open.
+    Open {
+        /// Below which places the warehouse may have files.
+        roots: Vec<Root>,
+        /// Below which it could have some since the server has started. What was accepted then still gets
+        /// there.
+        former: Vec<Root>,
+    },
+    /// They cannot be opened, for this reason.
+    Shut(String),
 }
 
 /// A place below which a warehouse may have files.
+#[derive(Clone)]
 struct Root {
     location: Location,
     object_store: Arc<dyn ObjectStore>,
@@ -33,14 +48,42 @@ struct Target<'a> {
 impl Objects {
     /// The stores of these warehouses: by id, each allowed location with what it opened to.
     pub fn new(warehouses: impl IntoIterator<Item = (Uuid, Vec<(Location, Opened)>)>) -> Self {
-        let roots = |opened: Vec<(Location, Opened)>| {
-            let root = |(location, opened): (Location, Opened)| Root {
-                location,
-                object_store: opened.object_store,
-            };
-            opened.into_iter().map(root).collect()
+        let none = Self::default();
+        warehouses.into_iter().fold(none, |all, (id, opened)| all.with(id, opened))
+    }
+
+    /// These and the stores of one more warehouse, or other ones of one that has some.
+    #[must_use]
+    pub fn with(&self, id: Uuid, opened: Vec<(Location, Opened)>) -> Self {
+        let root = |(location, opened): (Location, Opened)| Root {
+            location,
+            object_store: opened.object_store,
         };
-        let warehouses = warehouses.into_iter().map(|(id, opened)| (id, roots(opened))).collect();
+        let roots: Vec<_> = opened.into_iter().map(root).collect();
+        let mut former = match self.warehouses.get(&id).map(AsRef::as_ref) {
+            Some(Access::Open { roots, former }) => [roots.as_slice(), former].concat(),
+            Some(Access::Shut(_)) | None => Vec::new(),
+        };
+        former.retain(|old| !roots.iter().any(|root| root.location == old.location));
+        former.dedup_by(|one, other| one.location == other.location);
+        self.changed(|all| all.insert(id, Arc::new(Access::Open { roots, former })))
+    }
+
+    /// These and a warehouse whose stores cannot be opened, for this reason.
+    #[must_use]
+    pub fn with_shut(&self, id: Uuid, reason: String) -> Self {
+        self.changed(|all| all.insert(id, Arc::new(Access::Shut(reason))))
+    }
+
+    /// These without those of a warehouse.
+    #[must_use]
+    pub fn without(&self, id: Uuid) -> Self {
+        self.changed(|all| all.remove(&id))
+    }
+
+    fn changed<T>(&self, change: impl FnOnce(&mut HashMap<Uuid, Arc<Access>>) -> T) -> Self {
+        let mut warehouses = HashMap::clone(&self.warehouses);
+        change(&mut warehouses);
         Self { warehouses: Arc::new(warehouses) }
     }
 
@@ -49,14 +92,15 @@ impl Objects {
         self.target(warehouse, location).map(|_| ())
     }
 
-    /// Writes a new file: these parts, one behind the other.
+    /// Writes a new file: these parts, one behind the other. What the warehouse could have when this was
+    /// promised it gets, even if its places have changed since.
     pub async fn create(
         &self,
         warehouse: Uuid,
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
-        let target = self.target(warehouse, location)?;
+        let target = self.target_among(warehouse, location, true)?;
         let payload = PutPayload::from_iter(content);
         let options = PutOptions::from(PutMode::Create);
         match target.object_store.put_opts(&target.path, payload, options).await {
@@ -85,13 +129,29 @@ impl Objects {
     }
 
     fn target(&self, warehouse: Uuid, text: &str) -> Result<Target<'_>, Error> {
+        self.target_among(warehouse, text, false)
+    }
+
+    fn target_among(
+        &self,
+        warehouse: Uuid,
+        text: &str,
+        or_former: bool,
+    ) -> Result<Target<'_>, Error> {
         let location =
             Location::parse(text).map_err(|error| Error::NotAllowed(error.to_string()))?;
-        let roots = self.warehouses.get(&warehouse).map_or(&[][..], Vec::as_slice);
-        let root =
-            roots.iter().find(|root| location.is_within(&root.location)).ok_or_else(|| {
-                Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
-            })?;
+        let (roots, former) = match self.warehouses.get(&warehouse).map(AsRef::as_ref) {
+            None => (&[][..], &[][..]),
+            Some(Access::Open { roots, former }) => (roots.as_slice(), former.as_slice()),
+            Some(Access::Shut(reason)) => {
+                let (location, reason) = (text.to_owned(), reason.clone());
+                return Err(Error::Unavailable { location, reason });
+            }
+        };
+        let mut usable = roots.iter().chain(former.iter().filter(|_| or_former));
+        let root = usable.find(|root| location.is_within(&root.location)).ok_or_else(|| {
+            Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
+        })?;
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
         Ok(Target { object_store: root.object_store.as_ref(), path })

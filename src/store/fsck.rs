@@ -66,11 +66,6 @@ pub async fn walk(store: &impl Read) -> Result<Report, Error> {
     Ok(walk.report)
 }
 
-/// The id of a warehouse by its name, if the store knows it.
-pub async fn warehouse_id(store: &impl Read, name: &str) -> Result<Option<Uuid>, Error> {
-    Ok(store.get(&WarehouseKey(name.to_owned())).await?.map(|record| record.id))
-}
-
 struct Walk<'a, R> {
     store: &'a R,
     report: Report,
@@ -100,8 +95,13 @@ impl<R: Read> Walk<'_, R> {
                 }
             }
         }
-        let warehouses = self.all::<WarehouseKey>(space::WAREHOUSE_NAMES).await?;
-        Ok(warehouses.into_iter().map(|(_, record)| record.id).collect())
+        let mut ids = HashSet::new();
+        for (key, record) in self.all::<WarehouseKey>(space::WAREHOUSE_NAMES).await? {
+            if !ids.insert(record.id) {
+                self.note(Err(format!("warehouse {:?} has the id of another", key.0)));
+            }
+        }
+        Ok(ids)
     }
 
     async fn namespaces(
