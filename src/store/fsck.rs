@@ -66,6 +66,11 @@ pub async fn walk(store: &impl Read) -> Result<Report, Error> {
     Ok(walk.report)
 }
 
+/// The id of a warehouse by its name, if the store knows it.
+pub async fn warehouse_id(store: &impl Read, name: &str) -> Result<Option<Uuid>, Error> {
+    Ok(store.get(&WarehouseKey(name.to_owned())).await?.map(|record| record.id))
+}
+
 struct Walk<'a, R> {
     store: &'a R,
     report: Report,
