@@ -73,7 +73,7 @@ impl From<catalog::Error> for ApiError {
             E::CommitStateUnknown { .. } => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "CommitStateUnknownException")
             }
-            E::Invalid(_) => (StatusCode::BAD_REQUEST, "IllegalArgumentException"),
+            E::Invalid(_) | E::Unusable(_) => (StatusCode::BAD_REQUEST, "IllegalArgumentException"),
             E::Unprocessable(_) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "UnprocessableEntityException")
             }

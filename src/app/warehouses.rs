@@ -58,8 +58,8 @@ pub(super) struct Opening<'a> {
     pub(super) now_ms: i64,
 }
 
-/// Opens all warehouses: those of the configuration, where it is an error that one cannot be opened, and those
-/// that were made at run time, where the others are served all the same.
+/// Opens all warehouses: those of the configuration, where it is an error that one cannot be opened, and
+/// those that were made at run time, where the others are served all the same.
 pub(super) async fn open_all(
     opening: &Opening<'_>,
     store: &Store,
@@ -86,8 +86,8 @@ pub(super) async fn open_all(
     Ok(served)
 }
 
-/// A warehouse that was made at run time and stands in the configuration by now is the configuration's, if it is
-/// where it was.
+/// A warehouse that was made at run time and stands in the configuration by now is the configuration's, if it
+/// is where it was.
 fn check_taken_over(
     name: &str,
     known: Option<&WarehouseRecord>,

@@ -54,6 +54,9 @@ pub enum Error {
     /// The request is wrong in itself.
     #[error("{0}")]
     Invalid(String),
+    /// The place that a warehouse was to have cannot be used, which may be otherwise next time.
+    #[error("{0}")]
+    Unusable(String),
     /// The request says two things that exclude each other, or asks for what may not come about.
     #[error("{0}")]
     Unprocessable(String),
@@ -128,7 +131,10 @@ impl Error {
     pub fn is_final(&self) -> bool {
         !matches!(
             self,
-            Self::CommitStateUnknown { .. } | Self::Unavailable { .. } | Self::Internal { .. }
+            Self::CommitStateUnknown { .. }
+                | Self::Unavailable { .. }
+                | Self::Unusable(_)
+                | Self::Internal { .. }
         )
     }
 }

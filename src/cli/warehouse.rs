@@ -10,6 +10,8 @@ use super::client::{ClientError, Connection, below};
 use super::output::{Output, table, text};
 
 const PATH: &str = "/management/v1/warehouses";
+const LOCATION_HELP: &str =
+    "URL below which its tables get their locations, such as s3://bucket/path";
 
 /// Make, list, show, change and delete warehouses of a running server.
 #[derive(Debug, Args)]
@@ -50,8 +52,7 @@ struct Show {
 struct Create {
     /// Its name
     name: String,
-    /// URL below which its tables get their locations, such as s3://bucket/path
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = LOCATION_HELP)]
     location: String,
     #[command(flatten)]
     settings: Settings,

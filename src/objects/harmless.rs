@@ -2,7 +2,7 @@
 //! machine, and lead nothing that is worth stealing elsewhere. A list of what is harmless, not of what is
 //! not: an option that a later version of the library brings is refused until somebody has thought of it.
 //!
-//! S3's endpoint is on it, since a request that is signed (SigV4) discloses nothing but the signature. The
+//! S3's endpoint is on it, since a request that is signed discloses nothing but the signature. The
 //! others' requests carry tokens, so that their endpoints belong into the configuration.
 
 use url::Url;

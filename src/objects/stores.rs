@@ -161,7 +161,8 @@ impl Stores {
     }
 }
 
-/// Whether there is a symbolic link on the way from a directory to what lies below it, as far as that is there.
+/// Whether there is a symbolic link on the way from a directory to what lies below it, as far as that is
+/// there.
 fn has_link(directory: &Path, below: &Path) -> bool {
     let mut way = directory.to_owned();
     below.components().any(|component| {

@@ -65,7 +65,6 @@ impl Objects {
             Some(Access::Shut(_)) | None => Vec::new(),
         };
         former.retain(|old| !roots.iter().any(|root| root.location == old.location));
-        former.dedup_by(|one, other| one.location == other.location);
         self.changed(|all| all.insert(id, Arc::new(Access::Open { roots, former })))
     }
 

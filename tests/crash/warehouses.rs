@@ -185,7 +185,7 @@ async fn what_was_acknowledged_survives_a_kill() {
                 let name = format!("w{}", done + 1);
                 let location = format!("file://{}/warehouse/{name}", root_of.display());
                 let body = json!({ "name": name, "storage": { "location": location } });
-                if !send(&uri, &bearer, Method::POST, &body).await.is_some_and(|it| it.0 == 201) {
+                if send(&uri, &bearer, Method::POST, &body).await.is_none_or(|it| it.0 != 201) {
                     return done;
                 }
                 done += 1;
@@ -215,7 +215,6 @@ async fn what_was_acknowledged_survives_a_kill() {
 async fn send(uri: &str, key: &str, method: Method, body: &Value) -> Option<(u16, Value)> {
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build();
     let http = http.expect("a client can be made");
-    let method = reqwest::Method::from_bytes(method.as_str().as_bytes()).expect("a method");
     let mut request = http.request(method, format!("{uri}{WAREHOUSES}")).bearer_auth(key);
     if !body.is_null() {
         request = request.json(body);

@@ -134,7 +134,7 @@ impl Catalog {
 
     /// Opens stores, and tries out whether they can be used.
     async fn open_and_try(&self, storage: &StorageProfile) -> Result<Roots> {
-        let wrong = |BadStorage(reason)| Error::Invalid(reason);
+        let wrong = |BadStorage(reason)| Error::Unusable(reason);
         let stores = &self.inner.parts.stores;
         let roots = stores.open(storage).map_err(wrong)?;
         let at_most = self.settings().warehouse_probe_max();

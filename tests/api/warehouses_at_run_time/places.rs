@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::http::Method;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::json;
@@ -77,7 +78,12 @@ async fn a_place_that_does_not_work_is_refused_with_what_does_not() {
         app.get(LAKE).await.expect_error(404, "NoSuchWarehouseException");
         faults.lift();
     }
-    app.post(WAREHOUSES, lake()).await.expect(201);
+    // That it did not work is not remembered for an Idempotency-Key: next time it may.
+    let key = [("Idempotency-Key", "0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c12")];
+    faults.inject(Verb::Put, probe, Fault::Fail);
+    app.request(Method::POST, WAREHOUSES, &key, &lake()).await.expect(400);
+    faults.lift();
+    app.request(Method::POST, WAREHOUSES, &key, &lake()).await.expect(201);
     // A change of the storage is tried out again, and refused as a whole.
     faults.inject(Verb::Put, probe, Fault::Fail);
     let change = json!({ "storage": { "allowed-locations": ["memory:///more"] } });
