@@ -34,8 +34,11 @@ impl Catalog {
         let catalog = self.clone();
         let carried = tokio::spawn(async move {
             let _turn = turn;
-            if let Err(error) = catalog.write_warehouse(&operation, &judged).await {
-                catalog.settle_warehouse(&judged, error).await?;
+            match catalog.write_warehouse(&operation, &judged).await {
+                Ok(()) => {}
+                // It was refused in the transaction, which has written nothing.
+                Err(refused) if refused.is_final() => return Err(refused),
+                Err(error) => catalog.settle_warehouse(&judged, error).await?,
             }
             catalog.serve_warehouse(judged, stores).await
         });

@@ -186,3 +186,29 @@ async fn a_link_that_comes_later_widens_nothing_at_the_next_start() {
     let app = local(&root, |_| {}).await;
     app.get("/v1/one/namespaces").await.expect_error(503, "SlowDownException");
 }
+
+#[tokio::test]
+async fn a_bucket_that_does_not_answer_is_refused_in_time() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let app = local(directory.path(), |settings| {
+        settings.catalog.warehouse_probe_seconds_max = 1;
+    })
+    .await;
+    // A port that nobody listens on, since it has been given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = port.local_addr().expect("an address").port();
+    let mut wanted = at("lake", "s3://bucket/lake");
+    wanted["storage"]["options"] = json!({
+        "aws_endpoint": format!("http://127.0.0.1:{port}"), "aws_allow_http": "true",
+        "aws_skip_signature": "true", "aws_region": "eu-central-1",
+    });
+    let refused = app.post(WAREHOUSES, wanted.clone()).await;
+    let text = "Cannot use location 's3://bucket/lake': cannot write a probe file: ";
+    assert_eq!(refused.error().0, 400);
+    assert!(refused.message().starts_with(text), "{}", refused.message());
+    // What the library does not take is refused with its reason.
+    wanted["storage"]["options"]["aws_checksum_algorithm"] = json!("nonsense");
+    let refused = app.post(WAREHOUSES, wanted).await;
+    assert!(refused.message().starts_with("cannot open s3://bucket/lake"), "{}", refused.message());
+    app.get(LAKE).await.expect_error(404, "NoSuchWarehouseException");
+}

@@ -8,7 +8,8 @@ use super::{LAKE, WAREHOUSES, at, lake};
 use crate::support::app::TestApp;
 use crate::support::fsck::assert_sound;
 
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 60;
+const MAKERS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_and_a_place_are_given_once() {
@@ -36,36 +37,42 @@ async fn a_name_and_a_place_are_given_once() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_made_in_a_warehouse_that_is_deleted() {
     let app = Arc::new(TestApp::new().await);
     let (mut kept, mut deleted) = (0, 0);
     for round in 0..ROUNDS {
         app.post(WAREHOUSES, lake()).await.expect(201);
-        let making = {
+        let making = |number: usize| {
             let app = Arc::clone(&app);
             tokio::spawn(async move {
-                app.post("/v1/lake/namespaces", json!({ "namespace": ["ns"] })).await
+                // Now the ones are earlier, now the other.
+                for _ in 0..(number * round) % 16 {
+                    tokio::task::yield_now().await;
+                }
+                let body = json!({ "namespace": [format!("n{number}")] });
+                app.post("/v1/lake/namespaces", body).await
             })
         };
-        // Now the one is earlier, now the other.
-        for _ in 0..round % 8 {
-            tokio::task::yield_now().await;
-        }
-        let gone = app.delete(LAKE).await;
-        let made = making.await.expect("no panic");
-        match (made.status.as_u16(), gone.status.as_u16()) {
-            (200, 409) => {
+        let making = futures::future::join_all((0..MAKERS).map(making));
+        let deleting = async { app.delete(LAKE).await };
+        let (made, gone) = tokio::join!(making, deleting);
+        let made: Vec<_> = made.into_iter().map(|it| it.expect("no panic")).collect();
+        let count = made.iter().filter(|answer| answer.status == 200).count();
+        match gone.status.as_u16() {
+            204 => {
+                assert_eq!(count, 0, "round {round}: made in a warehouse that is gone");
+                deleted += 1;
+            }
+            409 => {
+                assert_eq!(count, MAKERS, "round {round}: it was there all the time");
                 kept += 1;
-                app.get("/v1/lake/namespaces/ns").await.expect(200);
-                app.delete("/v1/lake/namespaces/ns").await.expect(204);
+                for number in 0..MAKERS {
+                    app.delete(&format!("/v1/lake/namespaces/n{number}")).await.expect(204);
+                }
                 app.delete(LAKE).await.expect(204);
             }
-            (404, 204) => {
-                deleted += 1;
-                assert_eq!(made.error_type(), "NoSuchWarehouseException");
-            }
-            other => panic!("round {round}: {other:?}"),
+            other => panic!("round {round}: {other} {}", gone.body),
         }
     }
     assert_eq!(kept + deleted, ROUNDS);
