@@ -111,7 +111,12 @@ async fn a_change_that_takes_too_long_is_unknown_and_is_served_when_it_is_durabl
     made.expect_error(500, "CommitStateUnknownException");
     scene.delete("b").await.expect_error(503, "SlowDownException");
     scene.faults.lift();
-    scene.app.get("/v1/b/namespaces/ns").await.expect(200);
+    within(PATIENCE, "a namespace under way", async {
+        while scene.app.get("/v1/b/namespaces/ns").await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
     scene.assert_is(&["b"]).await;
     let scene = scene.crash().await;
     scene.assert_is(&["b"]).await;
