@@ -3,13 +3,13 @@
 //!
 //! What is served is one set ([`served`]), which a change replaces as a whole. A change:
 //! 1. is checked, and its place tried out, before it has its turn: object stores take their time;
-//! 2. waits for its turn, one change after the other, and is checked again ([`change`], [`check`]);
+//! 2. waits for its turn, one change after the other, and is checked again ([`change`]);
 //! 3. is written with its entry in the change log, in one transaction. A delete scans there for whatever is
 //!    in the warehouse, and what is made in a warehouse reads its record: the two conflict;
 //! 4. is served once it is durable, and before anybody is told.
 //!
 //! Whatever fails in between, the turn does not end before it is known what the store says, and that is
-//! served ([`settle`]). [`listing`] tells what there is.
+//! served. [`listing`] tells what there is.
 
 pub mod change;
 mod check;
