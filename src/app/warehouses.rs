@@ -68,6 +68,7 @@ pub(super) async fn open_all(
     let Opening { settings, opener, ids, permit, now_ms } = opening;
     let failed = BuildError::Warehouses;
     let mut served = Served::new(&settings.default_warehouse);
+    served.objects = served.objects.guarding(stores.secrets());
     for (name, warehouse) in &settings.warehouses {
         let configured = Configured::new(settings, name, warehouse, opener)?;
         let known = store.durable().get(&WarehouseKey(name.clone())).await.map_err(failed)?;

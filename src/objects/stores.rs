@@ -82,12 +82,17 @@ impl Stores {
 
     /// A text without any secret that stores are opened with.
     fn scrubbed(&self, text: &str) -> String {
+        scrub(text, &self.secrets())
+    }
+
+    /// All secrets that stores are opened with.
+    pub fn secrets(&self) -> Vec<Secret> {
         let ambient = self.ambient_options.iter().filter(|(option, value)| {
             value.len() >= AMBIENT_SECRET_BYTES_MIN
                 && !SCHEMES.iter().any(|scheme| harmless::is_harmless(scheme, option))
         });
-        let ambient: Vec<_> = ambient.map(|(_, value)| Secret::new(value.as_str())).collect();
-        scrub(text, self.credentials.values().flat_map(BTreeMap::values).chain(&ambient))
+        let ambient = ambient.map(|(_, value)| Secret::new(value.as_str()));
+        self.credentials.values().flat_map(BTreeMap::values).cloned().chain(ambient).collect()
     }
 
     fn credentials(&self, profile: &StorageProfile) -> Result<Option<&Credentials>, BadStorage> {

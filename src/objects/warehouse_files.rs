@@ -11,11 +11,15 @@ use uuid::Uuid;
 use super::error::Error;
 use super::location::Location;
 use super::open::Opened;
+use super::scrub::scrub;
+use crate::base::secret::Secret;
 
 /// The object stores of all warehouses. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Objects {
     warehouses: Arc<HashMap<Uuid, Arc<Access>>>,
+    /// What errors do not repeat, whatever an object store says.
+    secrets: Arc<[Secret]>,
 }
 
 /// What there is of a warehouse's stores.
@@ -52,6 +56,22 @@ impl Objects {
         warehouses.into_iter().fold(none, |all, (id, opened)| all.with(id, opened))
     }
 
+    /// These, whose errors repeat none of these secrets.
+    #[must_use]
+    pub fn guarding(self, secrets: Vec<Secret>) -> Self {
+        Self { secrets: secrets.into(), ..self }
+    }
+
+    /// An object store's error about the file at `location`.
+    fn failed(&self, location: &str, error: object_store::Error) -> Error {
+        match Error::of(location, error) {
+            Error::Unavailable { location, reason } => {
+                Error::Unavailable { location, reason: scrub(&reason, self.secrets.iter()) }
+            }
+            other => other,
+        }
+    }
+
     /// These and the stores of one more warehouse, or other ones of one that has some.
     #[must_use]
     pub fn with(&self, id: Uuid, opened: Vec<(Location, Opened)>) -> Self {
@@ -83,7 +103,7 @@ impl Objects {
     fn changed<T>(&self, change: impl FnOnce(&mut HashMap<Uuid, Arc<Access>>) -> T) -> Self {
         let mut warehouses = HashMap::clone(&self.warehouses);
         change(&mut warehouses);
-        Self { warehouses: Arc::new(warehouses) }
+        Self { warehouses: Arc::new(warehouses), secrets: Arc::clone(&self.secrets) }
     }
 
     /// Refuses a location that the warehouse may not use.
@@ -107,7 +127,7 @@ impl Objects {
             Err(object_store::Error::AlreadyExists { .. }) => {
                 Err(Error::Taken(location.to_owned()))
             }
-            Err(error) => Err(Error::of(location, error)),
+            Err(error) => Err(self.failed(location, error)),
         }
     }
 
@@ -115,7 +135,7 @@ impl Objects {
     pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Bytes, Error> {
         let target = self.target(warehouse, location)?;
         let read = async { target.object_store.get(&target.path).await?.bytes().await };
-        read.await.map_err(|error| Error::of(location, error))
+        read.await.map_err(|error| self.failed(location, error))
     }
 
     /// Deletes a file. That it is gone already counts as deleted.
@@ -123,7 +143,7 @@ impl Objects {
         let target = self.target(warehouse, location)?;
         match target.object_store.delete(&target.path).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(Error::of(location, error)),
+            Err(error) => Err(self.failed(location, error)),
         }
     }
 
@@ -154,5 +174,31 @@ impl Objects {
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
         Ok(Target { object_store: root.object_store.as_ref(), path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::open::open_url;
+
+    #[tokio::test]
+    async fn what_a_store_says_of_a_failure_holds_no_secret() {
+        let directory = tempfile::tempdir().expect("there is room");
+        std::fs::write(directory.path().join("file"), "").expect("it can be written");
+        let url = format!("file://{}", directory.path().display());
+        let root = Location::parse(&url).expect("it is a location");
+        let opened = open_url(&url, &Default::default()).expect("it opens");
+        let id = Uuid::nil();
+        let objects = Objects::new([(id, vec![(root, opened)])]);
+        let below_a_file = format!("{url}/file/x");
+        let create = async |objects: &Objects| match objects.create(id, &below_a_file, []).await {
+            Err(Error::Unavailable { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+        let name = directory.path().file_name().expect("it has a name").to_string_lossy();
+        assert!(create(&objects).await.contains(&*name), "the store says where it failed");
+        let guarded = objects.guarding(vec![Secret::new(&*name)]).without(Uuid::max());
+        assert!(!create(&guarded).await.contains(&*name));
     }
 }
