@@ -67,11 +67,13 @@ impl From<catalog::Error> for ApiError {
             E::NoSuchFile(_) | E::NoSuchPolicy(_) => (StatusCode::NOT_FOUND, "NotFoundException"),
             E::AlreadyExists(_) => (StatusCode::CONFLICT, "AlreadyExistsException"),
             E::NamespaceNotEmpty(_) => (StatusCode::CONFLICT, "NamespaceNotEmptyException"),
+            E::WarehouseNotEmpty(_) => (StatusCode::CONFLICT, "WarehouseNotEmptyException"),
+            E::Conflict(_) => (StatusCode::CONFLICT, "ConflictException"),
             E::CommitFailed(_) => (StatusCode::CONFLICT, "CommitFailedException"),
             E::CommitStateUnknown { .. } => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "CommitStateUnknownException")
             }
-            E::Invalid(_) => (StatusCode::BAD_REQUEST, "IllegalArgumentException"),
+            E::Invalid(_) | E::Unusable(_) => (StatusCode::BAD_REQUEST, "IllegalArgumentException"),
             E::Unprocessable(_) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "UnprocessableEntityException")
             }

@@ -8,7 +8,7 @@ use super::admission::Admission;
 use super::error::ApiError;
 use super::guard::{Door, Guarded};
 use super::iceberg::{config, metrics, namespaces, table_commit, tables, transactions, views};
-use super::management::{api_keys, explain, grants, openapi, policies, server, whoami};
+use super::management::{api_keys, explain, grants, openapi, policies, server, warehouses, whoami};
 use super::oauth;
 use super::ops::{health, metrics as counters};
 use super::state::ApiState;
@@ -123,6 +123,11 @@ fn management_routes() -> Router<ApiState> {
         )
         .route("/grants", get(grants::list).post(grants::create))
         .route("/grants/{id}", get(grants::load).delete(grants::revoke))
+        .route("/warehouses", get(warehouses::list).post(warehouses::create))
+        .route(
+            "/warehouses/{name}",
+            get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
+        )
         .route("/authorize", post(explain::authorize))
         .route("/permissions", get(explain::permissions))
 }

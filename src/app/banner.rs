@@ -5,13 +5,13 @@ use super::build::App;
 /// The lines that greet whoever started the server.
 pub fn banner(app: &App, uri: &str) -> String {
     let warehouse = &app.settings.default_warehouse;
-    let warehouses: Vec<_> = app
-        .catalog
-        .warehouses()
-        .names()
-        .into_iter()
-        .filter_map(|name| app.catalog.warehouses().by_prefix(Some(name)).ok())
-        .map(|warehouse| format!("  warehouse   {:<12} {}", warehouse.name, warehouse.location))
+    let served = app.catalog.warehouses();
+    let warehouses: Vec<_> = served
+        .all()
+        .map(|entry| &entry.warehouse)
+        .map(|warehouse| {
+            format!("  warehouse   {:<12} {}", warehouse.name, warehouse.storage.location)
+        })
         .collect();
     let access = Access::of(app);
     format!(

@@ -1,14 +1,11 @@
 //! From settings to an open catalog.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-
-use uuid::Uuid;
 
 use super::issuers;
 use super::lock::{DataDirLock, LockError};
 use super::policies;
+use super::warehouses::{self, Opening, data_dir_url, open};
 use crate::api::answers::Answers;
 use crate::api::guard::Guarded;
 use crate::api::router::router;
@@ -19,13 +16,10 @@ use crate::authz::permit::{Permit, Task};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
 use crate::base::secret::Secret;
-use crate::catalog::warehouses::Warehouses;
 use crate::catalog::{self, Catalog, Parts};
-use crate::config::{Settings, WarehouseSettings};
-use crate::model::warehouse::{self, Warehouse};
-use crate::objects::location::Location;
+use crate::config::Settings;
+use crate::objects::Objects;
 use crate::objects::open::{OpenError, Opened, Opener, opener};
-use crate::objects::{self, Objects};
 use crate::store::open::Place;
 use crate::store::read::Offline;
 use crate::store::{self, Store};
@@ -61,6 +55,9 @@ pub enum BuildError {
         /// What is wrong.
         source: store::Error,
     },
+    /// The records of warehouses cannot be read or written.
+    #[error("cannot bring the warehouses and the store together: {0}")]
+    Warehouses(store::Error),
     /// What an earlier process left cannot be finished.
     #[error("cannot finish what an earlier run left: {0}")]
     Recover(catalog::Error),
@@ -125,24 +122,23 @@ impl App {
         let format =
             store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
 
-        let mut warehouses = Vec::new();
-        let mut roots = Vec::new();
-        for (name, warehouse) in &settings.warehouses {
-            let configured = Configured::new(&settings, name, warehouse, &seams.opener)?;
-            let (location, id) = (&configured.location, seams.ids.random());
-            let record = store.ensure_warehouse(&permit, name, location, id, now_ms).await;
-            let id = record.map_err(failed)?.id;
-            warehouses.push(served(id, name, location, warehouse));
-            roots.push((id, configured.roots));
-        }
+        let stores = warehouses::stores(&settings, &seams.opener, &state_url)?;
+        let opening = Opening {
+            settings: &settings,
+            opener: &seams.opener,
+            ids: seams.ids.as_ref(),
+            permit: &permit,
+            now_ms,
+        };
+        let served = warehouses::open_all(&opening, &store, &stores).await?;
         let (policy_sources, authority) =
             policies::with_book(&store, policies, settings.authz.decisions_max).await?;
         let authn_store = store.clone();
         let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
         let catalog = Catalog::new(Parts {
             store,
-            objects: Objects::new(roots),
-            warehouses: Warehouses::new(warehouses, &settings.default_warehouse),
+            warehouses: served,
+            stores,
             authority: Arc::clone(&authority),
             policy_sources,
             policy_limits: settings.authz.limits(),
@@ -186,18 +182,6 @@ impl App {
             settings: self.settings.server.clone(),
             counters: Arc::clone(&self.counters),
         }))
-    }
-}
-
-/// A configured warehouse, as the catalog serves it.
-fn served(id: Uuid, name: &str, location: &str, configured: &WarehouseSettings) -> Warehouse {
-    Warehouse {
-        id,
-        name: name.to_owned(),
-        location: location.to_owned(),
-        allowed_locations: configured.allowed_locations.clone(),
-        client_defaults: configured.client_defaults.clone(),
-        client_overrides: configured.client_overrides.clone(),
     }
 }
 
@@ -255,7 +239,7 @@ fn client_for(issuers: &Issuers) -> Result<Option<reqwest::Client>, BuildError> 
 pub struct OfflineCatalog {
     /// The records.
     pub store: Offline,
-    /// The files, for warehouses that are configured.
+    /// The files, for warehouses that are configured or were made at run time.
     pub objects: Objects,
     /// Where the state is.
     pub state_url: String,
@@ -275,44 +259,10 @@ impl OfflineCatalog {
         let (state_url, opened) = open_state(settings, &seams.opener)?;
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
         let store = Store::open_offline(&place(opened)).await.map_err(failed)?;
-        let mut roots = Vec::new();
-        for (name, warehouse) in &settings.warehouses {
-            let configured = Configured::new(settings, name, warehouse, &seams.opener)?;
-            if let Some(id) = store::fsck::warehouse_id(&store, name).await.map_err(failed)? {
-                roots.push((id, configured.roots));
-            }
-        }
-        Ok(Self { store, objects: Objects::new(roots), state_url, _lock: lock })
-    }
-}
-
-/// A warehouse's location, and the places that its tables may be in.
-struct Configured {
-    location: String,
-    roots: Vec<(Location, Opened)>,
-}
-
-impl Configured {
-    fn new(
-        settings: &Settings,
-        name: &str,
-        warehouse: &WarehouseSettings,
-        opener: &Opener,
-    ) -> Result<Self, BuildError> {
-        let at = |reason: String| BuildError::Setting(format!("warehouses.{name}: {reason}"));
-        warehouse::validate_name(name).map_err(|refusal| at(refusal.to_string()))?;
-        let location = match warehouse.location.trim_end_matches('/') {
-            "" => data_dir_url(settings, &format!("warehouse/{name}"))?,
-            location => location.to_owned(),
-        };
-        let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
-        let mut roots = Vec::new();
-        for url in urls {
-            let parsed = Location::parse(url).map_err(|error| at(error.to_string()))?;
-            let opened = open(url, &warehouse.options, settings, opener)?;
-            roots.push((parsed, opened));
-        }
-        Ok(Self { location, roots })
+        let (opener, stores) =
+            (&seams.opener, warehouses::stores(settings, &seams.opener, &state_url)?);
+        let objects = warehouses::offline_objects(settings, opener, &store, &stores).await?;
+        Ok(Self { store, objects, state_url, _lock: lock })
     }
 }
 
@@ -334,19 +284,6 @@ fn place(opened: Opened) -> Place {
     }
 }
 
-/// Opens a URL with its own options and, behind them, those of the environment that fit.
-fn open(
-    url: &str,
-    options: &BTreeMap<String, String>,
-    settings: &Settings,
-    opener: &Opener,
-) -> Result<Opened, BuildError> {
-    objects::open::check_options(url, options)?;
-    let mut all = objects::open::known_options(url, &settings.ambient_options);
-    all.extend(options.clone());
-    Ok(opener(url, &all)?)
-}
-
 /// Whether anything is kept in the data directory.
 fn uses_data_dir(settings: &Settings) -> bool {
     settings.state.url.is_empty()
@@ -360,15 +297,4 @@ fn lock_data_dir(settings: &Settings) -> Result<Option<DataDirLock>, BuildError>
         BuildError::Setting(format!("data_dir: {}: {error}", settings.data_dir.display()))
     })?;
     Ok(Some(DataDirLock::take(&settings.data_dir)?))
-}
-
-/// The URL of a directory below the data directory.
-fn data_dir_url(settings: &Settings, below: &str) -> Result<String, BuildError> {
-    let wrong = |reason: String| {
-        BuildError::Setting(format!("data_dir: {}: {reason}", settings.data_dir.display()))
-    };
-    let absolute: &Path =
-        &std::path::absolute(&settings.data_dir).map_err(|error| wrong(error.to_string()))?;
-    let text = absolute.to_str().ok_or_else(|| wrong("not UTF-8".to_owned()))?;
-    Ok(format!("file://{}/{below}", text.trim_end_matches('/')))
 }

@@ -10,5 +10,6 @@ pub mod policies;
 pub mod run;
 pub mod tasks;
 pub mod tls;
+mod warehouses;
 
 pub use build::App;

@@ -34,6 +34,12 @@ pub enum Error {
     /// Something is still in the namespace.
     #[error("{0}")]
     NamespaceNotEmpty(String),
+    /// Something is still in the warehouse.
+    #[error("{0}")]
+    WarehouseNotEmpty(String),
+    /// What is to change belongs to the configuration.
+    #[error("{0}")]
+    Conflict(String),
     /// A commit was right for another state: refresh and retry.
     #[error("{0}")]
     CommitFailed(String),
@@ -48,6 +54,9 @@ pub enum Error {
     /// The request is wrong in itself.
     #[error("{0}")]
     Invalid(String),
+    /// The place that a warehouse was to have cannot be used, which may be otherwise next time.
+    #[error("{0}")]
+    Unusable(String),
     /// The request says two things that exclude each other, or asks for what may not come about.
     #[error("{0}")]
     Unprocessable(String),
@@ -77,6 +86,11 @@ impl Error {
             TabularKind::Table => Self::NoSuchTable(brief(ident)),
             TabularKind::View => Self::NoSuchView(brief(ident)),
         }
+    }
+
+    /// The warehouse is not there, by what somebody has called it.
+    pub fn no_such_warehouse(word: &str) -> Self {
+        Self::NoSuchWarehouse(brief(word))
     }
 
     /// The namespace is not there.
@@ -117,7 +131,10 @@ impl Error {
     pub fn is_final(&self) -> bool {
         !matches!(
             self,
-            Self::CommitStateUnknown { .. } | Self::Unavailable { .. } | Self::Internal { .. }
+            Self::CommitStateUnknown { .. }
+                | Self::Unavailable { .. }
+                | Self::Unusable(_)
+                | Self::Internal { .. }
         )
     }
 }

@@ -110,11 +110,10 @@ impl Catalog {
             self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
             return Ok(TabularState::from(found));
         }
-        for name in self.warehouses().names() {
-            let warehouse = self.warehouses().by_prefix(Some(name))?;
-            if self.objects().check(warehouse.id, &metadata_location).is_ok() {
-                let json =
-                    metadata_file::read(self.objects(), warehouse.id, &metadata_location).await?;
+        let objects = self.objects();
+        for warehouse in self.warehouses().ids() {
+            if objects.check(warehouse, &metadata_location).is_ok() {
+                let json = metadata_file::read(&objects, warehouse, &metadata_location).await?;
                 return Ok(TabularState {
                     id,
                     version: 0,
@@ -174,5 +173,5 @@ macro_rules! refusals {
 
 refusals! {
     NoSuchWarehouse NoSuchNamespace NoSuchTable NoSuchView NoSuchFile NoSuchPolicy AlreadyExists
-    NamespaceNotEmpty CommitFailed Invalid Unprocessable
+    NamespaceNotEmpty WarehouseNotEmpty Conflict CommitFailed Invalid Unprocessable
 }

@@ -29,7 +29,7 @@ pub fn default_location(
 
 /// `<warehouse>/<level>/...`: where the tables of a namespace go that says nothing of it itself.
 pub fn namespace_location_in(warehouse: &Warehouse, namespace: &NamespaceIdent) -> String {
-    namespace.0.iter().fold(warehouse.location.clone(), |mut location, level| {
+    namespace.0.iter().fold(warehouse.storage.location.clone(), |mut location, level| {
         location.push('/');
         location.push_str(&segment(level));
         location
@@ -59,14 +59,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::model::warehouse::StorageProfile;
 
     #[test]
     fn names_become_plain_and_the_id_keeps_them_apart() {
         let warehouse = Warehouse {
             id: Uuid::nil(),
             name: "w".into(),
-            location: "s3://b/w".into(),
-            allowed_locations: Vec::new(),
+            storage: StorageProfile { location: "s3://b/w".into(), ..Default::default() },
             client_defaults: BTreeMap::new(),
             client_overrides: BTreeMap::new(),
         };

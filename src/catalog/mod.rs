@@ -49,12 +49,14 @@ use uuid::Uuid;
 
 pub use error::Error;
 pub use operation::Operation;
+use warehouses::served::Served;
 
 use crate::authz::authority::Authority;
 use crate::authz::settings::Limits;
 use crate::base::clock::Clock;
 use crate::base::ids::Ids;
 use crate::objects::Objects;
+use crate::objects::stores::Stores;
 use crate::store::{self, Store};
 use crate::telemetry::cache::CacheUsage;
 
@@ -71,10 +73,10 @@ pub struct Catalog {
 pub struct Parts {
     /// The records.
     pub store: Store,
-    /// The files.
-    pub objects: Objects,
-    /// The warehouses that it serves.
-    pub warehouses: warehouses::Warehouses,
+    /// The warehouses that it begins with, and their files.
+    pub warehouses: Served,
+    /// How the stores of those are opened that are made at run time.
+    pub stores: Stores,
     /// Who may do what.
     pub authority: Arc<Authority>,
     /// What the policies in force are made of.
@@ -101,6 +103,7 @@ struct Inner {
     versions: version_cache::VersionCache,
     file_deletions: Notify,
     policies: policies::Policies,
+    warehouses: warehouses::Warehouses,
 }
 
 impl Catalog {
@@ -115,6 +118,7 @@ impl Catalog {
             versions: version_cache::VersionCache::new(settings.metadata_cache_bytes),
             file_deletions: Notify::new(),
             policies: policies::Policies::new(parts.policy_sources.clone()),
+            warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
             parts,
         };
         Self { inner: Arc::new(inner) }
@@ -125,9 +129,9 @@ impl Catalog {
         &self.inner.parts.settings
     }
 
-    /// The warehouses that it serves.
-    pub fn warehouses(&self) -> &warehouses::Warehouses {
-        &self.inner.parts.warehouses
+    /// The warehouses that it serves at this moment.
+    pub fn warehouses(&self) -> Arc<Served> {
+        self.inner.warehouses.served()
     }
 
     /// How the cache of versions is used.
@@ -172,8 +176,8 @@ impl Catalog {
         &self.inner.parts.store
     }
 
-    fn objects(&self) -> &Objects {
-        &self.inner.parts.objects
+    fn objects(&self) -> Objects {
+        self.warehouses().objects.clone()
     }
 
     /// The time, in milliseconds since 1970 (UTC).

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::json;
+use uuid::Uuid;
 
 use super::change_log::Entry;
 use super::listings::Contents;
@@ -19,7 +20,7 @@ use crate::model::ident::{NamespaceIdent, TabularKind};
 use crate::model::page::{Page, PageRequest};
 use crate::model::warehouse::Warehouse;
 use crate::store::invariants;
-use crate::store::keys::{NamespaceKey, NamespaceNameKey, space, tabular_names};
+use crate::store::keys::{NamespaceKey, NamespaceNameKey, WarehouseKey, space, tabular_names};
 use crate::store::read::{Range, Read};
 use crate::store::records::{NameEntry, NamespaceRecord, Outcome};
 use crate::store::txn::Transaction;
@@ -73,10 +74,9 @@ impl Catalog {
         let ((), accepted) = self
             .store()
             .transact("create_namespace", permit, |t| async move {
-                let parent = if parent_ident.is_root() {
-                    warehouse.id
-                } else {
-                    lookup::namespace(&*t, warehouse.id, parent_ident).await?.id
+                let parent = match parent_ident.is_root() {
+                    true => root_of(&t, warehouse).await?,
+                    false => lookup::namespace(&*t, warehouse.id, parent_ident).await?.id,
                 };
                 let key = NamespaceNameKey { parent, name: name.clone() };
                 if t.get(&key).await?.is_some() {
@@ -310,24 +310,41 @@ impl Catalog {
     }
 }
 
-/// Scans for anything below a namespace, in the serializable transaction that drops it: whoever puts
-/// something there at the same time conflicts.
+/// Refuses to drop a namespace that anything is in, in the serializable transaction that drops it: whoever
+/// puts something there at the same time conflicts.
 async fn refuse_unless_empty(
     t: &Transaction,
     ident: &NamespaceIdent,
     record: &NamespaceRecord,
 ) -> Result<()> {
+    match contents_of(t, record.id).await? {
+        None => Ok(()),
+        Some(what) => Err(Error::NamespaceNotEmpty(format!(
+            "Namespace {ident} is not empty: it contains {what}"
+        ))),
+    }
+}
+
+/// Scans for anything directly below a namespace or warehouse, and says what there is.
+pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<&'static str>> {
     let contents = [
         (space::NAMESPACE_NAMES, "namespaces"),
         (tabular_names(TabularKind::Table), "tables"),
         (tabular_names(TabularKind::View), "views"),
     ];
     for (space, what) in contents {
-        if t.any(&Range::below(space, record.id)).await? {
-            return Err(Error::NamespaceNotEmpty(format!(
-                "Namespace {ident} is not empty: it contains {what}"
-            )));
+        if t.any(&Range::below(space, parent)).await? {
+            return Ok(Some(what));
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+/// What a top-level namespace is made in, which has to be there: a warehouse may be deleted at any time. Its
+/// record is read in the transaction that makes the namespace, so that the two conflict.
+async fn root_of(t: &Transaction, warehouse: &Warehouse) -> Result<Uuid> {
+    match t.get(&WarehouseKey(warehouse.name.clone())).await? {
+        Some(record) if record.id == warehouse.id => Ok(record.id),
+        _ => Err(Error::no_such_warehouse(&warehouse.name)),
+    }
 }

@@ -79,7 +79,7 @@ impl Catalog {
         let MetadataFile { warehouse, location, text } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         loop {
-            match metadata_file::create(self.objects(), *warehouse, location, text).await {
+            match metadata_file::create(&self.objects(), *warehouse, location, text).await {
                 Ok(()) => return Ok(()),
                 Err(error @ objects::Error::Taken(_)) => {
                     tracing::error!(location, %error, "cannot publish metadata");
@@ -101,12 +101,21 @@ impl Catalog {
     /// and forgets the marker. Those of a warehouse that is not configured any more, and those whose
     /// name another file has, stay. Returns how many markers there were.
     pub async fn finish_publications(&self) -> Result<usize> {
+        self.finish_publications_of(None).await
+    }
+
+    /// The same for one warehouse alone, if there is one.
+    pub(super) async fn finish_publications_of(&self, warehouse: Option<Uuid>) -> Result<usize> {
         let store = self.store().latest();
         let markers =
             store.scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None).await?;
         for (key, marker) in &markers {
+            let record = store.get(&TabularKey(key.id)).await?;
+            if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
+                continue;
+            }
             // A marker behind its record's version landed before that version was begun.
-            if let Some(record) = store.get(&TabularKey(key.id)).await?
+            if let Some(record) = record
                 && record.version == key.version
                 && let Some(document) = store.document(key.id).await?
             {

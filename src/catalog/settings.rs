@@ -1,5 +1,6 @@
 //! The catalog's bounds and times.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,13 @@ pub struct Settings {
     pub metadata_cache_bytes: u64,
     /// Files that a background deletion deletes at the same time.
     pub file_deletions_parallel_max: usize,
+    /// Warehouses that there may be when another one is made through the API.
+    pub warehouses_max: usize,
+    /// Seconds for which the place of a warehouse is tried out that is made or changed through the API.
+    pub warehouse_probe_seconds_max: u64,
+    /// Directories of this machine below which warehouses may be that are made through the API, besides
+    /// `warehouse` in the data directory.
+    pub local_warehouse_dirs: Vec<PathBuf>,
 }
 
 impl Default for Settings {
@@ -49,6 +57,9 @@ impl Default for Settings {
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 64 << 20,
             file_deletions_parallel_max: 16,
+            warehouses_max: 1000,
+            warehouse_probe_seconds_max: 20,
+            local_warehouse_dirs: Vec::new(),
         }
     }
 }
@@ -65,6 +76,11 @@ impl Settings {
     /// How long a commit may take.
     pub fn commit_deadline(&self) -> Duration {
         Duration::from_millis(self.commit_deadline_ms)
+    }
+
+    /// How long the place of a warehouse is tried out.
+    pub fn warehouse_probe_max(&self) -> Duration {
+        Duration::from_secs(self.warehouse_probe_seconds_max)
     }
 
     /// How long an `Idempotency-Key` is remembered.

@@ -15,6 +15,7 @@ pub mod key;
 mod output;
 pub mod policy;
 pub mod serve;
+pub mod warehouse;
 
 /// An Apache Iceberg REST catalog whose only dependency is a bucket.
 #[derive(Debug, Parser)]
@@ -32,6 +33,8 @@ enum Command {
     Fsck(fsck::Fsck),
     /// Make, list and revoke API keys of a running server
     Key(key::Key),
+    /// Make, list, change and delete warehouses of a running server
+    Warehouse(warehouse::Warehouse),
     /// Grant something on a warehouse, namespace, table or view
     Grant(grant::Grant),
     /// Take a grant back
@@ -75,6 +78,7 @@ impl Cli {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
             Command::Key(key) => key.run(),
+            Command::Warehouse(warehouse) => warehouse.run(),
             Command::Grant(grant) => grant.run(),
             Command::Revoke(revoke) => revoke.run(),
             Command::Grants(grants) => grants.run(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::secret::Secret;
 use crate::{api, authn, authz, catalog, store, telemetry};
 
 /// Everything that can be set.
@@ -31,6 +32,9 @@ pub struct Settings {
     pub log: telemetry::settings::Settings,
     /// The audit log.
     pub audit: telemetry::settings::AuditSettings,
+    /// Options of object stores, secret ones among them, for warehouses that are made at run time: by the
+    /// name that these say.
+    pub credentials: BTreeMap<String, BTreeMap<String, Secret>>,
     /// The warehouses, by name.
     pub warehouses: BTreeMap<String, WarehouseSettings>,
     /// Credentials and endpoints of object stores that the process's environment holds (`AWS_*`,
@@ -83,6 +87,7 @@ impl Default for Settings {
             catalog: catalog::settings::Settings::default(),
             log: telemetry::settings::Settings::default(),
             audit: telemetry::settings::AuditSettings::default(),
+            credentials: BTreeMap::new(),
             warehouses: BTreeMap::from([(
                 DEFAULT_WAREHOUSE.to_owned(),
                 WarehouseSettings::default(),

@@ -2,9 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::refusal::Refusal;
+
+/// Where a warehouse's files are, and how its object store is reached. There is no secret in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageProfile {
+    /// The URL below which tables get their default locations; no slash at its end.
+    pub location: String,
+    /// Further URLs below which tables may lie: for data that was there before the catalog.
+    pub allowed_locations: Vec<String>,
+    /// Options of the object store, such as `aws_region`: those that hold no secret.
+    pub options: BTreeMap<String, String>,
+    /// The name of a set of further options in the configuration, secret ones among them.
+    pub credentials: Option<String>,
+}
 
 /// A warehouse as the catalog serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,10 +27,8 @@ pub struct Warehouse {
     pub id: Uuid,
     /// The name that clients send as `warehouse` and find as `{prefix}` in paths.
     pub name: String,
-    /// The URL below which tables get their default locations; no slash at its end.
-    pub location: String,
-    /// Further URLs below which tables may lie: for data that was there before the catalog.
-    pub allowed_locations: Vec<String>,
+    /// Where its files are.
+    pub storage: StorageProfile,
     /// Configuration that `GET /v1/config` hands to clients as defaults.
     pub client_defaults: BTreeMap<String, String>,
     /// Configuration that `GET /v1/config` hands to clients as overrides.

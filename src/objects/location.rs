@@ -25,6 +25,9 @@ pub struct InvalidLocation {
 /// The longest location, in bytes: what S3 takes for a key, and some for the bucket.
 const LOCATION_BYTES_MAX: usize = 2048;
 
+/// The schemes of Azure's stores.
+pub const AZURE: [&str; 5] = ["az", "azure", "adl", "abfs", "abfss"];
+
 /// Encodings of a dot, a slash and a backslash, which some readers decode and others do not.
 const AMBIGUOUS: [&str; 3] = ["%2e", "%2f", "%5c"];
 
@@ -62,6 +65,35 @@ impl Location {
         self.scheme == root.scheme
             && self.authority == root.authority
             && self.segments.starts_with(&root.segments)
+    }
+
+    /// Whether one of the two lies within the other, in whatever way it is written: the names for Azure's
+    /// schemes mean the same containers, and those of an account are taken for those of any other.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (one, two) = (self.place(), other.place());
+        let within = self.segments.starts_with(&other.segments)
+            || other.segments.starts_with(&self.segments);
+        one == two && within
+    }
+
+    /// The kind of store, and the bucket in it.
+    fn place(&self) -> (&str, String) {
+        let store = match self.scheme.as_str() {
+            scheme if AZURE.contains(&scheme) => AZURE[0],
+            scheme => scheme,
+        };
+        let bucket = self.authority.split_once('@').map_or(&*self.authority, |(bucket, _)| bucket);
+        (store, bucket.to_ascii_lowercase())
+    }
+
+    /// The scheme, in the one form that its synonyms have here.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// What stands between the scheme and the path: the bucket.
+    pub fn authority(&self) -> &str {
+        &self.authority
     }
 
     /// The path below the bucket's or the file system's root, without a leading slash.
@@ -127,6 +159,21 @@ mod tests {
         assert!(within("file:/w/t", "file:///w"));
         assert!(within("/w/t", "file:///w"));
         assert!(within("memory:///w/a b/ü", "memory:///w"));
+    }
+
+    #[test]
+    fn places_overlap_whichever_of_the_two_is_the_outer_one_and_however_they_are_written() {
+        let overlap = |one: &str, two: &str| {
+            let parse = |text| Location::parse(text).expect("it is valid");
+            assert_eq!(parse(one).overlaps(&parse(two)), parse(two).overlaps(&parse(one)));
+            parse(one).overlaps(&parse(two))
+        };
+        assert!(overlap("s3://b/w", "s3a://b/w/x"));
+        assert!(overlap("s3://b", "s3://B/w"));
+        assert!(overlap("abfss://c@one.dfs.core.windows.net/w", "az://c/w/x"));
+        assert!(!overlap("s3://b/w", "s3://b/wx"));
+        assert!(!overlap("s3://b/w", "gs://b/w"));
+        assert!(!overlap("file:///w/a", "file:///w/b"));
     }
 
     #[test]

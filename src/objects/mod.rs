@@ -3,12 +3,19 @@
 //! A [`location`] is the text that Iceberg metadata holds; [`warehouse_files`] resolves one to an
 //! object of a store, if the warehouse may use it. A [`metadata_file`] is written once, under a new
 //! name, put-if-absent. [`reachable`] tells which files a purged table's metadata leads to.
+//!
+//! [`stores`] opens what a warehouse is kept in that is made at run time: whoever makes one says where, with
+//! [`harmless`] options alone, and a [`probe`] shows that it works. What they are told is [`scrub`]bed.
 
 pub mod error;
+pub mod harmless;
 pub mod location;
 pub mod metadata_file;
 pub mod open;
+pub mod probe;
 pub mod reachable;
+pub mod scrub;
+pub mod stores;
 pub mod warehouse_files;
 
 pub use error::Error;

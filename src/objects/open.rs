@@ -13,6 +13,8 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use url::Url;
 
+use super::location::AZURE;
+
 /// An object store and a path in it.
 #[derive(Clone)]
 pub struct Opened {
@@ -95,12 +97,42 @@ pub fn known_options(url: &str, options: &BTreeMap<String, String>) -> BTreeMap<
     known.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
+/// The options of `base`, and over them those of `over`: an option may have several names, under all of
+/// which it is the same.
+pub fn laid_over(
+    url: &str,
+    base: BTreeMap<String, String>,
+    over: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut all = base;
+    all.retain(|key, _| !over.keys().any(|other| same_option(url, key, other)));
+    all.extend(over.clone());
+    all
+}
+
+/// Whether two names are those of one option.
+fn same_option(url: &str, one: &str, other: &str) -> bool {
+    match (option(url, one), option(url, other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
+    }
+}
+
 fn is_known(url: &str, key: &str) -> bool {
+    option(url, key).is_some()
+}
+
+/// The one name of an option of the URL's kind of store.
+fn option(url: &str, key: &str) -> Option<String> {
     match url.split_once("://").map(|(scheme, _)| scheme) {
-        Some("s3" | "s3a") => AmazonS3ConfigKey::from_str(key).is_ok(),
-        Some("gs") => GoogleConfigKey::from_str(key).is_ok(),
-        Some("az" | "adl" | "azure" | "abfs" | "abfss") => AzureConfigKey::from_str(key).is_ok(),
-        _ => false,
+        Some("s3" | "s3a") => {
+            AmazonS3ConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned())
+        }
+        Some("gs") => GoogleConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned()),
+        Some(scheme) if AZURE.contains(&scheme) => {
+            AzureConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned())
+        }
+        _ => None,
     }
 }
 

@@ -11,14 +11,33 @@ use uuid::Uuid;
 use super::error::Error;
 use super::location::Location;
 use super::open::Opened;
+use super::scrub::scrub;
+use crate::base::secret::Secret;
 
 /// The object stores of all warehouses. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Objects {
-    warehouses: Arc<HashMap<Uuid, Vec<Root>>>,
+    warehouses: Arc<HashMap<Uuid, Arc<Access>>>,
+    /// What errors do not repeat, whatever an object store says.
+    secrets: Arc<[Secret]>,
+}
+
+/// What there is of a warehouse's stores.
+enum Access {
+    /// They are open.
+    Open {
+        /// Below which places the warehouse may have files.
+        roots: Vec<Root>,
+        /// Below which it could have some since the server has started. What was accepted then still gets
+        /// there.
+        former: Vec<Root>,
+    },
+    /// They cannot be opened, for this reason.
+    Shut(String),
 }
 
 /// A place below which a warehouse may have files.
+#[derive(Clone)]
 struct Root {
     location: Location,
     object_store: Arc<dyn ObjectStore>,
@@ -33,15 +52,58 @@ struct Target<'a> {
 impl Objects {
     /// The stores of these warehouses: by id, each allowed location with what it opened to.
     pub fn new(warehouses: impl IntoIterator<Item = (Uuid, Vec<(Location, Opened)>)>) -> Self {
-        let roots = |opened: Vec<(Location, Opened)>| {
-            let root = |(location, opened): (Location, Opened)| Root {
-                location,
-                object_store: opened.object_store,
-            };
-            opened.into_iter().map(root).collect()
+        let none = Self::default();
+        warehouses.into_iter().fold(none, |all, (id, opened)| all.with(id, opened))
+    }
+
+    /// These, whose errors repeat none of these secrets.
+    #[must_use]
+    pub fn guarding(self, secrets: Vec<Secret>) -> Self {
+        Self { secrets: secrets.into(), ..self }
+    }
+
+    /// An object store's error about the file at `location`.
+    fn failed(&self, location: &str, error: object_store::Error) -> Error {
+        match Error::of(location, error) {
+            Error::Unavailable { location, reason } => {
+                Error::Unavailable { location, reason: scrub(&reason, self.secrets.iter()) }
+            }
+            other => other,
+        }
+    }
+
+    /// These and the stores of one more warehouse, or other ones of one that has some.
+    #[must_use]
+    pub fn with(&self, id: Uuid, opened: Vec<(Location, Opened)>) -> Self {
+        let root = |(location, opened): (Location, Opened)| Root {
+            location,
+            object_store: opened.object_store,
         };
-        let warehouses = warehouses.into_iter().map(|(id, opened)| (id, roots(opened))).collect();
-        Self { warehouses: Arc::new(warehouses) }
+        let roots: Vec<_> = opened.into_iter().map(root).collect();
+        let mut former = match self.warehouses.get(&id).map(AsRef::as_ref) {
+            Some(Access::Open { roots, former }) => [roots.as_slice(), former].concat(),
+            Some(Access::Shut(_)) | None => Vec::new(),
+        };
+        former.retain(|old| !roots.iter().any(|root| root.location == old.location));
+        self.changed(|all| all.insert(id, Arc::new(Access::Open { roots, former })))
+    }
+
+    /// These and a warehouse whose stores cannot be opened, for this reason.
+    #[must_use]
+    pub fn with_shut(&self, id: Uuid, reason: String) -> Self {
+        self.changed(|all| all.insert(id, Arc::new(Access::Shut(reason))))
+    }
+
+    /// These without those of a warehouse.
+    #[must_use]
+    pub fn without(&self, id: Uuid) -> Self {
+        self.changed(|all| all.remove(&id))
+    }
+
+    fn changed<T>(&self, change: impl FnOnce(&mut HashMap<Uuid, Arc<Access>>) -> T) -> Self {
+        let mut warehouses = HashMap::clone(&self.warehouses);
+        change(&mut warehouses);
+        Self { warehouses: Arc::new(warehouses), secrets: Arc::clone(&self.secrets) }
     }
 
     /// Refuses a location that the warehouse may not use.
@@ -49,14 +111,15 @@ impl Objects {
         self.target(warehouse, location).map(|_| ())
     }
 
-    /// Writes a new file: these parts, one behind the other.
+    /// Writes a new file: these parts, one behind the other. What the warehouse could have when this was
+    /// promised it gets, even if its places have changed since.
     pub async fn create(
         &self,
         warehouse: Uuid,
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
-        let target = self.target(warehouse, location)?;
+        let target = self.target_among(warehouse, location, true)?;
         let payload = PutPayload::from_iter(content);
         let options = PutOptions::from(PutMode::Create);
         match target.object_store.put_opts(&target.path, payload, options).await {
@@ -64,7 +127,7 @@ impl Objects {
             Err(object_store::Error::AlreadyExists { .. }) => {
                 Err(Error::Taken(location.to_owned()))
             }
-            Err(error) => Err(Error::of(location, error)),
+            Err(error) => Err(self.failed(location, error)),
         }
     }
 
@@ -72,7 +135,7 @@ impl Objects {
     pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Bytes, Error> {
         let target = self.target(warehouse, location)?;
         let read = async { target.object_store.get(&target.path).await?.bytes().await };
-        read.await.map_err(|error| Error::of(location, error))
+        read.await.map_err(|error| self.failed(location, error))
     }
 
     /// Deletes a file. That it is gone already counts as deleted.
@@ -80,20 +143,62 @@ impl Objects {
         let target = self.target(warehouse, location)?;
         match target.object_store.delete(&target.path).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(Error::of(location, error)),
+            Err(error) => Err(self.failed(location, error)),
         }
     }
 
     fn target(&self, warehouse: Uuid, text: &str) -> Result<Target<'_>, Error> {
+        self.target_among(warehouse, text, false)
+    }
+
+    fn target_among(
+        &self,
+        warehouse: Uuid,
+        text: &str,
+        or_former: bool,
+    ) -> Result<Target<'_>, Error> {
         let location =
             Location::parse(text).map_err(|error| Error::NotAllowed(error.to_string()))?;
-        let roots = self.warehouses.get(&warehouse).map_or(&[][..], Vec::as_slice);
-        let root =
-            roots.iter().find(|root| location.is_within(&root.location)).ok_or_else(|| {
-                Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
-            })?;
+        let (roots, former) = match self.warehouses.get(&warehouse).map(AsRef::as_ref) {
+            None => (&[][..], &[][..]),
+            Some(Access::Open { roots, former }) => (roots.as_slice(), former.as_slice()),
+            Some(Access::Shut(reason)) => {
+                let (location, reason) = (text.to_owned(), reason.clone());
+                return Err(Error::Unavailable { location, reason });
+            }
+        };
+        let mut usable = roots.iter().chain(former.iter().filter(|_| or_former));
+        let root = usable.find(|root| location.is_within(&root.location)).ok_or_else(|| {
+            Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
+        })?;
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
         Ok(Target { object_store: root.object_store.as_ref(), path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::open::open_url;
+
+    #[tokio::test]
+    async fn what_a_store_says_of_a_failure_holds_no_secret() {
+        let directory = tempfile::tempdir().expect("there is room");
+        std::fs::write(directory.path().join("file"), "").expect("it can be written");
+        let url = format!("file://{}", directory.path().display());
+        let root = Location::parse(&url).expect("it is a location");
+        let opened = open_url(&url, &Default::default()).expect("it opens");
+        let id = Uuid::nil();
+        let objects = Objects::new([(id, vec![(root, opened)])]);
+        let below_a_file = format!("{url}/file/x");
+        let create = async |objects: &Objects| match objects.create(id, &below_a_file, []).await {
+            Err(Error::Unavailable { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+        let name = directory.path().file_name().expect("it has a name").to_string_lossy();
+        assert!(create(&objects).await.contains(&*name), "the store says where it failed");
+        let guarded = objects.guarding(vec![Secret::new(&*name)]).without(Uuid::max());
+        assert!(!create(&guarded).await.contains(&*name));
     }
 }

@@ -100,8 +100,13 @@ impl<R: Read> Walk<'_, R> {
                 }
             }
         }
-        let warehouses = self.all::<WarehouseKey>(space::WAREHOUSE_NAMES).await?;
-        Ok(warehouses.into_iter().map(|(_, record)| record.id).collect())
+        let mut ids = HashSet::new();
+        for (key, record) in self.all::<WarehouseKey>(space::WAREHOUSE_NAMES).await? {
+            if !ids.insert(record.id) {
+                self.note(Err(format!("warehouse {:?} has the id of another", key.0)));
+            }
+        }
+        Ok(ids)
     }
 
     async fn namespaces(

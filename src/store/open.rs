@@ -174,7 +174,8 @@ impl Store {
         Ok(format)
     }
 
-    /// The record of a configured warehouse, made if it is new. `id` becomes a new one's identity.
+    /// The record of a configured warehouse, made if it is new, and taken over if it was made at run time.
+    /// `id` becomes a new one's identity.
     pub async fn ensure_warehouse(
         &self,
         permit: &Permit<Maintain>,
@@ -191,6 +192,7 @@ impl Store {
                     id: known.as_ref().map_or(id, |known| known.id),
                     location: location.to_owned(),
                     created_ms: known.as_ref().map_or(now_ms, |known| known.created_ms),
+                    definition: None,
                 };
                 if known.as_ref() != Some(&record) {
                     t.put(&key, &record)?;

@@ -62,12 +62,38 @@ pub struct StoreFormat {
 /// A warehouse that the catalog has served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarehouseRecord {
-    /// Its identity, minted when it was first configured.
+    /// Its identity, minted when it was first configured or made.
     pub id: Uuid,
-    /// The location that it was last configured with.
+    /// The location that it was made with, or last configured with.
     pub location: String,
-    /// When it was first configured.
+    /// When it was first configured or made.
     pub created_ms: i64,
+    /// All the rest, if it was made at run time; none for one of the configuration, which says it then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<WarehouseDefinition>,
+}
+
+/// What a warehouse is that was made at run time. There is no secret in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarehouseDefinition {
+    /// Grows by one with each change.
+    pub version: u64,
+    /// By whom it was made.
+    pub created_by: String,
+    /// When it became what it is.
+    pub changed_ms: i64,
+    /// By whom.
+    pub changed_by: String,
+    /// Further URLs below which tables may lie.
+    pub allowed_locations: Vec<String>,
+    /// Options of its object store.
+    pub options: BTreeMap<String, String>,
+    /// The name of a set of further options in the configuration.
+    pub credentials: Option<String>,
+    /// What `GET /v1/config` hands to clients as defaults.
+    pub client_defaults: BTreeMap<String, String>,
+    /// What `GET /v1/config` hands to clients as overrides.
+    pub client_overrides: BTreeMap<String, String>,
 }
 
 /// What a name points to.

@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes in the words of the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 64] = [
+const ROUTES: [(&str, &str); 70] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -111,6 +111,12 @@ const ROUTES: [(&str, &str); 64] = [
     ("POST /management/v1/grants", "on hr"),
     ("GET /management/v1/grants/{id}", ""),
     ("DELETE /management/v1/grants/{id}", ""),
+    ("GET /management/v1/warehouses", ""),
+    ("POST /management/v1/warehouses", ""),
+    ("GET /management/v1/warehouses/{name}", ""),
+    ("PUT /management/v1/warehouses/{name}", ""),
+    ("DELETE /management/v1/warehouses/{name}", ""),
+    ("DELETE /management/v1/warehouses/{name}", "of nobody"),
     ("POST /management/v1/authorize", ""),
     ("POST /management/v1/authorize", "for others"),
     ("GET /management/v1/permissions", ""),
@@ -158,6 +164,7 @@ impl Place {
             .replace("{view}", &format!("v{n}"))
             .replace("{number}", "0")
             .replace("{to}", "0")
+            .replace("{name}", if variant == "of nobody" { "nothing" } else { "default" })
             .replace("{id}", ID);
         match variant {
             "below one" if method == "GET" => path.push_str("?parent=sales"),
@@ -225,6 +232,10 @@ impl Place {
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),
             "rollback" => json!({ "to": 0 }),
+            "warehouses" => json!({
+                "name": format!("w{n}"), "storage": { "location": format!("memory:///w{n}") },
+            }),
+            "{name}" => json!({ "storage": {} }),
             "grants" => {
                 let namespace = if variant == "on hr" { "hr" } else { "sales" };
                 json!({

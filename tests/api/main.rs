@@ -54,3 +54,4 @@ mod requests;
 mod staged;
 mod tls;
 mod warehouses;
+mod warehouses_at_run_time;

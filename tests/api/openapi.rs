@@ -161,6 +161,40 @@ impl Pinned {
     }
 }
 
+impl Pinned {
+    /// Asks all that can be asked of warehouses.
+    async fn warehouses(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        let (all, one) = ("/management/v1/warehouses", "/management/v1/warehouses/{name}");
+        let wanted = json!({ "name": "lake", "storage": { "location": "memory:///lake" } });
+        for (credential, status) in [(&*admin, 201), (&admin, 409), (reader, 403), ("", 401)] {
+            self.ask(credential, "post", all, wanted.clone()).await.expect(status);
+        }
+        self.ask(&admin, "post", all, json!({ "name": "x", "storage": {} })).await.expect(400);
+        self.ask(&admin, "get", all, Value::Null).await.expect(200);
+        self.ask(reader, "get", all, Value::Null).await.expect(200);
+        for (credential, method, name) in [
+            (admin.as_str(), "get", "lake"),
+            (reader, "get", "lake"),
+            (&admin, "get", "default"),
+            (&admin, "get", "nothing"),
+            (&admin, "put", "lake"),
+            (&admin, "put", "default"),
+            (&admin, "put", "nothing"),
+            (reader, "put", "lake"),
+            (reader, "delete", "lake"),
+            (&admin, "delete", "default"),
+            (&admin, "delete", "lake"),
+            (&admin, "delete", "lake"),
+        ] {
+            let body = if method == "put" { json!({ "storage": {} }) } else { Value::Null };
+            let answer = self.send(credential, method, &format!("{all}/{name}"), body).await;
+            self.check(method, one, &answer);
+        }
+    }
+}
+
 #[tokio::test]
 async fn answers_are_what_the_document_says() {
     let pinned = Pinned { app: TestApp::secured().await, document: document() };
@@ -230,6 +264,7 @@ async fn answers_are_what_the_document_says() {
         let answer = pinned.send(&admin, method, &format!("{PREFIX}{filled}"), Value::Null).await;
         pinned.check(method, &format!("{PREFIX}{template}"), &answer);
     }
+    pinned.warehouses().await;
     let open = TestApp::new().await;
     pinned.check("get", whoami, &open.get(whoami).await.expect(200));
 }

@@ -151,6 +151,14 @@ impl TestApp {
         Self { app, router, credential, bucket, clock }
     }
 
+    /// A catalog that was opened otherwise. It has no bucket of the test's.
+    pub fn of(app: App) -> Self {
+        let router = app.router();
+        let credential = app.minted_key.as_ref().map(|key| key.reveal().to_owned());
+        let (bucket, clock) = (Arc::new(InMemory::new()), Arc::new(SystemClock));
+        Self { app, router, credential, bucket, clock }
+    }
+
     /// A new, empty catalog with some settings changed.
     pub async fn with_settings(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = memory_settings();

@@ -6,6 +6,7 @@ pub mod grants;
 pub mod openapi;
 pub mod policies;
 pub mod server;
+pub mod warehouses;
 pub mod whoami;
 
 use crate::api::error::ApiError;

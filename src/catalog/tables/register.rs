@@ -154,7 +154,7 @@ impl Catalog {
                 "Cannot register an empty metadata file location as a table".to_owned(),
             ));
         }
-        let json = metadata_file::read(self.objects(), warehouse.id, location).await?;
+        let json = metadata_file::read(&self.objects(), warehouse.id, location).await?;
         let metadata = TableMetadata::parse(&json).map_err(unreadable_file(location))?;
         self.objects().check(warehouse.id, &metadata.location)?;
         Ok((metadata, json.into()))

@@ -128,7 +128,7 @@ impl Catalog {
                 "Cannot register an empty metadata file location as a view".to_owned(),
             ));
         }
-        let json = metadata_file::read(self.objects(), warehouse.id, metadata_location).await?;
+        let json = metadata_file::read(&self.objects(), warehouse.id, metadata_location).await?;
         let metadata = ViewMetadata::parse(&json).map_err(unreadable_file(metadata_location))?;
         self.objects().check(warehouse.id, &metadata.location)?;
         let record = NewRecord {

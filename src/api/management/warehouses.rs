@@ -1,0 +1,82 @@
+//! Warehouses.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::Result;
+use crate::api::error::ApiError;
+use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::paging::Paging;
+use crate::api::state::ApiState;
+use crate::api::wire::warehouses::{
+    CreateWarehouseRequest, ListWarehouses, UpdateWarehouseRequest, Warehouse, wanted,
+};
+use crate::catalog::warehouses::change::Edit;
+use crate::catalog::warehouses::listing::WarehouseInfo;
+use crate::catalog::{self, Operation};
+
+/// `GET /management/v1/warehouses`.
+pub async fn list(
+    State(state): State<ApiState>,
+    Paging(page): Paging,
+    Reading(operation): Reading,
+) -> Result<Json<ListWarehouses>> {
+    Ok(Json(state.catalog.list_warehouses(&operation, &page).into()))
+}
+
+/// `GET /management/v1/warehouses/{name}`.
+pub async fn load(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+    Reading(operation): Reading,
+) -> Result<Json<Warehouse>> {
+    Ok(Json(state.catalog.load_warehouse(&operation, &name)?.into()))
+}
+
+/// `POST /management/v1/warehouses`.
+pub async fn create(
+    State(state): State<ApiState>,
+    MutatingWith(operation, body): MutatingWith<CreateWarehouseRequest>,
+) -> Result<(StatusCode, Json<Warehouse>)> {
+    let CreateWarehouseRequest { name, storage, client_defaults, client_overrides } = body;
+    let edit = Edit::Create(wanted(storage, client_defaults, client_overrides));
+    let made = change(&state, &operation, &name, edit).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
+}
+
+/// `PUT /management/v1/warehouses/{name}`.
+pub async fn update(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+    MutatingWith(operation, body): MutatingWith<UpdateWarehouseRequest>,
+) -> Result<Json<Warehouse>> {
+    let UpdateWarehouseRequest { storage, client_defaults, client_overrides, expected_version } =
+        body;
+    let wanted = wanted(storage, client_defaults, client_overrides);
+    let edit = Edit::Update { wanted, expected_version };
+    Ok(Json(change(&state, &operation, &name, edit).await?.into()))
+}
+
+/// `DELETE /management/v1/warehouses/{name}`.
+pub async fn delete(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+    Mutating(operation): Mutating,
+) -> Result<StatusCode> {
+    state.catalog.change_warehouse(&operation, &name, Edit::Delete).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Carries out a change after which there is a warehouse.
+async fn change(
+    state: &ApiState,
+    operation: &Operation,
+    name: &str,
+    edit: Edit,
+) -> Result<WarehouseInfo> {
+    let told = state.catalog.change_warehouse(operation, name, edit).await?;
+    told.ok_or_else(|| {
+        ApiError::from(catalog::Error::internal("a warehouse that was made is told"))
+    })
+}

@@ -1,0 +1,193 @@
+//! The shapes of bodies of `/management/v1/warehouses`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Properties;
+use crate::catalog::warehouses::change::Wanted;
+use crate::catalog::warehouses::listing::{Managed, Source, WarehouseInfo, WarehousePage};
+use crate::model::warehouse::StorageProfile;
+
+/// Where a warehouse is stored, as a request says it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StorageRequest {
+    /// The URL below which tables get their locations. It never changes: whoever changes a warehouse may
+    /// leave it out.
+    #[serde(default)]
+    pub location: Option<String>,
+    /// Further URLs below which tables may lie.
+    #[serde(default)]
+    pub allowed_locations: Option<Vec<String>>,
+    /// Options of the object store that hold no secret.
+    #[serde(default)]
+    pub options: Option<Properties>,
+    /// The name of a set of further options in the server's configuration.
+    #[serde(default)]
+    pub credentials: Option<String>,
+}
+
+/// Body of `POST /management/v1/warehouses`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CreateWarehouseRequest {
+    /// Its name.
+    pub name: String,
+    /// Where it is stored.
+    pub storage: StorageRequest,
+    /// What clients get as defaults.
+    #[serde(default)]
+    pub client_defaults: Option<Properties>,
+    /// What clients get as overrides.
+    #[serde(default)]
+    pub client_overrides: Option<Properties>,
+}
+
+/// Body of `PUT /management/v1/warehouses/{name}`: all of it, since what is not said is not so any more.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct UpdateWarehouseRequest {
+    /// Where it is stored.
+    pub storage: StorageRequest,
+    /// What clients get as defaults.
+    #[serde(default)]
+    pub client_defaults: Option<Properties>,
+    /// What clients get as overrides.
+    #[serde(default)]
+    pub client_overrides: Option<Properties>,
+    /// The version of the warehouse, as whoever asks has seen it.
+    #[serde(default)]
+    pub expected_version: Option<u64>,
+}
+
+/// What a request says that a warehouse is to be.
+pub fn wanted(
+    storage: StorageRequest,
+    client_defaults: Option<Properties>,
+    client_overrides: Option<Properties>,
+) -> Wanted {
+    let StorageRequest { location, allowed_locations, options, credentials } = storage;
+    Wanted {
+        storage: StorageProfile {
+            location: location.unwrap_or_default(),
+            allowed_locations: allowed_locations.unwrap_or_default(),
+            options: options.unwrap_or_default(),
+            credentials,
+        },
+        client_defaults: client_defaults.unwrap_or_default(),
+        client_overrides: client_overrides.unwrap_or_default(),
+    }
+}
+
+/// Where a warehouse is stored.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Storage {
+    /// The URL below which tables get their locations.
+    pub location: String,
+    /// Further URLs below which tables may lie.
+    pub allowed_locations: Vec<String>,
+    /// Options of the object store; those that could be secrets are left out.
+    pub options: Properties,
+    /// The name of a set of further options in the server's configuration.
+    pub credentials: Option<String>,
+}
+
+/// A warehouse.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Warehouse {
+    /// Its name.
+    pub name: String,
+    /// Its identity: another one of the same name has another.
+    pub id: String,
+    /// `configuration` or `api`.
+    pub source: &'static str,
+    /// Whether paths without a prefix mean it.
+    pub default: bool,
+    /// `open`, or `unavailable` if its object store cannot be opened.
+    pub status: &'static str,
+    /// What clients get as defaults.
+    pub client_defaults: Properties,
+    /// What clients get as overrides.
+    pub client_overrides: Properties,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// What those alone are told who may manage it.
+    #[serde(flatten)]
+    pub managed: Option<ManagedWarehouse>,
+}
+
+/// What those alone are told of a warehouse who may manage it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ManagedWarehouse {
+    /// Where it is stored.
+    pub storage: Storage,
+    /// Why it is unavailable; null if it is not.
+    pub problem: Option<String>,
+    /// Grows by one with each change; null for one of the configuration, as the next ones are.
+    pub version: Option<u64>,
+    /// Who made it.
+    pub created_by: Option<String>,
+    /// When it was changed last, or made.
+    pub changed_at_ms: Option<i64>,
+    /// By whom.
+    pub changed_by: Option<String>,
+}
+
+impl From<Managed> for ManagedWarehouse {
+    fn from(managed: Managed) -> Self {
+        let Managed { storage, problem, history } = managed;
+        let StorageProfile { location, allowed_locations, options, credentials } = storage;
+        let (version, created_by, changed_at_ms, changed_by) = match history {
+            Some(it) => {
+                (Some(it.version), Some(it.created_by), Some(it.changed_ms), Some(it.changed_by))
+            }
+            None => (None, None, None, None),
+        };
+        Self {
+            storage: Storage { location, allowed_locations, options, credentials },
+            problem,
+            version,
+            created_by,
+            changed_at_ms,
+            changed_by,
+        }
+    }
+}
+
+impl From<WarehouseInfo> for Warehouse {
+    fn from(info: WarehouseInfo) -> Self {
+        Self {
+            name: info.name,
+            id: info.id.to_string(),
+            source: match info.source {
+                Source::Configuration => "configuration",
+                Source::Api => "api",
+            },
+            default: info.default,
+            status: if info.open { "open" } else { "unavailable" },
+            client_defaults: info.client_defaults,
+            client_overrides: info.client_overrides,
+            created_at_ms: info.created_ms,
+            managed: info.managed.map(ManagedWarehouse::from),
+        }
+    }
+}
+
+/// Answer of `GET /management/v1/warehouses`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ListWarehouses {
+    /// The warehouses, in the order of their names.
+    pub warehouses: Vec<Warehouse>,
+    /// The token of the next page; null if this is the last.
+    pub next_page_token: Option<String>,
+}
+
+impl From<WarehousePage> for ListWarehouses {
+    fn from(page: WarehousePage) -> Self {
+        let warehouses = page.warehouses.into_iter().map(Warehouse::from).collect();
+        Self { warehouses, next_page_token: page.next }
+    }
+}

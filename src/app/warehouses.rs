@@ -1,0 +1,246 @@
+//! From the configuration, and from the records of what was made at run time, to the warehouses that are
+//! served.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::build::BuildError;
+use crate::authz::action::Maintain;
+use crate::authz::permit::Permit;
+use crate::base::ids::Ids;
+use crate::catalog::warehouses::change::same_place;
+use crate::catalog::warehouses::served::{Entry, Served, storage_of};
+use crate::config::{Settings, WarehouseSettings};
+use crate::model::warehouse::{self, StorageProfile, Warehouse};
+use crate::objects::harmless::is_harmless;
+use crate::objects::location::Location;
+use crate::objects::open::{Opened, Opener};
+use crate::objects::stores::{Roots, Stores};
+use crate::objects::{self, Objects};
+use crate::store::keys::{WarehouseKey, space};
+use crate::store::read::{Range, Read};
+use crate::store::records::WarehouseRecord;
+use crate::store::{self, Store};
+
+/// The directory of the data directory that warehouses are in.
+const DIRECTORY: &str = "warehouse";
+
+/// What the stores of warehouses are opened with that are made at run time.
+pub(super) fn stores(
+    settings: &Settings,
+    opener: &Opener,
+    state_url: &str,
+) -> Result<Stores, BuildError> {
+    let mut local_dirs = settings.catalog.local_warehouse_dirs.clone();
+    if let Some(directory) = local_dirs.iter().find(|directory| !directory.is_absolute()) {
+        let directory = directory.display();
+        return Err(BuildError::Setting(format!(
+            "catalog.local_warehouse_dirs: {directory}: expected an absolute path"
+        )));
+    }
+    local_dirs.push(data_dir(settings)?.join(DIRECTORY));
+    Ok(Stores {
+        opener: opener.clone(),
+        ambient_options: settings.ambient_options.clone(),
+        credentials: settings.credentials.clone(),
+        local_dirs,
+        in_memory: state_url.starts_with("memory:"),
+        state: Location::parse(state_url).ok(),
+    })
+}
+
+/// What is needed to bring the configured warehouses into the store.
+pub(super) struct Opening<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) opener: &'a Opener,
+    pub(super) ids: &'a dyn Ids,
+    pub(super) permit: &'a Permit<Maintain>,
+    pub(super) now_ms: i64,
+}
+
+/// Opens all warehouses: those of the configuration, where it is an error that one cannot be opened, and
+/// those that were made at run time, where the others are served all the same.
+pub(super) async fn open_all(
+    opening: &Opening<'_>,
+    store: &Store,
+    stores: &Stores,
+) -> Result<Served, BuildError> {
+    let Opening { settings, opener, ids, permit, now_ms } = opening;
+    let failed = BuildError::Warehouses;
+    let mut served = Served::new(&settings.default_warehouse);
+    served.objects = served.objects.guarding(stores.secrets());
+    for (name, warehouse) in &settings.warehouses {
+        let configured = Configured::new(settings, name, warehouse, opener)?;
+        let known = store.durable().get(&WarehouseKey(name.clone())).await.map_err(failed)?;
+        check_taken_over(name, known.as_ref(), &configured.location)?;
+        let (location, id) = (&configured.location, ids.random());
+        let record = store.ensure_warehouse(permit, name, location, id, *now_ms).await;
+        let entry = configured.entry(name, warehouse, record.map_err(failed)?);
+        served = served.with(entry, Ok(configured.roots));
+    }
+    for (name, record) in records(&store.durable()).await.map_err(failed)? {
+        let Some(definition) = &record.definition else { continue };
+        let storage = storage_of(&record.location, definition);
+        let opened = open_made(&name, &storage, stores, &served);
+        served = served.with(Entry::made(&name, record.clone(), definition), opened);
+    }
+    Ok(served)
+}
+
+/// A warehouse that was made at run time and stands in the configuration by now is the configuration's, if it
+/// is where it was.
+fn check_taken_over(
+    name: &str,
+    known: Option<&WarehouseRecord>,
+    location: &str,
+) -> Result<(), BuildError> {
+    let Some(made) = known.filter(|known| known.definition.is_some()) else { return Ok(()) };
+    if !same_place(&made.location, location) {
+        return Err(BuildError::Setting(format!(
+            "warehouses.{name}: a warehouse of this name was made through the API at {}, and the configuration \
+             says {location}: give it another name here, or that location",
+            made.location
+        )));
+    }
+    tracing::warn!(warehouse = name, "the configuration takes over what was made through the API");
+    Ok(())
+}
+
+fn open_made(
+    name: &str,
+    storage: &StorageProfile,
+    stores: &Stores,
+    others: &Served,
+) -> Result<Roots, String> {
+    let opened = stores.open(storage).map_err(|error| error.to_string());
+    match &opened {
+        Ok(roots) => warn_of_overlaps(name, roots, others),
+        Err(reason) => tracing::error!(warehouse = name, reason, "a warehouse cannot be served"),
+    }
+    opened
+}
+
+/// The configuration may say what the API refuses; whoever may write it can reach all files anyway.
+fn warn_of_overlaps(name: &str, roots: &Roots, others: &Served) {
+    for entry in others.all() {
+        let StorageProfile { location, allowed_locations, .. } = &entry.warehouse.storage;
+        let theirs = std::iter::once(location).chain(allowed_locations);
+        let theirs: Vec<_> = theirs.filter_map(|url| Location::parse(url).ok()).collect();
+        if roots.iter().any(|(own, _)| theirs.iter().any(|other| other.overlaps(own))) {
+            let other = &entry.warehouse.name;
+            tracing::warn!(warehouse = name, other, "the locations of two warehouses overlap");
+        }
+    }
+}
+
+/// The files of all warehouses, for whoever reads the store without a server.
+pub(super) async fn offline_objects(
+    settings: &Settings,
+    opener: &Opener,
+    store: &impl Read,
+    stores: &Stores,
+) -> Result<Objects, BuildError> {
+    let mut objects = Objects::default();
+    for (name, record) in records(store).await.map_err(BuildError::Warehouses)? {
+        objects = match (settings.warehouses.get(&name), &record.definition) {
+            (Some(configured), _) => {
+                let configured = Configured::new(settings, &name, configured, opener)?;
+                objects.with(record.id, configured.roots)
+            }
+            (None, Some(definition)) => {
+                match stores.open(&storage_of(&record.location, definition)) {
+                    Ok(roots) => objects.with(record.id, roots),
+                    Err(error) => objects.with_shut(record.id, error.to_string()),
+                }
+            }
+            (None, None) => objects,
+        };
+    }
+    Ok(objects)
+}
+
+async fn records(store: &impl Read) -> Result<Vec<(String, WarehouseRecord)>, store::Error> {
+    let range = Range::prefix([space::WAREHOUSE_NAMES]);
+    let found = store.scan::<WarehouseKey>(&range, None).await?;
+    Ok(found.into_iter().map(|(key, record)| (key.0, record)).collect())
+}
+
+/// A configured warehouse's location, and the places that its tables may be in.
+struct Configured {
+    location: String,
+    roots: Vec<(Location, Opened)>,
+}
+
+impl Configured {
+    fn new(
+        settings: &Settings,
+        name: &str,
+        warehouse: &WarehouseSettings,
+        opener: &Opener,
+    ) -> Result<Self, BuildError> {
+        let at = |reason: String| BuildError::Setting(format!("warehouses.{name}: {reason}"));
+        warehouse::validate_name(name).map_err(|refusal| at(refusal.to_string()))?;
+        let location = match warehouse.location.trim_end_matches('/') {
+            "" => data_dir_url(settings, &format!("{DIRECTORY}/{name}"))?,
+            location => location.to_owned(),
+        };
+        let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
+        let mut roots = Vec::new();
+        for url in urls {
+            let parsed = Location::parse(url).map_err(|error| at(error.to_string()))?;
+            let opened = open(url, &warehouse.options, settings, opener)?;
+            roots.push((parsed, opened));
+        }
+        Ok(Self { location, roots })
+    }
+
+    /// The warehouse, as the catalog serves it. Options that could be secrets stay here.
+    fn entry(&self, name: &str, configured: &WarehouseSettings, record: WarehouseRecord) -> Entry {
+        let scheme = self.roots.first().map_or("", |(location, _)| location.scheme());
+        let shown = configured.options.iter().filter(|(option, _)| is_harmless(scheme, option));
+        let storage = StorageProfile {
+            location: self.location.clone(),
+            allowed_locations: configured.allowed_locations.clone(),
+            options: shown.map(|(option, value)| (option.clone(), value.clone())).collect(),
+            credentials: None,
+        };
+        let warehouse = Warehouse {
+            id: record.id,
+            name: name.to_owned(),
+            storage,
+            client_defaults: configured.client_defaults.clone(),
+            client_overrides: configured.client_overrides.clone(),
+        };
+        Entry { warehouse: warehouse.into(), record: record.into(), shut: None }
+    }
+}
+
+/// Opens a URL with its own options and, behind them, those of the environment that fit.
+pub(super) fn open(
+    url: &str,
+    options: &BTreeMap<String, String>,
+    settings: &Settings,
+    opener: &Opener,
+) -> Result<Opened, BuildError> {
+    objects::open::check_options(url, options)?;
+    let mut all = objects::open::known_options(url, &settings.ambient_options);
+    all.extend(options.clone());
+    Ok(opener(url, &all)?)
+}
+
+/// The URL of a directory below the data directory.
+pub(super) fn data_dir_url(settings: &Settings, below: &str) -> Result<String, BuildError> {
+    let directory = data_dir(settings)?;
+    let text = directory.to_str().ok_or_else(|| wrong_data_dir(settings, "not UTF-8"))?;
+    Ok(format!("file://{}/{below}", text.trim_end_matches('/')))
+}
+
+/// The data directory, from the root.
+fn data_dir(settings: &Settings) -> Result<PathBuf, BuildError> {
+    let absolute = std::path::absolute(Path::new(&settings.data_dir));
+    absolute.map_err(|error| wrong_data_dir(settings, &error.to_string()))
+}
+
+fn wrong_data_dir(settings: &Settings, reason: &str) -> BuildError {
+    BuildError::Setting(format!("data_dir: {}: {reason}", settings.data_dir.display()))
+}

@@ -1,0 +1,200 @@
+//! From the storage profile of a warehouse that is made at run time to open stores. Who makes one is an
+//! administrator of the catalog and not of this machine, so that much is refused that the configuration may
+//! say: other options than [`harmless`] ones, directories that were not set aside for warehouses, and the
+//! place of the catalog's own state.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::location::{AZURE, Location};
+use super::open::{self, Opened, Opener};
+use super::scrub::scrub;
+use super::{harmless, probe};
+use crate::base::secret::Secret;
+use crate::model::warehouse::StorageProfile;
+
+/// Options of object stores, secret ones among them.
+pub type Credentials = BTreeMap<String, Secret>;
+
+/// Locations that one warehouse may have besides its own.
+const ALLOWED_LOCATIONS_MAX: usize = 100;
+
+/// One scheme of each kind of store.
+const SCHEMES: [&str; 3] = ["s3", "gs", AZURE[0]];
+/// Shorter values in the environment, such as `true`, are no secrets.
+const AMBIENT_SECRET_BYTES_MIN: usize = 16;
+
+/// What stores are opened with.
+#[derive(Clone)]
+pub struct Stores {
+    /// From URLs to object stores.
+    pub opener: Opener,
+    /// Options that the environment holds, used where no credentials are named.
+    pub ambient_options: BTreeMap<String, String>,
+    /// The sets of credentials, by name.
+    pub credentials: BTreeMap<String, Credentials>,
+    /// Directories of this machine below which warehouses may be.
+    pub local_dirs: Vec<PathBuf>,
+    /// Whether warehouses may be in memory, where all is lost when the server stops.
+    pub in_memory: bool,
+    /// Where the catalog's state is: nothing else may be there.
+    pub state: Option<Location>,
+}
+
+/// The open stores of a warehouse: by location, its own first.
+pub type Roots = Vec<(Location, Opened)>;
+
+/// Why a storage profile is no good, for whoever asked for it. There is no secret in the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadStorage(pub String);
+
+impl Stores {
+    /// Checks a profile, and opens all of its locations. Makes no request.
+    pub fn open(&self, profile: &StorageProfile) -> Result<Roots, BadStorage> {
+        let locations = locations(profile)?;
+        let credentials = self.credentials(profile)?;
+        let open = |(url, location): (&str, Location)| {
+            self.check_place(url, &location)?;
+            check_options(&location, profile)?;
+            let options = self.options(url, profile, credentials);
+            let opened =
+                open::check_options(url, &options).and_then(|()| (self.opener)(url, &options));
+            let opened = opened.map_err(|error| BadStorage(self.scrubbed(&error.to_string())))?;
+            Ok((location, opened))
+        };
+        locations.into_iter().map(open).collect()
+    }
+
+    /// Tries a warehouse's own location out, for at most so long.
+    pub async fn probe(
+        &self,
+        roots: &Roots,
+        id: uuid::Uuid,
+        at_most: std::time::Duration,
+    ) -> Result<(), BadStorage> {
+        let Some((location, opened)) = roots.first() else { return Ok(()) };
+        let outcome = probe::probe(opened, id, at_most).await;
+        outcome.map_err(|error| {
+            BadStorage(self.scrubbed(&format!("Cannot use location '{location}': {error}")))
+        })
+    }
+
+    /// A text without any secret that stores are opened with.
+    fn scrubbed(&self, text: &str) -> String {
+        scrub(text, &self.secrets())
+    }
+
+    /// All secrets that stores are opened with.
+    pub fn secrets(&self) -> Vec<Secret> {
+        let ambient = self.ambient_options.iter().filter(|(option, value)| {
+            value.len() >= AMBIENT_SECRET_BYTES_MIN
+                && !SCHEMES.iter().any(|scheme| harmless::is_harmless(scheme, option))
+        });
+        let ambient = ambient.map(|(_, value)| Secret::new(value.as_str()));
+        self.credentials.values().flat_map(BTreeMap::values).cloned().chain(ambient).collect()
+    }
+
+    fn credentials(&self, profile: &StorageProfile) -> Result<Option<&Credentials>, BadStorage> {
+        let Some(name) = &profile.credentials else { return Ok(None) };
+        let known = self.credentials.get(name);
+        known.map(Some).ok_or_else(|| {
+            let name: String = name.chars().take(100).collect();
+            BadStorage(format!("There are no credentials '{name}' in the server's configuration"))
+        })
+    }
+
+    /// All options: those of the profile over those of the environment, and over both the credentials. A set
+    /// of credentials is not mixed with what the environment holds of others.
+    fn options(
+        &self,
+        url: &str,
+        profile: &StorageProfile,
+        credentials: Option<&Credentials>,
+    ) -> BTreeMap<String, String> {
+        let mut base = open::known_options(url, &self.ambient_options);
+        let Some(credentials) = credentials else {
+            return open::laid_over(url, base, &profile.options);
+        };
+        let scheme = Location::parse(url).map(|location| location.scheme().to_owned());
+        base.retain(|option, _| {
+            scheme.as_ref().is_ok_and(|scheme| harmless::is_harmless(scheme, option))
+        });
+        let revealed = credentials.iter().map(|(key, it)| (key.clone(), it.reveal().to_owned()));
+        let options = open::laid_over(url, base, &profile.options);
+        open::laid_over(url, options, &revealed.collect())
+    }
+
+    /// Refuses places that are not for warehouses.
+    fn check_place(&self, url: &str, location: &Location) -> Result<(), BadStorage> {
+        let refused =
+            |reason: &str| Err(BadStorage(format!("Cannot use location '{location}': {reason}")));
+        if self.state.as_ref().is_some_and(|state| state.overlaps(location)) {
+            return refused("the catalog's own state is there");
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let (bucket, account) = match location.authority().split_once('@') {
+            Some((bucket, account)) if AZURE.contains(&location.scheme()) => (bucket, account),
+            _ => (location.authority(), ""),
+        };
+        if !bucket.chars().chain(account.chars()).all(plain) {
+            return refused("expected the name of a bucket or container behind the scheme");
+        }
+        match location.scheme() {
+            "s3" | "gs" => Ok(()),
+            scheme if AZURE.contains(&scheme) => Ok(()),
+            "memory" if self.in_memory => Ok(()),
+            "file" if !url.to_ascii_lowercase().starts_with("file:///") => {
+                refused("expected file:/// and a path on this machine")
+            }
+            "file" if self.is_below_local_dirs(location) => Ok(()),
+            "file" => refused(
+                "local warehouses are below 'warehouse' in the data directory, or below a directory of \
+                 catalog.local_warehouse_dirs, without a link on the way",
+            ),
+            _ => refused("expected a location on s3, gs, az, abfss or file"),
+        }
+    }
+
+    /// Whether a location lies below one of the directories for warehouses, on a way without links.
+    fn is_below_local_dirs(&self, location: &Location) -> bool {
+        let path = PathBuf::from(format!("/{}", location.path()));
+        self.local_dirs.iter().any(|directory| {
+            let Ok(below) = path.strip_prefix(directory) else { return false };
+            !below.as_os_str().is_empty() && !has_link(directory, below)
+        })
+    }
+}
+
+/// Whether there is a symbolic link on the way from a directory to what lies below it, as far as that is
+/// there.
+fn has_link(directory: &Path, below: &Path) -> bool {
+    let mut way = directory.to_owned();
+    below.components().any(|component| {
+        way.push(component);
+        std::fs::symlink_metadata(&way).is_ok_and(|found| found.file_type().is_symlink())
+    })
+}
+
+/// The locations of a profile, its own first, and what they are.
+fn locations(profile: &StorageProfile) -> Result<Vec<(&str, Location)>, BadStorage> {
+    if profile.allowed_locations.len() > ALLOWED_LOCATIONS_MAX {
+        return Err(BadStorage(format!(
+            "Invalid allowed locations: expected at most {ALLOWED_LOCATIONS_MAX}, got {}",
+            profile.allowed_locations.len()
+        )));
+    }
+    let all = std::iter::once(&profile.location).chain(&profile.allowed_locations);
+    let parsed = all.map(|url| {
+        let location = Location::parse(url).map_err(|error| BadStorage(error.to_string()))?;
+        Ok((url.as_str(), location))
+    });
+    parsed.collect()
+}
+
+fn check_options(location: &Location, profile: &StorageProfile) -> Result<(), BadStorage> {
+    profile.options.iter().try_for_each(|(option, value)| {
+        harmless::check(location.scheme(), option, value)
+            .map_err(|error| BadStorage(error.to_string()))
+    })
+}

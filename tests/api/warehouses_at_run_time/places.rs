@@ -1,0 +1,214 @@
+//! Where a warehouse may be: nowhere that is another's, nor the catalog's own, and on this machine only where
+//! the operator has set room aside. A place that does not work is no place.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::http::Method;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use serde_json::json;
+use slateberg::app::App;
+use slateberg::app::build::Seams;
+use slateberg::config::Settings;
+
+use super::{LAKE, WAREHOUSES, at, lake};
+use crate::support::app::{TestApp, memory_settings};
+use crate::support::faults::{Fault, FaultStore, Verb};
+use crate::support::table::create_table;
+
+#[tokio::test]
+async fn no_two_warehouses_share_a_place() {
+    let app = TestApp::secured().await;
+    let mut first = lake();
+    first["storage"]["allowed-locations"] = json!(["memory:///shared/a"]);
+    app.post(WAREHOUSES, first).await.expect(201);
+    for location in [
+        "memory:///lake",
+        "memory:///lake/",
+        "memory:///lake/inside",
+        "memory:///shared",
+        "memory:///shared/a/b",
+        "memory:///warehouse/x",
+        "memory:///",
+    ] {
+        let refused = app.post(WAREHOUSES, at("w", location)).await;
+        refused.clone().expect_error(400, "IllegalArgumentException");
+        assert!(refused.message().starts_with("Cannot use location '"), "{}", refused.message());
+        let mut allowed = at("w", "memory:///w");
+        allowed["storage"]["allowed-locations"] = json!([location]);
+        app.post(WAREHOUSES, allowed).await.expect_error(400, "IllegalArgumentException");
+    }
+    let refused = app.post(WAREHOUSES, at("w", "memory:///lake/x")).await;
+    let message =
+        "Cannot use location 'memory:///lake/x': it overlaps with that of the warehouse lake";
+    assert_eq!(refused.message(), message);
+    // Nor is the catalog's own state a place for anything.
+    for location in ["memory:///state", "memory:///state/wal"] {
+        let refused = app.post(WAREHOUSES, at("w", location)).await;
+        assert!(refused.message().ends_with("the catalog's own state is there"), "{location}");
+    }
+    // One that hides is not named.
+    let forbid = "@id(\"f\") forbid (principal, action == Action::\"ReadConfig\", resource == Warehouse::\"lake\");";
+    app.put_policy("f", forbid).await.expect(200);
+    let refused = app.post(WAREHOUSES, at("w", "memory:///lake/x")).await;
+    assert!(refused.message().ends_with("that of another warehouse"), "{}", refused.message());
+    app.post(WAREHOUSES, at("w", "memory:///lakes")).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_place_that_does_not_work_is_refused_with_what_does_not() {
+    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let faults = FaultStore::new(Arc::clone(&bucket));
+    let mut settings = memory_settings();
+    settings.catalog.warehouse_probe_seconds_max = 1;
+    let app = TestApp::with(Arc::clone(&faults) as Arc<dyn ObjectStore>, settings).await;
+    let probe = ".slateberg-probe-";
+    for (verb, fault, said) in [
+        (Verb::Put, Fault::Fail, "cannot write a probe file: "),
+        (Verb::Put, Fault::Hang, "cannot write a probe file: no answer within 1 seconds"),
+        (Verb::Get, Fault::Fail, "cannot read a probe file: "),
+        (Verb::Delete, Fault::Fail, "cannot delete a probe file: "),
+    ] {
+        faults.inject(verb, probe, fault);
+        let refused = app.post(WAREHOUSES, lake()).await;
+        refused.clone().expect_error(400, "IllegalArgumentException");
+        let text = format!("Cannot use location 'memory:///lake': {said}");
+        assert!(refused.message().starts_with(&text), "{}", refused.message());
+        app.get(LAKE).await.expect_error(404, "NoSuchWarehouseException");
+        faults.lift();
+    }
+    // That it did not work is not remembered for an Idempotency-Key: next time it may.
+    let key = [("Idempotency-Key", "0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c12")];
+    faults.inject(Verb::Put, probe, Fault::Fail);
+    app.request(Method::POST, WAREHOUSES, &key, &lake()).await.expect(400);
+    faults.lift();
+    app.request(Method::POST, WAREHOUSES, &key, &lake()).await.expect(201);
+    // A change of the storage is tried out again, and refused as a whole.
+    faults.inject(Verb::Put, probe, Fault::Fail);
+    let change = json!({ "storage": { "allowed-locations": ["memory:///more"] } });
+    app.put(LAKE, change).await.expect_error(400, "IllegalArgumentException");
+    assert_eq!(app.get(LAKE).await.expect(200).body["version"], 1);
+    let change = json!({ "storage": {}, "client-defaults": { "a": "b" } });
+    assert_eq!(app.put(LAKE, change).await.expect(200).body["version"], 2);
+}
+
+/// A catalog on a directory, as a server opens it.
+async fn local(directory: &Path, change: impl FnOnce(&mut Settings)) -> TestApp {
+    let mut settings = Settings { data_dir: directory.join("data"), ..Settings::default() };
+    settings.authn.insecure_no_auth = true;
+    change(&mut settings);
+    TestApp::of(App::build(settings, Seams::default()).await.expect("the catalog opens"))
+}
+
+fn url(directory: &Path) -> String {
+    format!("file://{}", directory.display())
+}
+
+#[tokio::test]
+async fn on_this_machine_a_warehouse_is_where_there_is_room_for_them() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let root = directory.path().canonicalize().expect("it is there");
+    let (data, room) = (root.join("data"), root.join("room"));
+    std::fs::create_dir_all(&room).expect("it can be made");
+    let app = local(&root, |settings| {
+        settings.catalog.local_warehouse_dirs = vec![room.clone()];
+    })
+    .await;
+    std::fs::create_dir_all(root.join("secret")).expect("it can be made");
+    std::fs::create_dir_all(data.join("warehouse")).expect("it can be made");
+    std::os::unix::fs::symlink(root.join("secret"), data.join("warehouse/link")).expect("a link");
+    std::os::unix::fs::symlink(&room, data.join("warehouse/room")).expect("a link");
+    for location in [
+        "file:///etc".to_owned(),
+        "file:///".to_owned(),
+        url(&data),
+        url(&data.join("warehouse")),
+        url(&data.join("state")),
+        url(&data.join("warehouse/link")),
+        url(&data.join("warehouse/link/below")),
+        url(&data.join("warehouse/room/x")),
+        url(&root.join("secret")),
+        url(&root.join("roomy")),
+        url(&room),
+        url(&data.join("warehouse/../state")),
+        url(&data.join("warehouse/%2e%2e/state")),
+        format!("file:{}", data.join("warehouse/x").display()),
+        format!("file://host{}", data.join("warehouse/x").display()),
+        data.join("warehouse/x").display().to_string(),
+        "memory:///x".to_owned(),
+        "http://169.254.169.254/latest".to_owned(),
+        "https://example.com/x".to_owned(),
+        "s3://user@bucket/x".to_owned(),
+        "s3://".to_owned(),
+        "hdfs://host/x".to_owned(),
+    ] {
+        let refused = app.post(WAREHOUSES, at("w", &location)).await;
+        assert_eq!(refused.status, 400, "{location}: {}", refused.body);
+        let mut allowed = at("w", &url(&room.join("w")));
+        allowed["storage"]["allowed-locations"] = json!([location]);
+        let refused = app.post(WAREHOUSES, allowed).await;
+        assert_eq!(refused.status, 400, "allowed {location}: {}", refused.body);
+    }
+    assert!(std::fs::read_dir(root.join("secret")).expect("it is there").next().is_none());
+    for (name, location) in [("one", data.join("warehouse/one")), ("two", room.join("a/two"))] {
+        app.post(WAREHOUSES, at(name, &url(&location))).await.expect(201);
+        assert!(std::fs::read_dir(&location).expect("it is there").next().is_none(), "no probe");
+        app.post(&format!("/v1/{name}/namespaces"), json!({ "namespace": ["ns"] }))
+            .await
+            .expect(200);
+        let tables = format!("/v1/{name}/namespaces/ns/tables");
+        app.post(&tables, create_table("t")).await.expect(200);
+    }
+    app.app.catalog.close().await.expect("it closes");
+    drop(app);
+
+    // Where there is no room any more, nothing is served, and the rest is.
+    let app = local(&root, |_| {}).await;
+    app.get("/v1/one/namespaces/ns/tables/t").await.expect(200);
+    app.get("/v1/two/namespaces/ns/tables/t").await.expect_error(503, "SlowDownException");
+    let two = app.get("/management/v1/warehouses/two").await.expect(200).body;
+    assert_eq!(two["status"], "unavailable");
+    assert!(two["problem"].as_str().expect("a reason").contains("local_warehouse_dirs"), "{two}");
+}
+
+#[tokio::test]
+async fn a_link_that_comes_later_widens_nothing_at_the_next_start() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let root = directory.path().canonicalize().expect("it is there");
+    let app = local(&root, |_| {}).await;
+    let place = root.join("data/warehouse/one");
+    app.post(WAREHOUSES, at("one", &url(&place))).await.expect(201);
+    app.app.catalog.close().await.expect("it closes");
+    drop(app);
+    std::fs::remove_dir(&place).expect("it is empty");
+    std::os::unix::fs::symlink("/etc", &place).expect("a link");
+    let app = local(&root, |_| {}).await;
+    app.get("/v1/one/namespaces").await.expect_error(503, "SlowDownException");
+}
+
+#[tokio::test]
+async fn a_bucket_that_does_not_answer_is_refused_in_time() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let app = local(directory.path(), |settings| {
+        settings.catalog.warehouse_probe_seconds_max = 1;
+    })
+    .await;
+    // A port that nobody listens on, since it has been given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = port.local_addr().expect("an address").port();
+    let mut wanted = at("lake", "s3://bucket/lake");
+    wanted["storage"]["options"] = json!({
+        "aws_endpoint": format!("http://127.0.0.1:{port}"), "aws_allow_http": "true",
+        "aws_skip_signature": "true", "aws_region": "eu-central-1",
+    });
+    let refused = app.post(WAREHOUSES, wanted.clone()).await;
+    let text = "Cannot use location 's3://bucket/lake': cannot write a probe file: ";
+    assert_eq!(refused.error().0, 400);
+    assert!(refused.message().starts_with(text), "{}", refused.message());
+    // What the library does not take is refused with its reason.
+    wanted["storage"]["options"]["aws_checksum_algorithm"] = json!("nonsense");
+    let refused = app.post(WAREHOUSES, wanted).await;
+    assert!(refused.message().starts_with("cannot open s3://bucket/lake"), "{}", refused.message());
+    app.get(LAKE).await.expect_error(404, "NoSuchWarehouseException");
+}

@@ -1,0 +1,101 @@
+//! What a start makes of warehouses that were made at run time, and of a configuration that names them.
+
+use std::sync::Arc;
+
+use object_store::memory::InMemory;
+use serde_json::json;
+use slateberg::app::App;
+use slateberg::app::build::Seams;
+use slateberg::base::secret::Secret;
+use slateberg::config::{Settings, WarehouseSettings};
+
+use super::{LAKE, WAREHOUSES, at, fill, fill_more, lake};
+use crate::support::app::{TestApp, bucket_opener, memory_settings};
+use crate::support::fsck::assert_sound;
+
+/// The settings with a warehouse `lake` at a location.
+fn configured(location: &str) -> Settings {
+    let mut settings = memory_settings();
+    let lake = WarehouseSettings { location: location.to_owned(), ..Default::default() };
+    settings.warehouses.insert("lake".to_owned(), lake);
+    settings
+}
+
+#[tokio::test]
+async fn the_configuration_takes_over_what_is_where_it_says() {
+    let app = TestApp::new().await;
+    let made = app.post(WAREHOUSES, lake()).await.expect(201).body;
+    fill(&app).await;
+    let before = app.seen("/v1/lake").await;
+    app.app.catalog.close().await.expect("it closes");
+    let bucket = Arc::clone(&app.bucket);
+
+    let seams = Seams { opener: bucket_opener(Arc::clone(&bucket)), ..Seams::default() };
+    let refused = App::build(configured("memory:///elsewhere"), seams).await.err();
+    let refused = refused.expect("it does not open").to_string();
+    assert!(
+        refused.starts_with("warehouses.lake: ") && refused.contains("memory:///lake"),
+        "{refused}"
+    );
+
+    let app = TestApp::with(Arc::clone(&bucket), configured("memory:///lake/")).await;
+    assert_eq!(app.seen("/v1/lake").await, before);
+    let told = app.get(LAKE).await.expect(200).body;
+    assert_eq!((&told["source"], &told["id"]), (&json!("configuration"), &made["id"]));
+    app.delete(LAKE).await.expect_error(409, "ConflictException");
+    app.app.catalog.close().await.expect("it closes");
+
+    // One that leaves the configuration is not served, and keeps its place and its name.
+    let app = TestApp::on(Arc::clone(&bucket)).await;
+    app.get(LAKE).await.expect_error(404, "NoSuchWarehouseException");
+    app.get("/v1/lake/namespaces").await.expect(404);
+    let other = app.post(WAREHOUSES, at("other", "memory:///lake/x")).await;
+    assert!(other.message().ends_with("that of another warehouse"), "{}", other.message());
+    app.post(WAREHOUSES, at("lake", "memory:///elsewhere")).await.expect(409);
+    // Where it was, it is taken over with all that is in it.
+    let again = app.post(WAREHOUSES, lake()).await.expect(201).body;
+    assert_eq!((&again["source"], &again["id"]), (&json!("api"), &made["id"]));
+    assert_eq!(app.seen("/v1/lake").await, before);
+    fill_more(&app).await;
+    assert_sound(bucket).await;
+}
+
+/// The settings with credentials of this name.
+fn with_credentials(name: &str) -> Settings {
+    let mut settings = memory_settings();
+    let set = [("aws_region".to_owned(), Secret::new("eu"))];
+    settings.credentials.insert(name.to_owned(), set.into());
+    settings
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_opened_keeps_nobody_from_the_others_and_can_be_mended() {
+    let app = TestApp::with(Arc::new(InMemory::new()), with_credentials("a")).await;
+    let mut wanted = at("lake", "s3://bucket/lake");
+    wanted["storage"]["credentials"] = json!("a");
+    app.post(WAREHOUSES, wanted).await.expect(201);
+    fill(&app).await;
+    app.post("/v1/namespaces", json!({ "namespace": ["mine"] })).await.expect(200);
+    let before = app.seen("/v1/lake").await;
+    app.app.catalog.close().await.expect("it closes");
+
+    let app = TestApp::with(Arc::clone(&app.bucket), with_credentials("b")).await;
+    app.get("/v1/namespaces/mine").await.expect(200);
+    for path in
+        ["/v1/lake/namespaces", "/v1/lake/namespaces/ns/tables/t", "/v1/config?warehouse=lake"]
+    {
+        app.get(path).await.expect_error(503, "SlowDownException");
+    }
+    let told = app.get(LAKE).await.expect(200).body;
+    assert_eq!(told["status"], "unavailable");
+    let problem = "There are no credentials 'a' in the server's configuration";
+    assert_eq!(told["problem"], problem);
+    app.delete(LAKE).await.expect_error(409, "WarehouseNotEmptyException");
+    let same = json!({ "storage": { "credentials": "a" } });
+    assert_eq!(app.put(LAKE, same).await.expect(400).message(), problem);
+    let mended = app.put(LAKE, json!({ "storage": { "credentials": "b" } })).await.expect(200).body;
+    assert_eq!((&mended["status"], &mended["problem"]), (&json!("open"), &json!(null)));
+    assert_eq!(app.seen("/v1/lake").await, before);
+    let change = json!({ "requirements": [], "updates": [] });
+    app.post("/v1/lake/namespaces/ns/tables/t", change).await.expect(200);
+}

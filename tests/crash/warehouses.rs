@@ -1,0 +1,238 @@
+//! Warehouses: what was acknowledged survives, and what is served is what the store says, whatever happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Method;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use rand::RngExt;
+use serde_json::{Value, json};
+
+use crate::scene::{A_WHILE, DEADLINE, PATIENCE, namespace, within};
+use crate::server::{Server, assert_sound};
+use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
+use crate::support::fsck;
+use crate::support::table::create_table;
+
+const WAREHOUSES: &str = "/management/v1/warehouses";
+
+fn wanted(name: &str) -> Value {
+    json!({ "name": name, "storage": { "location": format!("memory:///{name}") } })
+}
+
+/// A catalog, its bucket, and the faults between the two.
+struct Scene {
+    bucket: Arc<dyn ObjectStore>,
+    faults: Arc<FaultStore>,
+    app: Arc<TestApp>,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        Self::on(Arc::new(InMemory::new())).await
+    }
+
+    async fn on(bucket: Arc<dyn ObjectStore>) -> Self {
+        let faults = FaultStore::new(Arc::clone(&bucket));
+        let mut settings = memory_settings();
+        settings.catalog.commit_deadline_ms =
+            u64::try_from(DEADLINE.as_millis()).expect("deadlines are short");
+        let opening = TestApp::with(Arc::clone(&faults) as Arc<dyn ObjectStore>, settings);
+        let app = within(PATIENCE, "opening", opening).await;
+        Self { bucket, faults, app: Arc::new(app) }
+    }
+
+    /// The process dies here and now, and another one opens the same bucket.
+    async fn crash(self) -> Self {
+        self.faults.kill();
+        Self::on(self.bucket).await
+    }
+
+    async fn create(&self, name: &str) -> Answer {
+        self.app.post(WAREHOUSES, wanted(name)).await
+    }
+
+    async fn delete(&self, name: &str) -> Answer {
+        self.app.delete(&format!("{WAREHOUSES}/{name}")).await
+    }
+
+    /// The warehouses that were made at run time.
+    async fn made(&self) -> Vec<String> {
+        let listed = self.app.get(WAREHOUSES).await.expect(200).body;
+        let all = listed["warehouses"].as_array().expect("a list").iter();
+        let own = all.filter(|one| one["source"] == "api");
+        own.map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
+    }
+
+    /// Waits until these are served.
+    async fn until(&self, names: &[&str]) {
+        within(PATIENCE, "a change under way", async {
+            while self.made().await != names {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
+
+    /// Asserts that these are served and can be used, and that the store is sound.
+    async fn assert_is(&self, names: &[&str]) {
+        assert_eq!(self.made().await, names);
+        for name in names {
+            self.app.get(&format!("/v1/{name}/namespaces")).await.expect(200);
+        }
+        fsck::assert_sound(Arc::clone(&self.bucket)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_takes_too_long_is_unknown_and_is_served_when_it_is_durable() {
+    let scene = Scene::new().await;
+    scene.create("a").await.expect(201);
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    scene.create("b").await.expect_error(500, "CommitStateUnknownException");
+    // Nobody goes by what a crash could take back, and nobody overtakes it.
+    assert_eq!(scene.made().await, ["a"]);
+    scene.create("c").await.expect_error(503, "SlowDownException");
+    scene.delete("a").await.expect_error(503, "SlowDownException");
+    scene.faults.lift();
+    scene.until(&["a", "b"]).await;
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    scene.delete("a").await.expect_error(500, "CommitStateUnknownException");
+    // One that goes takes nothing new from the moment at which it may be gone.
+    let refused = scene.app.post("/v1/a/namespaces", namespace("ns")).await;
+    refused.expect_error(503, "SlowDownException");
+    scene.faults.lift();
+    scene.until(&["b"]).await;
+    // Nor does one go that something is being made in.
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    let made = scene.app.post("/v1/b/namespaces", namespace("ns")).await;
+    made.expect_error(500, "CommitStateUnknownException");
+    scene.delete("b").await.expect_error(503, "SlowDownException");
+    scene.faults.lift();
+    within(PATIENCE, "a namespace under way", async {
+        while scene.app.get("/v1/b/namespaces/ns").await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    scene.assert_is(&["b"]).await;
+    let scene = scene.crash().await;
+    scene.assert_is(&["b"]).await;
+}
+
+#[tokio::test]
+async fn a_change_that_never_was_durable_is_gone() {
+    let scene = Scene::new().await;
+    scene.create("a").await.expect(201);
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    scene.create("b").await.expect_error(500, "CommitStateUnknownException");
+    let scene = scene.crash().await;
+    scene.assert_is(&["a"]).await;
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    scene.delete("a").await.expect_error(500, "CommitStateUnknownException");
+    let scene = scene.crash().await;
+    scene.assert_is(&["a"]).await;
+    scene.create("b").await.expect(201);
+    scene.assert_is(&["a", "b"]).await;
+}
+
+#[tokio::test]
+async fn a_change_whose_answer_was_lost_is_served_before_anybody_is_told() {
+    for fault in [Fault::LoseAnswer, Fault::Fail] {
+        let scene = Scene::new().await;
+        scene.faults.inject_times(Verb::Put, LOG, fault, 2);
+        let answer = scene.create("a").await;
+        if answer.status != 201 {
+            answer.expect_error(500, "CommitStateUnknownException");
+            scene.until(&["a"]).await;
+        }
+        scene.assert_is(&["a"]).await;
+        let scene = scene.crash().await;
+        scene.assert_is(&["a"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_cancels_nothing() {
+    let scene = Scene::new().await;
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    let app = Arc::clone(&scene.app);
+    let making = tokio::spawn(async move { app.post(WAREHOUSES, wanted("a")).await });
+    tokio::time::sleep(A_WHILE).await;
+    making.abort();
+    scene.faults.lift();
+    scene.until(&["a"]).await;
+    scene.assert_is(&["a"]).await;
+}
+
+#[tokio::test]
+async fn a_metadata_file_that_a_crash_left_out_is_written_at_the_next_start() {
+    let scene = Scene::new().await;
+    scene.create("a").await.expect(201);
+    scene.app.post("/v1/a/namespaces", namespace("ns")).await.expect(200);
+    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
+    let made = scene.app.post("/v1/a/namespaces/ns/tables", create_table("t")).await;
+    made.expect_error(500, "CommitStateUnknownException");
+    let scene = scene.crash().await;
+    scene.app.get("/v1/a/namespaces/ns/tables/t").await.expect(200);
+    scene.assert_is(&["a"]).await;
+}
+
+/// The real program, killed while warehouses are made as fast as it can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_survives_a_kill() {
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let root = data_dir.path().canonicalize().expect("it is there");
+    let (mut server, key) = Server::start_secured(&root);
+    let key = key.expect("a first start prints a key");
+    let mut acknowledged = 0;
+    for _ in 0..3 {
+        let (uri, bearer, root_of, from) =
+            (server.uri.clone(), key.clone(), root.clone(), acknowledged);
+        let making = tokio::spawn(async move {
+            let mut done = from;
+            loop {
+                let name = format!("w{}", done + 1);
+                let location = format!("file://{}/warehouse/{name}", root_of.display());
+                let body = json!({ "name": name, "storage": { "location": location } });
+                if send(&uri, &bearer, Method::POST, &body).await.is_none_or(|it| it.0 != 201) {
+                    return done;
+                }
+                done += 1;
+            }
+        });
+        let after = Duration::from_millis(rand::rng().random_range(200..600));
+        tokio::time::sleep(after).await;
+        server.kill();
+        acknowledged = making.await.expect("no panic");
+        assert_sound(&root, "after a kill");
+        (server, _) = Server::start_secured(&root);
+        let listed = send(&server.uri, &key, Method::GET, &Value::Null).await;
+        let all = listed.expect("the server lives").1["warehouses"].clone();
+        let all = all.as_array().expect("a list");
+        let made = all.iter().filter(|one| one["source"] == "api").count();
+        assert!(
+            (acknowledged..=acknowledged + 1).contains(&made),
+            "{acknowledged} were acknowledged, {made} are there"
+        );
+        assert!(all.iter().all(|one| one["status"] == "open"), "{all:?}");
+        acknowledged = made;
+    }
+    assert!(acknowledged > 3, "the client got somewhere");
+}
+
+/// Asks about all warehouses: the status and the answer, unless the server is gone.
+async fn send(uri: &str, key: &str, method: Method, body: &Value) -> Option<(u16, Value)> {
+    let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build();
+    let http = http.expect("a client can be made");
+    let mut request = http.request(method, format!("{uri}{WAREHOUSES}")).bearer_auth(key);
+    if !body.is_null() {
+        request = request.json(body);
+    }
+    let response = request.send().await.ok()?;
+    let status = response.status().as_u16();
+    let bytes = response.bytes().await.ok()?;
+    Some((status, serde_json::from_slice(&bytes).expect("JSON")))
+}
