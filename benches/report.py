@@ -47,7 +47,8 @@ def comparison(results: Results, part: str) -> str:
 
 def step(results: Results, part: str, scenario: str, parameter: dict, clients: int) -> list[str]:
     wanted = {"part": part, "scenario": scenario, "parameter": parameter, "clients": clients}
-    names = results.values("server", **wanted)
+    # Whoever could not take the step is nobody to compare with.
+    names = sorted(results.values("server", **wanted), key=lambda name: could_not(results, server=name, **wanted))
     ours = results.value("throughput", server=names[0], **wanted)
     lines = []
     for name in names:
@@ -55,6 +56,10 @@ def step(results: Results, part: str, scenario: str, parameter: dict, clients: i
         shown = str(clients or "") if name == names[0] else ""
         lines.append(f"{title:<52} {shown:>7} {name:<18} {cells(results, ours, server=name, **wanted)}")
     return lines
+
+
+def could_not(results: Results, **wanted) -> bool:
+    return any(UNSUPPORTED in row for row in results.find(**wanted))
 
 
 def cells(results: Results, ours: float | None, **wanted) -> str:

@@ -21,6 +21,7 @@ pub mod cache;
 pub mod commit_kind;
 pub mod context;
 pub mod decide;
+mod distinctions;
 mod entities;
 pub mod expectations;
 pub mod facts;

@@ -2,12 +2,12 @@
 //!
 //! Most policies can be left out for the whole page, because their scope does not match whoever asks, the
 //! action or the place; most others say the same of every name. What is left differs from name to name:
-//! policies that are about one name, and policies with conditions on the resource. Only the latter are
-//! evaluated for each name.
+//! policies that are about one name, which others are not asked about, and policies with conditions on the
+//! resource. Names that these cannot tell apart are asked about once ([`Distinctions`]).
 //!
 //! The answer is the one that [`PolicySet::decide`] gives name by name; a property test holds it to that.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cedar_policy::{
     Effect, Entity, EntityTypeName, EntityUid, PolicySet as CedarSet, Request, ResourceConstraint,
@@ -15,6 +15,7 @@ use cedar_policy::{
 
 use super::context::Context;
 use super::decide::in_scope;
+use super::distinctions::{Distinctions, Facts};
 use super::entities::Path;
 use super::policy_set::{PolicySet, Rule};
 use super::resource::{Kind, Node, Resource};
@@ -45,8 +46,12 @@ struct Open<'a> {
     permitted: HashSet<EntityUid>,
     /// Names that a policy without conditions forbids.
     forbidden: HashSet<EntityUid>,
-    /// Policies with conditions on the resource.
+    /// Policies with conditions on the resource, whatever its name.
     conditional: CedarSet,
+    /// What they tell names apart by.
+    distinctions: Distinctions,
+    /// For names that policies with conditions are about: these, and those that are about all names.
+    about: HashMap<EntityUid, CedarSet>,
     needs_attributes: bool,
 }
 
@@ -184,12 +189,16 @@ impl<'a> Asking<'a> {
         }
         let policies = cedar_set(rules.iter().copied());
         let any = Node::named("any");
-        let answers = self.ask(&policies, path, kind, &[&any]);
-        match answers.first() {
-            Some(Answer::Permitted) => Same::Allowed,
-            Some(Answer::Silent) => Same::Silent,
-            Some(Answer::Forbidden) | None => Same::Forbidden,
+        match self.ask_one(&policies, path, kind, &any) {
+            Answer::Permitted => Same::Allowed,
+            Answer::Silent => Same::Silent,
+            Answer::Forbidden => Same::Forbidden,
         }
+    }
+
+    /// Asks Cedar about one name.
+    fn ask_one(&self, policies: &CedarSet, path: &Path, kind: Kind, node: &Node) -> Answer {
+        self.ask(policies, path, kind, &[node]).first().copied().unwrap_or(Answer::Forbidden)
     }
 
     /// Asks Cedar, name by name. What cannot be asked is forbidden.
@@ -232,11 +241,18 @@ impl<'a> Open<'a> {
             permitted: HashSet::new(),
             forbidden: HashSet::new(),
             conditional: CedarSet::new(),
+            distinctions: Distinctions::default(),
+            about: HashMap::new(),
             needs_attributes: false,
         };
-        let mut conditional = Vec::new();
+        let mut conditional: Vec<&Rule> = Vec::new();
+        let mut about: HashMap<EntityUid, Vec<&Rule>> = HashMap::new();
         for (rule, only) in varying {
-            match only.filter(|_| !rule.policy.has_non_scope_constraint()) {
+            open.needs_attributes |= rule.asks.attributes;
+            match only {
+                Some(name) if rule.policy.has_non_scope_constraint() => {
+                    about.entry(name).or_default().push(rule);
+                }
                 Some(name) if rule.effect == Effect::Permit => {
                     open.permitted.insert(name);
                 }
@@ -244,10 +260,14 @@ impl<'a> Open<'a> {
                     open.forbidden.insert(name);
                 }
                 None => {
-                    open.needs_attributes |= rule.asks.attributes;
+                    open.distinctions.extend(&rule.distinctions);
                     conditional.push(rule);
                 }
             }
+        }
+        for (name, rules) in about {
+            let rules = rules.into_iter().chain(conditional.iter().copied());
+            open.about.insert(name, cedar_set(rules));
         }
         open.conditional = cedar_set(conditional.into_iter());
         open
@@ -255,29 +275,43 @@ impl<'a> Open<'a> {
 
     fn answer(&self, path: &Path, kind: Kind, nodes: &[Node]) -> Vec<bool> {
         let schema = &self.asking.policies.schema;
-        let by_name = |node: &Node| {
+        let answer = |(node, said): (&Node, Answer)| {
             let name = schema.uid_below(path, kind, &node.name);
             if self.forbidden.contains(&name) {
-                return Answer::Forbidden;
+                return false;
             }
-            let permitted = self.allowed || self.permitted.contains(&name);
-            if permitted { Answer::Permitted } else { Answer::Silent }
+            let said = match self.about.get(&name) {
+                Some(policies) => self.asking.ask_one(policies, path, kind, node),
+                None => said,
+            };
+            match said {
+                Answer::Permitted => true,
+                Answer::Forbidden => false,
+                Answer::Silent => self.allowed || self.permitted.contains(&name),
+            }
         };
-        let mut answers: Vec<_> = nodes.iter().map(by_name).collect();
-        if !self.conditional.is_empty() {
-            let open = |answer: &Answer| *answer != Answer::Forbidden;
-            let asked = nodes.iter().zip(&answers).filter(|(_, answer)| open(answer));
-            let asked: Vec<_> = asked.map(|(node, _)| node).collect();
-            let mut said = self.asking.ask(&self.conditional, path, kind, &asked).into_iter();
-            for answer in answers.iter_mut().filter(|answer| open(answer)) {
-                match said.next() {
-                    Some(Answer::Silent) => {}
-                    Some(said) => *answer = said,
-                    None => *answer = Answer::Forbidden,
-                }
-            }
+        nodes.iter().zip(self.said_of_all(path, kind, nodes)).map(answer).collect()
+    }
+
+    /// What the policies with conditions that are about all names say of each.
+    fn said_of_all(&self, path: &Path, kind: Kind, nodes: &[Node]) -> Vec<Answer> {
+        if self.conditional.is_empty() {
+            return vec![Answer::Silent; nodes.len()];
         }
-        answers.into_iter().map(|answer| answer == Answer::Permitted).collect()
+        let mut different: HashMap<Facts<'_>, usize> = HashMap::new();
+        let mut asked = Vec::new();
+        let mut spoken_for = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let next = asked.len();
+            let by = *different.entry(self.distinctions.facts(node)).or_insert(next);
+            if by == next {
+                asked.push(node);
+            }
+            spoken_for.push(by);
+        }
+        let said = self.asking.ask(&self.conditional, path, kind, &asked);
+        let said_by = |by: usize| said.get(by).copied().unwrap_or(Answer::Forbidden);
+        spoken_for.into_iter().map(said_by).collect()
     }
 }
 

@@ -10,6 +10,7 @@ use cedar_policy::{
 };
 use sha2::{Digest, Sha256};
 
+use super::distinctions::Distinctions;
 use super::facts::Asks;
 use super::grants::Grant;
 use super::problem::Problem;
@@ -65,6 +66,8 @@ pub(super) struct Rule {
     pub(super) action: ActionConstraint,
     pub(super) resource: ResourceConstraint,
     pub(super) asks: Asks,
+    /// What it tells the names of one page apart by.
+    pub(super) distinctions: Distinctions,
     /// What its annotations say of reading; none for a permit to read everything.
     pub(super) read: Option<Arc<ReadRule>>,
 }
@@ -187,6 +190,7 @@ impl Rule {
             action: policy.action_constraint(),
             resource: policy.resource_constraint(),
             asks: Asks::of(&policy),
+            distinctions: Distinctions::of(&policy),
             policy,
             read: read.map(Arc::new),
         }

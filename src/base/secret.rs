@@ -4,10 +4,12 @@ use std::fmt;
 
 use rand::RngExt;
 use rand::distr::Alphanumeric;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// A text that only its owner should see. It has no `Display`, and its `Debug` tells nothing.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
@@ -20,6 +22,17 @@ impl Secret {
     /// The text itself, for the one place that has to have it.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    /// What is no text is refused without being repeated: a secret of digits alone, in a variable of the
+    /// environment, is read as a number.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self(text)),
+            _ => Err(D::Error::custom("a secret has to be text: put digits alone in quotes")),
+        }
     }
 }
 
@@ -50,6 +63,16 @@ mod tests {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret:?}"), "Secret(..)");
         assert_eq!(secret.reveal(), "hunter2");
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_and_not_repeated() {
+        let secret: Secret = serde_json::from_str("\"0123\"").expect("it is text");
+        assert_eq!(secret.reveal(), "0123");
+        for other in ["271828", "[271828]", "true", "null"] {
+            let error = serde_json::from_str::<Secret>(other).expect_err("it is no text");
+            assert!(!error.to_string().contains("271828"), "{error}");
+        }
     }
 
     #[test]

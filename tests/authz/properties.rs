@@ -23,13 +23,15 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn attributes() -> impl Strategy<Value = Arc<Attributes>> {
-    (prop::option::of(prop::sample::select(&["x", "y"][..])), prop::option::of(name())).prop_map(
-        |(class, owner)| {
-            let properties = class.map(|class| ("class".to_owned(), class.to_owned()));
-            let properties = properties.into_iter().collect();
-            Arc::new(Attributes { properties, owner, location: None })
-        },
-    )
+    let word = || prop::option::of(prop::sample::select(&["x", "y"][..]));
+    let place = prop::option::of(prop::sample::select(&["s3://b/x", "s3://b/y"][..]));
+    (word(), word(), prop::option::of(name()), place).prop_map(|(class, ann, owner, place)| {
+        let tags = [("class", class), ("ann", ann)];
+        let tags =
+            tags.into_iter().filter_map(|(key, tag)| Some((key.to_owned(), tag?.to_owned())));
+        let location = place.map(ToOwned::to_owned);
+        Arc::new(Attributes { properties: tags.collect(), owner, location })
+    })
 }
 
 fn node() -> impl Strategy<Value = Node> {
@@ -109,6 +111,9 @@ fn condition() -> impl Strategy<Value = String> {
         1 => Just("when { resource is Table && resource.hasTag(\"class\") && resource.getTag(\"class\") == \"x\" }".to_owned()),
         1 => Just("when { resource is Table && resource has owner && resource.owner == \"a\" }".to_owned()),
         1 => Just("when { resource is Table && resource.namespace.hasTag(\"class\") }".to_owned()),
+        1 => Just("when { resource is Table && resource.hasTag(principal.name) && resource.getTag(principal.name) == \"x\" }".to_owned()),
+        1 => Just("when { resource is Table && resource has location && resource.location like \"*x\" }".to_owned()),
+        1 => Just("when { resource is Table && [resource.name].contains(\"b\") }".to_owned()),
     ]
 }
 
