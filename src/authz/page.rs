@@ -3,7 +3,7 @@
 //! Most policies can be left out for the whole page, because their scope does not match whoever asks, the
 //! action or the place; most others say the same of every name. What is left differs from name to name:
 //! policies that are about one name, which others are not asked about, and policies with conditions on the
-//! resource. Names that these cannot tell apart are asked about once ([`Distinctions`]).
+//! resource. Names that these cannot tell apart are asked about once (`distinctions`).
 //!
 //! The answer is the one that [`PolicySet::decide`] gives name by name; a property test holds it to that.
 

@@ -19,7 +19,7 @@ pub fn table(name: &str, columns: usize) -> Bytes {
         |id| format!(r#"{{"id":{id},"name":"column_{id}","required":false,"type":"string"}}"#);
     let fields: Vec<String> = (1..=columns).map(field).collect();
     format!(
-        r#"{{"name":"{name}","schema":{{"type":"struct","schema-id":0,"fields":[{}]}}}}"#,
+        r#"{{"name":"{name}","stage-create":false,"schema":{{"type":"struct","schema-id":0,"fields":[{}]}}}}"#,
         fields.join(",")
     )
     .into()
