@@ -11,12 +11,19 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e figures bench
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e figures bench ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /  \1\t/' | expand -t 14
 
-run: ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-data
+# Cargo tells stale from fresh by times, and tests know the path of what they were built from: whoever comes
+# to output that another checkout has made builds our own crate anew.
+ours:
+	@mkdir -p "$(CARGO_TARGET_DIR)"
+	@test "$$(cat "$(CARGO_TARGET_DIR)/checkout" 2>&1)" = "$(CURDIR)" \
+		|| { touch src/lib.rs src/main.rs tests/*.rs tests/*/main.rs && echo "$(CURDIR)" > "$(CARGO_TARGET_DIR)/checkout"; }
+
+run: ours ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-data
 	cargo build --release --locked
 	$(CARGO_TARGET_DIR)/release/slateberg serve
 
@@ -27,30 +34,30 @@ check: fmt lint doc ## format, lints and documentation, warnings denied
 fmt:
 	cargo fmt --check
 
-lint:
+lint: ours
 	cargo clippy --locked --all-targets -- --deny warnings
 
-doc:
+doc: ours
 	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --no-deps --document-private-items --lib
 
 # As `cargo test` builds it: without the tests' own dependencies, half of all crates would be built a
 # second time, with other features.
-build:
+build: ours
 	cargo test --locked --no-run
 
-unit: ## the Rust tests: unit, tidy, API, crash, isolation
+unit: ours ## the Rust tests: unit, tidy, API, crash, isolation
 	cargo test --locked
 
-tidy: ## that the house is in order
+tidy: ours ## that the house is in order
 	cargo test --locked --test tidy
 
-api: ## the HTTP API, bad input and the fuzz loop
+api: ours ## the HTTP API, bad input and the fuzz loop
 	cargo test --locked --test api
 
-crash: ## kill -9, a failing object store, lost answers
+crash: ours ## kill -9, a failing object store, lost answers
 	cargo test --locked --test crash
 
-isolation: ## concurrent histories have a serial order
+isolation: ours ## concurrent histories have a serial order
 	cargo test --locked --test isolation
 
 rck: build ## Iceberg's own catalog suites (needs JDK 17+ and Maven)
@@ -65,12 +72,12 @@ clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 e2e: build ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh
 
-figures: ## start-up time, memory and size of the release binary
+figures: ours ## start-up time, memory and size of the release binary
 	cargo build --release --locked
 	scripts/figures $(CARGO_TARGET_DIR)/release/slateberg
 
 # The first time also half an hour of builds, kept in $(CACHE)/bench; QUICK=1 leaves the long ones out.
-bench: ## compare with peers: all of it in an hour, QUICK=1 in minutes, ONLY=operations,kv,...
+bench: ours ## compare with peers: all of it in an hour, QUICK=1 in minutes, ONLY=operations,kv,...
 	cargo build --release --locked
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg python3 benches/run.py \
 		$(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))
