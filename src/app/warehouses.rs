@@ -123,8 +123,7 @@ fn open_made(
 /// The configuration may say what the API refuses; whoever may write it can reach all files anyway.
 fn warn_of_overlaps(name: &str, roots: &Roots, others: &Served) {
     for entry in others.all() {
-        let StorageProfile { location, allowed_locations, .. } = &entry.warehouse.storage;
-        let theirs = std::iter::once(location).chain(allowed_locations);
+        let theirs = entry.warehouse.storage.locations();
         let theirs: Vec<_> = theirs.filter_map(|url| Location::parse(url).ok()).collect();
         if roots.iter().any(|(own, _)| theirs.iter().any(|other| other.overlaps(own))) {
             let other = &entry.warehouse.name;

@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
+use super::conditions::{Conditions, Use};
 use super::resource::Node;
 
 /// What the conditions of a policy, or of several, tell names apart by.
@@ -32,14 +31,12 @@ pub(super) struct Facts<'n> {
 }
 
 impl Distinctions {
-    /// Those of a policy, in Cedar's JSON form of it.
-    pub(super) fn of(policy: &cedar_policy::Policy) -> Self {
+    /// Those of the conditions of a policy.
+    pub(super) fn of(conditions: &Conditions) -> Self {
         let mut all = Self::default();
-        if policy.has_non_scope_constraint() {
-            match policy.to_json().ok().as_ref().and_then(|json| json.get("conditions")) {
-                Some(conditions) => all.add(conditions),
-                None => all.add_everything(),
-            }
+        match conditions.uses() {
+            Some(uses) => uses.into_iter().for_each(|one| all.add(one)),
+            None => all.add_everything(),
         }
         all
     }
@@ -70,70 +67,20 @@ impl Distinctions {
         (self.name, self.owner, self.location, self.all_tags) = (true, true, true, true);
     }
 
-    fn add(&mut self, expression: &Value) {
-        match expression {
-            Value::Array(parts) => parts.iter().for_each(|part| self.add(part)),
-            Value::Object(members) => {
-                for (operator, operands) in members {
-                    self.add_operation(operator, operands);
-                }
+    fn add(&mut self, one: Use<'_>) {
+        match one {
+            Use::Place | Use::Attribute("resource", Some("name")) => self.name = true,
+            Use::Attribute("resource", Some("owner")) => self.owner = true,
+            Use::Attribute("resource", Some("location")) => self.location = true,
+            Use::Tag(Some(key)) => {
+                self.tags.insert(key.to_owned());
             }
-            _ => {}
-        }
-    }
-
-    fn add_operation(&mut self, operator: &str, operands: &Value) {
-        let of_resource = operands.pointer("/left/Var").and_then(Value::as_str) == Some("resource");
-        match operator {
-            "Var" => {
-                if !matches!(operands.as_str(), Some("principal" | "action" | "context")) {
-                    self.add_everything();
-                }
-            }
-            // What a constant is made of are no expressions.
-            "Value" => {}
-            // The keys are whatever the policy calls them, and no operators.
-            "Record" => {
-                let values = operands.as_object().into_iter().flat_map(|record| record.values());
-                values.for_each(|value| self.add(value));
-            }
-            "==" | "in" if of_resource => {
-                self.name = true;
-                operands.get("right").into_iter().for_each(|right| self.add(right));
-            }
-            // All names of a page are of one kind.
-            "is" if of_resource => {
-                if let Some(place) = operands.get("in") {
-                    self.name = true;
-                    self.add(place);
-                }
-            }
-            "." | "has" if of_resource => {
-                self.add_attribute(operands.get("attr").and_then(Value::as_str));
-            }
-            "hasTag" | "getTag" if of_resource => {
-                match operands.pointer("/right/Value").and_then(Value::as_str) {
-                    Some(key) => {
-                        self.tags.insert(key.to_owned());
-                    }
-                    None => {
-                        self.all_tags = true;
-                        operands.get("right").into_iter().for_each(|right| self.add(right));
-                    }
-                }
-            }
-            _ => self.add(operands),
-        }
-    }
-
-    fn add_attribute(&mut self, attribute: Option<&str>) {
-        match attribute {
-            Some("name") => self.name = true,
-            Some("owner") => self.owner = true,
-            Some("location") => self.location = true,
-            // What they are in is the same for all names of a page.
-            Some("namespace" | "parent" | "warehouse") => {}
-            _ => self.add_everything(),
+            Use::Tag(None) => self.all_tags = true,
+            // All names of a page are of one kind, and in the same.
+            Use::Kind | Use::Attribute("resource", Some("namespace" | "parent" | "warehouse")) => {}
+            Use::Variable("principal" | "action" | "context")
+            | Use::Attribute("principal" | "action" | "context", _) => {}
+            Use::Variable(_) | Use::Attribute(..) => self.add_everything(),
         }
     }
 }
@@ -145,7 +92,7 @@ mod tests {
     fn of(condition: &str) -> Distinctions {
         let text = format!("permit (principal, action, resource) when {{ {condition} }};");
         let policy = cedar_policy::Policy::parse(None, text);
-        Distinctions::of(&policy.expect("the policy is well-formed"))
+        Distinctions::of(&Conditions::of(&policy.expect("the policy is well-formed")))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a policy asks for, beyond its scope: so that nothing is fetched, and nothing distinguished, that no
 //! policy asks for.
 
-use serde_json::Value;
+use super::conditions::{Conditions, Use};
 
 /// What the conditions of a policy, or of several, ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,78 +35,33 @@ impl Asks {
         }
     }
 
-    /// What the conditions of a policy ask for, in Cedar's JSON form of it.
-    pub(super) fn of(policy: &cedar_policy::Policy) -> Self {
-        if !policy.has_non_scope_constraint() {
-            return Self::default();
-        }
-        let Ok(json) = policy.to_json() else { return Self::ALL };
-        let mut asks = Self::default();
-        match json.get("conditions") {
-            Some(conditions) => asks.add(conditions),
-            None => return Self::ALL,
-        }
-        asks
+    /// What the conditions of a policy ask for.
+    pub(super) fn of(conditions: &Conditions) -> Self {
+        let Some(uses) = conditions.uses() else { return Self::ALL };
+        uses.into_iter().map(Self::of_use).fold(Self::default(), Self::or)
     }
 
-    fn add(&mut self, expression: &Value) {
-        match expression {
-            Value::Array(parts) => parts.iter().for_each(|part| self.add(part)),
-            Value::Object(members) => {
-                for (operator, operands) in members {
-                    self.add_operation(operator, operands);
-                }
+    fn of_use(one: Use<'_>) -> Self {
+        let none = Self::default();
+        // A name, or a place, is told without the record.
+        let resource = Self { resource: true, ..none };
+        let attributes = Self { attributes: true, ..resource };
+        match one {
+            Use::Place | Use::Kind => resource,
+            Use::Tag(_) => attributes,
+            Use::Variable("principal" | "action") => none,
+            Use::Variable("resource") => attributes,
+            Use::Variable("context") => Self { resource: false, attributes: false, ..Self::ALL },
+            Use::Attribute("principal" | "action", _) => none,
+            Use::Attribute("context", Some("authentication")) => none,
+            Use::Attribute("resource", Some("name")) => resource,
+            Use::Attribute("resource", _) => attributes,
+            Use::Attribute("context", Some("time")) => Self { time: true, ..none },
+            Use::Attribute("context", Some("source_address")) => {
+                Self { source_address: true, ..none }
             }
-            _ => {}
-        }
-    }
-
-    fn add_operation(&mut self, operator: &str, operands: &Value) {
-        let left = operands.get("left").and_then(|left| left.get("Var")).and_then(Value::as_str);
-        match (operator, left) {
-            ("Var", _) => self.add_variable(operands),
-            // Whether it is something, or in something, is told by its name and place alone.
-            ("==" | "in" | "is", Some("resource")) => {
-                self.resource = true;
-                for side in ["right", "in"] {
-                    operands.get(side).into_iter().for_each(|right| self.add(right));
-                }
-            }
-            ("." | "has", Some(variable)) => {
-                self.add_attribute(variable, operands.get("attr").and_then(Value::as_str));
-            }
-            // What a constant is made of are no expressions.
-            ("Value", _) => {}
-            // The keys are whatever the policy calls them, and no operators.
-            ("Record", _) => {
-                let values = operands.as_object().into_iter().flat_map(|record| record.values());
-                values.for_each(|value| self.add(value));
-            }
-            _ => self.add(operands),
-        }
-    }
-
-    /// A variable that stands for itself: all of it may matter.
-    fn add_variable(&mut self, variable: &Value) {
-        match variable.as_str() {
-            Some("principal" | "action") => {}
-            Some("resource") => (self.resource, self.attributes) = (true, true),
-            Some("context") => {
-                *self = self.or(Self { resource: false, attributes: false, ..Self::ALL });
-            }
-            _ => *self = Self::ALL,
-        }
-    }
-
-    fn add_attribute(&mut self, variable: &str, attribute: Option<&str>) {
-        match (variable, attribute) {
-            ("principal" | "action", _) | ("context", Some("authentication")) => {}
-            ("resource", Some("name")) => self.resource = true,
-            ("resource", _) => (self.resource, self.attributes) = (true, true),
-            ("context", Some("time")) => self.time = true,
-            ("context", Some("source_address")) => self.source_address = true,
-            ("context", Some("client")) => self.client = true,
-            _ => *self = Self::ALL,
+            Use::Attribute("context", Some("client")) => Self { client: true, ..none },
+            Use::Variable(_) | Use::Attribute(..) => Self::ALL,
         }
     }
 }
@@ -117,7 +72,8 @@ mod tests {
 
     fn asks(conditions: &str) -> Asks {
         let text = format!("permit (principal, action, resource) {conditions};");
-        Asks::of(&cedar_policy::Policy::parse(None, text).expect("the policy is well-formed"))
+        let policy = cedar_policy::Policy::parse(None, text);
+        Asks::of(&Conditions::of(&policy.expect("the policy is well-formed")))
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod authority;
 pub mod bundled;
 pub mod cache;
 pub mod commit_kind;
+mod conditions;
 pub mod context;
 pub mod decide;
 mod distinctions;

@@ -10,6 +10,7 @@ use cedar_policy::{
 };
 use sha2::{Digest, Sha256};
 
+use super::conditions::Conditions;
 use super::distinctions::Distinctions;
 use super::facts::Asks;
 use super::grants::Grant;
@@ -184,13 +185,14 @@ impl PolicySet {
 
 impl Rule {
     fn of(policy: Policy, read: Option<ReadRule>) -> Self {
+        let conditions = Conditions::of(&policy);
         Self {
             effect: policy.effect(),
             principal: policy.principal_constraint(),
             action: policy.action_constraint(),
             resource: policy.resource_constraint(),
-            asks: Asks::of(&policy),
-            distinctions: Distinctions::of(&policy),
+            asks: Asks::of(&conditions),
+            distinctions: Distinctions::of(&conditions),
             policy,
             read: read.map(Arc::new),
         }

@@ -14,6 +14,7 @@
 //! Reads see durable state, and wait for a metadata file that is still on its way. What is known of a
 //! version is kept ([`version_cache`]).
 
+mod carried;
 pub mod change_log;
 pub mod denials;
 mod described;
@@ -38,6 +39,7 @@ pub mod rename;
 pub mod settings;
 pub mod tables;
 pub mod tabulars;
+mod turns;
 pub mod version_cache;
 pub mod views;
 pub mod warehouses;

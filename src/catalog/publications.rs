@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::carried::carried;
 use super::flights::Flight;
 use super::lanes::Entered;
 use super::{Catalog, Error, Result};
@@ -52,7 +53,7 @@ impl Catalog {
     /// end gets the lanes back, to leave them.
     pub(super) async fn land(&self, landing: Landing) -> Result<Entered> {
         let catalog = self.clone();
-        let carried = tokio::spawn(async move {
+        let landed = async move {
             let Landing { accepted, files, flight, lanes } = landing;
             let published = files.iter().map(|file| catalog.publish(file));
             let (durable, published) =
@@ -63,13 +64,10 @@ impl Catalog {
                 catalog.store().landed(*key);
             }
             drop(flight);
-            Ok::<_, Error>(lanes)
-        });
-        match tokio::time::timeout(self.settings().commit_deadline(), carried).await {
-            Ok(Ok(landed)) => landed,
-            Ok(Err(stopped)) => Err(Error::unknown(stopped)),
-            Err(_) => Err(Error::unknown("the commit has not landed within its deadline")),
-        }
+            Ok(lanes)
+        };
+        let late = "the commit has not landed within its deadline";
+        carried(self.settings().commit_deadline(), late, landed).await
     }
 
     /// Writes a metadata file, and does not give up before it is there or the store has shut. Only a

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::permits::{attributes, namespace_resource};
+use super::tables::head::metadata_of;
 use super::tabulars::TabularState;
 use super::version_cache::{Cached, Version};
 use super::{Catalog, Error, Operation, Result};
@@ -19,8 +20,6 @@ use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::members::brief;
 use crate::model::read_restrictions::{Problem, ReadRestrictions, ReadRules, RulesKey};
 use crate::model::schema::Schema;
-use crate::model::table::TableMetadata;
-use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
 use crate::store::keys::TabularKey;
 use crate::store::read::Read;
@@ -76,16 +75,7 @@ impl Catalog {
         version: Version,
         cached: &Cached,
     ) -> Result<ReadAccess> {
-        let metadata = match &cached.metadata {
-            Some(metadata) => Arc::clone(metadata),
-            None => {
-                let parsed = Arc::new(metadata_of(version.0, &cached.text)?);
-                let metadata = Some(Arc::clone(&parsed));
-                let cached = Cached { text: cached.text.clone(), metadata };
-                self.inner.versions.keep(version, cached);
-                parsed
-            }
-        };
+        let metadata = self.parsed(version, cached)?;
         resolved(rules, ident, metadata.current_schema()?).map_err(|problem| {
             let how = "is restricted in a way that does not fit it";
             Error::Forbidden(format!("Not allowed: reading {} {how}: {problem}", brief(ident)))
@@ -155,11 +145,6 @@ impl Catalog {
 /// The rules of somebody who may read no row.
 fn nothing() -> Arc<ReadRules> {
     Arc::new(ReadRules::new(Vec::new()))
-}
-
-fn metadata_of(id: Uuid, text: &Text) -> Result<TableMetadata> {
-    TableMetadata::from_text(text)
-        .map_err(|refusal| Error::internal(format!("metadata of {id} cannot be read: {refusal}")))
 }
 
 /// What rules come to for a table with this schema. What does not fit is told to the operator, who alone can

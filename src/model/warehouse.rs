@@ -20,6 +20,13 @@ pub struct StorageProfile {
     pub credentials: Option<String>,
 }
 
+impl StorageProfile {
+    /// The URLs below which tables may lie, its own location first.
+    pub fn locations(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.location).chain(&self.allowed_locations)
+    }
+}
+
 /// A warehouse as the catalog serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warehouse {

@@ -184,8 +184,7 @@ fn locations(profile: &StorageProfile) -> Result<Vec<(&str, Location)>, BadStora
             profile.allowed_locations.len()
         )));
     }
-    let all = std::iter::once(&profile.location).chain(&profile.allowed_locations);
-    let parsed = all.map(|url| {
+    let parsed = profile.locations().map(|url| {
         let location = Location::parse(url).map_err(|error| BadStorage(error.to_string()))?;
         Ok((url.as_str(), location))
     });

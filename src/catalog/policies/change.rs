@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 use super::grants::NewGrant;
@@ -16,6 +15,7 @@ use crate::authz::permit::Permit;
 use crate::authz::policy_set::PolicySet;
 use crate::catalog::mutation::Answer;
 use crate::catalog::operation::Operation;
+use crate::catalog::turns::Turn;
 use crate::catalog::{Catalog, Error, Result};
 use crate::model::members::brief;
 use crate::model::principal::{Identity, Principal};
@@ -166,11 +166,9 @@ impl Catalog {
     }
 
     /// Waits until it is one's turn to change what is in force.
-    pub(super) async fn policy_turn(&self) -> Result<OwnedMutexGuard<()>> {
-        let turn = Arc::clone(&self.policies().turn).lock_owned();
-        tokio::time::timeout(self.settings().commit_deadline(), turn).await.map_err(|late| {
-            Error::unavailable("Earlier changes of the policies have not ended yet", late)
-        })
+    pub(super) async fn policy_turn(&self) -> Result<Turn> {
+        let busy = "Earlier changes of the policies have not ended yet";
+        self.policies().turns.wait(self.settings().commit_deadline(), busy).await
     }
 
     /// Whether somebody may make this change.

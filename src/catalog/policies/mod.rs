@@ -23,6 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 pub use crate::store::records::{GrantRecord, PolicyChanges, PolicyRevision};
 
+use super::turns::Turns;
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::{Action, ManagePolicies, ReadPolicies};
 use crate::authz::authority::Authority;
@@ -48,16 +49,16 @@ pub struct Sources {
     pub book_in_force: bool,
 }
 
-/// What is in force and what it is made of, and the turn of whoever changes that.
+/// What is in force and what it is made of, and the turns of those who change that.
 pub(super) struct Policies {
     sources: RwLock<Sources>,
-    turn: Arc<tokio::sync::Mutex<()>>,
+    turns: Turns,
 }
 
 impl Policies {
     /// These are in force already.
     pub(super) fn new(sources: Sources) -> Self {
-        Self { sources: RwLock::new(sources), turn: Arc::default() }
+        Self { sources: RwLock::new(sources), turns: Turns::default() }
     }
 
     /// What is in force.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 use super::Sources;
@@ -11,8 +10,10 @@ use super::change::{Allowed, Changed, Judged};
 use crate::authz::action::Action;
 use crate::authz::permit::Permit;
 use crate::base::retry::Backoff;
+use crate::catalog::carried::carried;
 use crate::catalog::change_log::Entry;
 use crate::catalog::operation::Operation;
+use crate::catalog::turns::Turn;
 use crate::catalog::{Catalog, Error, Result};
 use crate::store::keys::PolicyHeadKey;
 use crate::store::policy_book::PolicyBook;
@@ -27,23 +28,19 @@ impl Catalog {
     /// told that the outcome is unknown, and the turn goes on until it is known.
     pub(super) async fn carry_out(
         &self,
-        turn: OwnedMutexGuard<()>,
+        turn: Turn,
         operation: Operation,
         judged: Judged,
     ) -> Result<Changed> {
         let catalog = self.clone();
-        let carried = tokio::spawn(async move {
+        let change = async move {
             let _turn = turn;
             match catalog.write_revision(&operation, &judged).await {
                 Ok(()) => Ok(catalog.take_force(judged)),
                 Err(error) => catalog.settle(judged, error).await,
             }
-        });
-        match tokio::time::timeout(self.settings().commit_deadline(), carried).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(stopped)) => Err(Error::unknown(stopped)),
-            Err(late) => Err(Error::unknown(late)),
-        }
+        };
+        carried(self.settings().commit_deadline(), "deadline has elapsed", change).await
     }
 
     fn take_force(&self, judged: Judged) -> Changed {

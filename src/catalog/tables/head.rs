@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::catalog::lookup::{self, Found};
-use crate::catalog::version_cache::Cached;
+use crate::catalog::version_cache::{Cached, Version};
 use crate::catalog::{Catalog, Error, Result};
 use crate::model::table::TableMetadata;
 use crate::model::text::Text;
@@ -39,19 +39,28 @@ impl Catalog {
                 (record, Cached { text: document.text, metadata: None })
             }
         };
-        let Cached { text, metadata } = cached;
-        let metadata = match metadata {
-            Some(metadata) => metadata,
-            None => {
-                let parsed = TableMetadata::from_text(&text).map_err(|refusal| {
-                    Error::internal(format!("metadata of {id} cannot be read: {refusal}"))
-                })?;
-                let parsed = Arc::new(parsed);
-                let cached = Cached { text: text.clone(), metadata: Some(Arc::clone(&parsed)) };
-                self.inner.versions.keep((id, record.version), cached);
-                parsed
-            }
-        };
-        Ok(Some(Head { record, metadata, text }))
+        let metadata = self.parsed((id, record.version), &cached)?;
+        Ok(Some(Head { record, metadata, text: cached.text }))
     }
+
+    /// The metadata of a table's version, which is parsed once as long as the version is kept.
+    pub(in crate::catalog) fn parsed(
+        &self,
+        version: Version,
+        cached: &Cached,
+    ) -> Result<Arc<TableMetadata>> {
+        if let Some(metadata) = &cached.metadata {
+            return Ok(Arc::clone(metadata));
+        }
+        let parsed = Arc::new(metadata_of(version.0, &cached.text)?);
+        let cached = Cached { text: cached.text.clone(), metadata: Some(Arc::clone(&parsed)) };
+        self.inner.versions.keep(version, cached);
+        Ok(parsed)
+    }
+}
+
+/// The metadata of a table that is in the catalog.
+pub(in crate::catalog) fn metadata_of(id: Uuid, text: &Text) -> Result<TableMetadata> {
+    TableMetadata::from_text(text)
+        .map_err(|refusal| Error::internal(format!("metadata of {id} cannot be read: {refusal}")))
 }

@@ -4,7 +4,7 @@ pub mod commit;
 pub mod create;
 pub mod drop;
 pub mod group;
-mod head;
+pub(super) mod head;
 mod judging;
 pub mod load;
 pub mod plan;

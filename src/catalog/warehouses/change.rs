@@ -1,10 +1,8 @@
 //! Making, changing and deleting a warehouse while the server runs.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::OwnedMutexGuard;
 
 use super::listing::{WarehouseInfo, info};
 use super::served::{Entry, Served, storage_of};
@@ -14,6 +12,7 @@ use crate::authz::permit::Permit;
 use crate::authz::resource::Resource;
 use crate::catalog::locations::without_trailing_slash;
 use crate::catalog::mutation::Answer;
+use crate::catalog::turns::Turn;
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::warehouse::{StorageProfile, validate_name};
 use crate::objects::location::Location;
@@ -143,11 +142,9 @@ impl Catalog {
     }
 
     /// Waits until it is one's turn to change what is served.
-    async fn warehouse_turn(&self) -> Result<OwnedMutexGuard<()>> {
-        let turn = Arc::clone(&self.inner.warehouses.turn).lock_owned();
-        tokio::time::timeout(self.settings().commit_deadline(), turn).await.map_err(|late| {
-            Error::unavailable("Earlier changes of the warehouses have not ended yet", late)
-        })
+    async fn warehouse_turn(&self) -> Result<Turn> {
+        let busy = "Earlier changes of the warehouses have not ended yet";
+        self.inner.warehouses.turns.wait(self.settings().commit_deadline(), busy).await
     }
 
     /// Whether somebody may make this change. What they may not see is not there, to the letter.

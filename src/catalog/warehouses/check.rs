@@ -84,7 +84,7 @@ impl Catalog {
             others.push((key.0, record.location));
         }
         others.retain(|(other, _)| other != name);
-        for url in std::iter::once(&storage.location).chain(&storage.allowed_locations) {
+        for url in storage.locations() {
             let wrong = |error: crate::objects::location::InvalidLocation| error.to_string();
             let location = Location::parse(url).map_err(wrong).map_err(Error::Invalid)?;
             let overlaps = |(_, other): &&(String, String)| {
@@ -112,8 +112,7 @@ impl Catalog {
 }
 
 fn places(name: &str, storage: &StorageProfile) -> Vec<(String, String)> {
-    let all = std::iter::once(&storage.location).chain(&storage.allowed_locations);
-    all.map(|location| (name.to_owned(), location.clone())).collect()
+    storage.locations().map(|location| (name.to_owned(), location.clone())).collect()
 }
 
 fn check_size(wanted: &Wanted) -> Result<()> {

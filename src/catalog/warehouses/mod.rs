@@ -21,20 +21,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use served::{Entry, Served};
 
+use super::turns::Turns;
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::ReadConfig;
 use crate::model::warehouse::Warehouse;
 
-/// What is served, and the turn of whoever changes that.
+/// What is served, and the turns of those who change that.
 pub(super) struct Warehouses {
     served: RwLock<Arc<Served>>,
-    turn: Arc<tokio::sync::Mutex<()>>,
+    turns: Turns,
 }
 
 impl Warehouses {
     /// These are served from the beginning.
     pub(super) fn new(served: Served) -> Self {
-        Self { served: RwLock::new(Arc::new(served)), turn: Arc::default() }
+        Self { served: RwLock::new(Arc::new(served)), turns: Turns::default() }
     }
 
     /// What is served.

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 use super::change::Judged;
 use super::listing::WarehouseInfo;
 use super::served::Entry;
 use crate::base::retry::Backoff;
+use crate::catalog::carried::carried;
 use crate::catalog::change_log::Entry as Logged;
 use crate::catalog::namespaces::contents_of;
+use crate::catalog::turns::Turn;
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::objects::stores::Roots;
 use crate::store::keys::{FileDeletionKey, WarehouseKey, space};
@@ -26,13 +27,13 @@ impl Catalog {
     /// told that the outcome is unknown, and the turn goes on until it is known.
     pub(super) async fn carry_out_warehouse(
         &self,
-        turn: OwnedMutexGuard<()>,
+        turn: Turn,
         operation: Operation,
         judged: Judged,
         stores: Option<Roots>,
     ) -> Result<Option<WarehouseInfo>> {
         let catalog = self.clone();
-        let carried = tokio::spawn(async move {
+        let change = async move {
             let _turn = turn;
             match catalog.write_warehouse(&operation, &judged).await {
                 Ok(()) => {}
@@ -41,12 +42,8 @@ impl Catalog {
                 Err(error) => catalog.settle_warehouse(&judged, error).await?,
             }
             catalog.serve_warehouse(judged, stores).await
-        });
-        match tokio::time::timeout(self.settings().commit_deadline(), carried).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(stopped)) => Err(Error::unknown(stopped)),
-            Err(late) => Err(Error::unknown(late)),
-        }
+        };
+        carried(self.settings().commit_deadline(), "deadline has elapsed", change).await
     }
 
     async fn write_warehouse(&self, operation: &Operation, judged: &Judged) -> Result<()> {

@@ -1,0 +1,83 @@
+//! Looking into the conditions of a policy, in Cedar's JSON form of them: what of a request they use.
+
+use cedar_policy::Policy;
+use serde_json::Value;
+
+/// What a condition uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use<'c> {
+    /// A variable that stands for itself: all of it may matter.
+    Variable(&'c str),
+    /// An attribute of a variable, or whether it has one; none if it cannot be told which.
+    Attribute(&'c str, Option<&'c str>),
+    /// A tag of the resource, or whether it has one; none if the condition works out which.
+    Tag(Option<&'c str>),
+    /// Whether the resource is a certain one, or in one.
+    Place,
+    /// What kind of thing the resource is.
+    Kind,
+}
+
+/// The conditions of a policy.
+pub(super) struct Conditions(Option<Value>);
+
+impl Conditions {
+    /// Those of a policy.
+    pub(super) fn of(policy: &Policy) -> Self {
+        if !policy.has_non_scope_constraint() {
+            return Self(Some(Value::Null));
+        }
+        let json = policy.to_json().ok();
+        Self(json.and_then(|mut json| json.get_mut("conditions").map(Value::take)))
+    }
+
+    /// What they use, as often as they use it. None if they cannot be looked into.
+    pub(super) fn uses(&self) -> Option<Vec<Use<'_>>> {
+        let mut uses = Vec::new();
+        add(&mut uses, self.0.as_ref()?);
+        Some(uses)
+    }
+}
+
+fn add<'c>(uses: &mut Vec<Use<'c>>, expression: &'c Value) {
+    match expression {
+        Value::Array(parts) => parts.iter().for_each(|part| add(uses, part)),
+        Value::Object(members) => {
+            for (operator, operands) in members {
+                add_operation(uses, operator, operands);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn add_operation<'c>(uses: &mut Vec<Use<'c>>, operator: &str, operands: &'c Value) {
+    let left = operands.pointer("/left/Var").and_then(Value::as_str);
+    match (operator, left) {
+        ("Var", _) => uses.push(Use::Variable(operands.as_str().unwrap_or_default())),
+        ("." | "has", Some(variable)) => {
+            let attribute = operands.get("attr").and_then(Value::as_str);
+            uses.push(Use::Attribute(variable, attribute));
+        }
+        ("==" | "in", Some("resource")) => {
+            uses.push(Use::Place);
+            operands.get("right").into_iter().for_each(|right| add(uses, right));
+        }
+        ("is", Some("resource")) => {
+            uses.push(if operands.get("in").is_some() { Use::Place } else { Use::Kind });
+            operands.get("in").into_iter().for_each(|place| add(uses, place));
+        }
+        ("hasTag" | "getTag", Some("resource")) => {
+            uses.push(Use::Tag(operands.pointer("/right/Value").and_then(Value::as_str)));
+            operands.get("right").into_iter().for_each(|right| add(uses, right));
+        }
+        // What a constant is made of are no expressions.
+        ("Value", _) => {}
+        // The keys are whatever the policy calls them, and no operators.
+        ("Record", _) => {
+            let values = operands.as_object().into_iter().flat_map(|record| record.values());
+            values.for_each(|value| add(uses, value));
+        }
+        _ => add(uses, operands),
+    }
+}
