@@ -66,6 +66,14 @@ httpGet:
 {{- end -}}
 {{- end -}}
 
+{{/* Resources, with what is written on the node's own disk: a pod that writes more than it said is evicted. */}}
+{{- define "slateberg.resources" -}}
+{{- $onNode := and .Values.cache.enabled (not .Values.persistence.enabled) (not .Values.cache.storageClassName) -}}
+{{- $storage := dict "ephemeral-storage" (printf "%vGi" (add 1 (ternary .Values.cache.sizeGib 0 $onNode))) -}}
+{{- $ours := dict "requests" $storage "limits" (deepCopy $storage) -}}
+{{- toYaml (mergeOverwrite $ours (deepCopy .Values.resources)) -}}
+{{- end -}}
+
 {{/* The settings that the program starts with: those of the values, and those that the chart knows. */}}
 {{- define "slateberg.config" -}}
 {{- $config := deepCopy .Values.config -}}

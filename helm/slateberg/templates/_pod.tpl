@@ -62,18 +62,21 @@ spec:
         periodSeconds: 2
         timeoutSeconds: 2
         failureThreshold: {{ div (add .Values.startupSecondsMax 1) 2 }}
+      {{- /* Without a certificate, a probe learns no more than the one of readiness does. */}}
+      {{- if ne (include "slateberg.clientCertificates" .) "required" }}
       livenessProbe:
         {{- include "slateberg.probe" (dict "root" . "path" "/health") | nindent 8 }}
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
+      {{- end }}
       readinessProbe:
         {{- include "slateberg.probe" (dict "root" . "path" "/ready") | nindent 8 }}
         periodSeconds: 5
         timeoutSeconds: 3
         failureThreshold: 2
       resources:
-        {{- toYaml .Values.resources | nindent 8 }}
+        {{- include "slateberg.resources" . | nindent 8 }}
       securityContext:
         {{- toYaml .Values.securityContext | nindent 8 }}
       volumeMounts:
