@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e figures bench ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e deploycheck figures bench k6 wrk image dist deny book ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /  \1\t/' | expand -t 14
@@ -69,7 +69,14 @@ rckauth: build ## the same with an API key, on a server that asks for one
 clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 	tests/clients/run.sh
 
-e2e: build ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
+# The tools of others are fetched and built the first time, which takes some minutes.
+deploycheck: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
+	tests/deploy/run.sh
+
+.PHONY: deploy-check
+deploy-check: deploycheck
+
+e2e: build deploycheck ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh
 
 figures: ours ## start-up time, memory and size of the release binary
@@ -81,3 +88,20 @@ bench: ours ## compare with peers: all of it in an hour, QUICK=1 in minutes, ONL
 	cargo build --release --locked
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg python3 benches/run.py \
 		$(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))
+
+k6: ours ## load by k6, with objectives: LOAD_SECONDS=, LOAD_CLIENTS=, SCENARIOS=, PUBLISH=1 for docs/benchmarks/k6.md
+	cargo build --release --locked
+	rm -rf "$(CACHE)/k6"
+	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/run.sh $(SCENARIOS)
+	$(if $(PUBLISH),python3 k6/report.py "$(CACHE)/k6")
+
+wrk: ours ## what a server can do at most (needs wrk)
+	cargo build --release --locked
+	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/wrk/run.sh
+
+# Static, so that the image is the binary and hardly anything else.
+TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
+
+image: ours ## a container image, by docker, podman or buildah
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $(TARGET)
+	scripts/image $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg $(TAG)
