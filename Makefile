@@ -100,7 +100,7 @@ wrk: ours ## what a server can do at most (needs wrk)
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/wrk/run.sh
 
 # Static, so that the image is the binary and hardly anything else.
-TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
+TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 
 image: ours ## a container image, by docker, podman or buildah
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $(TARGET)
