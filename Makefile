@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e deploycheck figures bench k6 wrk image dist deny book ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e deploycheck snippets figures bench k6 wrk image dist deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /  \1\t/' | expand -t 14
@@ -27,7 +27,7 @@ run: ours ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-dat
 	cargo build --release --locked
 	$(CARGO_TARGET_DIR)/release/slateberg serve
 
-test: check unit rck clients ## run every check and every test
+test: check unit rck clients snippets ## run every check and every test
 
 check: fmt lint doc ## format, lints and documentation, warnings denied
 
@@ -69,6 +69,9 @@ rckauth: build ## the same with an API key, on a server that asks for one
 clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 	tests/clients/run.sh
 
+snippets: build ## commands of the documentation do what it says (needs Python 3.11+)
+	tests/snippets/run.sh
+
 # The tools of others are fetched and built the first time, which takes some minutes.
 deploycheck: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
 	tests/deploy/run.sh
@@ -105,3 +108,23 @@ TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 image: ours ## a container image, by docker, podman or buildah
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $(TARGET)
 	scripts/image $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg $(TAG)
+
+# Paths of this machine stay out of it, in Rust and in C alike: the same toolchain makes the same bytes anywhere.
+REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(HOME)/.cargo=/cargo
+C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(HOME)/.cargo=/cargo \
+	-ffile-prefix-map=$(CARGO_TARGET_DIR)=/target
+
+dist: ours ## a release in dist/: binary, bill of materials, chart, checksums
+	CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
+		cargo build --release --locked --target $(TARGET)
+	scripts/dist $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg $(TARGET) dist
+
+deny: ## licences and sources of what is built in; ADVISORIES=1 for known holes too, which takes a network
+	scripts/tools cargo-deny
+	$(CACHE)/tools/bin/cargo-deny --locked check licenses bans sources $(if $(ADVISORIES),advisories)
+
+book: ## the documentation as a book, in $(CACHE)/book
+	scripts/tools mdbook
+	$(CACHE)/tools/bin/mdbook build docs --dest-dir "$(CACHE)/book"
+
+docs: snippets book ## the commands of the documentation, and the book
