@@ -11,10 +11,10 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e deploycheck snippets figures bench k6 wrk image dist deny book docs ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
 
 help: ## show the targets
-	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /  \1\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
 
 # Cargo tells stale from fresh by times, and tests know the path of what they were built from: whoever comes
 # to output that another checkout has made builds our own crate anew.
@@ -73,13 +73,11 @@ snippets: build ## commands of the documentation do what it says (needs Python 3
 	tests/snippets/run.sh
 
 # The tools of others are fetched and built the first time, which takes some minutes.
-deploycheck: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
+deploy-check: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
 	tests/deploy/run.sh
 
-.PHONY: deploy-check
-deploy-check: deploycheck
 
-e2e: build deploycheck ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
+e2e: build deploy-check ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh
 
 figures: ours ## start-up time, memory and size of the release binary
@@ -108,6 +106,9 @@ TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 image: ours ## a container image, by docker, podman or buildah
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $(TARGET)
 	scripts/image $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg $(TAG)
+
+image-check: image build ## that the image's files run on what they cannot write, beside MinIO (as root)
+	SLATEBERG_STATIC_BIN=$(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg tests/deploy/run.sh test_container.py
 
 # Paths of this machine stay out of it, in Rust and in C alike: the same toolchain makes the same bytes anywhere.
 REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(HOME)/.cargo=/cargo
