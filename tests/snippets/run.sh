@@ -6,9 +6,9 @@ set -euo pipefail
 SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
 export SLATEBERG_BIN
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# PyIceberg is what most of them are written with: the same environment as that of the clients' tests.
-venv=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}/venv
-"$here/../../scripts/venv" "$venv" "$here/../clients/requirements.txt"
+venv=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}/snippets-venv
+
+"$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
 cd "$here"
 PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

@@ -8,24 +8,27 @@ import subprocess
 import sys
 import tomllib
 
+import duckdb
+import duckdb_extensions
 import pytest
 from pages import DOCS, ROOT, blocks, headings, links, pages
 
 # Pages whose commands are not all marked yet. The list may only get shorter.
 UNMARKED = {"authentication.md", "authorization.md", "warehouses.md"}
 # Languages that there is something to run of.
-RUNNABLE = {"sh", "python"}
+RUNNABLE = {"sh", "python", "sql"}
 # Pages that others write just now.
 TO_COME = {"storage.md", "encryption.md", "vending.md"}
 
 
 class Reader:
-    """Somebody who does what a page says, from its beginning to its end, in one shell and one Python."""
+    """Somebody who does what a page says, from its beginning to its end, in one shell, one Python and one DuckDB."""
 
     def __init__(self, server, directory):
         self._server = server
         self._directory = directory
         self._names = {}
+        self._connection = None
         bin_directory = directory / "bin"
         bin_directory.mkdir()
         (bin_directory / "slateberg").symlink_to(os.environ["SLATEBERG_BIN"])
@@ -38,7 +41,13 @@ class Reader:
 
     def follow(self, block):
         text = block.text.replace("http://127.0.0.1:8181", self._server.uri).replace("sb_...", self._server.key)
-        said = self._shell(text) if block.language == "sh" else self._python(block, text)
+        match block.language:
+            case "sh":
+                said = self._shell(text)
+            case "python":
+                said = self._python(block, text)
+            case "sql":
+                said = self._duckdb(text)
         if block.says is not None:
             assert block.says in said, f"{block} has said:\n{said}"
 
@@ -59,6 +68,19 @@ class Reader:
         with contextlib.redirect_stdout(said), contextlib.chdir(self._directory):
             exec(compile("\n" * block.line + text, DOCS / block.page, "exec"), self._names)
         return said.getvalue()
+
+    def _duckdb(self, text):
+        if self._connection is None:
+            # Its extensions come from packages, and go into the reader's own directory.
+            settings = {"extension_directory": str(self._directory / "duckdb")}
+            self._connection = duckdb.connect(config=settings)
+            for extension in ("avro", "httpfs", "iceberg"):
+                duckdb_extensions.import_extension(extension, con=self._connection)
+                self._connection.execute(f"LOAD {extension}")
+        said = []
+        for statement in filter(None, map(str.strip, text.split(";"))):
+            said += self._connection.execute(statement).fetchall()
+        return str(said)
 
 
 RUN = [page for page in pages() if any(block.is_run for block in blocks(page))]
