@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use smol_str::SmolStr;
 
@@ -86,8 +86,9 @@ impl Node {
 
     /// What is known of it.
     pub fn attributes(&self) -> &Attributes {
-        static NOTHING: LazyLock<Attributes> = LazyLock::new(Attributes::default);
-        self.attributes.as_deref().unwrap_or(&NOTHING)
+        const NOTHING: &Attributes =
+            &Attributes { properties: BTreeMap::new(), location: None, owner: None };
+        self.attributes.as_deref().unwrap_or(NOTHING)
     }
 }
 
