@@ -144,8 +144,10 @@ impl App {
         let lock = lock_data_dir(&settings)?;
         let state = State::of(&settings, &seams)?;
         check_object_cache(&settings, &state.place)?;
-        state.tried(&seams).await?;
-        state.within_reach(Self::open(settings, seams, files, lock, &state)).await
+        // In boxes: together they would take much of a thread's stack.
+        Box::pin(state.tried(&seams)).await?;
+        let opening = Box::pin(Self::open(settings, seams, files, lock, &state));
+        Box::pin(state.within_reach(opening)).await
     }
 
     /// Opens it on a state that is there.
@@ -318,7 +320,7 @@ impl OfflineCatalog {
             let objects = warehouses::offline_objects(settings, opener, &store, &stores).await?;
             Ok((store, objects))
         };
-        let (store, objects) = state.within_reach(opening).await?;
+        let (store, objects) = Box::pin(state.within_reach(Box::pin(opening))).await?;
         Ok(Self { store, objects, state_url, _lock: lock })
     }
 }

@@ -1,4 +1,5 @@
-//! `slateberg store check`: exit code 0 if an object store may be relied on, 1 if not or if it cannot be told.
+//! `slateberg store check`: exit code 0 if an object store may be relied on, 1 if not or if it cannot be
+//! told.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

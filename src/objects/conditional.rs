@@ -3,8 +3,9 @@
 //! S3 answers `409 ConditionalRequestConflict` to a put that met another request for the same name while it
 //! was under way: nothing was written, and the put is to be sent again. It happens to one writer alone: the
 //! try whose answer was lost may still be at work in the store when the next one comes. `object_store` tells
-//! it as [`Error::AlreadyExists`], like the `412` of a name that is taken. SlateDB looks for its own mark on the object then, finds no
-//! object, concludes that another writer was quicker, and shuts as fenced, with nobody there who has fenced it.
+//! it as [`Error::AlreadyExists`], like the `412` of a name that is taken. SlateDB looks for its own mark on
+//! the object then, finds no object, concludes that another writer was quicker, and shuts as fenced, with
+//! nobody there who has fenced it.
 //!
 //! So what is said to be there is looked at. If it is there, the answer stands, and whose it is remains the
 //! caller's to find out. If it is not, the put is sent again.

@@ -1,8 +1,8 @@
 //! Many writers for one name: whether an object store lets exactly one of them win.
 //!
-//! SlateDB has nothing else to tell who the writer is. A store that lets two of them win, though it be once in
-//! a thousand times, loses commits that were answered, and a single client never notices: several stores that
-//! pass for S3 are like that. So each round lets all writers loose at once on a name that is not there
+//! SlateDB has nothing else to tell who the writer is. A store that lets two of them win, though it be once
+//! in a thousand times, loses commits that were answered, and a single client never notices: several stores
+//! that pass for S3 are like that. So each round lets all writers loose at once on a name that is not there
 //! (`If-None-Match`), and then on the object that one of them has written (`If-Match`).
 
 use std::time::Duration;

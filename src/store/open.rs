@@ -90,9 +90,12 @@ impl Store {
             None => {
                 refuse_left_journal(place).await?;
                 separate_log::settle(place).await?;
-                (builder(place, &settings).build().await?, None)
+                let db = builder(place, &settings).build().await?;
+                separate_log::check(place).await?;
+                (db, None)
             }
             Some(directory) => {
+                separate_log::check(place).await?;
                 let journal = Journal::open(directory)?;
                 if journal.is_empty()? {
                     take_over_log(place, &settings, directory).await?;

@@ -3,8 +3,11 @@
 //! What is in the log alone is lost to whoever opens the store without it, and to whoever opens it with
 //! another one. So each side has an object that names the other by an id that no other pair has. They are
 //! made before the store is, the log's first, and never changed: where the log is, is decided when a store is
-//! made. SlateDB's manifest says besides whether there is such a log, which settles who made the store should
-//! two have tried it at once.
+//! made. SlateDB itself keeps no record of it.
+//!
+//! Two first starts at once could disagree. Whoever opens without such a log leaves a file of the log beside
+//! the rest before it looks for the pair once more; whoever has made the pair looks for such files then. So
+//! one of them sees the other, and ends.
 
 use std::sync::Arc;
 
@@ -14,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use slatedb::admin::Admin;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::prefix::PrefixStore;
-use slatedb::object_store::{self, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+use slatedb::object_store::{
+    Error as StoreError, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
+};
 use uuid::Uuid;
 
 use super::error::Error;
@@ -53,14 +58,19 @@ impl Log {
     }
 }
 
-/// Refuses to open a store with another log than its own, or without its own. Reads only.
+/// Refuses to open a store with another log than its own, or without its own. Reads only. Whoever has opened
+/// the store for writing has to ask once more.
 pub(super) async fn check(place: &Place) -> Result<(), Error> {
     match (read(&place.object_store, place).await?, &place.log) {
         (None, None) => Ok(()),
         (Some(pair), None) => Err(Error::LogElsewhere(pair.log_url)),
         (Some(pair), Some(log)) => match read(&log.store(), place).await? {
-            Some(other) if other.id == pair.id => made_with_log(place).await,
-            _ => Err(Error::OtherLog { own: pair.log_url, given: log.url.clone() }),
+            Some(other) if other.id != pair.id => Err(other_log(&pair, log)),
+            None => Err(other_log(&pair, log)),
+            Some(_) if has_log(&place.object_store, place).await? => {
+                Err(Error::LogInStore(log.url.clone()))
+            }
+            Some(_) => Ok(()),
         },
         (None, Some(log)) => Err(Error::LogInStore(log.url.clone())),
     }
@@ -70,7 +80,7 @@ pub(super) async fn check(place: &Place) -> Result<(), Error> {
 pub(super) async fn settle(place: &Place) -> Result<(), Error> {
     let Some(log) = &place.log else { return check(place).await };
     if read(&place.object_store, place).await?.is_none() {
-        if manifest(place).await?.is_some() {
+        if is_made(place).await? {
             return Err(Error::LogInStore(log.url.clone()));
         }
         make(place, log).await?;
@@ -82,11 +92,15 @@ pub(super) async fn settle(place: &Place) -> Result<(), Error> {
 async fn make(place: &Place, log: &Log) -> Result<(), Error> {
     let wanted = Pair { id: log.id, state_url: log.state_url.clone(), log_url: log.url.clone() };
     let theirs = create(&log.store(), place, &wanted).await?;
-    let is_new = theirs.state_url == log.state_url && !has_log(place, log).await?;
+    let is_new = theirs.state_url == log.state_url && !has_log(&log.store(), place).await?;
     if !is_new {
         return Err(Error::LogOfAnother { given: log.url.clone(), state: theirs.state_url });
     }
     create(&place.object_store, place, &theirs).await.map(|_| ())
+}
+
+fn other_log(pair: &Pair, log: &Log) -> Error {
+    Error::OtherLog { own: pair.log_url.clone(), given: log.url.clone() }
 }
 
 fn file(place: &Place) -> Path {
@@ -97,7 +111,7 @@ async fn read(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<Option<Pair
     let path = file(place);
     let content = match store.get(&path).await {
         Ok(found) => found.bytes().await,
-        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        Err(StoreError::NotFound { .. }) => return Ok(None),
         Err(error) => Err(error),
     };
     let content = content.map_err(|error| Error::Unavailable(error.to_string()))?;
@@ -112,33 +126,24 @@ async fn create(store: &Arc<dyn ObjectStore>, place: &Place, pair: &Pair) -> Res
     let payload = PutPayload::from(Bytes::from(json));
     match store.put_opts(&file(place), payload, PutMode::Create.into()).await {
         Ok(_) => return Ok(pair.clone()),
-        Err(object_store::Error::AlreadyExists { .. }) => {}
+        Err(StoreError::AlreadyExists { .. }) => {}
         Err(error) => return Err(Error::Unavailable(error.to_string())),
     }
     let found = read(store, place).await?;
     found.ok_or_else(|| Error::Unavailable(format!("{} came and went", file(place))))
 }
 
-/// Whether there are log files that a store has written here.
-async fn has_log(place: &Place, log: &Log) -> Result<bool, Error> {
+/// Whether there are log files here that a store has written. Each opening writes one that stays.
+async fn has_log(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<bool, Error> {
     let files = Path::from(place.path.as_str()).join("wal");
-    let first = log.store().list(Some(&files)).try_next().await;
+    let first = store.list(Some(&files)).try_next().await;
     Ok(first.map_err(|error| Error::Unavailable(error.to_string()))?.is_some())
 }
 
-/// Refuses a store that was made without a log elsewhere, by another who was quicker.
-async fn made_with_log(place: &Place) -> Result<(), Error> {
-    match (manifest(place).await?, &place.log) {
-        (Some(false), Some(log)) => Err(Error::LogInStore(log.url.clone())),
-        _ => Ok(()),
-    }
-}
-
-/// Whether the store's manifest knows of a log elsewhere; nothing if there is no store.
-async fn manifest(place: &Place) -> Result<Option<bool>, Error> {
+/// Whether there is a store.
+async fn is_made(place: &Place) -> Result<bool, Error> {
     let admin = Admin::builder(place.path.clone(), Arc::clone(&place.object_store)).build();
-    let manifest = admin.read_manifest(None).await?;
-    Ok(manifest.map(|manifest| manifest.wal_object_store_uri().is_some()))
+    Ok(admin.read_manifest(None).await?.is_some())
 }
 
 #[cfg(test)]

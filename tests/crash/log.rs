@@ -1,7 +1,6 @@
 //! A write-ahead log that does not take what it is given: nothing is told before it is durable, and what
 //! was handed to it ends as done or as unknown.
 
-
 use crate::scene::{PATIENCE, Scene, TABLE, namespace, within};
 use crate::support::faults::{EVERYTHING, Fault, LOG, MANIFESTS, METADATA_FILES, Verb};
 

@@ -44,7 +44,7 @@ async fn no_answer_of_the_store_shuts_an_honest_writer_or_loses_its_commits() {
         &[LoseAnswer],
         &[FailAfterwards],
         &[LoseAnswer, Conflict],
-        &[FailAfterwards, LoseAnswer, Conflict, LoseAnswer],
+        &[FailAfterwards, LoseAnswer, Conflict],
     ];
     let mut keys = Vec::new();
     for part in [LOG, METADATA_FILES, MANIFESTS] {

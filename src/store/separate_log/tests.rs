@@ -151,7 +151,8 @@ async fn a_pair_that_was_half_made_is_made_whole() {
     }
 }
 
-/// Somebody without a log made the store while the pair was being made.
+/// Somebody without such a log made the store while the pair was being made: the one who comes second sees
+/// the other, whoever it is.
 #[tokio::test]
 async fn a_store_that_was_made_without_a_log_meanwhile_is_not_opened_with_one() {
     let (bucket, log) = (bucket(), bucket());
