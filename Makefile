@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e figures bench ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients s3 e2e figures bench ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /  \1\t/' | expand -t 14
@@ -68,6 +68,13 @@ rckauth: build ## the same with an API key, on a server that asks for one
 
 clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 	tests/clients/run.sh
+
+# The stores are built the first time (Go; MinIO takes ten minutes), and kept in $(CACHE)/bench. LONG=1 kills 50
+# times and takes the store away for a minute.
+s3: build ## the Rust suites on MinIO with toxiproxy, and on versitygw; QUICK=1 races, networks and kills alone
+	$(if $(QUICK),ONLY=s3) $(if $(LONG),SLATEBERG_OUTAGE_SECONDS=60) scripts/with-s3 minio scripts/s3-suites
+	$(if $(QUICK),ONLY=s3) scripts/with-s3 versitygw scripts/s3-suites
+	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-s3 minio cargo test --locked --test crash -- --nocapture kills::
 
 e2e: build ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh

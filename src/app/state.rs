@@ -74,7 +74,8 @@ impl State {
                 state_url: url.clone(),
                 id: seams.ids.random(),
             });
-            parts.push((log_url, opened));
+            // Objects of a log are written once, and nothing is ever replaced there.
+            parts.push((log_url, Opened { conditional_update: false, ..opened }));
         }
         let patience = Duration::from_secs(settings.state.start_seconds_max.max(1));
         Ok(Self { url, place, parts, patience })

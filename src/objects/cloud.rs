@@ -11,10 +11,11 @@ use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
-use object_store::{BackoffConfig, ObjectStore, ObjectStoreScheme, RetryConfig};
+use object_store::{BackoffConfig, ObjectStoreScheme, RetryConfig};
 use url::Url;
 
 use super::conditional::Conditional;
+use super::open::Opened;
 
 /// Tries of one request beyond the first, and for how long.
 const RETRIES_MAX: usize = 3;
@@ -26,7 +27,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 pub(super) fn open<'a>(
     url: &Url,
     options: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<Option<(Arc<dyn ObjectStore>, Path)>, object_store::Error> {
+) -> Result<Option<Opened>, object_store::Error> {
     let (scheme, path) = ObjectStoreScheme::parse(url)?;
     let path = Path::parse(path)?;
     macro_rules! bucket {
@@ -45,7 +46,7 @@ pub(super) fn open<'a>(
         ObjectStoreScheme::MicrosoftAzure => bucket!(MicrosoftAzureBuilder),
         _ => return Ok(None),
     };
-    Ok(Some((bucket, path)))
+    Ok(Some(Opened { object_store: bucket, path, conditional_update: true, directory: None }))
 }
 
 fn retries() -> RetryConfig {

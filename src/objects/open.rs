@@ -77,14 +77,12 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
         .chain(options.iter().map(|(key, value)| (key.as_str(), value.as_str())));
     let bucket =
         cloud::open(&parsed, options.clone()).map_err(|error| failed(error.to_string()))?;
-    let (object_store, path) = match bucket {
-        Some(bucket) => bucket,
-        None => {
-            let opened = object_store::parse_url_opts(&parsed, options);
-            let (object_store, path) = opened.map_err(|error| failed(error.to_string()))?;
-            (Arc::from(object_store), path)
-        }
-    };
+    if let Some(bucket) = bucket {
+        return Ok(bucket);
+    }
+    let (object_store, path) = object_store::parse_url_opts(&parsed, options)
+        .map_err(|error| failed(error.to_string()))?;
+    let object_store = Arc::from(object_store);
     Ok(Opened { object_store, path, conditional_update: true, directory: None })
 }
 

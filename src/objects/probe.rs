@@ -200,7 +200,7 @@ impl<'a> Trial<'a> {
         let told = self.store.get_opts(&self.file, options).await?.attributes;
         match told.get(&Attribute::Metadata(MARK.into())) {
             Some(mark) if mark.as_ref() == self.mark => Ok(()),
-            None if !self.opened.conditional_update => Ok(()),
+            None if self.opened.directory.is_some() => Ok(()),
             _ => broken("the store does not keep an object's metadata"),
         }
     }

@@ -37,6 +37,7 @@ pub mod records;
 pub mod separate_log;
 pub mod settings;
 pub mod txn;
+pub mod warm;
 mod write_marks;
 
 pub use error::Error;
