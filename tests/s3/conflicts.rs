@@ -3,11 +3,10 @@
 use slateberg::app::App;
 use slateberg::app::build::Seams;
 use slateberg::config::Settings;
-use uuid::Uuid;
 
 use crate::proxy::{Meddling, Proxy};
 use crate::support::app::{TestApp, memory_settings};
-use crate::support::bucket::{ambient_options, store_url};
+use crate::support::bucket::{ambient_options, fresh_id, store_url, variable};
 use crate::support::table::set_property;
 
 const LOG: &str = "/state/wal/";
@@ -16,7 +15,7 @@ const METADATA_FILES: &str = ".metadata.json";
 
 /// A catalog in a prefix of its own that reaches the store through this proxy.
 async fn catalog(proxy: &Proxy) -> TestApp {
-    let base = format!("{}/proxied-{}", store_url().expect("there is a store"), Uuid::new_v4());
+    let base = format!("{}/proxied-{}", store_url().expect("there is a store"), fresh_id());
     let mut settings: Settings = memory_settings();
     settings.ambient_options = ambient_options();
     let options = [("aws_endpoint", proxy.url.as_str()), ("timeout", "1 seconds")];
@@ -33,7 +32,7 @@ async fn catalog(proxy: &Proxy) -> TestApp {
 #[ignore = "needs an S3 store: make s3"]
 async fn no_answer_of_the_store_shuts_an_honest_writer_or_loses_its_commits() {
     use Meddling::{Conflict, FailAfterwards, LoseAnswer};
-    let upstream = std::env::var("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");
+    let upstream = variable("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");
     let proxy = Proxy::start(&upstream).await;
     let app = catalog(&proxy).await;
     app.create_namespace(&["ns"]).await;

@@ -7,9 +7,8 @@ use std::time::Duration;
 use slateberg::objects::conditional::Conditional;
 use slateberg::objects::open::{Opened, open_url};
 use slateberg::objects::race::{Course, race};
-use uuid::Uuid;
 
-use crate::support::bucket::{ambient_options, bucket, store_url};
+use crate::support::bucket::{ambient_options, bucket, fresh_id, store_url};
 use crate::support::faults::{EVERYTHING, Fault, FaultStore, Verb};
 use crate::support::knobs::knob;
 
@@ -25,7 +24,7 @@ async fn of_many_writers_exactly_one_wins() {
     let opened = open_url(&url, &ambient_options()).expect("it opens");
     let rounds = usize::try_from(knob("SLATEBERG_RACE_ROUNDS", ROUNDS)).expect("it is a number");
     let course = Course { rounds, writers: WRITERS, put_max: PUT_MAX };
-    let outcome = race(&opened, Uuid::new_v4(), course).await;
+    let outcome = race(&opened, fresh_id(), course).await;
     eprintln!("{outcome:?}");
     assert_eq!(outcome.broken, Vec::<String>::new());
     assert_eq!(outcome.puts, rounds * WRITERS * 2);
@@ -42,15 +41,15 @@ async fn a_store_with_two_winners_is_found_out() {
         directory: None,
     };
     let course = Course { rounds: 3, writers: 8, put_max: PUT_MAX };
-    let sound = race(&opened, Uuid::new_v4(), course).await;
+    let sound = race(&opened, fresh_id(), course).await;
     assert_eq!(sound.broken, Vec::<String>::new());
     assert_eq!((sound.rounds, sound.puts, sound.unknown), (3, 48, 0));
     faults.inject_times(Verb::Put, "/1", Fault::IgnoreCondition, 2);
-    let broken = race(&opened, Uuid::new_v4(), course).await.broken;
+    let broken = race(&opened, fresh_id(), course).await.broken;
     assert!(broken[0].contains("round 1, If-None-Match: 2 writers"), "{broken:?}");
     faults.lift();
     faults.inject(Verb::Put, EVERYTHING, Fault::LoseAnswer);
-    let unknown = race(&opened, Uuid::new_v4(), course).await;
+    let unknown = race(&opened, fresh_id(), course).await;
     assert_eq!((unknown.broken.len(), unknown.unknown), (0, 24), "{:?}", unknown.broken);
 }
 

@@ -2,7 +2,8 @@
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
-use uuid::Uuid;
+
+use crate::support::bucket::{fresh_id, variable};
 
 /// A way to the store of its own. It is taken away when the proxy is.
 pub struct Link {
@@ -15,10 +16,10 @@ pub struct Link {
 impl Link {
     /// A healthy way to the store.
     pub async fn open() -> Self {
-        let toxiproxy = std::env::var("TOXIPROXY_URL").expect("TOXIPROXY_URL is set");
-        let upstream = std::env::var("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");
+        let toxiproxy = variable("TOXIPROXY_URL").expect("TOXIPROXY_URL is set");
+        let upstream = variable("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");
         let client = Client::builder().no_proxy().build().expect("a client");
-        let name = format!("link-{}", Uuid::new_v4().simple());
+        let name = format!("link-{}", fresh_id().simple());
         let mut link =
             Self { endpoint: String::new(), api: format!("{toxiproxy}/proxies/{name}"), client };
         let wanted = json!({

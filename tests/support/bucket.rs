@@ -21,7 +21,7 @@ const STORE: &str = "SLATEBERG_TEST_STORE";
 pub fn bucket() -> Arc<dyn ObjectStore> {
     let Some(url) = store_url() else { return Arc::new(InMemory::new()) };
     let opened = open_url(&url, &ambient_options()).expect("the store of the tests opens");
-    let prefix = opened.path.join(format!("test-{}", Uuid::new_v4().simple()));
+    let prefix = opened.path.join(format!("test-{}", fresh_id().simple()));
     Arc::new(PrefixStore::new(opened.object_store, prefix))
 }
 
@@ -50,12 +50,25 @@ pub async fn read_location(location: &str) -> Result<Vec<u8>, String> {
 
 /// The URL of the bucket that the environment names.
 pub fn store_url() -> Option<String> {
-    let url = std::env::var(STORE).ok().filter(|url| !url.is_empty())?;
-    Some(url.trim_end_matches('/').to_owned())
+    variable(STORE).map(|url| url.trim_end_matches('/').to_owned())
 }
 
 /// What the environment says of S3, as options.
 pub fn ambient_options() -> BTreeMap<String, String> {
-    let s3 = std::env::vars().filter(|(name, _)| name.starts_with("AWS_"));
+    let all = std::env::vars_os();
+    let texts =
+        all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let s3 = texts.filter(|(name, _)| name.starts_with("AWS_"));
     s3.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+}
+
+/// What a variable of the environment says, if it says anything.
+pub fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?.into_string().expect("it is a text");
+    Some(value).filter(|value| !value.is_empty())
+}
+
+/// An id that nothing else has.
+pub fn fresh_id() -> Uuid {
+    Uuid::from_u128(rand::random())
 }
