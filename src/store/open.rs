@@ -23,6 +23,7 @@ use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space}
 use super::read::{Durable, Latest, Offline, Read};
 use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
+use super::separate_log::{self, Log};
 use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
@@ -40,6 +41,8 @@ pub struct Place {
     pub conditional_update: bool,
     /// The directory on this machine that it is, if it is one: its log goes to a journal then.
     pub directory: Option<PathBuf>,
+    /// Where its log is, if that is another object store.
+    pub log: Option<Log>,
 }
 
 /// The open store: one writer. Cheap to clone.
@@ -86,9 +89,13 @@ impl Store {
         let (db, journal) = match &place.directory {
             None => {
                 refuse_left_journal(place).await?;
-                (builder(place, &settings).build().await?, None)
+                separate_log::settle(place).await?;
+                let db = builder(place, &settings).build().await?;
+                separate_log::check(place).await?;
+                (db, None)
             }
             Some(directory) => {
+                separate_log::check(place).await?;
                 let journal = Journal::open(directory)?;
                 if journal.is_empty()? {
                     take_over_log(place, &settings, directory).await?;
@@ -113,8 +120,13 @@ impl Store {
 
     /// Opens the store for reading alone, without writing a byte.
     pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
+        separate_log::check(place).await?;
         let builder = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
             .with_reader_mode(DbReaderMode::FollowLatest);
+        let builder = match &place.log {
+            Some(log) => builder.with_wal_object_store(log.store()),
+            None => builder,
+        };
         let journal = place.directory.as_deref().map(journal::reader).transpose()?.flatten();
         let builder = match journal {
             Some(journal) => builder.with_wal_reader(journal),
@@ -298,7 +310,12 @@ fn builder(place: &Place, settings: &Settings) -> DbBuilder<String> {
         Some(directory) => collector.with_wal_gc(journal::collector(directory)),
         None => collector,
     };
-    Db::builder(place.path.clone(), Arc::clone(&place.object_store))
+    let builder = Db::builder(place.path.clone(), Arc::clone(&place.object_store));
+    let builder = match &place.log {
+        Some(log) => builder.with_wal_object_store(log.store()),
+        None => builder,
+    };
+    builder
         .with_settings(settings.for_slatedb(place.directory.is_some()))
         .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
         .with_gc_builder(collector)
