@@ -7,8 +7,8 @@
 //! [`stores`] opens what a warehouse is kept in that is made at run time: whoever makes one says where, with
 //! [`harmless`] options alone, and a [`probe`] shows that it works. What they are told is [`scrub`]bed.
 //!
-//! Buckets are opened so that a name is taken only where something is there ([`conditional`]). Whether a store
-//! keeps that up among many writers is what a [`race`] shows, and whether it is there at all [`reach`].
+//! Buckets are opened so that a name is taken only where something is there ([`conditional`]). Whether a
+//! store keeps that up among many writers is what a [`race`] shows, and whether it is there at all [`reach`].
 
 mod cloud;
 pub mod conditional;

@@ -1,9 +1,9 @@
 //! Warming up: what every read of a bucket needs is fetched before anybody has to wait for it.
 //!
-//! That is the index and the filters of each sorted run, and the blocks of level 0, which has what was written
-//! last. Without them, the first read of a name asks the bucket three times, one after the other. It goes on
-//! beside the server, which is ready already, and it may be left unfinished: it changes how long a read takes,
-//! and nothing else.
+//! That is the index and the filters of each sorted run, and the blocks of level 0, which has what was
+//! written last. Without them, the first read of a name asks the bucket three times, one after the other. It
+//! goes on beside the server, which is ready already, and it may be left unfinished: it changes how long a
+//! read takes, and nothing else.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub struct Warmed {
 }
 
 impl Store {
-    /// Fetches what reads need, the newest first, for at most so long. A file that cannot be fetched is left to
-    /// whoever reads it.
+    /// Fetches what reads need, the newest first, for at most so long. A file that cannot be fetched is left
+    /// to whoever reads it.
     pub async fn warm_up(&self, at_most: Duration) -> Warmed {
         let (began, deadline) = (Instant::now(), Instant::now() + at_most);
         let manifest = self.db.manifest();
