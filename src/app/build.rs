@@ -18,8 +18,10 @@ use crate::base::ids::{Ids, RandomIds};
 use crate::base::secret::Secret;
 use crate::catalog::{self, Catalog, Parts};
 use crate::config::Settings;
+use crate::kms;
 use crate::objects::Objects;
 use crate::objects::open::{OpenError, Opened, Opener, opener};
+use crate::store::encryption::Encryption;
 use crate::store::open::Place;
 use crate::store::read::Offline;
 use crate::store::{self, Store};
@@ -47,6 +49,9 @@ pub enum BuildError {
     /// The data directory is not ours.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// What is said of encryption is wrong.
+    #[error(transparent)]
+    Encryption(#[from] kms::Error),
     /// The store cannot be opened.
     #[error("cannot open the store at {url}: {source}")]
     Store {
@@ -112,7 +117,7 @@ impl App {
         let issuer_client = client_for(&issuers)?;
         let lock = lock_data_dir(&settings)?;
         let (state_url, opened) = open_state(&settings, &seams.opener)?;
-        let place = place(opened);
+        let place = Place { encryption: encryption(&settings, &seams).await?, ..place(opened) };
         check_object_cache(&settings, &place)?;
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
         let store = Store::open(&place, settings.store.clone()).await.map_err(failed)?;
@@ -258,7 +263,8 @@ impl OfflineCatalog {
         let lock = lock_data_dir(settings)?;
         let (state_url, opened) = open_state(settings, &seams.opener)?;
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
-        let store = Store::open_offline(&place(opened)).await.map_err(failed)?;
+        let place = Place { encryption: encryption(settings, seams).await?, ..place(opened) };
+        let store = Store::open_offline(&place).await.map_err(failed)?;
         let (opener, stores) =
             (&seams.opener, warehouses::stores(settings, &seams.opener, &state_url)?);
         let objects = warehouses::offline_objects(settings, opener, &store, &stores).await?;
@@ -281,7 +287,15 @@ fn place(opened: Opened) -> Place {
         path: opened.path.to_string(),
         conditional_update: opened.conditional_update,
         directory: opened.directory,
+        encryption: None,
     }
+}
+
+/// With what the settings say that the state is encrypted.
+async fn encryption(settings: &Settings, seams: &Seams) -> Result<Option<Encryption>, BuildError> {
+    let kms = kms::open(&settings.encryption).await?;
+    let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
+    Ok(kms.map(|kms| Encryption { kms, clock, ids }))
 }
 
 /// Whether anything is kept in the data directory.
