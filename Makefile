@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e figures bench ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e kms figures bench ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /  \1\t/' | expand -t 14
@@ -71,6 +71,9 @@ clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 
 e2e: build ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh
+
+kms: build ## with keys in an emulator of AWS KMS (needs Python 3.11+)
+	tests/kms/run.sh
 
 figures: ours ## start-up time, memory and size of the release binary
 	cargo build --release --locked
