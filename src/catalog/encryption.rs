@@ -122,17 +122,17 @@ impl Catalog {
         };
         let ring = KeyRing::from(&ring);
         let body = serde_json::to_value(&ring).map_err(Error::internal)?;
-        let entry = &Entry {
-            action: edit.action(),
-            warehouse: Uuid::nil(),
-            subject: ring.catalog,
-            name: &format!("data key {}", ring.active),
-            versions: (Some(ring.revision.saturating_sub(1)), Some(ring.revision)),
-            decision: permit.decision(),
-        };
-        let answer = &body;
+        let (answer, ring, decision) = (&body, &ring, permit.decision());
         let written = store.transact(edit.action(), &permit, |t| async move {
-            self.log_change(&t, operation, entry)?;
+            let entry = Entry {
+                action: edit.action(),
+                warehouse: Uuid::nil(),
+                subject: ring.catalog,
+                name: &format!("data key {}", ring.active),
+                versions: (Some(ring.revision.saturating_sub(1)), Some(ring.revision)),
+                decision,
+            };
+            self.log_change(&t, operation, &entry)?;
             self.remember(&t, operation, Outcome::Body(answer.clone()))
         });
         let ((), accepted) = written.await?;
