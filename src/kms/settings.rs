@@ -57,7 +57,9 @@ impl Settings {
         let has_file = !self.local_key_file.as_os_str().is_empty();
         let has_key = !self.aws_key.is_empty();
         let wrong = match self.kms {
-            _ if self.kms_timeout_ms == 0 => "encryption.kms_timeout_ms is 0: nothing takes no time",
+            _ if self.kms_timeout_ms == 0 => {
+                "encryption.kms_timeout_ms is 0: nothing takes no time"
+            }
             KmsKind::Local if !has_file => "encryption.local_key_file is missing",
             KmsKind::Aws if !has_key => "encryption.aws_key is missing",
             KmsKind::None | KmsKind::Aws if has_file => {

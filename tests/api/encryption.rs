@@ -152,7 +152,10 @@ async fn an_encrypted_catalog_is_the_same_catalog_after_a_restart_and_a_rotation
     fill(&app).await;
     let before = app.get(TABLE).await.expect(200).body;
     let ring = app.get(STATUS).await.expect(200).body;
-    assert_eq!((ring["encrypted"].as_bool(), &ring["key-ring"]["active-data-key"]), (Some(true), &json!(1)));
+    assert_eq!(
+        (ring["encrypted"].as_bool(), &ring["key-ring"]["active-data-key"]),
+        (Some(true), &json!(1))
+    );
     let app = app.restart().await;
     assert_eq!(app.get(TABLE).await.expect(200).body, before);
     for number in 2..=3 {
@@ -257,8 +260,8 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
     let copy = || async {
         let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         for (path, bytes) in &objects {
-            let put = bucket.put(&Path::from(path.as_str()), bytes.clone().into());
-            put.await.expect("there is room");
+            let path = Path::from(path.as_str());
+            bucket.put(&path, bytes.clone().into()).await.expect("there is room");
         }
         bucket
     };
@@ -294,7 +297,9 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
 #[tokio::test]
 async fn a_rotation_that_is_cut_off_harms_nobody() {
     // Before the ring is written, while its answer is on the way, and behind it.
-    for (verb, fault) in [(Verb::Put, Fault::Hang), (Verb::Put, Fault::LoseAnswer), (Verb::Get, Fault::Hang)] {
+    for (verb, fault) in
+        [(Verb::Put, Fault::Hang), (Verb::Put, Fault::LoseAnswer), (Verb::Get, Fault::Hang)]
+    {
         let file = key_file(&KEYS[..1]);
         let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         let faults = FaultStore::new(Arc::clone(&bucket));

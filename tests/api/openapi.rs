@@ -200,8 +200,8 @@ impl Pinned {
     async fn encryption(self) {
         let admin = self.app.credential().to_owned();
         let reader = self.app.key_with_role("reader").await;
-        let [status, rotate, rewrap] = ["", "/rotate", "/rewrap"]
-            .map(|end| format!("/management/v1/encryption{end}"));
+        let [status, rotate, rewrap] =
+            ["", "/rotate", "/rewrap"].map(|end| format!("/management/v1/encryption{end}"));
         for (credential, code) in [(admin.as_str(), 200), (&reader, 403), ("", 401)] {
             self.ask(credential, "get", &status, Value::Null).await.expect(code);
         }
@@ -214,13 +214,9 @@ impl Pinned {
         let (app, _file) = super::encryption::encrypted().await;
         let encrypted = Self { app, document: self.document };
         for (method, path) in [("get", &status), ("post", &rotate), ("post", &rewrap)] {
-            let answer = encrypted.app.request(
-                method.to_uppercase().parse().expect("a method"),
-                path,
-                &[],
-                &json!({}),
-            );
-            encrypted.check(method, path, &answer.await.expect(200));
+            let (verb, body) = (method.to_uppercase().parse().expect("a method"), json!({}));
+            let answer = encrypted.app.request(verb, path, &[], &body).await.expect(200);
+            encrypted.check(method, path, &answer);
         }
         let unknown = json!({ "wrapping-key": "nothing" });
         encrypted.check("post", &rewrap, &encrypted.app.post(&rewrap, unknown).await.expect(422));
