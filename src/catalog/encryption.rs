@@ -1,8 +1,8 @@
 //! The keys that encrypt what the catalog keeps: seen, rotated, and wrapped anew.
 //!
-//! The ring lies beside the store and not in it, so that a change of it is no transaction. It is done before
-//! its entry in the change log is written: a crash in between leaves a data key that nobody asked for twice,
-//! which harms nobody.
+//! The ring lies beside the store and not in it, so that a change of it is no transaction. It is done
+//! before its entry in the change log is written: a crash in between leaves a data key that nobody asked
+//! for twice, which harms nobody.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

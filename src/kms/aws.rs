@@ -1,8 +1,8 @@
-//! AWS KMS: data keys are wrapped by `Encrypt` and unwrapped by `Decrypt`, with an encryption context that names
-//! the catalog.
+//! AWS KMS: data keys are wrapped by `Encrypt` and unwrapped by `Decrypt`, with an encryption context
+//! that names the catalog.
 //!
-//! Data keys are drawn here and not by `GenerateDataKey`, so that a new one and one that is wrapped anew take
-//! the same path, and the same two permissions.
+//! Data keys are drawn here and not by `GenerateDataKey`, so that a new one and one that is wrapped anew
+//! take the same path, and the same two permissions.
 
 use std::collections::HashMap;
 use std::time::Duration;

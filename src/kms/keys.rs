@@ -11,9 +11,9 @@
 //! | as long as the plain text | cipher text of AES-256-GCM |
 //! | 16 | its tag |
 //!
-//! A process draws a salt when it opens the store and when the data key is rotated, derives a session key from
-//! both with HKDF-SHA-256, and counts. So a key sees each nonce once, and the bound of 2^32 messages that
-//! random nonces of 96 bits have does not arise: no rotation is ever due for the sake of the cipher.
+//! A process draws a salt when it opens the store and when the data key is rotated, derives a session key
+//! from both with HKDF-SHA-256, and counts. So a key sees each nonce once, and the bound of 2^32 messages
+//! that random nonces of 96 bits have does not arise: no rotation is ever due for the sake of the cipher.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -154,8 +154,8 @@ impl Keys {
         self.read().data_keys.get(&number).cloned()
     }
 
-    /// Takes over the keys of another ring of this catalog; from now on, its active one seals. Those that are
-    /// known stay.
+    /// Takes over the keys of another ring of this catalog; from now on, its active one seals. Those that
+    /// are known stay.
     pub fn take_over(&self, others: &Self) -> Result<(), Error> {
         let (keys, active) = {
             let others = others.read();

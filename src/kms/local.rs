@@ -18,8 +18,8 @@ use crate::base::secret::random_bytes;
 /// Bytes of a key file that are read; a longer file is none.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// The wrapping keys of a file. It is read whenever it is needed, so that a new key can be put into it under a
-/// running server.
+/// The wrapping keys of a file. It is read whenever it is needed, so that a new key can be put into it
+/// under a running server.
 pub struct LocalKms {
     file: PathBuf,
 }

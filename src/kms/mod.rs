@@ -1,18 +1,19 @@
 //! Rank 3: envelope encryption of what slateberg keeps.
 //!
 //! Nouns, from the outside in:
-//! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS ([`aws`]), or of a file on this
-//!   machine ([`local`]);
-//! - a **data key** ([`data_key`]) is wrapped by one, and lies so in the **ring** ([`ring`]), an object beside
-//!   the store. Whoever opens the store has the data keys unwrapped once, and keeps them in memory
+//! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS ([`aws`]), or of a file on
+//!   this machine ([`local`]);
+//! - a **data key** ([`data_key`]) is wrapped by one, and lies so in the **ring** ([`ring`]), an object
+//!   beside the store. Whoever opens the store has the data keys unwrapped once, and keeps them in memory
 //!   ([`keys::Keys`]), where they are overwritten at the end;
-//! - a **session key** is derived from the active data key and a random salt, by each process anew. It encrypts
-//!   with AES-256-GCM under a counter as the nonce, so that no nonce is ever used twice and none is drawn;
+//! - a **session key** is derived from the active data key and a random salt, by each process anew. It
+//!   encrypts with AES-256-GCM under a counter as the nonce, so that no nonce is ever used twice and none is
+//!   drawn;
 //! - something **sealed** ([`keys`]) says which data key and salt it was sealed with, and is bound to the
 //!   catalog, to its purpose and, where that is known, to its place.
 //!
-//! What is sealed is said where it is written: blocks of SlateDB by the [`block_transformer`], frames of the
-//! journal and whole objects by `store`.
+//! What is sealed is said where it is written: blocks of SlateDB by the [`block_transformer`], frames of
+//! the journal and whole objects by `store`.
 
 pub mod aws;
 pub mod block_transformer;
@@ -61,8 +62,8 @@ pub struct Wrapped {
     pub bytes: Vec<u8>,
 }
 
-/// Where wrapping keys live. It is asked when a store is opened, and when data keys are made or wrapped anew:
-/// never to read or write.
+/// Where wrapping keys live. It is asked when a store is opened, and when data keys are made or wrapped
+/// anew: never to read or write.
 #[async_trait]
 pub trait Kms: Send + Sync {
     /// The kind of KMS, as the ring and the settings say it.

@@ -1,8 +1,8 @@
 //! The key ring: the wrapped data keys of a store, as an object beside it.
 //!
-//! It is JSON that anybody may read, and that nobody can change unnoticed: a MAC under a key that is derived
-//! from the active data key covers all of it, and each data key is bound to the catalog and its number by the
-//! KMS. Data keys are never taken out, so that whatever was ever written can be read.
+//! It is JSON that anybody may read, and that nobody can change unnoticed: a MAC under a key that is
+//! derived from the active data key covers all of it, and each data key is bound to the catalog and its
+//! number by the KMS. Data keys are never taken out, so that whatever was ever written can be read.
 
 use std::collections::BTreeMap;
 
@@ -161,8 +161,8 @@ impl Ring {
         Ok((ring.signed(&keys)?, keys))
     }
 
-    /// The ring with all its data keys wrapped anew: by this wrapping key, or by the one of the settings. The
-    /// keys come from memory, so that the old wrapping key is not asked.
+    /// The ring with all its data keys wrapped anew: by this wrapping key, or by the one of the settings.
+    /// The keys come from memory, so that the old wrapping key is not asked.
     pub async fn rewrapped(
         &self,
         kms: &dyn Kms,
@@ -180,7 +180,8 @@ impl Ring {
         });
         let data_keys = try_join_all(wrapping).await?;
         let ring = Self { revision: self.revision + 1, data_keys, ..self.clone() };
-        // A ring that cannot be unlocked must not take the place of one that can: this asks the KMS for all.
+        // A ring that cannot be unlocked must not take the place of one that can: this asks the KMS for
+        // all.
         let ring = ring.signed(&known_keys)?;
         ring.unlock(kms).await?;
         Ok(ring)

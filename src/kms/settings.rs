@@ -51,8 +51,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses settings that lack what their KMS needs, or name what another one needs: a key that is named and
-    /// not used would let one believe that it is.
+    /// Refuses settings that lack what their KMS needs, or name what another one needs: a key that is
+    /// named and not used would let one believe that it is.
     pub fn check(&self) -> Result<(), Error> {
         let has_file = !self.local_key_file.as_os_str().is_empty();
         let has_key = !self.aws_key.is_empty();

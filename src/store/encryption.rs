@@ -1,8 +1,8 @@
 //! The encryption of an open store: whether it is encrypted, with which keys, and how these change.
 //!
-//! A store is encrypted from its first byte on or not at all: a ring is founded where no store is, and whoever
-//! opens a store says what it is. So nobody can make a server write plain text, or read it, by taking the ring
-//! away.
+//! A store is encrypted from its first byte on or not at all: a ring is founded where no store is, and
+//! whoever opens a store says what it is. So nobody can make a server write plain text, or read it, by
+//! taking the ring away.
 
 use std::sync::Arc;
 
@@ -210,8 +210,8 @@ impl Store {
         rotated.await.map(Some)
     }
 
-    /// Has all data keys wrapped anew: by this wrapping key, or by the one of the settings. None for a store
-    /// that is not encrypted.
+    /// Has all data keys wrapped anew: by this wrapping key, or by the one of the settings. None for a
+    /// store that is not encrypted.
     pub async fn rewrap_data_keys(
         &self,
         _permit: &Permit<ManageEncryption>,

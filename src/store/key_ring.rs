@@ -1,7 +1,8 @@
 //! Where the key ring of a store is kept: an object below its path, of the form that `kms::ring` knows.
 //!
-//! In a bucket it is replaced on the condition that it is unchanged. A local directory cannot do that, but is
-//! locked: there it is written beside, synced, and renamed. At each moment one whole ring is there.
+//! In a bucket it is replaced on the condition that it is unchanged. A local directory cannot do that,
+//! but is locked: there it is written beside, synced, and renamed. At each moment one whole ring is
+//! there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,13 +1,13 @@
 //! [`SealedObjects`]: an object store under SlateDB in which every object is sealed, chunk by chunk.
 //!
-//! SlateDB hands its blocks to a transformer, but neither its manifests nor the footers of its files, in which
-//! the first and the last key stand, and keys hold names. So everything goes through here as well: whoever
-//! reads the bucket sees paths, sizes and times, and no key.
+//! SlateDB hands its blocks to a transformer, but neither its manifests nor the footers of its files, in
+//! which the first and the last key stand, and keys hold names. So everything goes through here as well:
+//! whoever reads the bucket sees paths, sizes and times, and no key.
 //!
-//! An object's chunks are [`PLAIN`] bytes, but for the last one, which may be shorter and is there in any case:
-//! an empty object is one empty chunk. Each is bound to the object's path, to its number and to whether it is
-//! the last, so that none can be exchanged, moved, left out or cut off. Where a chunk lies follows from its
-//! number, so that a range is read with one request.
+//! An object's chunks are [`PLAIN`] bytes, but for the last one, which may be shorter and is there in any
+//! case: an empty object is one empty chunk. Each is bound to the object's path, to its number and to
+//! whether it is the last, so that none can be exchanged, moved, left out or cut off. Where a chunk lies
+//! follows from its number, so that a range is read with one request.
 
 use std::fmt;
 use std::ops::Range;
@@ -253,8 +253,8 @@ fn part(plain: &Bytes, offset: u64, range: &Range<u64>) -> Option<Bytes> {
     (begin <= end && end <= plain.len()).then(|| plain.slice(begin..end))
 }
 
-/// An upload in parts. Parts go out in whole chunks; what is left waits for the next part or the end, and at
-/// least one byte does: which chunk is the last is known only then.
+/// An upload in parts. Parts go out in whole chunks; what is left waits for the next part or the end, and
+/// at least one byte does: which chunk is the last is known only then.
 struct SealedUpload {
     inner: Box<dyn MultipartUpload>,
     sealer: Sealer,

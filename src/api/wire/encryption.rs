@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::catalog::encryption::KeyRing;
 
-/// Body of `POST /management/v1/encryption/rewrap`. An unknown member is refused: were `key` taken for nothing,
-/// the keys would be wrapped by another one than was meant.
+/// Body of `POST /management/v1/encryption/rewrap`. An unknown member is refused: were `key` taken for
+/// nothing, the keys would be wrapped by another one than was meant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RewrapRequest {

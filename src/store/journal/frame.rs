@@ -137,8 +137,8 @@ impl Builder {
     }
 }
 
-/// Reads the frame at an offset of a segment, and says where the next one begins. With keys, only what is sealed
-/// is a frame, and without, only what is not.
+/// Reads the frame at an offset of a segment, and says where the next one begins. With keys, only what is
+/// sealed is a frame, and without, only what is not.
 pub(super) fn read(
     segment: &Bytes,
     at: usize,

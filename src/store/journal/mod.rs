@@ -92,7 +92,8 @@ impl Journal {
         Ok(Hold { directory: self.directory.clone(), _lock: lock })
     }
 
-    /// The writer's beginning: replays what is there, and appends behind it. With keys, all of it is sealed.
+    /// The writer's beginning: replays what is there, and appends behind it. With keys, all of it is
+    /// sealed.
     pub(super) fn into_writer(self, keys: Option<Arc<Keys>>) -> Box<dyn WriterInit> {
         Box::new(Init { directory: self.directory, keys, lock: Mutex::new(Some(self.lock)) })
     }
