@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients s3 e2e deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients s3 e2e kms deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -85,6 +85,9 @@ s3: build ## the Rust suites on MinIO with toxiproxy, and on versitygw; QUICK=1 
 
 e2e: build deploy-check ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh
+
+kms: build ## with keys in an emulator of AWS KMS (needs Python 3.11+)
+	tests/kms/run.sh
 
 figures: ours ## start-up time, memory and size of the release binary
 	cargo build --release --locked

@@ -57,6 +57,7 @@ impl State {
             conditional_update: opened.conditional_update,
             directory: opened.directory.clone(),
             log: None,
+            encryption: None,
         };
         let mut parts = vec![(url.clone(), opened)];
         if let Some((log_url, opened)) = open_log(settings, opener)? {

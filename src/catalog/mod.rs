@@ -18,6 +18,7 @@ mod carried;
 pub mod change_log;
 pub mod denials;
 mod described;
+pub mod encryption;
 pub mod error;
 pub mod expiry;
 pub mod file_deletion;

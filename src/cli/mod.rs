@@ -9,6 +9,7 @@ use crate::config::{self, Settings, Sources};
 
 pub mod bench;
 mod client;
+pub mod encryption;
 pub mod fsck;
 pub mod grant;
 pub mod key;
@@ -38,6 +39,8 @@ enum Command {
     Key(key::Key),
     /// Make, list, change and delete warehouses of a running server
     Warehouse(warehouse::Warehouse),
+    /// Show, rotate and re-wrap the keys that encrypt what a running server keeps
+    Encryption(encryption::Encryption),
     /// Grant something on a warehouse, namespace, table or view
     Grant(grant::Grant),
     /// Take a grant back
@@ -83,6 +86,7 @@ impl Cli {
             Command::Store(store) => store.run(),
             Command::Key(key) => key.run(),
             Command::Warehouse(warehouse) => warehouse.run(),
+            Command::Encryption(encryption) => encryption.run(),
             Command::Grant(grant) => grant.run(),
             Command::Revoke(revoke) => revoke.run(),
             Command::Grants(grants) => grants.run(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::base::secret::Secret;
-use crate::{api, authn, authz, catalog, store, telemetry};
+use crate::{api, authn, authz, catalog, kms, store, telemetry};
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub struct Settings {
     pub state: StateSettings,
     /// How the state's store is opened.
     pub store: store::settings::Settings,
+    /// How what the store keeps is encrypted.
+    pub encryption: kms::settings::Settings,
     /// Bounds and times of the catalog.
     pub catalog: catalog::settings::Settings,
     /// The log.
@@ -105,6 +107,7 @@ impl Default for Settings {
             authz: authz::settings::Settings::default(),
             state: StateSettings::default(),
             store: store::settings::Settings::default(),
+            encryption: kms::settings::Settings::default(),
             catalog: catalog::settings::Settings::default(),
             log: telemetry::settings::Settings::default(),
             audit: telemetry::settings::AuditSettings::default(),

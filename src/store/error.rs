@@ -2,6 +2,8 @@
 
 use slatedb::{CloseReason, ErrorKind};
 
+use crate::kms;
+
 /// A failure of the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -50,6 +52,24 @@ pub enum Error {
         /// The other store.
         state: String,
     },
+    /// Encryption, or a key, or what was encrypted, is not what it should be: nothing was written.
+    #[error(transparent)]
+    Encryption(#[from] kms::Error),
+    /// What is there is encrypted, and nobody says with what.
+    #[error("the store is encrypted: set [encryption] as it was when the store was made")]
+    Encrypted,
+    /// What is there is not encrypted, and should be.
+    #[error(
+        "the store is not encrypted, and [encryption] is set: an existing store cannot be turned into an \
+         encrypted one in its place, see docs/encryption.md"
+    )]
+    NotEncrypted,
+    /// The keys of an encrypted store are gone.
+    #[error(
+        "the store is encrypted, and its key ring encryption/ring.json is missing: put it back from a copy \
+         of the bucket or directory; without it, nothing can be read"
+    )]
+    RingMissing,
     /// The store is shut: nothing was written.
     #[error("the store is closed")]
     Closed,
@@ -82,6 +102,9 @@ pub enum Error {
 
 impl From<slatedb::Error> for Error {
     fn from(error: slatedb::Error) -> Self {
+        if let Some(error) = encryption_failure(&error) {
+            return Self::Encryption(error);
+        }
         match error.kind() {
             ErrorKind::Closed(CloseReason::Fenced) => Self::Fenced,
             ErrorKind::Closed(_) => Self::Closed,
@@ -92,4 +115,16 @@ impl From<slatedb::Error> for Error {
             _ => Self::Internal(error.to_string()),
         }
     }
+}
+
+/// The failure of encryption at the bottom of an error, if there is one.
+fn encryption_failure(error: &slatedb::Error) -> Option<kms::Error> {
+    let mut error: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(at) = error {
+        if let Some(failure) = at.downcast_ref::<kms::Error>() {
+            return Some(failure.clone());
+        }
+        error = at.source();
+    }
+    None
 }

@@ -56,6 +56,11 @@ impl Log {
     pub(super) fn store(&self) -> Arc<dyn ObjectStore> {
         Arc::new(PrefixStore::new(Arc::clone(&self.object_store), self.path.clone()))
     }
+
+    /// The same log, read and written through an object store around the one that SlateDB would get.
+    pub(super) fn within(&self, store: Arc<dyn ObjectStore>) -> Self {
+        Self { object_store: store, path: Path::default(), ..self.clone() }
+    }
 }
 
 /// Refuses to open a store with another log than its own, or without its own. Reads only. Whoever has opened

@@ -44,6 +44,7 @@ fn place(object_store: Arc<dyn ObjectStore>) -> Place {
         conditional_update: true,
         directory: None,
         log: None,
+        encryption: None,
     }
 }
 

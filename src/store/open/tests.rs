@@ -23,6 +23,7 @@ fn places(directory: &TempDir) -> (Place, Place) {
         conditional_update: false,
         directory: Some(path),
         log: None,
+        encryption: None,
     };
     let without = Place { directory: None, ..with_journal.clone() };
     (with_journal, without)
