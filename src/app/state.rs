@@ -1,8 +1,8 @@
 //! The place of the catalog's state: from the settings to a store that may be opened.
 //!
-//! A start does not wait for ever. A bucket is tried out first ([`State::tried`]), again and again while it
+//! A start does not wait for ever. A bucket is tried out first (`State::tried`), again and again while it
 //! does not answer, for `state.start_seconds_max`. From then on it has to go on answering as long as the
-//! start lasts ([`State::within_reach`]), however long that is: a log may be long, silence may not.
+//! start lasts (`State::within_reach`), however long that is: a log may be long, silence may not.
 
 use std::collections::BTreeMap;
 use std::future::Future;
