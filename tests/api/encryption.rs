@@ -287,7 +287,7 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
                     continue;
                 }
             };
-            let clear = ["tampered with", "does not hold", "key ring"];
+            let clear = ["tampered with", "does not hold", "is wrapped with key"];
             assert!(clear.iter().any(|word| told.contains(word)), "{path} at {at}: {told}");
         }
     }

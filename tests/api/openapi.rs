@@ -197,7 +197,7 @@ impl Pinned {
 
 impl Pinned {
     /// Asks all that can be asked of encryption, here and where there is some.
-    async fn encryption(self) {
+    async fn encryption(&self) {
         let admin = self.app.credential().to_owned();
         let reader = self.app.key_with_role("reader").await;
         let [status, rotate, rewrap] =
@@ -212,7 +212,7 @@ impl Pinned {
         }
         self.ask(&admin, "post", &rewrap, json!({ "key": "x" })).await.expect(400);
         let (app, _file) = super::encryption::encrypted().await;
-        let encrypted = Self { app, document: self.document };
+        let encrypted = Self { app, document: document() };
         for (method, path) in [("get", &status), ("post", &rotate), ("post", &rewrap)] {
             let (verb, body) = (method.to_uppercase().parse().expect("a method"), json!({}));
             let answer = encrypted.app.request(verb, path, &[], &body).await.expect(200);
