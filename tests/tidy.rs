@@ -25,7 +25,7 @@ const RANKS: [(&str, u8); 13] = [
 ];
 
 /// Outside crates that only these files or rooms may name.
-const FENCES: [(&str, &[&str]); 31] = [
+const FENCES: [(&str, &[&str]); 35] = [
     ("slatedb", &["store/"]),
     // The load generator puts to the same object stores as the server does, and slows them down.
     ("object_store", &["objects/", "store/open.rs", "bench/bare_put.rs", "bench/latency.rs"]),
@@ -42,18 +42,30 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("hyper", &["bench/"]),
     ("hyper_util", &["bench/"]),
     ("hdrhistogram", &["bench/"]),
-    ("percent_encoding", &["api/"]),
+    ("percent_encoding", &["api/", "objects/sign/"]),
+    // Credentials for the files of tables, and signatures for requests.
+    ("aws_sdk_sts", &["objects/vend/aws.rs", "objects/sign/"]),
+    ("aws_sigv4", &["objects/sign/"]),
+    ("quick_xml", &["objects/sign/", "objects/vend/azure.rs"]),
+    ("hmac", &["objects/vend/azure.rs"]),
     // The API hashes requests, authentication credentials; pieces of a text, read rules and sets of
     // policies are named by their content.
     (
         "sha2",
-        &["api/", "authn/", "model/text.rs", "model/read_restrictions.rs", "authz/policy_set.rs"],
+        &[
+            "api/",
+            "authn/",
+            "model/text.rs",
+            "model/read_restrictions.rs",
+            "authz/policy_set.rs",
+            "objects/vend/azure.rs",
+        ],
     ),
     ("cedar_policy", &["authz/"]),
     // What Cedar's errors say of their place.
     ("miette", &["authz/"]),
     // Cedar takes the time as a text.
-    ("chrono", &["authz/context.rs", "telemetry/audit.rs"]),
+    ("chrono", &["authz/context.rs", "telemetry/audit.rs", "objects/vend/azure.rs"]),
     ("toml", &["cli/policy/"]),
     ("figment", &["config/"]),
     ("clap", &["cli/", "main.rs"]),
@@ -66,8 +78,8 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("x509_parser", &["authn/client_certificates.rs"]),
     ("rustls", &["app/tls/"]),
     ("tokio_rustls", &["app/tls/"]),
-    // The keys of issuers are fetched, and a running server is spoken to.
-    ("reqwest", &["app/", "cli/client.rs"]),
+    // The keys of issuers are fetched, a running server is spoken to, and so are providers of credentials.
+    ("reqwest", &["app/", "cli/client.rs", "objects/vend/"]),
 ];
 
 /// Words that a room may not hold in its code, and why.

@@ -17,6 +17,7 @@
 mod carried;
 pub mod change_log;
 pub mod denials;
+pub mod delegation;
 mod described;
 pub mod error;
 pub mod expiry;
@@ -31,6 +32,7 @@ pub mod mutation;
 pub mod namespaces;
 pub mod operation;
 pub mod permits;
+pub mod places;
 pub mod policies;
 pub mod publications;
 pub mod reading;
@@ -59,6 +61,7 @@ use crate::base::clock::Clock;
 use crate::base::ids::Ids;
 use crate::objects::Objects;
 use crate::objects::stores::Stores;
+use crate::objects::vend::cache::VendCache;
 use crate::store::{self, Store};
 use crate::telemetry::cache::CacheUsage;
 
@@ -106,6 +109,8 @@ struct Inner {
     file_deletions: Notify,
     policies: policies::Policies,
     warehouses: warehouses::Warehouses,
+    vended: VendCache,
+    staged: delegation::StagedTables,
 }
 
 impl Catalog {
@@ -121,6 +126,8 @@ impl Catalog {
             file_deletions: Notify::new(),
             policies: policies::Policies::new(parts.policy_sources.clone()),
             warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
+            vended: VendCache::new(settings.vended_credentials_max),
+            staged: delegation::StagedTables::default(),
             parts,
         };
         Self { inner: Arc::new(inner) }

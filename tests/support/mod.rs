@@ -16,5 +16,6 @@ pub mod schema;
 pub mod served;
 pub mod snapshots;
 pub mod state;
+pub mod sts;
 pub mod table;
 pub mod view;

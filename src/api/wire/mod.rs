@@ -9,6 +9,7 @@ pub mod listings;
 pub mod management;
 pub mod object;
 pub mod policies;
+pub mod sign;
 pub mod warehouses;
 
 use std::collections::BTreeMap;
