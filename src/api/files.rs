@@ -75,10 +75,10 @@ impl<'a> Words<'a> {
     /// Those for the table with this name.
     pub fn new(told: &'a Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> Self {
         let table = table_path(warehouse, ident);
+        let staged = told.staged.map(|name| format!("?staged={name}")).unwrap_or_default();
         let endpoint = match &told.way {
-            Way::Credentials(_) => format!("{table}/credentials"),
-            Way::Signatures(None) => format!("{table}/sign"),
-            Way::Signatures(Some(staged)) => format!("{table}/sign?staged={staged}"),
+            Way::Credentials(_) => format!("{table}/credentials{staged}"),
+            Way::Signatures => format!("{table}/sign{staged}"),
             Way::Own => String::new(),
         };
         Self { told, endpoint }
@@ -95,7 +95,7 @@ impl<'a> Words<'a> {
                 all.extend(config.iter().map(|(key, value)| (key.as_str(), value.reveal())));
                 all.insert(told.refresh_key, endpoint);
             }
-            Way::Signatures(_) => all.extend([
+            Way::Signatures => all.extend([
                 ("s3.remote-signing-enabled", "true"),
                 // Iceberg's own clients, by the name of today and of before.
                 ("signer.endpoint", endpoint.as_str()),
@@ -110,7 +110,11 @@ impl<'a> Words<'a> {
 }
 
 /// The body of `GET .../credentials`.
-pub fn credentials_body(told: Option<&Delegated>, warehouse: &Warehouse, ident: &TabularIdent) -> Vec<u8> {
+pub fn credentials_body(
+    told: Option<&Delegated>,
+    warehouse: &Warehouse,
+    ident: &TabularIdent,
+) -> Vec<u8> {
     let words = told.map(|told| (told, Words::new(told, warehouse, ident)));
     let found = words.as_ref().filter(|(told, _)| matches!(told.way, Way::Credentials(_)));
     let config = found.map(|(told, words)| (told.prefix.as_str(), words.all()));

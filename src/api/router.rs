@@ -7,7 +7,9 @@ use axum::routing::{MethodRouter, get, post};
 use super::admission::Admission;
 use super::error::ApiError;
 use super::guard::{Door, Guarded};
-use super::iceberg::{config, files, metrics, namespaces, table_commit, tables, transactions, views};
+use super::iceberg::{
+    config, files, metrics, namespaces, table_commit, tables, transactions, views,
+};
 use super::management::{api_keys, explain, grants, openapi, policies, server, warehouses, whoami};
 use super::oauth;
 use super::ops::{health, metrics as counters};

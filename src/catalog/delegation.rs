@@ -44,6 +44,8 @@ pub struct Delegated {
     pub store: BTreeMap<String, String>,
     /// With what.
     pub way: Way,
+    /// The name under which access is asked for again, if the table is only staged.
+    pub staged: Option<Uuid>,
     /// What clients call the place where they get new credentials.
     pub refresh_key: &'static str,
 }
@@ -53,8 +55,8 @@ pub struct Delegated {
 pub enum Way {
     /// With these credentials.
     Credentials(Arc<BTreeMap<String, Secret>>),
-    /// With signatures; for a table that is only staged, by this name.
-    Signatures(Option<Uuid>),
+    /// With signatures.
+    Signatures,
     /// With its own.
     Own,
 }
@@ -120,14 +122,10 @@ impl Catalog {
         ident: &TabularIdent,
         staged: Option<Uuid>,
     ) -> Result<Option<Delegated>> {
-        let reachable = match staged {
-            None => self.reachable(operation, warehouse, ident).await?,
-            Some(name) => Ok(self.staged(operation, warehouse, ident, name).await?),
-        };
-        match reachable {
+        match self.reachable_by(operation, warehouse, ident, staged).await? {
             Ok(reachable) => {
                 let wanted = [Delegation::VendedCredentials];
-                self.tell(warehouse, reachable, &wanted, None).await.map(Some)
+                self.tell(warehouse, reachable, &wanted, staged).await.map(Some)
             }
             Err(NOT_HERE) => Ok(None),
             Err(nothing) => Err(forbidden(ident, nothing)),
@@ -183,10 +181,7 @@ impl Catalog {
         staged: Option<Uuid>,
         request: &SignRequest,
     ) -> Result<Signed> {
-        let reachable = match staged {
-            None => self.reachable(operation, warehouse, ident).await?,
-            Some(name) => Ok(self.staged(operation, warehouse, ident, name).await?),
-        };
+        let reachable = self.reachable_by(operation, warehouse, ident, staged).await?;
         let Reachable { files, vendor, .. } = reachable.map_err(|it| forbidden(ident, it))?;
         let signs = vendor.delegation().contains(&Delegation::RemoteSigning);
         let Some(signer) = vendor.signer().filter(|_| signs) else {
@@ -237,30 +232,29 @@ impl Catalog {
         self.reachable_at(Uuid::nil(), warehouse, rights, &[&staged.location]).await
     }
 
-    /// A staged table by the name that it was given, for whoever has staged it.
-    async fn staged(
+    /// What somebody may get at of a table, or of one that they have staged and that has this name until it is
+    /// made: then it is asked for as every other.
+    async fn reachable_by(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         ident: &TabularIdent,
-        name: Uuid,
-    ) -> Result<Reachable> {
-        let found = self.inner.staged.0.get(&name).filter(|staged| {
+        staged: Option<Uuid>,
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let found = staged.and_then(|name| self.inner.staged.0.get(&name)).filter(|staged| {
             staged.warehouse == warehouse.id
                 && staged.ident == *ident
                 && staged.owner == operation.owner()
                 && self.now_ms() < staged.until_ms
         });
-        let staged = found.ok_or_else(|| Error::no_such(TabularKind::Table, ident))?;
-        // Once a commit has made the table, its id is at that place: then it is asked for by its name.
-        match self.reachable_staged(operation, warehouse, &staged).await? {
-            Ok(reachable) => Ok(reachable),
-            Err(NOT_ALONE) => {
-                let made = self.reachable(operation, warehouse, ident).await?;
-                made.map_err(|nothing| forbidden(ident, nothing))
+        if let Some(staged) = found {
+            match self.reachable_staged(operation, warehouse, &staged).await? {
+                // A table is at its place by now, which may be what has become of it.
+                Err(NOT_ALONE) => {}
+                reachable => return Ok(reachable),
             }
-            Err(nothing) => Err(forbidden(ident, nothing)),
         }
+        self.reachable(operation, warehouse, ident).await
     }
 
     /// What policies allow somebody to do with a table's files.
@@ -328,7 +322,7 @@ impl Catalog {
         let store = vendor.client_config().clone();
         let way = match chosen(vendor.delegation(), wanted) {
             None => Way::Own,
-            Some(Delegation::RemoteSigning) => Way::Signatures(staged),
+            Some(Delegation::RemoteSigning) => Way::Signatures,
             Some(Delegation::VendedCredentials) => {
                 let key = VendKey { warehouse: warehouse.id, version: warehouse.version, files };
                 let now_ms = self.now_ms();
@@ -338,7 +332,7 @@ impl Catalog {
                 Way::Credentials(Arc::clone(&vended.config))
             }
         };
-        Ok(Delegated { id, prefix, store, way, refresh_key })
+        Ok(Delegated { id, prefix, store, way, staged, refresh_key })
     }
 
     fn not_vended(&self, reason: &str) -> Error {

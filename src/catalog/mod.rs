@@ -16,8 +16,8 @@
 
 mod carried;
 pub mod change_log;
-pub mod denials;
 pub mod delegation;
+pub mod denials;
 mod described;
 pub mod error;
 pub mod expiry;

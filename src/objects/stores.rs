@@ -92,8 +92,9 @@ impl Stores {
     ) -> Result<(), BadStorage> {
         let Some(Root { location, vendor, .. }) = roots.all.first() else { return Ok(()) };
         let outcome = probe::probe(&roots.own, id, at_most).await;
-        let wrong =
-            |error: &str| BadStorage(self.scrubbed(&format!("Cannot use location '{location}': {error}")));
+        let wrong = |error: &str| {
+            BadStorage(self.scrubbed(&format!("Cannot use location '{location}': {error}")))
+        };
         outcome.map_err(|error| wrong(&error.to_string()))?;
         match vendor {
             Some(vendor) if vendor.delegation().contains(&Delegation::VendedCredentials) => {

@@ -10,8 +10,8 @@ use super::error::Error;
 use super::invariants::{self, Broken};
 use super::keys::{
     ApiKeyKey, ChangeKey, FileDeletionKey, IdempotencyKey, Key, MetadataKey, NamespaceKey,
-    NamespaceNameKey, PieceKey, PlaceKey, PolicyRevisionKey, PublicationKey, SigningKeyKey, StoreKey,
-    TabularKey, TabularNameKey, WarehouseKey, space, tabular_names,
+    NamespaceNameKey, PieceKey, PlaceKey, PolicyRevisionKey, PublicationKey, SigningKeyKey,
+    StoreKey, TabularKey, TabularNameKey, WarehouseKey, space, tabular_names,
 };
 use super::policy_book::{self, PolicyBook};
 use super::read::{Range, Read};

@@ -6,6 +6,7 @@ use axum::http::Method;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
 use slateberg::authz::bundled::default_policies;
+use slateberg::base::secret::Secret;
 use slateberg::config::FileAccessSettings;
 use slateberg::model::warehouse::Delegation;
 
@@ -126,13 +127,21 @@ async fn credentials_are_for_what_policies_allow() {
         if is_told_nothing(&answer) {
             return Err(refreshed.expect_error(403, "ForbiddenException").message().to_owned());
         }
-        assert_eq!(refreshed.expect(200).body["storage-credentials"][0]["config"][KEY], answer.body["config"][KEY]);
+        assert_eq!(
+            refreshed.expect(200).body["storage-credentials"][0]["config"][KEY],
+            answer.body["config"][KEY]
+        );
         let policy = sts.last_policy();
         let statements = policy["Statement"].as_array().expect("a list");
         let all = statements.iter().flat_map(|it| it["Action"].as_array().expect("a list"));
         Ok(all.map(|action| action.as_str().expect("a text").to_owned()).collect::<Vec<_>>())
     };
-    let write = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"];
+    let write = [
+        "s3:PutObject",
+        "s3:DeleteObject",
+        "s3:AbortMultipartUpload",
+        "s3:ListMultipartUploadParts",
+    ];
     assert_eq!(actions("reader").await.expect("some"), ["s3:ListBucket", "s3:GetObject"]);
     assert_eq!(actions("ingest").await.expect("some"), write);
     let both = [["s3:ListBucket", "s3:GetObject"].as_slice(), &write].concat();
@@ -152,7 +161,9 @@ async fn credentials_are_handed_out_again_for_half_of_their_life() {
     let key = async || load(&app, &VENDED).await.expect(200).body["config"][KEY].clone();
     assert_eq!(key().await, "ASIA1");
     // A commit changes nothing about where the table is.
-    app.post(TABLE, json!({ "requirements": [], "updates": [set_property("a", "b")] })).await.expect(200);
+    app.post(TABLE, json!({ "requirements": [], "updates": [set_property("a", "b")] }))
+        .await
+        .expect(200);
     assert_eq!(key().await, "ASIA1");
     sts.clock.advance_seconds(1799);
     assert_eq!(key().await, "ASIA1");
@@ -199,7 +210,8 @@ async fn who_makes_stages_or_registers_a_table_can_fill_it() {
 async fn nobody_gets_at_anothers_files_by_naming_their_place() {
     let sts = TestSts::start().await;
     let app = lake(&sts, &[Delegation::VendedCredentials]).await;
-    let theirs = load(&app, &[]).await.body["metadata"]["location"].as_str().expect("a text").to_owned();
+    let theirs =
+        load(&app, &[]).await.body["metadata"]["location"].as_str().expect("a text").to_owned();
     let around = theirs.rsplit_once('/').expect("it has parts").0.to_owned();
     for (name, place) in [
         ("same", theirs.clone()),
@@ -218,7 +230,8 @@ async fn nobody_gets_at_anothers_files_by_naming_their_place() {
     }
     let mut body = create_table("elsewhere");
     body["location"] = json!("s3://lake/w/place");
-    body["properties"] = json!({ "write.data.path": theirs, "write.metadata.path": "s3://lake/w/own" });
+    body["properties"] =
+        json!({ "write.data.path": theirs, "write.metadata.path": "s3://lake/w/own" });
     let made = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
     assert!(!is_told_nothing(&made));
     let policy = sts.last_policy();
@@ -259,7 +272,9 @@ async fn requests_are_signed_for_the_table_and_by_what_policies_allow() {
     let read = sign("reader", "GET", &own).await.expect(200);
     assert_eq!(read.header("cache-control"), "private");
     assert_eq!(read.body["uri"], format!("http://127.0.0.1:9/{own}"));
-    assert!(read.body["headers"]["authorization"][0].as_str().expect("a text").contains("AKIDEXAMPLE"));
+    assert!(
+        read.body["headers"]["authorization"][0].as_str().expect("a text").contains("AKIDEXAMPLE")
+    );
     assert_eq!(sign("writer", "PUT", &own).await.expect(200).header("cache-control"), "no-cache");
     sign("reader", "PUT", &own).await.expect_error(403, "ForbiddenException");
     sign("ingest", "GET", &own).await.expect_error(403, "ForbiddenException");
@@ -289,7 +304,7 @@ async fn whoever_has_staged_a_table_signs_for_it_until_it_is_made_and_after() {
     app.post(&path, sign_request("PUT", "lake/w/other/x")).await.expect(403);
     let other = app.key_with_role("writer").await;
     app.request_as(&other, Method::POST, &path, &request).await.expect(404);
-    app.post(&path.replace("/u/", "/t/"), request.clone()).await.expect(404);
+    app.post(&path.replace("/u/", "/t/"), request.clone()).await.expect(403);
     let commit = json!({
         "requirements": [{ "type": "assert-create" }],
         "updates": [
@@ -308,7 +323,8 @@ async fn whoever_has_staged_a_table_signs_for_it_until_it_is_made_and_after() {
     app.post(&path, request.clone()).await.expect(200);
     app.post(path.split('?').next().expect("a path"), request.clone()).await.expect(200);
     sts.clock.advance_seconds(3600);
-    app.post(&path, request).await.expect(404);
+    app.post(&path, request).await.expect(200);
+    app.delete(&format!("{TABLES}/u")).await.expect(204);
 }
 
 #[tokio::test]
@@ -318,4 +334,63 @@ async fn clients_are_told_to_ask() {
     let config = app.get("/v1/config").await.expect(200);
     let ways = &config.body["defaults"]["header.X-Iceberg-Access-Delegation"];
     assert_eq!(*ways, "vended-credentials,remote-signing");
+}
+
+#[tokio::test]
+async fn a_warehouse_that_cannot_vend_is_not_made() {
+    let sts = TestSts::start().await;
+    let app = TestApp::with_settings(|settings| {
+        let keys = [("aws_access_key_id", "AKIDEXAMPLE"), ("aws_secret_access_key", "hunter2-x")];
+        let keys = keys.map(|(key, value)| (key.to_owned(), Secret::new(value)));
+        settings.credentials.insert("lake".to_owned(), keys.into());
+    })
+    .await;
+    let body = |access: Value| {
+        json!({ "name": "made", "storage": {
+            "location": "s3://lake/made", "credentials": "lake",
+            "options": { "aws_region": "eu-central-1" }, "access": access,
+        }})
+    };
+    let vends = json!({ "delegation": ["vended-credentials"], "sts-endpoint": sts.uri });
+    let make =
+        async |access: &Value| app.post("/management/v1/warehouses", body(access.clone())).await;
+    sts.set_down(true);
+    let refused = make(&vends).await.expect_error(400, "IllegalArgumentException");
+    assert!(refused.message().contains("cannot vend credentials"), "{}", refused.message());
+    assert!(!refused.message().contains("hunter2"));
+    sts.set_down(false);
+    for (access, why) in [
+        (json!({ "delegation": ["vended-credentials"] }), "role_arn"),
+        (json!({ "delegation": ["remote-signing"], "credentials-seconds": 1 }), "900"),
+        (json!({ "delegation": ["vended-credentials"], "role-arn": "x" }), "role_arn"),
+        (
+            json!({ "delegation": ["vended-credentials"], "sts-endpoint": "ftp://x" }),
+            "sts_endpoint",
+        ),
+        (json!({ "delegation": ["all"] }), "vended-credentials"),
+        (json!({ "delegation": [], "secret": "x" }), "secret"),
+    ] {
+        let answer = make(&access).await;
+        assert_eq!(answer.status, 400, "{access}");
+        assert!(answer.message().contains(why), "{access}: {}", answer.message());
+    }
+    let made = make(&vends).await.expect(201);
+    let access = &made.body["storage"]["access"];
+    assert_eq!(access["delegation"], json!(["vended-credentials"]));
+    assert_eq!((&access["credentials-seconds"], &access["role-arn"]), (&json!(3600), &Value::Null));
+    // What it hands out depends on what it is: after a change, nothing of before is handed out.
+    app.post("/v1/made/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
+    app.post("/v1/made/namespaces/ns/tables", create_table("t")).await.expect(200);
+    let path = "/v1/made/namespaces/ns/tables/t";
+    let key = async || app.request(Method::GET, path, &VENDED, &Value::Null).await.expect(200).body;
+    let first = key().await["config"][KEY].clone();
+    assert_eq!(key().await["config"][KEY], first);
+    let mut body = body(vends);
+    body.as_object_mut().expect("an object").remove("name");
+    body["storage"]["access"]["credentials-seconds"] = json!(900);
+    app.request(Method::PUT, "/management/v1/warehouses/made", &[], &body).await.expect(200);
+    assert_ne!(key().await["config"][KEY], first);
+    body["storage"]["access"] = Value::Null;
+    app.request(Method::PUT, "/management/v1/warehouses/made", &[], &body).await.expect(200);
+    assert_eq!(key().await["config"], json!({}));
 }

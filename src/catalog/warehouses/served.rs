@@ -78,11 +78,7 @@ impl Served {
 
     /// The same with places that nobody is going to try out.
     #[must_use]
-    pub fn with_roots(
-        &self,
-        entry: Entry,
-        stores: std::result::Result<Vec<Root>, String>,
-    ) -> Self {
+    pub fn with_roots(&self, entry: Entry, stores: std::result::Result<Vec<Root>, String>) -> Self {
         let mut served = self.clone();
         let id = entry.warehouse.id;
         let shut = match stores {

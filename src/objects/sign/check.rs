@@ -146,7 +146,9 @@ pub(super) fn check(
         Act::List => {
             let prefix = parameter(&target.query, "prefix").unwrap_or_default();
             if !within(prefix) {
-                return refused("Not allowed: the prefix is outside of the table's location".into());
+                return refused(
+                    "Not allowed: the prefix is outside of the table's location".into(),
+                );
             }
         }
         Act::DeleteObjects => {
@@ -175,7 +177,9 @@ fn refused<T>(message: String) -> Result<T, SignError> {
 fn method(word: &str) -> Result<&'static str, SignError> {
     let known = ["GET", "HEAD", "PUT", "POST", "DELETE"];
     let found = known.into_iter().find(|method| *method == word);
-    found.ok_or_else(|| SignError::Invalid("Invalid method: expected GET, HEAD, PUT, POST or DELETE".into()))
+    found.ok_or_else(|| {
+        SignError::Invalid("Invalid method: expected GET, HEAD, PUT, POST or DELETE".into())
+    })
 }
 
 /// Takes a URI apart, without any reading between the lines: libraries for URLs resolve `..`.
@@ -260,7 +264,8 @@ fn hosts_of_aws(region: &str) -> Vec<String> {
         region if region.starts_with("cn-") => "amazonaws.com.cn",
         _ => "amazonaws.com",
     };
-    let mut hosts = vec![format!("s3.{region}.{suffix}"), format!("s3.dualstack.{region}.{suffix}")];
+    let mut hosts =
+        vec![format!("s3.{region}.{suffix}"), format!("s3.dualstack.{region}.{suffix}")];
     if region == "us-east-1" {
         hosts.push(format!("s3.{suffix}"));
     }
@@ -270,9 +275,10 @@ fn hosts_of_aws(region: &str) -> Vec<String> {
 /// A text decoded exactly once. What is left is a key, a name or a value, whatever it looks like.
 fn decoded(raw: &str) -> Result<String, SignError> {
     let wrong = || SignError::Invalid("Invalid URI: expected % and two digits, and UTF-8".into());
-    let whole = raw.split('%').skip(1).all(|rest| {
-        rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
-    });
+    let whole = raw
+        .split('%')
+        .skip(1)
+        .all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()));
     if !whole {
         return Err(wrong());
     }
@@ -285,12 +291,8 @@ fn decoded(raw: &str) -> Result<String, SignError> {
 
 /// What a request to this target does, if it is one that engines send.
 fn act(method: &str, target: &Target) -> Result<Act, SignError> {
-    let names: Vec<&str> = target
-        .query
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .filter(|name| *name != "x-id")
-        .collect();
+    let names: Vec<&str> =
+        target.query.iter().map(|(name, _)| name.as_str()).filter(|name| *name != "x-id").collect();
     let operation = parameter(&target.query, "x-id");
     let mut seen = std::collections::HashSet::new();
     let unique = target.query.iter().all(|(name, _)| seen.insert(name));
@@ -398,8 +400,7 @@ fn headers(
 }
 
 fn is_known_header(name: &str) -> bool {
-    AMZ_HEADERS.contains(&name)
-        || AMZ_HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    AMZ_HEADERS.contains(&name) || AMZ_HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn payload_of(value: &str) -> Result<Payload, SignError> {
@@ -409,7 +410,9 @@ fn payload_of(value: &str) -> Result<Payload, SignError> {
         hash if hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
             Ok(Payload::Hash(hash.to_ascii_lowercase()))
         }
-        _ => invalid("Invalid header x-amz-content-sha256: expected a hash or UNSIGNED-PAYLOAD".into()),
+        _ => invalid(
+            "Invalid header x-amz-content-sha256: expected a hash or UNSIGNED-PAYLOAD".into(),
+        ),
     }
 }
 

@@ -10,7 +10,8 @@ const KEYS_MAX: usize = 1000;
 
 /// The keys that a body names. One that says anything else than keys, such as a version, is refused.
 pub(super) fn keys_of(body: &str) -> Result<Vec<String>, SignError> {
-    let wrong = || SignError::Invalid("Invalid body: expected Delete with an Object for each Key".into());
+    let wrong =
+        || SignError::Invalid("Invalid body: expected Delete with an Object for each Key".into());
     let mut reader = Reader::from_str(body);
     let mut path: Vec<String> = Vec::new();
     let mut keys = Vec::new();

@@ -132,11 +132,8 @@ fn signed(
     let request = SignableRequest::new(checked.method, &checked.uri, headers, body)
         .map_err(|error| failed(&error))?;
     let output = sign(request, &params).map_err(|error| failed(&error))?;
-    let mut headers: Headers = checked
-        .headers
-        .iter()
-        .map(|(name, value)| (name.clone(), vec![value.clone()]))
-        .collect();
+    let mut headers: Headers =
+        checked.headers.iter().map(|(name, value)| (name.clone(), vec![value.clone()])).collect();
     for (name, value) in output.output().headers() {
         headers.insert(name.to_owned(), vec![value.to_owned()]);
     }

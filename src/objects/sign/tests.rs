@@ -150,7 +150,8 @@ async fn what_leads_elsewhere_is_refused() {
         let one = request(method, &uri);
         assert_eq!(status(Some(MINIO), &one, BOTH).await, expected, "{method} {uri}");
     }
-    let elsewhere = SignRequest { region: "us-east-1".to_owned(), ..request("GET", &format!("{o}/x")) };
+    let elsewhere =
+        SignRequest { region: "us-east-1".to_owned(), ..request("GET", &format!("{o}/x")) };
     assert_eq!(status(Some(MINIO), &elsewhere, BOTH).await, 400);
 }
 
@@ -197,7 +198,9 @@ async fn several_are_deleted_by_a_body_that_is_signed() {
     let own = format!("<Delete><Object><Key>{OWN}/a</Key></Object></Delete>");
     let signed = sign(Some(MINIO), &with(Some(&own)), WRITE).await.expect("it is signed");
     assert_eq!(signed.headers["x-amz-content-sha256"][0].len(), 64, "it is that of the body");
-    let evil = format!("<Delete><Object><Key>{OWN}/a</Key></Object><Object><Key>w/b</Key></Object></Delete>");
+    let evil = format!(
+        "<Delete><Object><Key>{OWN}/a</Key></Object><Object><Key>w/b</Key></Object></Delete>"
+    );
     assert_eq!(status(Some(MINIO), &with(Some(&evil)), WRITE).await, 403);
     assert_eq!(status(Some(MINIO), &with(Some("x")), WRITE).await, 400);
     assert_eq!(status(Some(MINIO), &with(None), WRITE).await, 400);

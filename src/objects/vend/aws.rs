@@ -61,7 +61,8 @@ impl S3Store {
         let region = value(AmazonS3ConfigKey::Region)
             .or_else(|| value(AmazonS3ConfigKey::DefaultRegion))
             .unwrap_or_else(|| REGION_DEFAULT.to_owned());
-        let is_true = |value: Option<String>| value.is_some_and(|it| it.eq_ignore_ascii_case("true"));
+        let is_true =
+            |value: Option<String>| value.is_some_and(|it| it.eq_ignore_ascii_case("true"));
         let virtual_hosted = is_true(value(AmazonS3ConfigKey::VirtualHostedStyleRequest));
         // The library wants the bucket in such an endpoint; clients put it there themselves.
         let endpoint = endpoint.map(|url| without_bucket(url, location.authority()));
@@ -159,7 +160,8 @@ impl Aws {
 
     pub(super) async fn vend(&self, files: &Files, seconds: u32) -> Result<Vended, VendError> {
         let role = self.access.role_arn.as_deref();
-        let policy = session_policy(files, &self.store.partition(role), self.store.kms_key.as_deref())?;
+        let policy =
+            session_policy(files, &self.store.partition(role), self.store.kms_key.as_deref())?;
         let credentials = self.store.credentials().await?;
         let own = aws_sdk_sts::Config::builder().credentials_provider(credentials);
         let answer = self
@@ -175,9 +177,9 @@ impl Aws {
             .send()
             .await
             .map_err(|error| VendError(format!("AssumeRole: {}", DisplayErrorContext(error))))?;
-        let found = answer.credentials.ok_or_else(|| {
-            VendError("AssumeRole: the answer has no credentials".to_owned())
-        })?;
+        let found = answer
+            .credentials
+            .ok_or_else(|| VendError("AssumeRole: the answer has no credentials".to_owned()))?;
         let expires_at_ms = found.expiration.to_millis();
         let expires_at_ms = expires_at_ms.map_err(|error| VendError(error.to_string()))?;
         let config = [
@@ -192,7 +194,11 @@ impl Aws {
 }
 
 /// What is left of a role's rights: objects below the table's places, and listings of what is below them.
-fn session_policy(files: &Files, partition: &str, kms_key: Option<&str>) -> Result<String, VendError> {
+fn session_policy(
+    files: &Files,
+    partition: &str,
+    kms_key: Option<&str>,
+) -> Result<String, VendError> {
     let place = |place: &Location| (place.authority().to_owned(), literal(&place.path()));
     let places: Vec<_> = files.places.iter().map(place).collect();
     let arn = |name: &str| format!("arn:{partition}:s3:::{name}");
@@ -201,8 +207,7 @@ fn session_policy(files: &Files, partition: &str, kms_key: Option<&str>) -> Resu
     let buckets: std::collections::BTreeSet<_> = places.iter().map(|(it, _)| arn(it)).collect();
     let mut statements: Vec<Value> = Vec::new();
     let mut allow = |actions: &[&str], resources: Value, condition: Option<Value>| {
-        let mut statement =
-            json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
+        let mut statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
         if let Some(condition) = condition {
             statement["Condition"] = condition;
         }

@@ -207,8 +207,8 @@ fn signature(grant: &Grant<'_>, key: &DelegationKey) -> Result<String, VendError
     .join("\n");
     let wrong = |_| VendError("the user delegation key is not base64".to_owned());
     let secret = STANDARD.decode(key.value.reveal()).map_err(wrong)?;
-    let mut mac = Hmac::<Sha256>::new_from_slice(&secret)
-        .map_err(|error| VendError(error.to_string()))?;
+    let mut mac =
+        Hmac::<Sha256>::new_from_slice(&secret).map_err(|error| VendError(error.to_string()))?;
     mac.update(text.as_bytes());
     let signed = STANDARD.encode(mac.finalize().into_bytes());
     let depth = directory.split('/').filter(|segment| !segment.is_empty()).count().to_string();

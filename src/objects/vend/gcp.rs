@@ -62,10 +62,8 @@ impl Gcp {
 
 fn vended(token: String, expires_in: Option<i64>, now_ms: i64) -> Vended {
     let expires_at_ms = now_ms + expires_in.unwrap_or(LIFE_SECONDS_MIN).max(0) * 1000;
-    let config = [
-        ("gcs.oauth2.token", token),
-        ("gcs.oauth2.token-expires-at", expires_at_ms.to_string()),
-    ];
+    let config =
+        [("gcs.oauth2.token", token), ("gcs.oauth2.token-expires-at", expires_at_ms.to_string())];
     let config = config.map(|(key, value)| (key.to_owned(), Secret::new(value)));
     Vended { config: Arc::new(config.into()), expires_at_ms }
 }
@@ -92,7 +90,9 @@ fn boundary(files: &Files) -> String {
         format!("resource.name.startsWith('projects/_/buckets/{bucket}/objects/{path}/')")
     });
     let listed = any(&|path| {
-        format!("api.getAttribute('storage.googleapis.com/objectListPrefix', '').startsWith('{path}/')")
+        format!(
+            "api.getAttribute('storage.googleapis.com/objectListPrefix', '').startsWith('{path}/')"
+        )
     });
     let rule = |role: &str, condition: String| {
         json!({
@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_quote_in_a_location_ends_no_expression() {
-        let made = boundary(&files("gs://b/w/x') || true || ('", Rights { read: false, write: true }));
+        let made =
+            boundary(&files("gs://b/w/x') || true || ('", Rights { read: false, write: true }));
         assert!(made.contains(r"objects/w/x\\') || true || (\\'/')"), "{made}");
         assert!(made.contains("legacyBucketWriter") && !made.contains("objectViewer"));
     }

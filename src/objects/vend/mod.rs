@@ -163,18 +163,24 @@ fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
         return refused("role_arn, external_id and sts_endpoint are for S3");
     }
     if is_s3 && vends && access.role_arn.is_none() && access.sts_endpoint.is_none() {
-        return refused("vended credentials need role_arn, or the sts_endpoint of a store like MinIO");
+        return refused(
+            "vended credentials need role_arn, or the sts_endpoint of a store like MinIO",
+        );
     }
     if access.role_arn.as_ref().is_some_and(|arn| !is_role(arn)) {
         return refused("expected role_arn as arn:aws:iam::<account>:role/<name>");
     }
     if access.sts_endpoint.as_ref().is_some_and(|url| !is_endpoint(url)) {
-        return refused("expected sts_endpoint as http:// or https:// with a host, and nothing secret");
+        return refused(
+            "expected sts_endpoint as http:// or https:// with a host, and nothing secret",
+        );
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "+=,.@:/-_".contains(c);
-    if access.external_id.as_ref().is_some_and(|id| {
-        !(2..=1224).contains(&id.len()) || !id.chars().all(plain)
-    }) {
+    if access
+        .external_id
+        .as_ref()
+        .is_some_and(|id| !(2..=1224).contains(&id.len()) || !id.chars().all(plain))
+    {
         return refused("expected external_id as letters, digits and any of +=,.@:/-_");
     }
     Ok(())
@@ -189,7 +195,8 @@ fn client() -> Result<reqwest::Client, VendError> {
 /// The text of an answer, if it is none of a failure. That of a failure may repeat what was asked: the status
 /// has to do.
 async fn answer(request: reqwest::RequestBuilder) -> Result<String, VendError> {
-    let answer = request.send().await.map_err(|error| VendError(error.without_url().to_string()))?;
+    let answer =
+        request.send().await.map_err(|error| VendError(error.without_url().to_string()))?;
     let status = answer.status();
     if !status.is_success() {
         return Err(VendError(format!("the provider has answered {status}")));
@@ -201,11 +208,11 @@ fn is_role(arn: &str) -> bool {
     let parts: Vec<_> = arn.splitn(6, ':').collect();
     let plain = |c: char| c.is_ascii_alphanumeric() || "+=,.@-_/".contains(c);
     matches!(parts[..], ["arn", partition, "iam", "", account, role]
-        if partition.starts_with("aws")
-            && account.chars().all(|c| c.is_ascii_digit())
-            && role.strip_prefix("role/").is_some_and(|name| {
-                !name.is_empty() && name.len() <= 600 && name.chars().all(plain)
-            }))
+    if partition.starts_with("aws")
+        && account.chars().all(|c| c.is_ascii_digit())
+        && role.strip_prefix("role/").is_some_and(|name| {
+            !name.is_empty() && name.len() <= 600 && name.chars().all(plain)
+        }))
 }
 
 #[cfg(test)]
