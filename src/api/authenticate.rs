@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::extract::ConnectInfo;
-use axum::http::{Extensions, HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, header};
 
 use super::error::ApiError;
 use super::peer::Peer;
@@ -16,7 +16,7 @@ use crate::model::principal::Principal;
 pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;
 /// The same, for one whose credential is not good.
 const INVALID: &str = r#"Bearer realm="slateberg", error="invalid_token""#;
-const API_KEY: &str = "x-api-key";
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The principal that a request is let in with, or the answer that it gets instead. The certificate of the
 /// connection counts where the request itself says nothing: a proxy, or a tool for many, speaks for whom it
@@ -75,15 +75,15 @@ pub fn peer(extensions: &Extensions) -> Option<&Peer> {
 /// The one credential of a request. Two that say different things are none: somebody on the way might
 /// have looked at the other.
 fn credential(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
-    let bearer = single(headers, header::AUTHORIZATION.as_str())?.map(bearer).transpose()?;
-    let api_key = single(headers, API_KEY)?;
+    let bearer = single(headers, &header::AUTHORIZATION)?.map(bearer).transpose()?;
+    let api_key = single(headers, &API_KEY)?;
     match (bearer, api_key) {
         (Some(bearer), Some(api_key)) if bearer != api_key => Err(Refused("two credentials")),
         (bearer, api_key) => Ok(bearer.or(api_key)),
     }
 }
 
-fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refused> {
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refused> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -103,7 +103,7 @@ fn bearer(value: &str) -> Result<&str, Refused> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderName, HeaderValue};
+    use axum::http::HeaderValue;
 
     use super::*;
 

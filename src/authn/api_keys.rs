@@ -90,13 +90,16 @@ impl ApiKeys {
         &self.inner.index
     }
 
-    /// Brings a key that is durable before the requests.
-    pub(super) fn admit(&self, record: ApiKeyRecord) -> Result<()> {
-        let id = record.id;
-        let known = KnownKey::new(record).ok_or_else(|| store::Error::Corrupt {
-            key: id.to_string(),
-            reason: "the hash of an API key is none".to_owned(),
-        })?;
+    /// Brings keys that are durable before the requests.
+    pub(super) fn admit(&self, records: impl IntoIterator<Item = ApiKeyRecord>) -> Result<()> {
+        let known = records.into_iter().map(|record| {
+            let id = record.id;
+            KnownKey::new(record).ok_or_else(|| store::Error::Corrupt {
+                key: id.to_string(),
+                reason: "the hash of an API key is none".to_owned(),
+            })
+        });
+        let known = known.collect::<std::result::Result<Vec<_>, _>>()?;
         self.inner.index.add(known);
         Ok(())
     }
@@ -148,7 +151,7 @@ impl ApiKeys {
                 .await?;
             accepted.durable().await?;
             let id = record.id;
-            keys.admit(record)?;
+            keys.admit([record])?;
             let known = keys.index().by_id(id).ok_or_else(|| Error::NoSuchKey(id.to_string()))?;
             Ok((secret, known))
         })

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use jsonwebtoken::decode_header;
 use quick_cache::sync::Cache;
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::api_keys::{self, ApiKeys};
@@ -48,7 +47,7 @@ struct Inner {
     failures: Failures,
 }
 
-/// SHA-256 of a token.
+/// BLAKE3 of a token.
 type TokenHash = [u8; 32];
 
 /// What a token was found to be, to be remembered until it expires.
@@ -61,6 +60,10 @@ enum Verified {
 /// The credential is not good, for a reason that is nobody's business but the operator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused(pub &'static str);
+
+const NO_KEY: Refused = Refused("no text of a key");
+const UNKNOWN_KEY: Refused = Refused("an unknown key");
+const REVOKED_KEY: Refused = Refused("a token of a revoked key");
 
 /// What an authenticator is made of.
 pub struct Parts {
@@ -121,9 +124,7 @@ impl Authenticator {
         let mut signing: Vec<_> = signing.into_iter().map(|(_, record)| record).collect();
         // Whoever has revoked every key means it: only a store that never had any gets one by itself.
         let first = known.is_empty() && signing.is_empty();
-        for (_, record) in known {
-            keys.admit(record)?;
-        }
+        keys.admit(known.into_iter().map(|(_, record)| record))?;
         let fresh_signing = signing.is_empty().then(|| own.mint_signing_key());
         let name = if first { BOOTSTRAP_NAME } else { FURTHER_ADMIN_NAME };
         let admin = (first || settings.new_admin_key).then(|| keys.mint_admin(name));
@@ -147,7 +148,7 @@ impl Authenticator {
         signing.extend(fresh_signing);
         own.take_up(&signing)?;
         let Some((secret, record)) = admin else { return Ok(None) };
-        keys.admit(record)?;
+        keys.admit([record])?;
         Ok(Some(secret))
     }
 
@@ -180,13 +181,14 @@ impl Authenticator {
     /// since the last look.
     pub async fn principal(&self, credential: &str) -> std::result::Result<Principal, Refused> {
         if credential.starts_with(key_text::PREFIX) {
-            let known = self.key(credential)?;
-            return self.speak(&known);
+            let hash = key_text::hash(credential).ok_or(NO_KEY)?;
+            let spoken = self.inner.keys.index().with_hash(&hash, |known| self.speak(known));
+            return spoken.ok_or(UNKNOWN_KEY)?;
         }
         if credential.len() > self.inner.settings.token_bytes_max {
             return Err(Refused("an oversized token"));
         }
-        let hash: TokenHash = Sha256::digest(credential.as_bytes()).into();
+        let hash: TokenHash = blake3::hash(credential.as_bytes()).into();
         if let Some(principal) = self.remembered(&hash) {
             return principal;
         }
@@ -203,8 +205,8 @@ impl Authenticator {
 
     /// The API key with this text, if there is one that is good.
     pub fn key(&self, text: &str) -> std::result::Result<Arc<KnownKey>, Refused> {
-        let hash = key_text::hash(text).ok_or(Refused("no text of a key"))?;
-        let known = self.inner.keys.index().by_hash(&hash).ok_or(Refused("an unknown key"))?;
+        let hash = key_text::hash(text).ok_or(NO_KEY)?;
+        let known = self.inner.keys.index().by_hash(&hash).ok_or(UNKNOWN_KEY)?;
         self.speak(&known).map(|_| known)
     }
 
@@ -221,7 +223,7 @@ impl Authenticator {
 
     fn holder_of(&self, token: SpeaksFor) -> std::result::Result<Arc<KnownKey>, Refused> {
         let known = self.inner.keys.index().by_id(token.key);
-        known.ok_or(Refused("a token of a revoked key"))
+        known.ok_or(REVOKED_KEY)
     }
 
     fn speak(&self, known: &KnownKey) -> std::result::Result<Principal, Refused> {
@@ -231,7 +233,10 @@ impl Authenticator {
 
     fn speak_verified(&self, verified: &Verified) -> std::result::Result<Principal, Refused> {
         match verified {
-            Verified::Own(token) => self.speak(&*self.holder_of(*token)?),
+            Verified::Own(token) => {
+                let spoken = self.inner.keys.index().with_id(token.key, |known| self.speak(known));
+                spoken.ok_or(REVOKED_KEY)?
+            }
             Verified::Outside(_, spoken) => Ok(Principal::Identified(Arc::clone(&spoken.identity))),
         }
     }

@@ -3,15 +3,19 @@
 //! The server is the only writer of the store, so that what it has written is all there is to know.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use arc_swap::ArcSwap;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
 use super::key_text::KeyHash;
 use crate::model::principal::{Identity, IdentityKind, Method};
 use crate::store::records::ApiKeyRecord;
+
+/// How exactly it is known when a key was last used.
+const USE_NOTED_MS: i64 = 1000;
 
 /// A key that is good, unless it has expired.
 #[derive(Debug)]
@@ -45,11 +49,14 @@ impl KnownKey {
         if self.record.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
             return None;
         }
-        self.last_used_ms.store(now_ms, Ordering::Relaxed);
+        // Every request writing here would have the cores wait for each other.
+        if now_ms - self.last_used_ms.load(Ordering::Relaxed) >= USE_NOTED_MS {
+            self.last_used_ms.store(now_ms, Ordering::Relaxed);
+        }
         Some(Arc::clone(&self.identity))
     }
 
-    /// When it was last used since the server started, if it was.
+    /// When it was last used since the server started, if it was, to a second.
     pub fn last_used_ms(&self) -> Option<i64> {
         Some(self.last_used_ms.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
     }
@@ -57,9 +64,9 @@ impl KnownKey {
 
 /// The keys, by id and by hash.
 #[derive(Default)]
-pub struct KeyIndex(RwLock<Tables>);
+pub struct KeyIndex(ArcSwap<Tables>);
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Tables {
     by_id: BTreeMap<Uuid, Arc<KnownKey>>,
     /// By the first half of the hash. The other half is compared in constant time.
@@ -69,23 +76,38 @@ struct Tables {
 impl KeyIndex {
     /// The key with this hash.
     pub fn by_hash(&self, hash: &KeyHash) -> Option<Arc<KnownKey>> {
-        let known = self.read().by_hash.get(&first_half(hash)).cloned()?;
-        bool::from(known.hash.0.ct_eq(&hash.0)).then_some(known)
+        self.with_hash(hash, Arc::clone)
+    }
+
+    /// What there is to tell of the key with this hash.
+    pub fn with_hash<T>(
+        &self,
+        hash: &KeyHash,
+        told: impl FnOnce(&Arc<KnownKey>) -> T,
+    ) -> Option<T> {
+        let tables = self.0.load();
+        let known = tables.by_hash.get(&first_half(hash))?;
+        bool::from(known.hash.0.ct_eq(&hash.0)).then(|| told(known))
     }
 
     /// The key with this id.
     pub fn by_id(&self, id: Uuid) -> Option<Arc<KnownKey>> {
-        self.read().by_id.get(&id).cloned()
+        self.with_id(id, Arc::clone)
+    }
+
+    /// What there is to tell of the key with this id.
+    pub fn with_id<T>(&self, id: Uuid, told: impl FnOnce(&Arc<KnownKey>) -> T) -> Option<T> {
+        self.0.load().by_id.get(&id).map(told)
     }
 
     /// All keys, in the order of their ids, which is that of their making.
     pub fn all(&self) -> Vec<Arc<KnownKey>> {
-        self.read().by_id.values().cloned().collect()
+        self.0.load().by_id.values().cloned().collect()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.read().by_id.len()
+        self.0.load().by_id.len()
     }
 
     /// Whether there is none.
@@ -93,28 +115,34 @@ impl KeyIndex {
         self.len() == 0
     }
 
-    /// Lets a key in.
-    pub fn add(&self, key: KnownKey) {
-        let key = Arc::new(key);
-        let mut tables = self.write();
-        tables.by_hash.insert(first_half(&key.hash), Arc::clone(&key));
-        tables.by_id.insert(key.record.id, key);
+    /// Lets keys in.
+    pub fn add(&self, keys: impl IntoIterator<Item = KnownKey>) {
+        let keys: Vec<_> = keys.into_iter().map(Arc::new).collect();
+        self.change(|tables| {
+            for key in &keys {
+                tables.by_hash.insert(first_half(&key.hash), Arc::clone(key));
+                tables.by_id.insert(key.record.id, Arc::clone(key));
+            }
+        });
     }
 
     /// Lets a key in no more.
     pub fn remove(&self, id: Uuid) {
-        let mut tables = self.write();
-        if let Some(key) = tables.by_id.remove(&id) {
-            tables.by_hash.remove(&first_half(&key.hash));
-        }
+        self.change(|tables| {
+            if let Some(key) = tables.by_id.remove(&id) {
+                tables.by_hash.remove(&first_half(&key.hash));
+            }
+        });
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Tables> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Tables> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    /// Changes a copy, which then takes the place of the tables: every request reads them, and hardly any
+    /// changes them.
+    fn change(&self, change: impl Fn(&mut Tables)) {
+        self.0.rcu(|tables| {
+            let mut tables = Tables::clone(tables);
+            change(&mut tables);
+            tables
+        });
     }
 }
 

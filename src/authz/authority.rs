@@ -1,7 +1,9 @@
 //! The policies in force, and whoever asks them.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
 
 use super::action::{Action, Commit, Load};
 use super::cache::DecisionCache;
@@ -17,7 +19,7 @@ use crate::model::principal::{Identity, Principal};
 /// Whoever wants a permit asks here. A new set of policies decides from the next question on.
 #[derive(Debug)]
 pub struct Authority {
-    in_force: RwLock<Arc<PolicySet>>,
+    in_force: ArcSwap<PolicySet>,
     decisions: DecisionCache,
 }
 
@@ -35,7 +37,7 @@ pub struct Unrestricted(());
 /// Questions by one principal, all answered by the same policies.
 pub struct Asking<'a> {
     decisions: &'a DecisionCache,
-    policies: Arc<PolicySet>,
+    policies: Guard<Arc<PolicySet>>,
     identity: &'a Arc<Identity>,
     context: &'a Context,
 }
@@ -43,18 +45,18 @@ pub struct Asking<'a> {
 impl Authority {
     /// Decides by these policies, and remembers at most so many decisions.
     pub fn new(policies: PolicySet, decisions_max: usize) -> Self {
-        let in_force = RwLock::new(Arc::new(policies));
+        let in_force = ArcSwap::from_pointee(policies);
         Self { in_force, decisions: DecisionCache::new(decisions_max) }
     }
 
     /// The policies in force.
     pub fn policies(&self) -> Arc<PolicySet> {
-        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
+        self.in_force.load_full()
     }
 
     /// Puts other policies in force.
     pub fn replace(&self, policies: PolicySet) {
-        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policies);
+        self.in_force.store(Arc::new(policies));
     }
 
     /// Who answers for this principal. Background tasks have permits of their own, and no way to borrow
@@ -70,7 +72,7 @@ impl Authority {
             Principal::Identified(identity) => identity,
         };
         let decisions = &self.decisions;
-        Ok(Asked::Policies(Asking { decisions, policies: self.policies(), identity, context }))
+        Ok(Asked::Policies(Asking { decisions, policies: self.in_force.load(), identity, context }))
     }
 
     /// Decides whether `principal` may do `A` to `resource`, and gives the permit if so.

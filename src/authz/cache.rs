@@ -1,33 +1,55 @@
 //! Decisions that were made before.
 
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
 
-use super::context::Context;
 use super::decide::{Decision, Request};
 use super::facts::Asks;
 use super::policy_set::{PolicySet, Revision};
-use super::resource::{Attributes, Kind, Resource};
+use super::resource::{Kind, Node, Resource};
 use crate::model::principal::Identity;
 
-/// Decisions by everything that they depend on: a change of any of it is another key, so that nothing here
-/// can be out of date.
+/// Decisions by everything that they depend on: a change of any of it is another question, so that nothing
+/// here can be out of date.
 #[derive(Debug)]
 pub struct DecisionCache {
     decisions: Cache<Key, Arc<Decision>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// Everything that a decision depends on.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Question<'a> {
+    revision: Revision,
+    identity: &'a Arc<Identity>,
+    action: &'static str,
+    kind: Kind,
+    names: Names<'a>,
+    /// Of every level, if any policy asks for them.
+    attributes: Option<Known<'a>>,
+    source_address: Option<IpAddr>,
+    client: Option<&'a str>,
+}
+
+/// The names of the levels.
+#[derive(Debug)]
+struct Names<'a>(&'a [Node]);
+
+/// What is known of the levels.
+#[derive(Debug)]
+struct Known<'a>(&'a [Node]);
+
+/// A question that is kept.
+#[derive(Debug, Clone)]
 struct Key {
     revision: Revision,
     identity: Arc<Identity>,
     action: &'static str,
-    kind: Kind,
-    resource: String,
-    /// Of every level, if any policy asks for them.
-    attributes: Option<Vec<Arc<Attributes>>>,
+    resource: Resource,
+    attributes: bool,
     source_address: Option<IpAddr>,
     client: Option<String>,
 }
@@ -49,33 +71,106 @@ impl DecisionCache {
         if asks.time {
             return Arc::new(policies.decide(action, request));
         }
-        let key = Key::of(policies.revision(), asks, action, request);
-        if let Some(known) = self.decisions.get(&key) {
+        let question = Question::of(policies.revision(), asks, action, request);
+        if let Some(known) = self.decisions.get(&question) {
             return known;
         }
         let decision = Arc::new(policies.decide(action, request));
-        self.decisions.insert(key, Arc::clone(&decision));
+        self.decisions.insert(question.kept(request.resource), Arc::clone(&decision));
         decision
     }
 }
 
-impl Key {
-    fn of(revision: Revision, asks: Asks, action: &'static str, request: Request<'_>) -> Self {
+impl<'a> Question<'a> {
+    fn of(revision: Revision, asks: Asks, action: &'static str, request: Request<'a>) -> Self {
         let Request { identity, resource, context } = request;
-        let Context { source_address, client, now_ms: _ } = context;
+        let nodes = resource.nodes();
         Self {
             revision,
-            identity: Arc::clone(identity),
+            identity,
             action,
             kind: resource.kind(),
-            resource: resource.id(),
-            attributes: asks.attributes.then(|| attributes(resource)),
-            source_address: source_address.filter(|_| asks.source_address),
-            client: client.clone().filter(|_| asks.client),
+            names: Names(nodes),
+            attributes: asks.attributes.then_some(Known(nodes)),
+            source_address: context.source_address.filter(|_| asks.source_address),
+            client: context.client.as_deref().filter(|_| asks.client),
+        }
+    }
+
+    fn kept(&self, resource: &Resource) -> Key {
+        Key {
+            revision: self.revision,
+            identity: Arc::clone(self.identity),
+            action: self.action,
+            resource: resource.clone(),
+            attributes: self.attributes.is_some(),
+            source_address: self.source_address,
+            client: self.client.map(ToOwned::to_owned),
         }
     }
 }
 
-fn attributes(resource: &Resource) -> Vec<Arc<Attributes>> {
-    resource.nodes().iter().map(|node| Arc::clone(&node.attributes)).collect()
+impl Key {
+    fn question(&self) -> Question<'_> {
+        let nodes = self.resource.nodes();
+        Question {
+            revision: self.revision,
+            identity: &self.identity,
+            action: self.action,
+            kind: self.resource.kind(),
+            names: Names(nodes),
+            attributes: self.attributes.then_some(Known(nodes)),
+            source_address: self.source_address,
+            client: self.client.as_deref(),
+        }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.question() == other.question()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.question().hash(state);
+    }
+}
+
+impl Equivalent<Key> for Question<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        *self == key.question()
+    }
+}
+
+impl PartialEq for Names<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().map(|node| &node.name).eq(other.0.iter().map(|node| &node.name))
+    }
+}
+
+impl Eq for Names<'_> {}
+
+impl Hash for Names<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.0.len());
+        self.0.iter().for_each(|node| node.name.hash(state));
+    }
+}
+
+impl PartialEq for Known<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().map(|node| &node.attributes).eq(other.0.iter().map(|node| &node.attributes))
+    }
+}
+
+impl Eq for Known<'_> {}
+
+impl Hash for Known<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|node| node.attributes.hash(state));
+    }
 }

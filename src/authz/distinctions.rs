@@ -52,7 +52,7 @@ impl Distinctions {
 
     /// What of a name can make a difference.
     pub(super) fn facts<'n>(&self, node: &'n Node) -> Facts<'n> {
-        let attributes = node.attributes.as_ref();
+        let attributes = node.attributes();
         let tag = |key: &String| attributes.properties.get(key).map(String::as_str);
         Facts {
             name: self.name.then_some(node.name.as_str()),

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use cedar_policy::{Entity, EntityTypeName, EntityUid, RestrictedExpression};
+use smol_str::SmolStr;
 
-use super::resource::{CATALOG_ID, Kind, Node, Resource, push_name};
+use super::resource::{CATALOG_ID, Kind, Node, Resource, push_name, unescape};
 use super::schema::{Schema, Types, uid};
 use crate::model::principal::{Identity, IdentityKind};
 
@@ -19,6 +20,19 @@ pub(super) struct Path {
     /// The id of the innermost, to be continued.
     id: String,
     warehouse: Option<EntityUid>,
+}
+
+impl Path {
+    /// The name of what has this id, if that is directly below.
+    pub(super) fn name_below(&self, uid: &EntityUid) -> Option<SmolStr> {
+        let id = uid.id().unescaped();
+        let part = match self.id.as_str() {
+            "" => id,
+            above => id.strip_prefix(above)?.strip_prefix('/')?,
+        };
+        let name = (!part.contains('/')).then(|| unescape(part))?;
+        name.map(SmolStr::from)
+    }
 }
 
 impl Types {
@@ -85,7 +99,7 @@ impl Schema {
     /// The entity of what is directly below a path.
     pub(super) fn below(&self, path: &Path, kind: Kind, node: &Node) -> Entity {
         let attributes = self.attributes(path, kind, node);
-        let tags = node.attributes.properties.iter();
+        let tags = node.attributes().properties.iter();
         let tags = tags.map(|(key, value)| (key.clone(), string(value)));
         let tags: Pairs = if kind == Kind::Warehouse { Vec::new() } else { tags.collect() };
         let uid = self.uid_below(path, kind, &node.name);
@@ -115,11 +129,11 @@ impl Schema {
         if kind == Kind::Warehouse {
             return pairs;
         }
-        if let Some(owner) = &node.attributes.owner {
+        if let Some(owner) = &node.attributes().owner {
             add("owner", string(owner));
         }
         let has_location = matches!(kind, Kind::Table | Kind::View);
-        if let Some(location) = node.attributes.location.as_ref().filter(|_| has_location) {
+        if let Some(location) = node.attributes().location.as_ref().filter(|_| has_location) {
             add("location", string(location));
         }
         pairs

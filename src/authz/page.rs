@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use cedar_policy::{
     Effect, Entity, EntityTypeName, EntityUid, PolicySet as CedarSet, Request, ResourceConstraint,
 };
+use smol_str::SmolStr;
 
 use super::context::Context;
 use super::decide::in_scope;
@@ -43,15 +44,15 @@ struct Open<'a> {
     /// Whether a permit covers every name.
     allowed: bool,
     /// Names that a policy without conditions permits.
-    permitted: HashSet<EntityUid>,
+    permitted: HashSet<SmolStr>,
     /// Names that a policy without conditions forbids.
-    forbidden: HashSet<EntityUid>,
+    forbidden: HashSet<SmolStr>,
     /// Policies with conditions on the resource, whatever its name.
     conditional: CedarSet,
     /// What they tell names apart by.
     distinctions: Distinctions,
     /// For names that policies with conditions are about: these, and those that are about all names.
-    about: HashMap<EntityUid, CedarSet>,
+    about: HashMap<SmolStr, CedarSet>,
     needs_attributes: bool,
 }
 
@@ -67,7 +68,7 @@ struct Asking<'a> {
 enum Cover {
     Nothing,
     Everything,
-    Only(EntityUid),
+    Only(SmolStr),
 }
 
 /// What the policies say that say the same of every name.
@@ -128,7 +129,7 @@ impl<'a> PageQuestion<'a> {
         };
         if let Some(warehouses) = self.warehouses {
             for (answer, node) in answers.iter_mut().zip(nodes) {
-                *answer &= warehouses.contains(&node.name);
+                *answer &= warehouses.contains(node.name.as_str());
             }
         }
         answers
@@ -154,7 +155,7 @@ impl<'a> Asking<'a> {
             {
                 continue;
             }
-            match rule.covers(leaf_type, &above) {
+            match rule.covers(leaf_type, path, &above) {
                 Cover::Nothing => {}
                 Cover::Everything if !rule.asks.resource => same.push(rule),
                 Cover::Everything => varying.push((rule, None)),
@@ -234,7 +235,7 @@ enum Answer {
 }
 
 impl<'a> Open<'a> {
-    fn of(asking: Asking<'a>, allowed: bool, varying: Vec<(&Rule, Option<EntityUid>)>) -> Self {
+    fn of(asking: Asking<'a>, allowed: bool, varying: Vec<(&Rule, Option<SmolStr>)>) -> Self {
         let mut open = Self {
             asking,
             allowed,
@@ -246,7 +247,7 @@ impl<'a> Open<'a> {
             needs_attributes: false,
         };
         let mut conditional: Vec<&Rule> = Vec::new();
-        let mut about: HashMap<EntityUid, Vec<&Rule>> = HashMap::new();
+        let mut about: HashMap<SmolStr, Vec<&Rule>> = HashMap::new();
         for (rule, only) in varying {
             open.needs_attributes |= rule.asks.attributes;
             match only {
@@ -274,20 +275,19 @@ impl<'a> Open<'a> {
     }
 
     fn answer(&self, path: &Path, kind: Kind, nodes: &[Node]) -> Vec<bool> {
-        let schema = &self.asking.policies.schema;
         let answer = |(node, said): (&Node, Answer)| {
-            let name = schema.uid_below(path, kind, &node.name);
-            if self.forbidden.contains(&name) {
+            let name = &node.name;
+            if self.forbidden.contains(name) {
                 return false;
             }
-            let said = match self.about.get(&name) {
+            let said = match self.about.get(name) {
                 Some(policies) => self.asking.ask_one(policies, path, kind, node),
                 None => said,
             };
             match said {
                 Answer::Permitted => true,
                 Answer::Forbidden => false,
-                Answer::Silent => self.allowed || self.permitted.contains(&name),
+                Answer::Silent => self.allowed || self.permitted.contains(name),
             }
         };
         nodes.iter().zip(self.said_of_all(path, kind, nodes)).map(answer).collect()
@@ -316,21 +316,20 @@ impl<'a> Open<'a> {
 }
 
 impl Rule {
-    /// How the scope relates to leaves of a type below what is `above` them.
-    fn covers(&self, leaf: &EntityTypeName, above: &HashSet<EntityUid>) -> Cover {
-        let within = |one: &EntityUid| {
-            if above.contains(one) {
-                Cover::Everything
-            } else if one.type_name() == leaf {
-                Cover::Only(one.clone())
-            } else {
-                Cover::Nothing
-            }
+    /// How the scope relates to leaves of a type below a path, and `above` them all that is on it.
+    fn covers(&self, leaf: &EntityTypeName, path: &Path, above: &HashSet<EntityUid>) -> Cover {
+        let only = |one: &EntityUid| match one.type_name() == leaf {
+            true => path.name_below(one).map_or(Cover::Nothing, Cover::Only),
+            false => Cover::Nothing,
+        };
+        let within = |one: &EntityUid| match above.contains(one) {
+            true => Cover::Everything,
+            false => only(one),
         };
         match &self.resource {
             ResourceConstraint::Any => Cover::Everything,
             ResourceConstraint::Is(name) if name == leaf => Cover::Everything,
-            ResourceConstraint::Eq(one) if one.type_name() == leaf => Cover::Only(one.clone()),
+            ResourceConstraint::Eq(one) => only(one),
             ResourceConstraint::In(one) => within(one),
             ResourceConstraint::IsIn(name, one) if name == leaf => within(one),
             _ => Cover::Nothing,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use smol_str::SmolStr;
+
 use crate::model::ident::{NamespaceIdent, TabularKind};
 
 /// What kind of thing a resource is. The names are those of the policies' entity types.
@@ -66,15 +68,27 @@ pub struct Attributes {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
     /// Its name within what it is in.
-    pub name: String,
-    /// What is known of it.
-    pub attributes: Arc<Attributes>,
+    pub name: SmolStr,
+    /// What is known of it; none if nothing is.
+    pub attributes: Option<Arc<Attributes>>,
 }
 
 impl Node {
     /// A level of which nothing but the name is known.
-    pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), attributes: Arc::default() }
+    pub fn named(name: impl Into<SmolStr>) -> Self {
+        Self { name: name.into(), attributes: None }
+    }
+
+    /// A level of which this is known.
+    pub fn known(name: impl Into<SmolStr>, attributes: Arc<Attributes>) -> Self {
+        Self { name: name.into(), attributes: Some(attributes) }
+    }
+
+    /// What is known of it.
+    pub fn attributes(&self) -> &Attributes {
+        const NOTHING: &Attributes =
+            &Attributes { properties: BTreeMap::new(), location: None, owner: None };
+        self.attributes.as_deref().unwrap_or(NOTHING)
     }
 }
 
@@ -102,7 +116,7 @@ impl Resource {
     }
 
     /// A warehouse.
-    pub fn warehouse(name: impl Into<String>) -> Self {
+    pub fn warehouse(name: impl Into<SmolStr>) -> Self {
         Self { kind: Kind::Warehouse, nodes: vec![Node::named(name)] }
     }
 
@@ -114,7 +128,9 @@ impl Resource {
 
     /// A namespace of this warehouse; the warehouse itself for the root.
     #[must_use]
-    pub fn namespace(self, ident: &NamespaceIdent) -> Self {
+    pub fn namespace(mut self, ident: &NamespaceIdent) -> Self {
+        // With room for a table or view.
+        self.nodes.reserve_exact(ident.0.len() + 1);
         ident.0.iter().fold(self, |inner, level| inner.level(Node::named(level)))
     }
 
@@ -128,7 +144,7 @@ impl Resource {
     #[must_use]
     pub fn with(mut self, attributes: Arc<Attributes>) -> Self {
         if let Some(node) = self.nodes.last_mut() {
-            node.attributes = attributes;
+            node.attributes = Some(attributes);
         }
         self
     }
@@ -137,7 +153,7 @@ impl Resource {
     #[must_use]
     pub fn with_all(mut self, attributes: Vec<Arc<Attributes>>) -> Self {
         for (node, attributes) in self.nodes.iter_mut().zip(attributes) {
-            node.attributes = attributes;
+            node.attributes = Some(attributes);
         }
         self
     }
@@ -243,7 +259,8 @@ pub(super) fn push_name(id: &mut String, name: &str) {
     }
 }
 
-fn unescape(part: &str) -> Option<String> {
+/// The name that was added to an id as this part of it. None if no name is.
+pub(super) fn unescape(part: &str) -> Option<String> {
     let mut pieces = part.split('%');
     let mut name = pieces.next()?.to_owned();
     for piece in pieces {

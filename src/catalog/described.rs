@@ -28,7 +28,8 @@ enum Named {
 }
 
 fn named(resource: &Resource) -> Named {
-    let mut levels: Vec<_> = resource.nodes().iter().skip(1).map(|it| it.name.clone()).collect();
+    let levels = resource.nodes().iter().skip(1);
+    let mut levels: Vec<_> = levels.map(|level| level.name.to_string()).collect();
     let kind = match resource.kind() {
         Kind::Catalog => return Named::Catalog,
         Kind::Warehouse => return Named::Warehouse,

@@ -128,7 +128,7 @@ impl Catalog {
         for name in names.iter() {
             // What is gone since its name was read is left out.
             if let Some(attributes) = self.attributes_on(store, shelf, name).await? {
-                nodes.push(Node { name: name.to_owned(), attributes });
+                nodes.push(Node::known(name, attributes));
             }
         }
         Ok(nodes)

@@ -61,7 +61,7 @@ impl Catalog {
             owner: operation.owner(),
             ..Attributes::default()
         };
-        let node = Node { name: name.clone(), attributes: Arc::new(attributes) };
+        let node = Node::known(name, Arc::new(attributes));
         let store = self.store().latest();
         let new = |inside: Resource| inside.level(node);
         let permit = self.permit_new::<CreateNamespace>(&store, operation, warehouse, parent, new);

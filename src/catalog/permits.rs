@@ -182,7 +182,7 @@ impl Catalog {
                 location: location.cloned(),
                 owner: operation.owner(),
             };
-            let node = Node { name: ident.name.clone(), attributes: Arc::new(attributes) };
+            let node = Node::known(&ident.name, Arc::new(attributes));
             inside.tabular(kind, node)
         };
         self.permit_new(&store, operation, warehouse, Some(&ident.namespace), new).await
@@ -278,12 +278,11 @@ impl Catalog {
             Asked::Policies(asking) => asking,
         };
         let Target { warehouse, kind, ident } = target;
-        let attributes = match asking.wants_attributes(&COMMIT_ACTIONS) {
-            true => Arc::new(attributes()),
-            false => Arc::default(),
-        };
         let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
-        let leaf = Node { name: ident.name.clone(), attributes };
+        let leaf = match asking.wants_attributes(&COMMIT_ACTIONS) {
+            true => Node::known(&ident.name, Arc::new(attributes())),
+            false => Node::named(&ident.name),
+        };
         let resource = inside.with_all(enclosing.clone()).tabular(kind, leaf);
         let permit = match intent {
             Intent::Make => asking.permit::<Create>(&resource).map(Permit::from),

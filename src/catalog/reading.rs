@@ -137,7 +137,7 @@ impl Catalog {
                 owner: operation.owner(),
             },
         };
-        let node = Node { name: ident.name.clone(), attributes: Arc::new(attributes) };
+        let node = Node::known(&ident.name, Arc::new(attributes));
         Ok(inside.tabular(TabularKind::Table, node))
     }
 }

@@ -77,7 +77,7 @@ impl Catalog {
             return Err(Error::no_such(kind, ident));
         };
         let attributes = self.attributes_for::<Create>(&store, operation, kind, id).await?;
-        let node = Node { name: destination.name.clone(), attributes };
+        let node = Node::known(&destination.name, attributes);
         let parent = Some(&destination.namespace);
         let new = |inside: Resource| inside.tabular(kind, node);
         let create = self.permit_new::<Create>(&store, operation, warehouse, parent, new);

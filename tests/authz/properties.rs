@@ -35,7 +35,7 @@ fn attributes() -> impl Strategy<Value = Arc<Attributes>> {
 }
 
 fn node() -> impl Strategy<Value = Node> {
-    (name(), attributes()).prop_map(|(name, attributes)| Node { name, attributes })
+    (name(), attributes()).prop_map(|(name, attributes)| Node::known(name, attributes))
 }
 
 /// A namespace of up to three levels, or a warehouse.
@@ -201,7 +201,7 @@ fn leaf(container: &Resource, kind: Kind, node: &Node) -> Resource {
 fn page() -> impl Strategy<Value = Vec<Node>> {
     prop::collection::vec(attributes(), NAMES.len()).prop_map(|attributes| {
         let nodes = NAMES.iter().zip(attributes);
-        nodes.map(|(name, attributes)| Node { name: (*name).to_owned(), attributes }).collect()
+        nodes.map(|(name, attributes)| Node::known(*name, attributes)).collect()
     })
 }
 
@@ -230,7 +230,7 @@ proptest! {
             let singly: Vec<_> = nodes.iter().map(single).collect();
             prop_assert_eq!(question.answer(&nodes), singly.clone(), "{} {:?}", action, kind);
             if !question.needs_attributes() {
-                let bare: Vec<_> = nodes.iter().map(|node| Node::named(&node.name)).collect();
+                let bare: Vec<_> = nodes.iter().map(|node| Node::named(node.name.clone())).collect();
                 prop_assert_eq!(question.answer(&bare), singly, "{} {:?} by name", action, kind);
             }
         }

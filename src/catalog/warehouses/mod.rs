@@ -17,8 +17,9 @@ pub mod listing;
 pub mod served;
 mod settle;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use served::{Entry, Served};
 
 use super::turns::Turns;
@@ -28,24 +29,24 @@ use crate::model::warehouse::Warehouse;
 
 /// What is served, and the turns of those who change that.
 pub(super) struct Warehouses {
-    served: RwLock<Arc<Served>>,
+    served: ArcSwap<Served>,
     turns: Turns,
 }
 
 impl Warehouses {
     /// These are served from the beginning.
     pub(super) fn new(served: Served) -> Self {
-        Self { served: RwLock::new(Arc::new(served)), turns: Turns::default() }
+        Self { served: ArcSwap::from_pointee(served), turns: Turns::default() }
     }
 
     /// What is served.
     pub(super) fn served(&self) -> Arc<Served> {
-        Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner))
+        self.served.load_full()
     }
 
     /// Serves others. Only whoever has the turn may.
     fn serve(&self, served: Served) {
-        *self.served.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(served);
+        self.served.store(Arc::new(served));
     }
 }
 
@@ -69,7 +70,7 @@ impl Catalog {
         operation: &Operation,
         prefix: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
-        self.usable(operation, self.warehouses().find(prefix)?, prefix)
+        self.usable(operation, self.inner.warehouses.served.load().find(prefix)?, prefix)
     }
 
     /// A warehouse, for whoever may see it, and if its stores are open.
