@@ -1,7 +1,7 @@
 //! [`FilesTold`]: what clients are told of how to get at a table's files, in the words that they know.
 //!
-//! It ends a `LoadTableResult`. Answers with it have no ETag and are stored by nobody: a client that came back
-//! with a tag would be told that its credentials, which end soon, are still what it has.
+//! It ends a `LoadTableResult`. Answers with it have no ETag and are stored by nobody: a client that came
+//! back with a tag would be told that its credentials, which end soon, are still what it has.
 
 use std::collections::BTreeMap;
 

@@ -232,8 +232,8 @@ impl Catalog {
         self.reachable_at(Uuid::nil(), warehouse, rights, &[&staged.location]).await
     }
 
-    /// What somebody may get at of a table, or of one that they have staged and that has this name until it is
-    /// made: then it is asked for as every other.
+    /// What somebody may get at of a table, or of one that they have staged and that has this name until it
+    /// is made: then it is asked for as every other.
     async fn reachable_by(
         &self,
         operation: &Operation,

@@ -1,5 +1,5 @@
-//! [`TestSts`]: what answers `AssumeRole` as AWS does, and tells what it was asked. It checks no signature: that
-//! credentials hold what their policies say is for a real store to show (`tests/e2e`).
+//! [`TestSts`]: what answers `AssumeRole` as AWS does, and tells what it was asked. It checks no signature:
+//! that credentials hold what their policies say is for a real store to show (`tests/e2e`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,9 +1,9 @@
 //! What may be signed: requests that engines send for the files of a table, and no others.
 //!
 //! Everything is on a list of what is known to be harmless: hosts, methods with their query parameters, and
-//! headers that a store gives a meaning to. A key is decoded once, as S3 does, and has to lie below one of the
-//! table's places; if decoding it again would make `..` or the like of it, it is refused, too, for what stands
-//! between the client and the store may do so.
+//! headers that a store gives a meaning to. A key is decoded once, as S3 does, and has to lie below one of
+//! the table's places; if decoding it again would make `..` or the like of it, it is refused, too, for what
+//! stands between the client and the store may do so.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
@@ -59,7 +59,7 @@ struct Target {
     query: Vec<(String, String)>,
 }
 
-/// The longest URI that is looked at, in bytes: a key has 1024 at most, each of which may be written as three.
+/// The longest URI that is looked at, in bytes: a key has 1024 at most, each of which may take three.
 const URI_BYTES_MAX: usize = 8 << 10;
 /// What is not encoded in the query of a signed request.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');

@@ -2,8 +2,8 @@
 //! reading, writing or both.
 //!
 //! A [`Vendor`] belongs to one location of a warehouse and has what its object store was opened with: who
-//! vends is who reads and writes the warehouse's own files. What is asked of a provider is in [`aws`], [`gcp`]
-//! and [`azure`]; what was got is kept by [`cache`].
+//! vends is who reads and writes the warehouse's own files. What is asked of a provider is in [`aws`],
+//! [`gcp`] and [`azure`]; what was got is kept by [`cache`].
 
 pub mod aws;
 pub mod azure;
