@@ -11,10 +11,10 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e figures bench ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
 
 help: ## show the targets
-	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /  \1\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
 
 # Cargo tells stale from fresh by times, and tests know the path of what they were built from: whoever comes
 # to output that another checkout has made builds our own crate anew.
@@ -27,7 +27,7 @@ run: ours ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-dat
 	cargo build --release --locked
 	$(CARGO_TARGET_DIR)/release/slateberg serve
 
-test: check unit rck clients ## run every check and every test
+test: check unit rck clients snippets ## run every check and every test
 
 check: fmt lint doc ## format, lints and documentation, warnings denied
 
@@ -69,7 +69,15 @@ rckauth: build ## the same with an API key, on a server that asks for one
 clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 	tests/clients/run.sh
 
-e2e: build ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
+snippets: build ## commands of the documentation do what it says (needs Python 3.11+)
+	tests/snippets/run.sh
+
+# The tools of others are fetched and built the first time, which takes some minutes.
+deploy-check: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
+	tests/deploy/run.sh
+
+
+e2e: build deploy-check ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh
 
 figures: ours ## start-up time, memory and size of the release binary
@@ -81,3 +89,43 @@ bench: ours ## compare with peers: all of it in an hour, QUICK=1 in minutes, ONL
 	cargo build --release --locked
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg python3 benches/run.py \
 		$(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))
+
+k6: ours ## load by k6, with objectives: LOAD_SECONDS=, LOAD_CLIENTS=, SCENARIOS=, PUBLISH=1 for docs/benchmarks/k6.md
+	cargo build --release --locked
+	rm -rf "$(CACHE)/k6"
+	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/run.sh $(SCENARIOS)
+	$(if $(PUBLISH),python3 k6/report.py "$(CACHE)/k6")
+
+wrk: ours ## what a server can do at most (needs wrk)
+	cargo build --release --locked
+	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/wrk/run.sh
+
+# Static, so that the image is the binary and hardly anything else.
+TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
+
+image: ours ## a container image, by docker, podman or buildah
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $(TARGET)
+	scripts/image $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg $(TAG)
+
+image-check: image build ## that the image's files run on what they cannot write, beside MinIO (as root)
+	SLATEBERG_STATIC_BIN=$(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg tests/deploy/run.sh test_container.py
+
+# Paths of this machine stay out of it, in Rust and in C alike: the same toolchain makes the same bytes anywhere.
+REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(HOME)/.cargo=/cargo
+C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(HOME)/.cargo=/cargo \
+	-ffile-prefix-map=$(CARGO_TARGET_DIR)=/target
+
+dist: ours ## a release in dist/: binary, bill of materials, chart, checksums
+	CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
+		cargo build --release --locked --target $(TARGET)
+	scripts/dist $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg $(TARGET) dist
+
+deny: ## licences and sources of what is built in; ADVISORIES=1 for known holes too, which takes a network
+	scripts/tools cargo-deny
+	$(CACHE)/tools/bin/cargo-deny --locked check licenses bans sources $(if $(ADVISORIES),advisories)
+
+book: ## the documentation as a book, in $(CACHE)/book
+	scripts/tools mdbook
+	$(CACHE)/tools/bin/mdbook build docs --dest-dir "$(CACHE)/book"
+
+docs: snippets book ## the commands of the documentation, and the book

@@ -12,7 +12,7 @@
 #                        written lists are then not enforced, because most of them do not run
 set -eu
 
-here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 : "${SLATEBERG_URI:?is the address of the server in front of /v1}"
 : "${RCK_WAREHOUSE:?is the directory of the warehouse}"
 target=${RCK_TARGET:-$HOME/.cache/slateberg/rck-target}
@@ -22,7 +22,7 @@ case $RCK_WAREHOUSE in
   *) echo "RCK_WAREHOUSE must be absolute: $RCK_WAREHOUSE" >&2; exit 2 ;;
 esac
 mkdir -p "$RCK_WAREHOUSE" "$target"
-RCK_WAREHOUSE=$(CDPATH= cd -- "$RCK_WAREHOUSE" && pwd)
+RCK_WAREHOUSE=$(CDPATH='' cd -- "$RCK_WAREHOUSE" && pwd)
 export SLATEBERG_URI RCK_WAREHOUSE
 
 reports=$target/surefire-reports

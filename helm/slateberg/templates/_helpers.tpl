@@ -1,0 +1,127 @@
+{{/* Names and labels, and what several templates have to agree on. */}}
+
+{{- define "slateberg.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "slateberg.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "slateberg.name" . -}}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "slateberg.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "slateberg.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "slateberg.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "slateberg.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "slateberg.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "slateberg.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "slateberg.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "slateberg.scheme" -}}
+{{- ternary "https" "http" (ne .Values.tls.secretName "") -}}
+{{- end -}}
+
+{{/* What clients of the server itself may have to show: "off", "optional" or "required". */}}
+{{- define "slateberg.clientCertificates" -}}
+{{- dig "server" "tls" "client_certificates" "off" .Values.config -}}
+{{- end -}}
+
+{{/* A probe of this path. Who has no certificate gets no further than the connection where one is required. */}}
+{{- define "slateberg.probe" -}}
+{{- if eq (include "slateberg.clientCertificates" .root) "required" -}}
+tcpSocket:
+  port: http
+{{- else -}}
+httpGet:
+  path: {{ .path }}
+  port: http
+  scheme: {{ include "slateberg.scheme" .root | upper }}
+{{- end -}}
+{{- end -}}
+
+{{/* Resources, with what is written on the node's own disk: a pod that writes more than it said is evicted. */}}
+{{- define "slateberg.resources" -}}
+{{- $onNode := and .Values.cache.enabled (not .Values.persistence.enabled) (not .Values.cache.storageClassName) -}}
+{{- $storage := dict "ephemeral-storage" (printf "%vGi" (add 1 (ternary .Values.cache.sizeGib 0 $onNode))) -}}
+{{- $ours := dict "requests" $storage "limits" (deepCopy $storage) -}}
+{{- toYaml (mergeOverwrite $ours (deepCopy .Values.resources)) -}}
+{{- end -}}
+
+{{/* The settings that the program starts with: those of the values, and those that the chart knows. */}}
+{{- define "slateberg.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- include "slateberg.check" . -}}
+{{- $server := dict "listen" (printf "0.0.0.0:%v" .Values.containerPort) -}}
+{{- if .Values.tls.secretName -}}
+{{- $tls := dict "certificate_file" "/etc/slateberg/tls/tls.crt" "key_file" "/etc/slateberg/tls/tls.key" -}}
+{{- if .Values.tls.clientCa.secretName -}}
+{{- $_ := set $tls "client_ca_file" (printf "/etc/slateberg/client-ca/%s" .Values.tls.clientCa.key) -}}
+{{- end -}}
+{{- $_ := set $server "tls" $tls -}}
+{{- end -}}
+{{- $ours := dict "data_dir" "/var/lib/slateberg" "server" $server -}}
+{{- if and .Values.cache.enabled (not .Values.persistence.enabled) -}}
+{{- $bytes := div (mul (int64 .Values.cache.sizeGib) 1073741824 9) 10 -}}
+{{- $_ := set $ours "store" (dict "object_cache_dir" "/var/cache/slateberg" "object_cache_bytes" $bytes) -}}
+{{- end -}}
+{{- if .Values.policies -}}
+{{- $_ := set $ours "authz" (dict "policy_paths" (list "/etc/slateberg/policies")) -}}
+{{- end -}}
+{{- include "slateberg.toml" (dict "path" "" "table" (mergeOverwrite $config $ours)) -}}
+{{- end -}}
+
+{{/* Refuses values that contradict each other or would lose data: better here than in a pod that does not start. */}}
+{{- define "slateberg.check" -}}
+{{- $config := .Values.config -}}
+{{- if .Values.persistence.enabled -}}
+{{- if dig "state" "url" "" $config -}}
+{{- fail "config.state.url is set, and persistence.enabled as well: the state is in one place" -}}
+{{- end -}}
+{{- else -}}
+{{- if not (dig "state" "url" "" $config) -}}
+{{- fail "config.state.url is not set: say where the catalog's state is, such as s3://bucket/slateberg, or set persistence.enabled" -}}
+{{- end -}}
+{{- $warehouses := mergeOverwrite (dict "default" dict) (deepCopy (default dict $config.warehouses)) -}}
+{{- range $name, $warehouse := $warehouses -}}
+{{- if not (dig "location" "" (default dict $warehouse)) -}}
+{{- fail (printf "config.warehouses.%s.location is not set: without a disk of its own, the pod has no place for it" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not (hasKey (mergeOverwrite (dict "default" dict) (deepCopy (default dict $config.warehouses))) (default "default" $config.default_warehouse)) -}}
+{{- fail (printf "config.default_warehouse: there is no warehouse '%s' in config.warehouses" $config.default_warehouse) -}}
+{{- end -}}
+{{- if and (ne (include "slateberg.clientCertificates" .) "off") (not .Values.tls.clientCa.secretName) -}}
+{{- fail "config.server.tls.client_certificates asks for certificates: tls.clientCa.secretName says who signs them" -}}
+{{- end -}}
+{{- if and .Values.tls.clientCa.secretName (not .Values.tls.secretName) -}}
+{{- fail "tls.clientCa needs tls.secretName: there are no client certificates without HTTPS" -}}
+{{- end -}}
+{{- end -}}

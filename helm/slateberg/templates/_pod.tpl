@@ -1,0 +1,174 @@
+{{/* The pod, which is the same in a Deployment and in a StatefulSet but for where its state is. */}}
+
+{{- define "slateberg.pod" -}}
+metadata:
+  labels:
+    {{- include "slateberg.labels" . | nindent 4 }}
+    {{- if .Values.identity.azureClientId }}
+    azure.workload.identity/use: "true"
+    {{- end }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    # Settings are read at the start: a change of them is a new pod.
+    checksum/config: {{ include "slateberg.config" . | sha256sum }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "slateberg.serviceAccountName" . }}
+  # The program never speaks to Kubernetes; identities in clouds have volumes of their own.
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ add (dig "server" "drain_seconds_max" 30 .Values.config) .Values.closeSeconds }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  securityContext:
+    {{- toYaml .Values.podSecurityContext | nindent 4 }}
+  containers:
+    - name: slateberg
+      image: {{ include "slateberg.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [serve, --config, /etc/slateberg/config/slateberg.toml]
+      {{- if or .Values.env .Values.secretSettings }}
+      env:
+        {{- range $path, $secret := .Values.secretSettings }}
+        - name: SLATEBERG__{{ $path | upper | replace "." "__" }}
+          valueFrom:
+            secretKeyRef:
+              name: {{ $secret.name }}
+              key: {{ $secret.key }}
+        {{- end }}
+        {{- with .Values.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      {{- with .Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      ports:
+        - name: http
+          containerPort: {{ .Values.containerPort }}
+          protocol: TCP
+      startupProbe:
+        {{- include "slateberg.probe" (dict "root" . "path" "/ready") | nindent 8 }}
+        periodSeconds: 2
+        timeoutSeconds: 2
+        failureThreshold: {{ div (add .Values.startupSecondsMax 1) 2 }}
+      {{- /* Without a certificate, a probe learns no more than the one of readiness does. */}}
+      {{- if ne (include "slateberg.clientCertificates" .) "required" }}
+      livenessProbe:
+        {{- include "slateberg.probe" (dict "root" . "path" "/health") | nindent 8 }}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      {{- end }}
+      readinessProbe:
+        {{- include "slateberg.probe" (dict "root" . "path" "/ready") | nindent 8 }}
+        periodSeconds: 5
+        timeoutSeconds: 3
+        failureThreshold: 2
+      resources:
+        {{- include "slateberg.resources" . | nindent 8 }}
+      securityContext:
+        {{- toYaml .Values.securityContext | nindent 8 }}
+      volumeMounts:
+        - name: config
+          mountPath: /etc/slateberg/config
+          readOnly: true
+        {{- if .Values.persistence.enabled }}
+        - name: data
+          mountPath: /var/lib/slateberg
+        {{- else if .Values.cache.enabled }}
+        - name: cache
+          mountPath: /var/cache/slateberg
+        {{- end }}
+        {{- if .Values.policies }}
+        - name: policies
+          mountPath: /etc/slateberg/policies
+          readOnly: true
+        {{- end }}
+        {{- if .Values.tls.secretName }}
+        - name: tls
+          mountPath: /etc/slateberg/tls
+          readOnly: true
+        {{- end }}
+        {{- if .Values.tls.clientCa.secretName }}
+        - name: client-ca
+          mountPath: /etc/slateberg/client-ca
+          readOnly: true
+        {{- end }}
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: config
+      configMap:
+        name: {{ include "slateberg.fullname" . }}
+    {{- if and .Values.cache.enabled (not .Values.persistence.enabled) }}
+    - name: cache
+      {{- if .Values.cache.storageClassName }}
+      ephemeral:
+        volumeClaimTemplate:
+          spec:
+            accessModes: [ReadWriteOnce]
+            storageClassName: {{ .Values.cache.storageClassName }}
+            resources:
+              requests:
+                storage: {{ .Values.cache.sizeGib }}Gi
+      {{- else }}
+      emptyDir:
+        sizeLimit: {{ .Values.cache.sizeGib }}Gi
+      {{- end }}
+    {{- end }}
+    {{- if .Values.policies }}
+    - name: policies
+      configMap:
+        name: {{ include "slateberg.fullname" . }}-policies
+    {{- end }}
+    {{- with .Values.tls.secretName }}
+    - name: tls
+      secret:
+        secretName: {{ . }}
+        # For the group of the pod and nobody else.
+        defaultMode: 0440
+    {{- end }}
+    {{- with .Values.tls.clientCa.secretName }}
+    - name: client-ca
+      secret:
+        secretName: {{ . }}
+    {{- end }}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- range . }}
+    - {{- toYaml . | nindent 6 }}
+      {{- if not .labelSelector }}
+      labelSelector:
+        matchLabels:
+          {{- include "slateberg.selectorLabels" $ | nindent 10 }}
+      {{- end }}
+    {{- end }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,7 @@
+-- wrk: commits to one table, each a version or a part of one.
+
+wrk.method = "POST"
+wrk.path = os.getenv("WRK_PATH")
+wrk.headers["Authorization"] = "Bearer " .. os.getenv("SLATEBERG_API_KEY")
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{"requirements":[],"updates":[{"action":"set-properties","updates":{"wrk":"1"}}]}'

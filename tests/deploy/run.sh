@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Checks what the program is installed and watched with: the Helm chart, the alerts, the dashboard, the shell around
+# them. `run.sh [any pytest arguments]`. README.md says what is checked by which tool.
+set -euo pipefail
+
+: "${SLATEBERG_BIN:?is the binary that takes the settings which the chart renders}"
+SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
+export SLATEBERG_BIN
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export SLATEBERG_CACHE=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}
+venv=$SLATEBERG_CACHE/deploy-venv
+
+"$here/../../scripts/venv" "$venv" "$here/requirements.txt"
+"$here/../../scripts/tools" helm kubeconform kube-score promtool shellcheck prometheus-operator
+export PATH=$SLATEBERG_CACHE/tools/bin:$PATH
+
+cd "$here"
+PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

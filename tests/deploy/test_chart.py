@@ -1,0 +1,269 @@
+"""The Helm chart: what it renders is valid, hardened, one writer, and what the program takes."""
+
+import json
+import os
+import shutil
+import tomllib
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from conftest import CHART, KUBERNETES, ROOT, Rendered, checked, run
+
+# What kube-score would have otherwise, and why not.
+NOT_SCORED = {
+    # There is one writer, and an upgrade must not start a second one beside it.
+    "deployment-strategy",
+    "deployment-replicas",
+    # It wants a service without an address, for pods that find each other; there is one pod.
+    "statefulset-has-servicename",
+    # Tags of releases do not move; asking the registry at each start is one more thing that can be away.
+    "container-image-pull-policy",
+    # Off by default, as it cannot know the ports of a private store.
+    "pod-networkpolicy",
+}
+
+
+def test_the_chart_is_clean(case):
+    checked("helm", "lint", "--strict", CHART, "--values", case, "--kube-version", "1.33.0")
+
+
+@pytest.fixture(scope="session")
+def schemas(tmp_path_factory):
+    """Schemas of Kubernetes' own kinds, and of those of the Prometheus operator, where kubeconform looks for them."""
+    directory = tmp_path_factory.mktemp("schemas")
+    theirs = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
+    for version in KUBERNETES:
+        below = directory / f"v{version}"
+        below.mkdir()
+        for file in (theirs / f"v{version}-local-strict").iterdir():
+            # They refer to one another by a path of their publisher's.
+            text = file.read_text().replace('"/api/_definitions.json', f'"file://{below}/_definitions.json')
+            (below / file.name).write_text(text.replace('"_definitions.json', f'"file://{below}/_definitions.json'))
+    operator = Path(os.environ["SLATEBERG_CACHE"]) / "tools/prometheus-operator/example/prometheus-operator-crd"
+    for kind in ("servicemonitor", "prometheusrule"):
+        definition = yaml.safe_load((operator / f"monitoring.coreos.com_{kind}s.yaml").read_text())
+        (version,) = [found for found in definition["spec"]["versions"] if found["storage"]]
+        schema = strict(version["schema"]["openAPIV3Schema"])
+        (directory / f"{kind}-monitoring-v1.json").write_text(json.dumps(schema))
+    return directory
+
+
+def strict(schema):
+    """The same, where what is not named does not exist: the API server drops it, and we would never know."""
+    if isinstance(schema, dict):
+        schema = {key: strict(value) for key, value in schema.items()}
+        if schema.get("type") == "object" and "properties" in schema and "metadata" not in schema["properties"]:
+            schema.setdefault("additionalProperties", False)
+    elif isinstance(schema, list):
+        schema = [strict(item) for item in schema]
+    return schema
+
+
+@pytest.mark.parametrize("kubernetes", KUBERNETES)
+def test_kubernetes_knows_what_is_rendered(case, kubernetes, schemas):
+    rendered = Rendered("--values", case, kubernetes=kubernetes)
+    locations = [f"{schemas}/v{kubernetes}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"]
+    locations += [f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"]
+    words = ["kubeconform", "-strict", "-summary", "-output", "json", "-kubernetes-version", kubernetes]
+    for location in locations:
+        words += ["-schema-location", location]
+    summary = json.loads(checked(*words, input=rendered.text))["summary"]
+    assert summary == {"valid": len(rendered.objects), "invalid": 0, "errors": 0, "skipped": 0}
+
+
+def test_the_schemas_find_what_is_wrong(case, schemas):
+    wrong = Rendered("--values", case).text.replace("enableServiceLinks", "enableServiceLink")
+    location = f"{schemas}/v1.33.0/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+    done = run("kubeconform", "-strict", "-schema-location", location, "-ignore-missing-schemas", input=wrong)
+    assert done.returncode != 0 and "enableServiceLink" in done.stdout
+
+
+def test_the_pod_is_hardened(case):
+    words = ["kube-score", "score", "-", "--kubernetes-version", "v1.33", "--output-format", "json"]
+    # A limit of CPU makes tails of latency, and saves nobody anything.
+    words += ["--ignore-container-cpu-limit"]
+    for test in NOT_SCORED:
+        words += ["--ignore-test", test]
+    scored = json.loads(run(*words, input=Rendered("--values", case).text).stdout)
+    bad = [
+        f"{found['object_name']}: {check['check']['name']}: {check['comments']}"
+        for found in scored
+        for check in found["checks"]
+        if not check["skipped"] and check["grade"] < 7
+    ]
+    assert scored and not bad, "\n".join(bad)
+
+
+def test_there_is_never_a_second_writer(case):
+    workload = Rendered("--values", case).workload
+    assert workload["spec"]["replicas"] in (0, 1)
+    if workload["kind"] == "Deployment":
+        assert workload["spec"]["strategy"] == {"type": "Recreate"}
+    else:
+        assert workload["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+
+
+def expect_within(part, whole, path="config"):
+    for key, value in part.items():
+        if isinstance(value, dict):
+            expect_within(value, whole[key], f"{path}.{key}")
+        else:
+            assert whole[key] == value and type(whole[key]) is type(value), f"{path}.{key}"
+
+
+def test_settings_are_those_of_the_values(case):
+    settings = tomllib.loads(Rendered("--values", case).settings)
+    expect_within(yaml.safe_load(case.read_text()).get("config", {}), settings)
+    assert settings["server"]["listen"] == "0.0.0.0:8181"
+
+
+AWKWARD = {
+    "server": {"requests_in_flight_max": 9007199254740991, "drain_seconds_max": 0},
+    "authn": {"issuers": {"corporate": {"issuer": 'https://id/"quoted"\\', "audiences": ["a", "ü\n\t", ""]}}},
+    "authz": {"stored_policies": False},
+    "catalog": {"local_warehouse_dirs": []},
+    "state": {"url": "s3://b/p"},
+    "warehouses": {
+        "default": {"location": "s3://lake/w", "client_defaults": {"s3.endpoint": "http://m:9000", "a b": "<&>'"}},
+        "dotted.name": {"location": "s3://lake/x"},
+    },
+}
+
+
+def test_awkward_texts_and_long_numbers_arrive(tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"config": AWKWARD}))
+    expect_within(AWKWARD, tomllib.loads(Rendered("--values", values).settings))
+
+
+def test_the_program_takes_what_the_chart_renders(serve):
+    rendered = Rendered("--values", CHART / "ci/disk.yaml", "--set", "config.catalog.page_size_max=7")
+    server = serve(rendered.settings)
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert server.get(rendered.container[probe]["httpGet"]["path"])[0] == 200
+    assert server.json("/v1/config")["endpoints"]
+    assert server.get("/v1/namespaces")[0] == 401
+
+
+def test_the_program_takes_all_that_the_chart_can_say(serve, tmp_path):
+    """With places in memory, as there is no bucket here, and without what lies on volumes."""
+    without = "tls.secretName=,tls.clientCa.secretName=,config.server.tls.client_certificates=off"
+    rendered = Rendered("--values", CHART / "ci/production.yaml", "--set", without)
+    settings = rendered.settings
+    for bucket in ("s3://example-catalog", "s3://example-lake"):
+        settings = settings.replace(bucket, "memory://")
+    settings = settings.replace('aws_region = "eu-central-1"', "")
+    # As a volume of a config map looks: links to links in a directory with a time for a name.
+    policies = tmp_path / "policies"
+    (policies / "..2026").mkdir(parents=True)
+    (policies / "..data").symlink_to("..2026")
+    (found,) = [data["data"] for data in rendered.all("ConfigMap") if data["metadata"]["name"].endswith("policies")]
+    for file, text in found.items():
+        (policies / "..2026" / file).write_text(text)
+        (policies / file).symlink_to(f"..data/{file}")
+    settings = settings.replace("/etc/slateberg/policies", str(policies))
+    settings = settings.replace("/var/cache/slateberg", str(tmp_path / "cache"))
+    environment = {variable["name"]: "from-a-secret" for variable in rendered.container["env"]}
+    server = serve(settings, environment)
+    names = [warehouse["name"] for warehouse in server.json("/management/v1/warehouses")["warehouses"]]
+    assert sorted(names) == ["default", "lake"]
+    assert server.json("/v1/config?warehouse=lake")["defaults"]["client.region"] == "eu-central-1"
+    assert server.get("/metrics")[0] == 401
+
+
+def test_secrets_are_referred_to_and_nowhere_else():
+    rendered = Rendered("--values", CHART / "ci/minio.yaml")
+    (secret,) = rendered.container["env"]
+    assert secret == {
+        "name": "SLATEBERG__STATE__OPTIONS__AWS_SECRET_ACCESS_KEY",
+        "valueFrom": {"secretKeyRef": {"name": "minio", "key": "secret"}},
+    }
+    assert not rendered.all("Secret")
+
+
+def test_probes_only_connect_where_nobody_gets_in_without_a_certificate():
+    container = Rendered("--values", CHART / "ci/google.yaml").container
+    assert container["readinessProbe"]["tcpSocket"] == {"port": "http"}
+    container = Rendered("--values", CHART / "ci/production.yaml").container
+    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+
+
+def test_a_cache_on_the_nodes_disk_is_asked_for():
+    with_cache = Rendered("--values", CHART / "ci/bucket.yaml", "--set", "cache.sizeGib=20")
+    assert with_cache.container["resources"]["limits"]["ephemeral-storage"] == "21Gi"
+    assert tomllib.loads(with_cache.settings)["store"]["object_cache_bytes"] == 20 * 2**30 * 9 // 10
+    without = Rendered("--values", CHART / "ci/azure.yaml")
+    assert without.container["resources"]["limits"]["ephemeral-storage"] == "1Gi"
+    assert "store" not in tomllib.loads(without.settings)
+
+
+def test_a_change_of_settings_is_a_new_pod_and_one_of_policies_is_not():
+    def annotations(*arguments):
+        rendered = Rendered("--values", CHART / "ci/production.yaml", *arguments)
+        return rendered.workload["spec"]["template"]["metadata"]["annotations"]
+
+    assert annotations() != annotations("--set", "config.log.format=text")
+    assert annotations() == annotations("--set", r"policies.lake\.cedar=permit(principal\,action\,resource);")
+
+
+def test_identities_are_on_the_service_account():
+    def account(name):
+        return Rendered("--values", CHART / f"ci/{name}.yaml").one("ServiceAccount")["metadata"]["annotations"]
+
+    assert account("production") == {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/slateberg"}
+    assert account("google") == {"iam.gke.io/gcp-service-account": "slateberg@example.iam.gserviceaccount.com"}
+    azure = Rendered("--values", CHART / "ci/azure.yaml")
+    assert azure.workload["spec"]["template"]["metadata"]["labels"]["azure.workload.identity/use"] == "true"
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ("", "config.state.url is not set"),
+        ("config.state.url=s3://b/p", "config.warehouses.default.location is not set"),
+        ("config.state.url=s3://b/p,persistence.enabled=true", "the state is in one place"),
+        ("persistence.enabled=true,config.default_warehouse=lake", "there is no warehouse 'lake'"),
+        ("persistence.enabled=true,replicas=2", "replicas"),
+        ("persistence.enabled=true,config.server.listen=0.0.0.0:1", "listen"),
+        ("persistence.enabled=true,config.server.tls.certificate_file=/x", "certificate_file"),
+        ("persistence.enabled=true,config.catalog.page_size=7", "page_size"),
+        ("persistence.enabled=true,config.catalog.page_size_max=many", "page_size_max"),
+        ("persistence.enabled=true,config.log.format=xml", "format"),
+        ("persistence.enabled=true,resource.limits=1", "resource"),
+        ("persistence.enabled=true,containerPort=80", "containerPort"),
+        ("persistence.enabled=true,tls.clientCa.secretName=ca", "tls.clientCa needs tls.secretName"),
+        ("persistence.enabled=true,config.server.tls.client_certificates=required", "says who signs them"),
+        ("persistence.enabled=true,secretSettings.STATE.name=a,secretSettings.STATE.key=b", "STATE"),
+        ("persistence.enabled=true,serviceAccount.create=false,identity.azureClientId=a", "annotate the existing one"),
+        ("persistence.enabled=true,ingress.enabled=true", "say at least one host"),
+        ("persistence.enabled=true,tls.secretName=t,metrics.serviceMonitor.enabled=true", "certificate is trusted"),
+    ],
+)
+def test_what_would_not_work_is_refused(arguments, says):
+    words = ["helm", "template", "lake", CHART, "--kube-version", "1.33.0"]
+    done = run(*words, *(["--set", arguments] if arguments else []))
+    assert done.returncode != 0 and says in done.stderr, done.stderr
+
+
+def test_the_schema_has_every_setting_of_the_program():
+    checked("python3", ROOT / "helm/schema.py", "--check")
+
+
+def test_notes_say_how_one_gets_in(case, tmp_path):
+    # helm shows them to whoever has a cluster: here they become an object of a copy of the chart.
+    chart = shutil.copytree(CHART, tmp_path / "slateberg")
+    notes = (chart / "templates/NOTES.txt").read_text()
+    (chart / "templates/_notes.tpl").write_text('{{- define "notes" -}}' + notes + "{{- end -}}")
+    (chart / "templates/notes.yaml").write_text('kind: Notes\ntext: {{ include "notes" . | toJson }}\n')
+    notes = Rendered("--values", case, chart=chart).one("Notes")["text"]
+    assert "slateberg key create admin" in notes and "slateberg key revoke" in notes
+    assert ("No pod runs" in notes) == (case.stem == "google")
+
+
+def test_the_chart_is_packed_without_what_is_for_its_checks(tmp_path):
+    checked("helm", "package", CHART, "--destination", tmp_path)
+    shutil.unpack_archive(next(tmp_path.glob("*.tgz")), tmp_path)
+    assert (tmp_path / "slateberg/alerts/slateberg.yaml").is_file()
+    assert not (tmp_path / "slateberg/ci").exists()

@@ -1,0 +1,92 @@
+"""Alerts and the dashboard: they say what they should, about metrics that there are."""
+
+import json
+import re
+
+import pytest
+import yaml
+from conftest import CHART, ROOT, checked
+
+RULES = CHART / "alerts/slateberg.yaml"
+DASHBOARD = CHART / "dashboards/slateberg.json"
+# The names of OpenTelemetry's conventions, in the form that Prometheus gets them. The server does not tell them yet;
+# the list may only get shorter.
+TO_COME = {"http_server_request_duration_seconds"}
+# What Prometheus knows by itself.
+OF_PROMETHEUS = {"up"}
+
+
+@pytest.fixture(scope="module")
+def rules():
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+@pytest.fixture(scope="module")
+def queries():
+    """The queries of the dashboard, with what Grafana puts in the place of its variables."""
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    found = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    return [query.replace("$__rate_interval", "5m").replace("$namespace", ".*") for query in found]
+
+
+def test_rules_are_valid():
+    checked("promtool", "check", "rules", "--lint-fatal", RULES)
+
+
+def test_alerts_fire_when_they_should_and_keep_still_when_not():
+    checked("promtool", "test", "rules", ROOT / "helm/tests/alerts.test.yaml")
+
+
+def test_every_alert_is_tried(rules):
+    tried = (ROOT / "helm/tests/alerts.test.yaml").read_text()
+    for name in (rule["alert"] for rule in rules if "alert" in rule):
+        assert re.search(rf"alertname: {name}\s+eval_time: \S+\s+exp_alerts:", tried), f"{name} never fires in a test"
+
+
+def test_every_alert_has_a_runbook(rules):
+    operations = (ROOT / "docs/operations.md").read_text()
+    for rule in rules:
+        if "alert" in rule:
+            assert f"\n### {rule['alert']}\n" in operations
+            assert rule["annotations"]["runbook"] == f"docs/operations.md#{rule['alert'].lower()}"
+
+
+def test_queries_of_the_dashboard_are_promql(queries, tmp_path):
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    checked("promtool", "check", "rules", file)
+
+
+def test_panels_do_not_lie_on_one_another():
+    taken = set()
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken and at["x"] + at["w"] <= 24, panel["title"]
+        taken |= cells
+
+
+def test_what_is_asked_for_is_measured(rules, queries, serve):
+    server = serve("")
+    status, text = server.get("/metrics")
+    assert status == 200
+    measured = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
+    recorded = {rule["record"] for rule in rules if "record" in rule}
+    known = measured | recorded | OF_PROMETHEUS | TO_COME
+    for expression in [rule["expr"] for rule in rules] + queries:
+        bare = re.sub(r'"[^"]*"', "", expression)
+        asked = re.findall(r"([a-z][\w:]*)\s*\{", bare) + re.findall(r"slateberg:[\w:]+", bare)
+        assert asked
+        for name in asked:
+            assert re.sub("_(bucket|count|sum)$", "", name) in known or name in known, f"{name} in {expression}"
+    assert not measured & TO_COME, "it is measured by now: take it off the list"
+
+
+def test_metrics_are_in_a_form_that_prometheus_takes(serve):
+    status, text = serve("").get("/metrics")
+    assert status == 200
+    checked("promtool", "check", "metrics", input=text)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Does what the documentation says: `run.sh [any pytest arguments]`. pages.py says how its commands are marked.
+set -euo pipefail
+
+: "${SLATEBERG_BIN:?is the binary that the pages are about}"
+SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
+export SLATEBERG_BIN
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+venv=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}/snippets-venv
+
+"$here/../../scripts/venv" "$venv" "$here/requirements.txt"
+
+cd "$here"
+PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
