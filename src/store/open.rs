@@ -172,6 +172,11 @@ impl Store {
         Latest { db: &self.db, shared: &self.shared }
     }
 
+    /// The format that the store has now; none if it is new.
+    pub async fn format_version(&self) -> Result<Option<u32>, Error> {
+        Ok(self.latest().get(&StoreKey).await?.map(|format| format.format_version))
+    }
+
     /// Brings a new store into being, or refuses one that a newer binary has written. One that an older
     /// binary has written gets this binary's format: from now on, the older one would misread it.
     pub async fn ensure_format(

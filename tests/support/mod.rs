@@ -17,5 +17,6 @@ pub mod schema;
 pub mod served;
 pub mod snapshots;
 pub mod state;
+pub mod sts;
 pub mod table;
 pub mod view;
