@@ -86,7 +86,8 @@ async fn a_commit_is_two_puts() {
     assert_eq!(kinds.get("Put wal"), Some(&commits));
     assert_eq!(kinds.get("Put warehouse"), Some(&commits));
     assert!(asked <= 2 * commits + commits / 10 + 20, "{asked} requests: {kinds:?}");
-    assert_eq!(bucket.count(Verb::Delete, ""), 0);
+    let of_the_start = bucket.count(Verb::Delete, ".slateberg-probe-");
+    assert_eq!(bucket.count(Verb::Delete, ""), of_the_start, "no commit deletes anything");
 }
 
 /// How many requests for sorted runs it takes to open a catalog anew, and to load its table.
