@@ -12,13 +12,14 @@ use std::num::NonZero;
 
 use axum::body::Bytes;
 use axum::http::{HeaderValue, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 
 use super::coding::Coding;
-use super::respond::{in_parts, tagged_json};
+use super::files::FilesKey;
+use super::respond::{NO_STORE, in_parts, tagged_json};
 use super::settings::Settings;
 use super::tag::{Shown, Tag};
 use crate::catalog::reading::ReadVersion;
@@ -35,11 +36,20 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Answers that were given lately, bounded in bytes.
 pub struct Answers {
-    kept: Cache<(Shown, Coding), Answer, Weight>,
+    kept: Cache<(AnswerKey, Coding), Answer, Weight>,
     requests: CacheRequests,
     compression_bytes_min: usize,
     bytes_max: usize,
     compressing: Semaphore,
+}
+
+/// Everything that an answer depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AnswerKey {
+    /// What is shown.
+    pub shown: Shown,
+    /// What is told of how to get at files, by its content; none if nothing is told.
+    pub files: Option<FilesKey>,
 }
 
 /// An answer that is ready.
@@ -47,15 +57,15 @@ pub struct Answers {
 pub struct Answer {
     body: Bytes,
     coding: Coding,
-    tag: Tag,
+    tag: Option<Tag>,
 }
 
 /// An answer that was just made, uncompressed.
 pub struct Fresh {
     /// Its body: these parts, one behind the other.
     pub parts: Vec<Bytes>,
-    /// Its tag.
-    pub tag: Tag,
+    /// Its tag; none if it tells how to get at files, which nobody may keep.
+    pub tag: Option<Tag>,
 }
 
 impl Fresh {
@@ -67,8 +77,8 @@ impl Fresh {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<(Shown, Coding), Answer> for Weight {
-    fn weight(&self, _shown: &(Shown, Coding), answer: &Answer) -> u64 {
+impl Weighter<(AnswerKey, Coding), Answer> for Weight {
+    fn weight(&self, _key: &(AnswerKey, Coding), answer: &Answer) -> u64 {
         (answer.body.len() + ENTRY_BYTES) as u64
     }
 }
@@ -89,18 +99,18 @@ impl Answers {
     }
 
     /// An answer, if it is kept: in this coding, or as it is.
-    pub fn get(&self, shown: Shown, coding: Coding) -> Option<Answer> {
-        let coded = (coding != Coding::Identity).then(|| self.kept.get(&(shown, coding))).flatten();
-        let found = coded.or_else(|| self.kept.get(&(shown, Coding::Identity)));
+    pub fn get(&self, key: AnswerKey, coding: Coding) -> Option<Answer> {
+        let coded = (coding != Coding::Identity).then(|| self.kept.get(&(key, coding))).flatten();
+        let found = coded.or_else(|| self.kept.get(&(key, Coding::Identity)));
         self.requests.count(found.is_some());
         found
     }
 
     /// The response with an answer that was kept, compressed in this coding if it is long.
-    pub async fn respond(&self, shown: Shown, answer: Answer, coding: Coding) -> Response {
+    pub async fn respond(&self, key: AnswerKey, answer: Answer, coding: Coding) -> Response {
         if answer.coding == Coding::Identity && self.is_compressed(answer.body.len(), coding) {
             let fresh = Fresh { parts: vec![answer.body.clone()], tag: answer.tag.clone() };
-            if let Some(compressed) = self.compressed(shown, coding, &fresh).await {
+            if let Some(compressed) = self.compressed(key, coding, &fresh).await {
                 return compressed.into_response();
             }
         }
@@ -109,21 +119,21 @@ impl Answers {
 
     /// The response with an answer that was just made, compressed in this coding if it is long; and keeps it
     /// for the next.
-    pub async fn respond_fresh(&self, shown: Shown, fresh: Fresh, coding: Coding) -> Response {
+    pub async fn respond_fresh(&self, key: AnswerKey, fresh: Fresh, coding: Coding) -> Response {
         let length = fresh.len();
         if self.is_compressed(length, coding)
-            && let Some(compressed) = self.compressed(shown, coding, &fresh).await
+            && let Some(compressed) = self.compressed(key, coding, &fresh).await
         {
             return compressed.into_response();
         }
         let Fresh { parts, tag } = fresh;
         if length > KEPT_BYTES_MAX {
-            return with_vary(in_parts(parts, Some(&tag)));
+            return finished(in_parts(parts, tag.as_ref()), tag.is_none());
         }
         let coding = Coding::Identity;
         let answer = Answer { body: coding.encode(&parts), coding, tag };
-        self.forget_predecessor(shown);
-        self.kept.insert((shown, coding), answer.clone());
+        self.forget_predecessor(key);
+        self.kept.insert((key, coding), answer.clone());
         answer.into_response()
     }
 
@@ -141,7 +151,7 @@ impl Answers {
 
     /// The answer in this coding, which becomes one that is kept; none while too many others are being
     /// compressed.
-    async fn compressed(&self, shown: Shown, coding: Coding, fresh: &Fresh) -> Option<Answer> {
+    async fn compressed(&self, key: AnswerKey, coding: Coding, fresh: &Fresh) -> Option<Answer> {
         let make = async {
             let room = self.compressing.try_acquire().map_err(|_| ())?;
             let parts = fresh.parts.clone();
@@ -152,31 +162,39 @@ impl Answers {
                     .map_err(|_| ())?,
             };
             drop(room);
-            self.forget_predecessor(shown);
-            Ok::<_, ()>(Answer { body, coding, tag: fresh.tag.clone().weak() })
+            self.forget_predecessor(key);
+            Ok::<_, ()>(Answer { body, coding, tag: fresh.tag.clone().map(Tag::weak) })
         };
         // Whoever asks for the same meanwhile waits for it.
-        self.kept.get_or_insert_async(&(shown, coding), make).await.ok()
+        self.kept.get_or_insert_async(&(key, coding), make).await.ok()
     }
 
     /// That of the version before will not be asked for any more.
-    fn forget_predecessor(&self, shown: Shown) {
+    fn forget_predecessor(&self, key: AnswerKey) {
+        let shown = key.shown;
         let Some(before) = shown.version.version.checked_sub(1) else { return };
         let version = ReadVersion { version: before, ..shown.version };
         for coding in Coding::ALL {
-            self.kept.remove(&(Shown { version, ..shown }, coding));
+            let shown = Shown { version, ..shown };
+            self.kept.remove(&(AnswerKey { shown, ..key }, coding));
         }
     }
 }
 
 impl Answer {
     fn into_response(self) -> Response {
-        let mut response = tagged_json(self.body.into(), Some(&self.tag));
+        let mut response = tagged_json(self.body.into(), self.tag.as_ref());
         if let Some(coding) = self.coding.header() {
             response.headers_mut().insert(header::CONTENT_ENCODING, coding);
         }
-        with_vary(response)
+        finished(response, self.tag.is_none())
     }
+}
+
+/// Says on what the answer depends, and whether nobody may keep it.
+fn finished(response: Response, is_secret: bool) -> Response {
+    let response = with_vary(response);
+    if is_secret { (NO_STORE, response).into_response() } else { response }
 }
 
 /// Says that the answer depends on what the client takes, for whoever keeps it on its way.

@@ -10,6 +10,7 @@ pub mod authenticate;
 pub mod coding;
 pub mod error;
 pub mod extract;
+pub mod files;
 pub mod guard;
 pub mod iceberg;
 pub mod management;

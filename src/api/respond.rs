@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::stream;
 
 use super::answers::Fresh;
+use super::files::FilesTold;
 use super::tag::{Shown, SnapshotMode, Tag};
 use crate::catalog::reading::{ReadAccess, ReadVersion, Readable};
 use crate::catalog::tabulars::TabularState;
@@ -20,8 +21,8 @@ pub const NO_STORE: [(HeaderName, HeaderValue); 1] =
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What ends a `LoadTableResult` for whoever may read all of the table, and every `LoadViewResult`: slateberg
-/// configures no table for its clients.
+/// What ends a `LoadTableResult` for whoever may read all of the table and has not asked how to get at its
+/// files, and every `LoadViewResult`.
 const LOAD_TAIL: &[u8] = br#","config":{}}"#;
 
 /// About so many bytes stand before the metadata.
@@ -43,8 +44,12 @@ pub fn not_modified(tag: &Tag) -> Response {
     response
 }
 
-/// A `LoadTableResult` for whoever made the table. What is only staged has no tag.
-pub fn made_result(made: &Readable) -> Response {
+/// A `LoadTableResult` for whoever made the table. What is only staged has no tag, and neither has what tells
+/// how to get at files.
+pub fn made_result(made: &Readable, files: Option<FilesTold>) -> Response {
+    if let Some(files) = files {
+        return (NO_STORE, in_parts(parts(&made.state, files.tail), None)).into_response();
+    }
     let published = made.state.metadata_location.is_some();
     let shown = Shown { version: made.version(), mode: SnapshotMode::All };
     let tag = published.then(|| Tag::new(shown));
@@ -52,8 +57,14 @@ pub fn made_result(made: &Readable) -> Response {
 }
 
 /// A `LoadTableResult` in its parts, to be kept.
-pub fn fresh_load_result(loaded: &Readable, tag: Tag) -> Fresh {
-    Fresh { parts: parts(&loaded.state, load_tail(&loaded.access)), tag }
+pub fn fresh_load_result(loaded: &Readable, shown: Shown, files: Option<FilesTold>) -> Fresh {
+    match files {
+        Some(files) => Fresh { parts: parts(&loaded.state, files.tail), tag: None },
+        None => {
+            let tail = load_tail(&loaded.access);
+            Fresh { parts: parts(&loaded.state, tail), tag: Some(Tag::new(shown)) }
+        }
+    }
 }
 
 /// A `LoadViewResult`.
@@ -61,8 +72,8 @@ pub fn view_result(state: &TabularState) -> Response {
     metadata_answer(state, LOAD_TAIL, None)
 }
 
-/// What ends a `LoadTableResult`: the only place where clients are told how to get at a table's files. To
-/// whoever may read a part of it only, it tells nothing of that, and no credential stands here or anywhere.
+/// What ends a `LoadTableResult` for whoever is told nothing of how to get at the table's files, as everybody who
+/// may read a part of it only. The others are told in [`super::files`].
 fn load_tail(access: &ReadAccess) -> Bytes {
     match access {
         ReadAccess::Whole => Bytes::from_static(LOAD_TAIL),

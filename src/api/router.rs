@@ -7,7 +7,9 @@ use axum::routing::{MethodRouter, get, post};
 use super::admission::Admission;
 use super::error::ApiError;
 use super::guard::{Door, Guarded};
-use super::iceberg::{config, metrics, namespaces, table_commit, tables, transactions, views};
+use super::iceberg::{
+    config, files, metrics, namespaces, table_commit, tables, transactions, views,
+};
 use super::management::{
     api_keys, encryption, explain, grants, openapi, policies, server, warehouses, whoami,
 };
@@ -17,7 +19,7 @@ use super::state::ApiState;
 
 /// What `GET /v1/config` tells clients to be served: the routes of `catalog_routes` that a client
 /// chooses by, in the specification's own spelling.
-pub const ENDPOINTS: [&str; 25] = [
+pub const ENDPOINTS: [&str; 27] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",
     "GET /v1/{prefix}/namespaces/{namespace}",
@@ -33,6 +35,8 @@ pub const ENDPOINTS: [&str; 25] = [
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
     "POST /v1/{prefix}/tables/rename",
     "POST /v1/{prefix}/transactions/commit",
     "GET /v1/{prefix}/namespaces/{namespace}/views",
@@ -78,7 +82,7 @@ pub fn router(state: ApiState) -> Guarded {
 }
 
 /// What a warehouse serves, below its prefix.
-fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 14] {
+fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
     [
         ("/namespaces", get(namespaces::list).post(namespaces::create)),
         (
@@ -94,6 +98,8 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 14] {
         ),
         ("/namespaces/{namespace}/tables/{table}/unregister", post(tables::unregister)),
         ("/namespaces/{namespace}/tables/{table}/metrics", post(metrics::report)),
+        ("/namespaces/{namespace}/tables/{table}/credentials", get(files::credentials)),
+        ("/namespaces/{namespace}/tables/{table}/sign", post(files::sign)),
         ("/tables/rename", post(tables::rename)),
         ("/transactions/commit", post(transactions::commit)),
         ("/namespaces/{namespace}/views", get(views::list).post(views::create)),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::build::BuildError;
 use crate::authz::action::Maintain;
@@ -16,6 +17,8 @@ use crate::objects::harmless::is_harmless;
 use crate::objects::location::Location;
 use crate::objects::open::{Opened, Opener};
 use crate::objects::stores::{Roots, Stores};
+use crate::objects::vend::Vendor;
+use crate::objects::warehouse_files::Root;
 use crate::objects::{self, Objects};
 use crate::store::keys::{WarehouseKey, space};
 use crate::store::read::{Range, Read};
@@ -46,6 +49,7 @@ pub(super) fn stores(
         local_dirs,
         in_memory: state_url.starts_with("memory:"),
         state: Location::parse(state_url).ok(),
+        log: Location::parse(&settings.state.wal_url).ok(),
     })
 }
 
@@ -76,7 +80,7 @@ pub(super) async fn open_all(
         let (location, id) = (&configured.location, ids.random());
         let record = store.ensure_warehouse(permit, name, location, id, *now_ms).await;
         let entry = configured.entry(name, warehouse, record.map_err(failed)?);
-        served = served.with(entry, Ok(configured.roots));
+        served = served.with_roots(entry, Ok(configured.roots));
     }
     for (name, record) in records(&store.durable()).await.map_err(failed)? {
         let Some(definition) = &record.definition else { continue };
@@ -125,7 +129,7 @@ fn warn_of_overlaps(name: &str, roots: &Roots, others: &Served) {
     for entry in others.all() {
         let theirs = entry.warehouse.storage.locations();
         let theirs: Vec<_> = theirs.filter_map(|url| Location::parse(url).ok()).collect();
-        if roots.iter().any(|(own, _)| theirs.iter().any(|other| other.overlaps(own))) {
+        if roots.all.iter().any(|own| theirs.iter().any(|other| other.overlaps(&own.location))) {
             let other = &entry.warehouse.name;
             tracing::warn!(warehouse = name, other, "the locations of two warehouses overlap");
         }
@@ -148,7 +152,7 @@ pub(super) async fn offline_objects(
             }
             (None, Some(definition)) => {
                 match stores.open(&storage_of(&record.location, definition)) {
-                    Ok(roots) => objects.with(record.id, roots),
+                    Ok(roots) => objects.with(record.id, roots.all),
                     Err(error) => objects.with_shut(record.id, error.to_string()),
                 }
             }
@@ -167,7 +171,7 @@ async fn records(store: &impl Read) -> Result<Vec<(String, WarehouseRecord)>, st
 /// A configured warehouse's location, and the places that its tables may be in.
 struct Configured {
     location: String,
-    roots: Vec<(Location, Opened)>,
+    roots: Vec<Root>,
 }
 
 impl Configured {
@@ -184,24 +188,29 @@ impl Configured {
             location => location.to_owned(),
         };
         let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
+        let access = warehouse.access.clone().into();
         let mut roots = Vec::new();
         for url in urls {
             let parsed = Location::parse(url).map_err(|error| at(error.to_string()))?;
-            let opened = open(url, &warehouse.options, settings, opener)?;
-            roots.push((parsed, opened));
+            let Opened { object_store, .. } = open(url, &warehouse.options, settings, opener)?;
+            let options = all_options(url, &warehouse.options, settings);
+            let vendor = Vendor::open(&parsed, &options, &access);
+            let vendor = vendor.map_err(|error| at(error.to_string()))?.map(Arc::new);
+            roots.push(Root { location: parsed, object_store, vendor });
         }
         Ok(Self { location, roots })
     }
 
     /// The warehouse, as the catalog serves it. Options that could be secrets stay here.
     fn entry(&self, name: &str, configured: &WarehouseSettings, record: WarehouseRecord) -> Entry {
-        let scheme = self.roots.first().map_or("", |(location, _)| location.scheme());
+        let scheme = self.roots.first().map_or("", |root| root.location.scheme());
         let shown = configured.options.iter().filter(|(option, _)| is_harmless(scheme, option));
         let storage = StorageProfile {
             location: self.location.clone(),
             allowed_locations: configured.allowed_locations.clone(),
             options: shown.map(|(option, value)| (option.clone(), value.clone())).collect(),
             credentials: None,
+            access: configured.access.clone().into(),
         };
         let warehouse = Warehouse {
             id: record.id,
@@ -209,6 +218,7 @@ impl Configured {
             storage,
             client_defaults: configured.client_defaults.clone(),
             client_overrides: configured.client_overrides.clone(),
+            version: 0,
         };
         Entry { warehouse: warehouse.into(), record: record.into(), shut: None }
     }
@@ -222,9 +232,18 @@ pub(super) fn open(
     opener: &Opener,
 ) -> Result<Opened, BuildError> {
     objects::open::check_options(url, options)?;
+    Ok(opener(url, &all_options(url, options, settings))?)
+}
+
+/// A URL's own options and, behind them, those of the environment that fit.
+fn all_options(
+    url: &str,
+    options: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> BTreeMap<String, String> {
     let mut all = objects::open::known_options(url, &settings.ambient_options);
     all.extend(options.clone());
-    Ok(opener(url, &all)?)
+    all
 }
 
 /// The URL of a directory below the data directory.

@@ -172,6 +172,10 @@ impl From<store::Error> for Error {
             | E::NewerFormat { .. }
             | E::InUse(_)
             | E::JournalLeft
+            | E::LogElsewhere(_)
+            | E::LogInStore(_)
+            | E::OtherLog { .. }
+            | E::LogOfAnother { .. }
             | E::Internal(_) => Self::internal(error),
         }
     }

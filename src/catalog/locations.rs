@@ -69,6 +69,7 @@ mod tests {
             storage: StorageProfile { location: "s3://b/w".into(), ..Default::default() },
             client_defaults: BTreeMap::new(),
             client_overrides: BTreeMap::new(),
+            version: 0,
         };
         let namespace = NamespaceIdent(vec!["a.b".into(), "../c".into()]);
         let id = Uuid::nil();

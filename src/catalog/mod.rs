@@ -16,6 +16,7 @@
 
 mod carried;
 pub mod change_log;
+pub mod delegation;
 pub mod denials;
 mod described;
 pub mod encryption;
@@ -32,6 +33,7 @@ pub mod mutation;
 pub mod namespaces;
 pub mod operation;
 pub mod permits;
+pub mod places;
 pub mod policies;
 pub mod publications;
 pub mod reading;
@@ -46,6 +48,7 @@ pub mod views;
 pub mod warehouses;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -60,6 +63,8 @@ use crate::base::clock::Clock;
 use crate::base::ids::Ids;
 use crate::objects::Objects;
 use crate::objects::stores::Stores;
+use crate::objects::vend::cache::VendCache;
+use crate::store::warm::Warmed;
 use crate::store::{self, Store};
 use crate::telemetry::cache::CacheUsage;
 
@@ -107,6 +112,8 @@ struct Inner {
     file_deletions: Notify,
     policies: policies::Policies,
     warehouses: warehouses::Warehouses,
+    vended: VendCache,
+    staged: delegation::StagedTables,
 }
 
 impl Catalog {
@@ -122,6 +129,8 @@ impl Catalog {
             file_deletions: Notify::new(),
             policies: policies::Policies::new(parts.policy_sources.clone()),
             warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
+            vended: VendCache::new(settings.vended_credentials_max),
+            staged: delegation::StagedTables::default(),
             parts,
         };
         Self { inner: Arc::new(inner) }
@@ -160,6 +169,11 @@ impl Catalog {
     /// Returns when the catalog's store has shut, whoever shut it.
     pub async fn store_closed(&self) -> store::Error {
         self.store().closed().await
+    }
+
+    /// Fetches what reads need from the store's bucket, for at most so long.
+    pub async fn warm_up(&self, at_most: Duration) -> Warmed {
+        self.store().warm_up(at_most).await
     }
 
     /// Turns the log into a file of level 0, so that the next start has little to replay.

@@ -3,6 +3,7 @@
 use super::change_log::Entry;
 use super::lookup::{self, Found};
 use super::permits::Target;
+use super::places::put_places;
 use super::publications::Landing;
 use super::tabulars::name_key;
 use super::{Catalog, Error, Operation, Result};
@@ -73,6 +74,7 @@ impl Catalog {
                     .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
                 t.delete(&name_key(&found.record, kind))?;
                 t.delete(&TabularKey(id))?;
+                put_places(&t, Some(&found.record), None)?;
                 if purge {
                     let metadata_location = found.record.metadata_location.clone();
                     let files = DoomedFiles::ReachableFrom { id, metadata_location };

@@ -38,6 +38,8 @@ pub struct Settings {
     pub warehouses_max: usize,
     /// Seconds for which the place of a warehouse is tried out that is made or changed through the API.
     pub warehouse_probe_seconds_max: u64,
+    /// Credentials for the files of tables that are kept, each for one table and what may be done with it.
+    pub vended_credentials_max: usize,
     /// Directories of this machine below which warehouses may be that are made through the API, besides
     /// `warehouse` in the data directory.
     pub local_warehouse_dirs: Vec<PathBuf>,
@@ -59,6 +61,7 @@ impl Default for Settings {
             file_deletions_parallel_max: 16,
             warehouses_max: 1000,
             warehouse_probe_seconds_max: 20,
+            vended_credentials_max: 10_000,
             local_warehouse_dirs: Vec::new(),
         }
     }

@@ -1,5 +1,7 @@
 //! What tables and views have in common: their state, coming into the catalog, and changing.
 
+use std::collections::BTreeMap;
+
 use uuid::Uuid;
 
 use super::change_log::Entry;
@@ -8,6 +10,7 @@ use super::listings::Contents;
 use super::lookup::{self, Found};
 use super::mutation::Answer;
 use super::permits::Target;
+use super::places::{further_paths, put_places};
 use super::publications::{Landing, MetadataFile};
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::{Action, Load};
@@ -115,7 +118,7 @@ impl Catalog {
         }
         invariants::tabular_change(None, record).map_err(Error::internal)?;
         t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
-        put_version(t, record, None, &new.text, new.publish)?;
+        put_version(t, None, record, None, &new.text, new.publish)?;
         self.log_change(
             t,
             operation,
@@ -165,7 +168,8 @@ impl Catalog {
             return Ok(false);
         }
         invariants::tabular_change(Some(&new.before), &new.after).map_err(Error::internal)?;
-        put_version(t, &new.after, Some(&new.text_before), &new.text, new.publish)?;
+        let before = Some(&new.before);
+        put_version(t, before, &new.after, Some(&new.text_before), &new.text, new.publish)?;
         if !new.outdated.is_empty() {
             let files = DoomedFiles::Listed(new.outdated.clone());
             self.put_file_deletion(t, new.after.warehouse, files)?;
@@ -314,6 +318,8 @@ pub struct NewRecord<'a> {
     pub uuid: Uuid,
     /// Its location.
     pub location: &'a str,
+    /// The properties of its metadata.
+    pub properties: &'a BTreeMap<String, String>,
     /// Where its metadata file is, or is to be.
     pub metadata_location: &'a str,
     /// When.
@@ -333,6 +339,7 @@ impl NewRecord<'_> {
             name: self.name.to_owned(),
             uuid: self.uuid,
             location: self.location.to_owned(),
+            further_paths: further_paths(self.location, self.properties),
             metadata_location: self.metadata_location.to_owned(),
             version: 1,
             created_ms: self.now_ms,
@@ -378,12 +385,14 @@ pub(super) fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularName
 
 fn put_version(
     t: &Transaction,
+    before: Option<&TabularRecord>,
     record: &TabularRecord,
     text_before: Option<&Text>,
     text: &Text,
     publish: bool,
 ) -> Result<()> {
     t.put(&TabularKey(record.id), record)?;
+    put_places(t, before, Some(record))?;
     let document = Document { version: record.version, text: text.clone() };
     t.put_document(record.id, text_before, &document)?;
     if publish {

@@ -16,6 +16,7 @@ pub mod key;
 mod output;
 pub mod policy;
 pub mod serve;
+pub mod store;
 pub mod warehouse;
 
 /// An Apache Iceberg REST catalog whose only dependency is a bucket.
@@ -32,6 +33,8 @@ enum Command {
     Serve(serve::Serve),
     /// Check every record of a catalog, without writing, while no server runs on it
     Fsck(fsck::Fsck),
+    /// Try out whether an object store may be relied on
+    Store(store::Store),
     /// Make, list and revoke API keys of a running server
     Key(key::Key),
     /// Make, list, change and delete warehouses of a running server
@@ -80,6 +83,7 @@ impl Cli {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
+            Command::Store(store) => store.run(),
             Command::Key(key) => key.run(),
             Command::Warehouse(warehouse) => warehouse.run(),
             Command::Encryption(encryption) => encryption.run(),

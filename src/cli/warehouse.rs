@@ -93,6 +93,21 @@ struct Settings {
     /// The set of [credentials.NAME] in the server's configuration that it is opened with
     #[arg(long, value_name = "NAME")]
     credentials: Option<String>,
+    /// How clients get at files: vended-credentials or remote-signing; several times, the preferred one first
+    #[arg(long = "delegation", value_name = "WAY")]
+    delegation: Vec<String>,
+    /// The role that is assumed for a table, as arn:aws:iam::<account>:role/<name>
+    #[arg(long, value_name = "ARN")]
+    role_arn: Option<String>,
+    /// What the role's trust policy wants to be told besides
+    #[arg(long, value_name = "TEXT")]
+    external_id: Option<String>,
+    /// Where the role is assumed, if not at AWS
+    #[arg(long, value_name = "URL")]
+    sts_endpoint: Option<String>,
+    /// Seconds that vended credentials are good for
+    #[arg(long, value_name = "SECONDS")]
+    credentials_seconds: Option<u32>,
     /// What GET /v1/config hands to clients as a default
     #[arg(long = "client-default", value_name = "KEY=VALUE", value_parser = pair)]
     client_defaults: Vec<(String, String)>,
@@ -117,6 +132,20 @@ impl Settings {
         }
         if let Some(credentials) = self.credentials {
             storage["credentials"] = json!(credentials);
+        }
+        if !self.delegation.is_empty() {
+            storage["access"]["delegation"] = json!(self.delegation);
+        }
+        let access = [
+            ("role-arn", self.role_arn.map(Value::from)),
+            ("external-id", self.external_id.map(Value::from)),
+            ("sts-endpoint", self.sts_endpoint.map(Value::from)),
+            ("credentials-seconds", self.credentials_seconds.map(Value::from)),
+        ];
+        for (name, value) in access {
+            if let Some(value) = value {
+                storage["access"][name] = value;
+            }
         }
         let pairs = |pairs: Vec<(String, String)>| {
             let all = pairs.into_iter().map(|(key, value)| (key, Value::from(value)));
@@ -202,6 +231,7 @@ fn lines(warehouse: &Value) -> String {
     for name in ["location", "allowed-locations", "options", "credentials"] {
         add(name, &storage[name]);
     }
+    add("delegation", &storage["access"]["delegation"]);
     for name in ["client-defaults", "client-overrides", "version", "created-by", "changed-by"] {
         add(name, &warehouse[name]);
     }

@@ -9,4 +9,4 @@ pub mod load;
 pub mod settings;
 
 pub use load::{Error, Sources, load};
-pub use settings::{Settings, WarehouseSettings};
+pub use settings::{FileAccessSettings, Settings, WarehouseSettings};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::base::secret::Secret;
+use crate::model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess};
 use crate::{api, authn, authz, catalog, kms, store, telemetry};
 
 /// Everything that can be set.
@@ -46,13 +47,34 @@ pub struct Settings {
 }
 
 /// Where the state is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateSettings {
     /// The URL of the bucket and path; empty for `state` below `data_dir`.
     pub url: String,
+    /// The URL of another bucket for the log; empty if it is beside the rest.
+    pub wal_url: String,
+    /// Seconds for which a start waits for an object store that does not answer.
+    pub start_seconds_max: u64,
     /// Options of the object store, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
+    /// Options of the log's object store.
+    pub wal_options: BTreeMap<String, String>,
+}
+
+/// How long a start waits for an object store.
+const START_SECONDS_MAX: u64 = 60;
+
+impl Default for StateSettings {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            wal_url: String::new(),
+            start_seconds_max: START_SECONDS_MAX,
+            options: BTreeMap::new(),
+            wal_options: BTreeMap::new(),
+        }
+    }
 }
 
 /// A warehouse.
@@ -69,6 +91,49 @@ pub struct WarehouseSettings {
     pub client_defaults: BTreeMap<String, String>,
     /// What `GET /v1/config` hands to clients as overrides.
     pub client_overrides: BTreeMap<String, String>,
+    /// How clients get at the files of tables.
+    pub access: FileAccessSettings,
+}
+
+/// How clients get at the files of a warehouse's tables through the catalog.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FileAccessSettings {
+    /// The ways, the preferred one first.
+    pub delegation: Vec<Delegation>,
+    /// The role that is assumed for a table; empty for none.
+    pub role_arn: String,
+    /// What the role's trust policy wants to be told besides; empty for nothing.
+    pub external_id: String,
+    /// Where the role is assumed; empty for AWS.
+    pub sts_endpoint: String,
+    /// Seconds that credentials are good for.
+    pub credentials_seconds: u32,
+}
+
+impl Default for FileAccessSettings {
+    fn default() -> Self {
+        Self {
+            delegation: Vec::new(),
+            role_arn: String::new(),
+            external_id: String::new(),
+            sts_endpoint: String::new(),
+            credentials_seconds: CREDENTIALS_SECONDS,
+        }
+    }
+}
+
+impl From<FileAccessSettings> for FileAccess {
+    fn from(settings: FileAccessSettings) -> Self {
+        let set = |text: String| (!text.is_empty()).then_some(text);
+        Self {
+            delegation: settings.delegation,
+            role_arn: set(settings.role_arn),
+            external_id: set(settings.external_id),
+            sts_endpoint: set(settings.sts_endpoint),
+            credentials_seconds: settings.credentials_seconds,
+        }
+    }
 }
 
 /// The directory that a server uses that was told none.

@@ -7,6 +7,57 @@ use uuid::Uuid;
 
 use super::refusal::Refusal;
 
+/// How clients may get at the files of tables: the words of `X-Iceberg-Access-Delegation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delegation {
+    /// With credentials for the place of one table that end soon.
+    VendedCredentials,
+    /// With a signature for each request.
+    RemoteSigning,
+}
+
+impl Delegation {
+    /// Its word in the header.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::VendedCredentials => "vended-credentials",
+            Self::RemoteSigning => "remote-signing",
+        }
+    }
+}
+
+/// Seconds that credentials for a table's files are good for, unless a warehouse says otherwise.
+pub const CREDENTIALS_SECONDS: u32 = 3600;
+
+/// How clients get at the files of a warehouse's tables through the catalog. There is no secret in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileAccess {
+    /// The ways, the preferred one first; none if clients have their own.
+    pub delegation: Vec<Delegation>,
+    /// The role that is assumed for a table (AWS); stores that only speak like AWS need none.
+    pub role_arn: Option<String>,
+    /// What the role's trust policy wants to be told besides.
+    pub external_id: Option<String>,
+    /// Where the role is assumed, if not at AWS.
+    pub sts_endpoint: Option<String>,
+    /// Seconds that credentials are good for.
+    pub credentials_seconds: u32,
+}
+
+impl Default for FileAccess {
+    fn default() -> Self {
+        Self {
+            delegation: Vec::new(),
+            role_arn: None,
+            external_id: None,
+            sts_endpoint: None,
+            credentials_seconds: CREDENTIALS_SECONDS,
+        }
+    }
+}
+
 /// Where a warehouse's files are, and how its object store is reached. There is no secret in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageProfile {
@@ -18,6 +69,9 @@ pub struct StorageProfile {
     pub options: BTreeMap<String, String>,
     /// The name of a set of further options in the configuration, secret ones among them.
     pub credentials: Option<String>,
+    /// How clients get at the files of tables.
+    #[serde(default)]
+    pub access: FileAccess,
 }
 
 impl StorageProfile {
@@ -40,6 +94,8 @@ pub struct Warehouse {
     pub client_defaults: BTreeMap<String, String>,
     /// Configuration that `GET /v1/config` hands to clients as overrides.
     pub client_overrides: BTreeMap<String, String>,
+    /// Grows with each change while the server runs; 0 for one of the configuration.
+    pub version: u64,
 }
 
 /// Words that stand in the first segment of a path without a prefix, where a warehouse's name would

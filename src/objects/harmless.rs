@@ -122,7 +122,7 @@ fn consists_of(value: &str, chars_max: usize, of: impl Fn(char) -> bool) -> bool
     !value.is_empty() && value.chars().count() <= chars_max && value.chars().all(of)
 }
 
-fn is_endpoint(value: &str) -> bool {
+pub(super) fn is_endpoint(value: &str) -> bool {
     Url::parse(value).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")
             && url.host().is_some()

@@ -76,6 +76,13 @@ impl Location {
         one == two && within
     }
 
+    /// The kind of store, the bucket in it, and the segments of the path: two locations overlap if the parts
+    /// of the one are the first parts of the other.
+    pub fn parts(&self) -> Vec<String> {
+        let (store, bucket) = self.place();
+        [store.to_owned(), bucket].into_iter().chain(self.segments.iter().cloned()).collect()
+    }
+
     /// The kind of store, and the bucket in it.
     fn place(&self) -> (&str, String) {
         let store = match self.scheme.as_str() {

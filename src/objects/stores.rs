@@ -5,13 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::location::{AZURE, Location};
 use super::open::{self, Opened, Opener};
 use super::scrub::scrub;
+use super::vend::{Files, Rights, Vendor};
+use super::warehouse_files::Root;
 use super::{harmless, probe};
 use crate::base::secret::Secret;
-use crate::model::warehouse::StorageProfile;
+use crate::model::warehouse::{Delegation, StorageProfile};
 
 /// Options of object stores, secret ones among them.
 pub type Credentials = BTreeMap<String, Secret>;
@@ -39,10 +42,18 @@ pub struct Stores {
     pub in_memory: bool,
     /// Where the catalog's state is: nothing else may be there.
     pub state: Option<Location>,
+    /// Where the state's log is, if that is elsewhere: no warehouse may be there either.
+    pub log: Option<Location>,
 }
 
-/// The open stores of a warehouse: by location, its own first.
-pub type Roots = Vec<(Location, Opened)>;
+/// The open stores of a warehouse, that of its own location first.
+#[derive(Clone)]
+pub struct Roots {
+    /// All of them.
+    pub all: Vec<Root>,
+    /// That of its own location, for trying it out.
+    own: Opened,
+}
 
 /// Why a storage profile is no good, for whoever asked for it. There is no secret in the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,30 +65,52 @@ impl Stores {
     pub fn open(&self, profile: &StorageProfile) -> Result<Roots, BadStorage> {
         let locations = locations(profile)?;
         let credentials = self.credentials(profile)?;
-        let open = |(url, location): (&str, Location)| {
+        let mut own = None;
+        let mut all = Vec::new();
+        for (url, location) in locations {
             self.check_place(url, &location)?;
             check_options(&location, profile)?;
             let options = self.options(url, profile, credentials);
             let opened =
                 open::check_options(url, &options).and_then(|()| (self.opener)(url, &options));
             let opened = opened.map_err(|error| BadStorage(self.scrubbed(&error.to_string())))?;
-            Ok((location, opened))
-        };
-        locations.into_iter().map(open).collect()
+            let vendor = Vendor::open(&location, &options, &profile.access)
+                .map_err(|error| BadStorage(self.scrubbed(&error.to_string())))?;
+            let object_store = Arc::clone(&opened.object_store);
+            own.get_or_insert(opened);
+            all.push(Root { location, object_store, vendor: vendor.map(Arc::new) });
+        }
+        let own = own.ok_or_else(|| BadStorage("Expected a location".to_owned()))?;
+        Ok(Roots { all, own })
     }
 
-    /// Tries a warehouse's own location out, for at most so long.
+    /// Tries a warehouse's own location out, for at most so long, and whether credentials can be vended.
     pub async fn probe(
         &self,
         roots: &Roots,
         id: uuid::Uuid,
         at_most: std::time::Duration,
+        now_ms: i64,
     ) -> Result<(), BadStorage> {
-        let Some((location, opened)) = roots.first() else { return Ok(()) };
-        let outcome = probe::probe(opened, id, at_most).await;
-        outcome.map_err(|error| {
+        let Some(Root { location, vendor, .. }) = roots.all.first() else { return Ok(()) };
+        let outcome = probe::probe(&roots.own, id, at_most).await;
+        let wrong = |error: &str| {
             BadStorage(self.scrubbed(&format!("Cannot use location '{location}': {error}")))
-        })
+        };
+        outcome.map_err(|error| wrong(&error.to_string()))?;
+        match vendor {
+            Some(vendor) if vendor.delegation().contains(&Delegation::VendedCredentials) => {
+                // A place of nobody's, at which nothing is: whether the provider makes credentials at all.
+                let place = format!("{location}/.slateberg-probe-{}", id.simple());
+                let place = Location::parse(&place).map_err(|error| wrong(&error.to_string()))?;
+                let rights = Rights { read: true, write: true };
+                let files = Files { table: id, places: vec![place], rights };
+                let vended = vendor.vend(&files, now_ms).await;
+                let failed = |error| wrong(&format!("cannot vend credentials: {error}"));
+                vended.map(|_| ()).map_err(failed)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A text without any secret that stores are opened with.
@@ -129,7 +162,7 @@ impl Stores {
     fn check_place(&self, url: &str, location: &Location) -> Result<(), BadStorage> {
         let refused =
             |reason: &str| Err(BadStorage(format!("Cannot use location '{location}': {reason}")));
-        if self.state.as_ref().is_some_and(|state| state.overlaps(location)) {
+        if self.state.iter().chain(&self.log).any(|state| state.overlaps(location)) {
             return refused("the catalog's own state is there");
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::error::Error;
 use super::location::Location;
-use super::open::Opened;
 use super::scrub::scrub;
+use super::vend::Vendor;
 use crate::base::secret::Secret;
 
-/// The object stores of all warehouses. Cheap to clone.
+/// The object stores of all warehouses, and who lets clients in. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Objects {
     warehouses: Arc<HashMap<Uuid, Arc<Access>>>,
@@ -38,9 +38,13 @@ enum Access {
 
 /// A place below which a warehouse may have files.
 #[derive(Clone)]
-struct Root {
-    location: Location,
-    object_store: Arc<dyn ObjectStore>,
+pub struct Root {
+    /// Where it is.
+    pub location: Location,
+    /// The store there.
+    pub object_store: Arc<dyn ObjectStore>,
+    /// Who lets clients in there, if anybody does.
+    pub vendor: Option<Arc<Vendor>>,
 }
 
 /// A file of a warehouse that may be touched.
@@ -51,9 +55,9 @@ struct Target<'a> {
 
 impl Objects {
     /// The stores of these warehouses: by id, each allowed location with what it opened to.
-    pub fn new(warehouses: impl IntoIterator<Item = (Uuid, Vec<(Location, Opened)>)>) -> Self {
+    pub fn new(warehouses: impl IntoIterator<Item = (Uuid, Vec<Root>)>) -> Self {
         let none = Self::default();
-        warehouses.into_iter().fold(none, |all, (id, opened)| all.with(id, opened))
+        warehouses.into_iter().fold(none, |all, (id, roots)| all.with(id, roots))
     }
 
     /// These, whose errors repeat none of these secrets.
@@ -74,12 +78,7 @@ impl Objects {
 
     /// These and the stores of one more warehouse, or other ones of one that has some.
     #[must_use]
-    pub fn with(&self, id: Uuid, opened: Vec<(Location, Opened)>) -> Self {
-        let root = |(location, opened): (Location, Opened)| Root {
-            location,
-            object_store: opened.object_store,
-        };
-        let roots: Vec<_> = opened.into_iter().map(root).collect();
+    pub fn with(&self, id: Uuid, roots: Vec<Root>) -> Self {
         let mut former = match self.warehouses.get(&id).map(AsRef::as_ref) {
             Some(Access::Open { roots, former }) => [roots.as_slice(), former].concat(),
             Some(Access::Shut(_)) | None => Vec::new(),
@@ -104,6 +103,22 @@ impl Objects {
         let mut warehouses = HashMap::clone(&self.warehouses);
         change(&mut warehouses);
         Self { warehouses: Arc::new(warehouses), secrets: Arc::clone(&self.secrets) }
+    }
+
+    /// Who lets clients in at a location of a warehouse; nobody where it may have no files, and for its
+    /// places as a whole.
+    pub fn vendor(&self, warehouse: Uuid, location: &Location) -> Option<&Arc<Vendor>> {
+        let Access::Open { roots, .. } = self.warehouses.get(&warehouse)?.as_ref() else {
+            return None;
+        };
+        let root = roots.iter().find(|root| location.is_within(&root.location))?;
+        let is_root = roots.iter().any(|root| root.location.is_within(location));
+        root.vendor.as_ref().filter(|_| !is_root)
+    }
+
+    /// A text without any secret that stores are opened with.
+    pub fn scrubbed(&self, text: &str) -> String {
+        scrub(text, self.secrets.iter())
     }
 
     /// Refuses a location that the warehouse may not use.
@@ -190,7 +205,8 @@ mod tests {
         let root = Location::parse(&url).expect("it is a location");
         let opened = open_url(&url, &Default::default()).expect("it opens");
         let id = Uuid::nil();
-        let objects = Objects::new([(id, vec![(root, opened)])]);
+        let root = Root { location: root, object_store: opened.object_store, vendor: None };
+        let objects = Objects::new([(id, vec![root])]);
         let below_a_file = format!("{url}/file/x");
         let create = async |objects: &Objects| match objects.create(id, &below_a_file, []).await {
             Err(Error::Unavailable { reason, .. }) => reason,

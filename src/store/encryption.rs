@@ -72,9 +72,12 @@ pub(super) async fn unlock(
         None => found_ring(place, &encryption, &ring, missing).await?,
     };
     let keys = Arc::new(keys);
-    let inner = Arc::clone(&place.object_store);
-    let sealed = SealedObjects::new(inner, Path::from(place.path.as_str()), Arc::clone(&keys));
-    let place = Place { object_store: Arc::new(sealed), ..place.clone() };
+    let sealed = |inner| -> Arc<dyn ObjectStore> {
+        Arc::new(SealedObjects::new(inner, Path::from(place.path.as_str()), Arc::clone(&keys)))
+    };
+    let object_store = sealed(Arc::clone(&place.object_store));
+    let log = place.log.as_ref().map(|log| log.within(sealed(log.store())));
+    let place = Place { object_store, log, ..place.clone() };
     let unlocked = Unlocked { encryption, ring, keys, changing: tokio::sync::Mutex::default() };
     Ok((place, Some(unlocked)))
 }

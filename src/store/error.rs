@@ -27,6 +27,31 @@ pub enum Error {
          stop it in order, so that nothing is left in the journal"
     )]
     JournalLeft,
+    /// The newest records are in a log that is in another object store.
+    #[error("its log is in another object store, {0}: set state.wal_url to that")]
+    LogElsewhere(String),
+    /// The newest records are in a log beside the rest, and not where the settings look for it.
+    #[error(
+        "its log is beside it, and not at {0}: leave state.wal_url out; where the log is, is decided when a \
+         store is made"
+    )]
+    LogInStore(String),
+    /// The log that the settings name is not the one with the newest records.
+    #[error("its log is at {own}, and what is at {given} is none or another's: set state.wal_url")]
+    OtherLog {
+        /// Where its log was when it was made.
+        own: String,
+        /// What the settings name.
+        given: String,
+    },
+    /// A new store is to have a log where that of another store is.
+    #[error("at {given} is the log of another store, {state}: give this one a place of its own")]
+    LogOfAnother {
+        /// What the settings name.
+        given: String,
+        /// The other store.
+        state: String,
+    },
     /// Encryption, or a key, or what was encrypted, is not what it should be: nothing was written.
     #[error(transparent)]
     Encryption(#[from] kms::Error),

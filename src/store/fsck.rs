@@ -10,8 +10,8 @@ use super::error::Error;
 use super::invariants::{self, Broken};
 use super::keys::{
     ApiKeyKey, ChangeKey, FileDeletionKey, IdempotencyKey, Key, MetadataKey, NamespaceKey,
-    NamespaceNameKey, PieceKey, PolicyRevisionKey, PublicationKey, SigningKeyKey, StoreKey,
-    TabularKey, TabularNameKey, WarehouseKey, space, tabular_names,
+    NamespaceNameKey, PieceKey, PlaceKey, PolicyRevisionKey, PublicationKey, SigningKeyKey,
+    StoreKey, TabularKey, TabularNameKey, WarehouseKey, space, tabular_names,
 };
 use super::policy_book::{self, PolicyBook};
 use super::read::{Range, Read};
@@ -58,6 +58,7 @@ pub async fn walk(store: &impl Read) -> Result<Report, Error> {
     let namespaces = walk.namespaces(&warehouses).await?;
     let tabulars = walk.tabulars(&namespaces).await?;
     walk.tabular_names(&tabulars).await?;
+    walk.places(&tabulars).await?;
     let pending = walk.publications(&tabulars).await?;
     walk.metadata(&tabulars, &pending).await?;
     walk.policies().await?;
@@ -165,6 +166,23 @@ impl<R: Read> Walk<'_, R> {
             records.insert(key.0, record);
         }
         Ok(records)
+    }
+
+    async fn places(&mut self, tabulars: &HashMap<Uuid, TabularRecord>) -> Result<(), Error> {
+        let mut places: HashMap<Uuid, usize> = HashMap::new();
+        for (key, entry) in self.all::<PlaceKey>(space::PLACES).await? {
+            if entry.id != key.id || !tabulars.contains_key(&key.id) {
+                self.note(Err(format!("a place is that of {}, which is not there", key.id)));
+            }
+            *places.entry(key.id).or_default() += 1;
+        }
+        for (id, record) in tabulars {
+            let found = places.get(id).copied().unwrap_or_default();
+            if found != 1 + record.further_paths.len() {
+                self.note(Err(format!("{id} has {found} places, not those of its record")));
+            }
+        }
+        Ok(())
     }
 
     async fn tabular_names(
@@ -301,7 +319,7 @@ impl<R: Read> Walk<'_, R> {
 
     /// Finds keys of no known space.
     async fn strangers(&mut self) -> Result<(), Error> {
-        const KNOWN: [u8; 19] = [
+        const KNOWN: [u8; 20] = [
             space::STORE,
             space::WAREHOUSE_NAMES,
             space::NAMESPACE_NAMES,
@@ -311,6 +329,7 @@ impl<R: Read> Walk<'_, R> {
             space::TABULARS,
             space::METADATA,
             space::METADATA_PIECES,
+            space::PLACES,
             space::PUBLICATIONS,
             space::FILE_DELETIONS,
             space::IDEMPOTENCY,

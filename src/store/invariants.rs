@@ -114,6 +114,7 @@ mod tests {
             name: "t".into(),
             uuid: Uuid::nil(),
             location: "memory:///w/t".into(),
+            further_paths: Vec::new(),
             metadata_location: metadata_location.into(),
             version,
             created_ms: 0,

@@ -11,6 +11,7 @@
 //! | 0x32 | tables and views | id | [`TabularRecord`] |
 //! | 0x33 | metadata | id | [`Head`] |
 //! | 0x34 | pieces of metadata | id, hash | [`PieceText`] |
+//! | 0x35 | places | parts of a location, id of a table or view | [`NameEntry`] |
 //! | 0x40 | publications | id, version | [`Publication`] |
 //! | 0x41 | file deletions | id | [`FileDeletion`] |
 //! | 0x50 | idempotency | key, principal | [`IdempotencyRecord`] |
@@ -59,6 +60,7 @@ pub mod space {
     pub const TABULARS: u8 = 0x32;
     pub const METADATA: u8 = 0x33;
     pub const METADATA_PIECES: u8 = 0x34;
+    pub const PLACES: u8 = 0x35;
     pub const PUBLICATIONS: u8 = 0x40;
     pub const FILE_DELETIONS: u8 = 0x41;
     pub const IDEMPOTENCY: u8 = 0x50;
@@ -297,6 +299,62 @@ impl Key for TabularNameKey {
         };
         let (namespace, name) = split_tuple(bytes, tabular_names(kind))?;
         Some(Self { kind, namespace, name: text(name)? })
+    }
+}
+
+/// A place where a table or view has files. The parts of a location follow each other, each with a zero byte
+/// behind it, which none of them holds: so that whatever lies below a place has keys that begin with its
+/// parts, and whatever is at the place itself has a mark behind them that begins no part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaceKey {
+    /// The store, the bucket in it, and the segments of the path.
+    pub parts: Vec<String>,
+    /// The table's or view's id.
+    pub id: Uuid,
+}
+
+/// Ends each part of a place.
+const PART_END: u8 = 0x00;
+/// Stands behind the last part, before the id.
+const PLACE_END: u8 = 0x01;
+
+impl PlaceKey {
+    /// What the keys of all begin with that are at this place or below it.
+    pub fn below(parts: &[String]) -> Vec<u8> {
+        let mut key = vec![space::PLACES];
+        for part in parts {
+            key.extend_from_slice(part.as_bytes());
+            key.push(PART_END);
+        }
+        key
+    }
+
+    /// What the keys of all begin with that are at just this place.
+    pub fn at(parts: &[String]) -> Vec<u8> {
+        let mut key = Self::below(parts);
+        key.push(PLACE_END);
+        key
+    }
+}
+
+impl Key for PlaceKey {
+    type Value = NameEntry;
+
+    fn encode(&self) -> Vec<u8> {
+        let mut key = Self::at(&self.parts);
+        key.extend_from_slice(self.id.as_bytes());
+        key
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (place, id) = bytes.split_at_checked(bytes.len().checked_sub(ID_BYTES)?)?;
+        let (&first, rest) = place.split_first()?;
+        let rest = rest.strip_suffix(&[PLACE_END]).filter(|_| first == space::PLACES)?;
+        let parts = match rest.strip_suffix(&[PART_END]) {
+            Some(parts) => parts.split(|byte| *byte == PART_END).map(text).collect(),
+            None => rest.is_empty().then(Vec::new),
+        };
+        Some(Self { parts: parts?, id: Uuid::from_slice(id).ok()? })
     }
 }
 

@@ -14,6 +14,7 @@
 //! - a **publication** says that a metadata file may still be missing from the warehouse
 //!   ([`records::Publication`]); it is **landed** when both the log and the file are there, and its
 //!   marker goes with a later batch;
+//! - the log of a bucket may be in another one, which is faster ([`separate_log`]): the two are a pair;
 //! - the **policy book** is what was made of policies and grants at run time ([`policy_book`]), and the
 //!   **policy log** all its **revisions**, which only grows.
 //!
@@ -36,8 +37,10 @@ pub mod read;
 mod recent;
 pub mod records;
 mod sealed_objects;
+pub mod separate_log;
 pub mod settings;
 pub mod txn;
+pub mod warm;
 mod write_marks;
 
 pub use error::Error;

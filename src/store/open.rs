@@ -24,6 +24,7 @@ use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space}
 use super::read::{Durable, Latest, Offline, Read};
 use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
+use super::separate_log::{self, Log};
 use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
@@ -44,6 +45,8 @@ pub struct Place {
     pub conditional_update: bool,
     /// The directory on this machine that it is, if it is one: its log goes to a journal then.
     pub directory: Option<PathBuf>,
+    /// Where its log is, if that is another object store.
+    pub log: Option<Log>,
     /// With what the store is encrypted; none for a plain one.
     pub encryption: Option<Encryption>,
 }
@@ -125,8 +128,13 @@ impl Store {
     pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
         let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
         let keys = unlocked.as_ref().map(|unlocked| &unlocked.keys);
+        separate_log::check(&place).await?;
         let builder = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
             .with_reader_mode(DbReaderMode::FollowLatest);
+        let builder = match &place.log {
+            Some(log) => builder.with_wal_object_store(log.store()),
+            None => builder,
+        };
         let builder = match keys {
             Some(keys) => builder.with_block_transformer(sealed_blocks(keys)),
             None => builder,
@@ -162,6 +170,11 @@ impl Store {
     /// The accepted state.
     pub fn latest(&self) -> Latest<'_> {
         Latest { db: &self.db, shared: &self.shared }
+    }
+
+    /// The format that the store has now; none if it is new.
+    pub async fn format_version(&self) -> Result<Option<u32>, Error> {
+        Ok(self.latest().get(&StoreKey).await?.map(|format| format.format_version))
     }
 
     /// Brings a new store into being, or refuses one that a newer binary has written. One that an older
@@ -301,6 +314,7 @@ impl Store {
 async fn open_bucket(place: &Place, settings: &Settings) -> Result<(Db, Option<Unlocked>), Error> {
     refuse_left_journal(place).await?;
     let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
+    separate_log::settle(&place).await?;
     let open = async || builder(&place, settings, unlocked.as_ref()).build().await;
     let db = match (open().await, &unlocked) {
         // The writer before this one may have changed the data key since the ring was read.
@@ -318,6 +332,7 @@ async fn open_bucket(place: &Place, settings: &Settings) -> Result<(Db, Option<U
     if let Some(unlocked) = &unlocked {
         unlocked.refresh().await?;
     }
+    separate_log::check(&place).await?;
     Ok((db, unlocked))
 }
 
@@ -328,6 +343,7 @@ async fn open_directory(
     journal: Journal,
     unlocked: Option<&Unlocked>,
 ) -> Result<(Db, Hold), Error> {
+    separate_log::check(place).await?;
     if journal.is_empty()? {
         take_over_log(place, settings, unlocked).await?;
     }
@@ -368,7 +384,12 @@ fn builder(place: &Place, settings: &Settings, unlocked: Option<&Unlocked>) -> D
         Some(directory) => collector.with_wal_gc(journal::collector(directory)),
         None => collector,
     };
-    let builder = Db::builder(place.path.clone(), Arc::clone(&place.object_store))
+    let builder = Db::builder(place.path.clone(), Arc::clone(&place.object_store));
+    let builder = match &place.log {
+        Some(log) => builder.with_wal_object_store(log.store()),
+        None => builder,
+    };
+    let builder = builder
         .with_settings(settings.for_slatedb(place.directory.is_some()))
         .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
         .with_gc_builder(collector)

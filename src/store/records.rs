@@ -9,6 +9,7 @@ use super::codec::{DecodeError, Value, decode_json, encode_json};
 use crate::authz::decide::Decision;
 use crate::base::secret::Secret;
 use crate::model::ident::TabularKind;
+use crate::model::warehouse::FileAccess;
 
 macro_rules! json_records {
     ($($record:ty),*) => {
@@ -45,8 +46,9 @@ json_records!(
 );
 
 /// The newest format of the store that this binary reads and writes. Since 2, metadata has pieces;
-/// since 3, the log of a store in a local directory is a journal.
-pub const FORMAT_VERSION: u32 = 3;
+/// since 3, the log of a store in a local directory is a journal; since 4, the places of tables and views
+/// have keys of their own.
+pub const FORMAT_VERSION: u32 = 4;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +96,9 @@ pub struct WarehouseDefinition {
     pub client_defaults: BTreeMap<String, String>,
     /// What `GET /v1/config` hands to clients as overrides.
     pub client_overrides: BTreeMap<String, String>,
+    /// How clients get at the files of tables.
+    #[serde(default)]
+    pub access: FileAccess,
 }
 
 /// What a name points to.
@@ -143,6 +148,9 @@ pub struct TabularRecord {
     pub uuid: Uuid,
     /// The `location` of its metadata.
     pub location: String,
+    /// Where its properties put files that do not go below `location`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_paths: Vec<String>,
     /// Where the metadata file of this version is.
     pub metadata_location: String,
     /// Grows by one with each new metadata.

@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes in the words of the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 73] = [
+const ROUTES: [(&str, &str); 75] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -78,6 +78,8 @@ const ROUTES: [(&str, &str); 73] = [
     ("DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}", "purge"),
     ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister", ""),
     ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics", ""),
+    ("GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign", ""),
     ("POST /v1/{prefix}/tables/rename", ""),
     ("POST /v1/{prefix}/tables/rename", "to hr"),
     ("POST /v1/{prefix}/transactions/commit", ""),
@@ -224,6 +226,10 @@ impl Place {
             "views" => create_view(&format!("newview{n}")),
             "{table}" => commit(variant),
             "{view}" => json!({ "requirements": [], "updates": replace_query("SELECT 2") }),
+            // The warehouse is in memory, so that nothing is signed for whoever may ask.
+            "sign" => json!({
+                "method": "GET", "region": "r", "uri": "http://h/b/k", "headers": {},
+            }),
             "metrics" => json!({ "report-type": "scan-report" }),
             "rename" if template.contains("views") => rename("v", "sales"),
             "rename" => rename("t", if variant == "to hr" { "hr" } else { "sales" }),

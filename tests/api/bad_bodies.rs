@@ -192,6 +192,7 @@ async fn a_list_is_no_object() {
         ("/v1/namespaces/ns/properties", json!([])),
         ("/v1/namespaces/ns/properties", json!([[], { "a": "b" }])),
         ("/v1/namespaces/ns/tables/t/metrics", json!(["scan-report"])),
+        ("/v1/namespaces/ns/tables/t/sign", json!(["eu", "http://h/b/k", "GET", {}])),
         ("/v1/namespaces/ns/tables/t", json!([null, [], [set_property("a", "1")]])),
         (
             "/v1/namespaces/ns/tables/t",

@@ -58,7 +58,7 @@ async fn every_advertised_endpoint_is_served_with_and_without_a_prefix() {
     for prefix in ["", "/default"] {
         let app = TestApp::with_table_and_view().await;
         let mut endpoints = advertised(&app).await;
-        assert_eq!(endpoints.len(), 25);
+        assert_eq!(endpoints.len(), 27);
         // What takes things away comes last, so that everything else meets them.
         endpoints.sort_by_key(|(method, path)| {
             (*method == Method::DELETE || path.ends_with("unregister"), path.len())

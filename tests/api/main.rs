@@ -36,6 +36,7 @@ mod bad_input;
 mod compression;
 mod conditional;
 mod connections;
+mod delegation;
 mod encryption;
 mod errors;
 mod format_versions;

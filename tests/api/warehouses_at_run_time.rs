@@ -64,6 +64,10 @@ async fn a_warehouse_that_was_made_is_one_like_any_other_also_after_a_restart() 
     let storage = json!({
         "location": "memory:///lake", "allowed-locations": ["memory:///shared"], "options": {},
         "credentials": null,
+        "access": {
+            "delegation": [], "role-arn": null, "external-id": null, "sts-endpoint": null,
+            "credentials-seconds": 3600,
+        },
     });
     assert_eq!((&made["storage"], &made["version"]), (&storage, &json!(1)));
     assert_eq!(app.get(LAKE).await.expect(200).body, made);

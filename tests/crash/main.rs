@@ -26,6 +26,8 @@ mod outages;
 mod policies;
 mod refusals;
 mod reopening;
+mod separate_log;
+mod starts;
 mod warehouses;
 
 mod broken_stores;

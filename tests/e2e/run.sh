@@ -23,6 +23,22 @@ fetch() {
     mvn --quiet --batch-mode dependency:copy -Dartifact="$2" -DoutputDirectory="$cache/$1"
 }
 
+# Iceberg for Spark, and what it needs for files on S3.
+iceberg_version=1.12.0
+runtime=iceberg-spark-runtime-4.1_2.13
+export SLATEBERG_SPARK_JAR=$cache/jars/$runtime-$iceberg_version.jar
+export SLATEBERG_AWS_JAR=$cache/jars/iceberg-aws-bundle-$iceberg_version.jar
+[[ -f $SLATEBERG_SPARK_JAR ]] || fetch jars "org.apache.iceberg:$runtime:$iceberg_version"
+[[ -f $SLATEBERG_AWS_JAR ]] || fetch jars "org.apache.iceberg:iceberg-aws-bundle:$iceberg_version"
+
+# The one that the benchmarks have built is as good.
+minio_version=v0.0.0-20260212201848-7aac2a2c5b7c
+export MINIO_BIN=$cache/bench/bin/minio
+if [[ ! -x $MINIO_BIN ]]; then
+    export MINIO_BIN=$cache/minio/minio
+    [[ -x $MINIO_BIN ]] || GOBIN=$cache/minio go install "github.com/minio/minio@$minio_version"
+fi
+
 if [[ ! -d $KEYCLOAK_HOME ]]; then
     archive=keycloak-quarkus-dist-$keycloak_version.zip
     [[ -f $cache/keycloak/$archive ]] || fetch keycloak "org.keycloak:keycloak-quarkus-dist:$keycloak_version:zip"

@@ -43,6 +43,7 @@ fn place(object_store: Arc<dyn ObjectStore>) -> Place {
         path: "state".to_owned(),
         conditional_update: true,
         directory: None,
+        log: None,
         encryption: None,
     }
 }

@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, reason = "each test crate is the whole world of this module")]
 
 pub mod app;
+pub mod bucket;
 pub mod certificates;
 pub mod clock;
 pub mod faults;
@@ -16,5 +17,6 @@ pub mod schema;
 pub mod served;
 pub mod snapshots;
 pub mod state;
+pub mod sts;
 pub mod table;
 pub mod view;

@@ -3,6 +3,7 @@
 pub mod accept_encoding;
 pub mod body;
 pub mod conditional;
+pub mod delegation;
 pub mod operation;
 pub mod paging;
 pub mod path;

@@ -12,6 +12,14 @@ use crate::api::router::ENDPOINTS;
 use crate::api::state::ApiState;
 use crate::api::wire::CatalogConfig;
 use crate::model::principal::Principal;
+use crate::model::warehouse::Warehouse;
+
+/// What a client has to ask for so that it is told how to get at files: so that nobody has to configure it.
+fn ways(warehouse: &Warehouse) -> Option<String> {
+    let ways = &warehouse.storage.access.delegation;
+    let words = ways.iter().map(|way| way.word()).collect::<Vec<_>>();
+    (!words.is_empty()).then(|| words.join(","))
+}
 
 /// Tells a client its warehouse's prefix, and what is served.
 pub async fn get_config(
@@ -30,6 +38,9 @@ pub async fn get_config(
         && let Some(url) = state.authn.issuers().of(identity).and_then(|issuer| issuer.token_url())
     {
         defaults.entry("oauth2-server-uri".to_owned()).or_insert(url);
+    }
+    if let Some(ways) = ways(&warehouse) {
+        defaults.entry("header.X-Iceberg-Access-Delegation".to_owned()).or_insert(ways);
     }
     let lifetime = state.catalog.settings().idempotency_lifetime_seconds;
     Ok(Json(CatalogConfig {

@@ -1,6 +1,7 @@
 //! The specification's operations: one file for each family.
 
 pub mod config;
+pub mod files;
 pub mod metrics;
 pub mod namespaces;
 pub mod table_commit;

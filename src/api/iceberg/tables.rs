@@ -5,15 +5,17 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::Result;
-use crate::api::answers::{Answer, with_vary};
+use crate::api::answers::{Answer, AnswerKey, with_vary};
 use crate::api::coding::Coding;
 use crate::api::error::ApiError;
 use crate::api::extract::accept_encoding::Accepted;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::conditional::IfNoneMatch;
+use crate::api::extract::delegation::AccessDelegation;
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
+use crate::api::files::FilesTold;
 use crate::api::respond::{
     commit_result, fresh_load_result, made_result, not_modified, tagged_json,
 };
@@ -21,17 +23,18 @@ use crate::api::state::ApiState;
 use crate::api::tag::{Shown, SnapshotMode, Tag};
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
-use crate::catalog;
 use crate::catalog::lookup::Loaded;
 use crate::catalog::reading::Readable;
 use crate::catalog::tables::create::CreateTable;
 use crate::catalog::tables::register::RegisterTable;
 use crate::catalog::tabulars::TabularState;
+use crate::catalog::{self, Catalog, Operation};
 use crate::model::ident::TabularIdent;
 use crate::model::partition::UnboundPartitionSpec;
 use crate::model::schema::Schema;
 use crate::model::sort::UnboundSortOrder;
 use crate::model::table::TableMetadata;
+use crate::model::warehouse::Warehouse;
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables`.
 pub async fn list(
@@ -48,6 +51,7 @@ pub async fn list(
 pub async fn create(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
+    wanted: AccessDelegation,
     MutatingWith(operation, body): MutatingWith<CreateTableRequest>,
 ) -> Result<Response> {
     let partition_spec = body.partition_spec.as_deref().map(UnboundPartitionSpec::parse);
@@ -61,14 +65,17 @@ pub async fn create(
         properties: body.properties.unwrap_or_default(),
         stage: body.stage_create.unwrap_or(false),
     };
-    let created = state.catalog.create_table(&operation, &warehouse, request).await?;
-    Ok(made_result(&created))
+    let (ident, catalog) = (request.ident.clone(), &state.catalog);
+    let created = catalog.create_table(&operation, &warehouse, request).await?;
+    let files = made_files(catalog, &operation, &warehouse, &ident, &created, &wanted).await;
+    Ok(made_result(&created, files))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/register`.
 pub async fn register(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
+    wanted: AccessDelegation,
     MutatingWith(operation, body): MutatingWith<RegisterTableRequest>,
 ) -> Result<Response> {
     let request = RegisterTable {
@@ -76,8 +83,23 @@ pub async fn register(
         metadata_location: body.metadata_location,
         overwrite: body.overwrite.unwrap_or(false),
     };
-    let registered = state.catalog.register_table(&operation, &warehouse, request).await?;
-    Ok(made_result(&registered))
+    let (ident, catalog) = (request.ident.clone(), &state.catalog);
+    let registered = catalog.register_table(&operation, &warehouse, request).await?;
+    let files = made_files(catalog, &operation, &warehouse, &ident, &registered, &wanted).await;
+    Ok(made_result(&registered, files))
+}
+
+/// What whoever made a table is told of how to get at its files, if they ask.
+async fn made_files(
+    catalog: &Catalog,
+    operation: &Operation,
+    warehouse: &Warehouse,
+    ident: &TabularIdent,
+    made: &Readable,
+    wanted: &AccessDelegation,
+) -> Option<FilesTold> {
+    let told = catalog.delegated_made(operation, warehouse, ident, made, wanted.ways()?).await;
+    told.map(|told| FilesTold::new(&told, warehouse, ident))
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
@@ -87,23 +109,37 @@ pub async fn load(
     Reading(operation): Reading,
     query: Query,
     condition: IfNoneMatch,
+    wanted: AccessDelegation,
     Accepted(coding): Accepted,
 ) -> Result<Response> {
     let mode = snapshot_mode(&query)?;
+    let files = match wanted.ways() {
+        None => None,
+        Some(ways) => {
+            let told = state.catalog.delegated(&operation, &warehouse, &ident, ways).await?;
+            told.map(|told| FilesTold::new(&told, &warehouse, &ident))
+        }
+    };
+    let key_of = |shown: Shown| {
+        // A table that has taken the other's name since is answered as if nobody had asked.
+        let files = files.as_ref().filter(|it| it.may_be_told(&shown.version));
+        AnswerKey { shown, files: files.map(|files| files.key) }
+    };
     let known = |version| {
         let shown = Shown { version, mode };
-        if condition.is_there() {
+        let key = key_of(shown);
+        if condition.is_there() && key.files.is_none() {
             let tag = Tag::new(shown);
             if condition.holds(&tag) {
                 return Some(Known::Unchanged(tag));
             }
         }
-        state.answers.get(shown, coding).map(|answer| Known::Kept(shown, answer))
+        state.answers.get(key, coding).map(|answer| Known::Kept(key, answer))
     };
     let loaded = match state.catalog.load_table(&operation, &warehouse, &ident, known).await? {
         Loaded::Known(Known::Unchanged(tag)) => return Ok(unchanged(tag, coding)),
-        Loaded::Known(Known::Kept(shown, answer)) => {
-            return Ok(state.answers.respond(shown, answer, coding).await);
+        Loaded::Known(Known::Kept(key, answer)) => {
+            return Ok(state.answers.respond(key, answer, coding).await);
         }
         Loaded::State(loaded) => loaded,
     };
@@ -112,8 +148,9 @@ pub async fn load(
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
     };
     let shown = Shown { version: loaded.version(), mode };
-    let fresh = fresh_load_result(&loaded, Tag::new(shown));
-    Ok(state.answers.respond_fresh(shown, fresh, coding).await)
+    let key = key_of(shown);
+    let fresh = fresh_load_result(&loaded, shown, files.filter(|_| key.files.is_some()));
+    Ok(state.answers.respond_fresh(key, fresh, coding).await)
 }
 
 /// What answers a load without the table's metadata.
@@ -121,7 +158,7 @@ enum Known {
     /// The client has the table with this tag.
     Unchanged(Tag),
     /// This was answered before.
-    Kept(Shown, Answer),
+    Kept(AnswerKey, Answer),
 }
 
 /// 304. Its tag is weak where the whole answer might be compressed: that is right for both.

@@ -10,6 +10,7 @@ pub mod listings;
 pub mod management;
 pub mod object;
 pub mod policies;
+pub mod sign;
 pub mod warehouses;
 
 use std::collections::BTreeMap;

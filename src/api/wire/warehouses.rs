@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Properties;
 use crate::catalog::warehouses::change::Wanted;
 use crate::catalog::warehouses::listing::{Managed, Source, WarehouseInfo, WarehousePage};
-use crate::model::warehouse::StorageProfile;
+use crate::model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess, StorageProfile};
 
 /// Where a warehouse is stored, as a request says it.
 #[derive(Debug, Deserialize)]
@@ -24,6 +24,44 @@ pub struct StorageRequest {
     /// The name of a set of further options in the server's configuration.
     #[serde(default)]
     pub credentials: Option<String>,
+    /// How clients get at the files of tables.
+    #[serde(default)]
+    pub access: Option<AccessRequest>,
+}
+
+/// How clients get at the files of tables, as a request says it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AccessRequest {
+    /// The ways, the preferred one first.
+    #[serde(default)]
+    pub delegation: Option<Vec<Delegation>>,
+    /// The role that is assumed for a table.
+    #[serde(default)]
+    pub role_arn: Option<String>,
+    /// What the role's trust policy wants to be told besides.
+    #[serde(default)]
+    pub external_id: Option<String>,
+    /// Where the role is assumed.
+    #[serde(default)]
+    pub sts_endpoint: Option<String>,
+    /// Seconds that credentials are good for.
+    #[serde(default)]
+    pub credentials_seconds: Option<u32>,
+}
+
+impl From<AccessRequest> for FileAccess {
+    fn from(request: AccessRequest) -> Self {
+        let AccessRequest { delegation, role_arn, external_id, sts_endpoint, credentials_seconds } =
+            request;
+        Self {
+            delegation: delegation.unwrap_or_default(),
+            role_arn,
+            external_id,
+            sts_endpoint,
+            credentials_seconds: credentials_seconds.unwrap_or(CREDENTIALS_SECONDS),
+        }
+    }
 }
 
 /// Body of `POST /management/v1/warehouses`.
@@ -65,13 +103,14 @@ pub fn wanted(
     client_defaults: Option<Properties>,
     client_overrides: Option<Properties>,
 ) -> Wanted {
-    let StorageRequest { location, allowed_locations, options, credentials } = storage;
+    let StorageRequest { location, allowed_locations, options, credentials, access } = storage;
     Wanted {
         storage: StorageProfile {
             location: location.unwrap_or_default(),
             allowed_locations: allowed_locations.unwrap_or_default(),
             options: options.unwrap_or_default(),
             credentials,
+            access: access.map(FileAccess::from).unwrap_or_default(),
         },
         client_defaults: client_defaults.unwrap_or_default(),
         client_overrides: client_overrides.unwrap_or_default(),
@@ -90,6 +129,32 @@ pub struct Storage {
     pub options: Properties,
     /// The name of a set of further options in the server's configuration.
     pub credentials: Option<String>,
+    /// How clients get at the files of tables.
+    pub access: Access,
+}
+
+/// How clients get at the files of tables.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Access {
+    /// The ways, the preferred one first.
+    pub delegation: Vec<Delegation>,
+    /// The role that is assumed for a table.
+    pub role_arn: Option<String>,
+    /// What the role's trust policy wants to be told besides.
+    pub external_id: Option<String>,
+    /// Where the role is assumed.
+    pub sts_endpoint: Option<String>,
+    /// Seconds that credentials are good for.
+    pub credentials_seconds: u32,
+}
+
+impl From<FileAccess> for Access {
+    fn from(access: FileAccess) -> Self {
+        let FileAccess { delegation, role_arn, external_id, sts_endpoint, credentials_seconds } =
+            access;
+        Self { delegation, role_arn, external_id, sts_endpoint, credentials_seconds }
+    }
 }
 
 /// A warehouse.
@@ -138,7 +203,8 @@ pub struct ManagedWarehouse {
 impl From<Managed> for ManagedWarehouse {
     fn from(managed: Managed) -> Self {
         let Managed { storage, problem, history } = managed;
-        let StorageProfile { location, allowed_locations, options, credentials } = storage;
+        let StorageProfile { location, allowed_locations, options, credentials, access } = storage;
+        let access = Access::from(access);
         let (version, created_by, changed_at_ms, changed_by) = match history {
             Some(it) => {
                 (Some(it.version), Some(it.created_by), Some(it.changed_ms), Some(it.changed_by))
@@ -146,7 +212,7 @@ impl From<Managed> for ManagedWarehouse {
             None => (None, None, None, None),
         };
         Self {
-            storage: Storage { location, allowed_locations, options, credentials },
+            storage: Storage { location, allowed_locations, options, credentials, access },
             problem,
             version,
             created_by,

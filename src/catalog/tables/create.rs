@@ -107,6 +107,7 @@ impl Catalog {
             name: &ident.name,
             uuid: metadata.table_uuid,
             location: &location,
+            properties: &metadata.properties,
             metadata_location: &metadata_location,
             now_ms,
             owner: operation.owner(),

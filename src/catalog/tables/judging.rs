@@ -8,6 +8,7 @@ use super::head::Head;
 use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
 use crate::catalog::permits::{Enclosing, Target, attributes};
+use crate::catalog::places::further_paths;
 use crate::catalog::tabulars::{NewVersion, TabularState, state_of};
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::commit::{Base, CommitContext, apply};
@@ -89,6 +90,7 @@ impl<'a> Judging<'a> {
         let text = self.metadata.to_text();
         let after = TabularRecord {
             uuid: self.metadata.table_uuid,
+            further_paths: further_paths(&location, &self.metadata.properties),
             location,
             metadata_location,
             version: before.version + 1,

@@ -4,6 +4,7 @@ use crate::authz::action::{Drop, Register};
 use crate::authz::permit::Permit;
 use crate::catalog::mutation::Answer;
 use crate::catalog::permits::{Creation, Target};
+use crate::catalog::places::further_paths;
 use crate::catalog::reading::Readable;
 use crate::catalog::removal::Removal;
 use crate::catalog::tabulars::{
@@ -80,6 +81,7 @@ impl Catalog {
                 name: &ident.name,
                 uuid: metadata.table_uuid,
                 location: &metadata.location,
+                properties: &metadata.properties,
                 metadata_location: &request.metadata_location,
                 now_ms: self.now_ms(),
                 owner: operation.owner(),
@@ -116,6 +118,7 @@ impl Catalog {
         let changed = before.metadata_location != request.metadata_location;
         let after = TabularRecord {
             uuid: metadata.table_uuid,
+            further_paths: further_paths(&metadata.location, &metadata.properties),
             location: metadata.location,
             metadata_location: request.metadata_location.clone(),
             version: before.version + 1,

@@ -3,6 +3,7 @@
 use crate::authz::commit_kind::of_view;
 use crate::catalog::mutation::Answer;
 use crate::catalog::permits::Target;
+use crate::catalog::places::further_paths;
 use crate::catalog::tabulars::{NewVersion, Replacement, TabularState};
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
 use crate::model::commit::CommitContext;
@@ -99,6 +100,7 @@ impl Catalog {
         )?;
         let after = TabularRecord {
             uuid: metadata.view_uuid,
+            further_paths: further_paths(&location, &metadata.properties),
             location,
             metadata_location,
             version: before.version + 1,

@@ -137,7 +137,7 @@ impl Catalog {
         let stores = &self.inner.parts.stores;
         let roots = stores.open(storage).map_err(wrong)?;
         let at_most = self.settings().warehouse_probe_max();
-        stores.probe(&roots, self.ids().random(), at_most).await.map_err(wrong)?;
+        stores.probe(&roots, self.ids().random(), at_most, self.now_ms()).await.map_err(wrong)?;
         Ok(roots)
     }
 
@@ -320,6 +320,7 @@ fn define(
         credentials: storage.credentials.clone(),
         client_defaults: client_defaults.clone(),
         client_overrides: client_overrides.clone(),
+        access: storage.access.clone(),
     }
 }
 

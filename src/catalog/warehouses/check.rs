@@ -123,6 +123,11 @@ fn check_size(wanted: &Wanted) -> Result<()> {
     let bytes = storage.location.len()
         + storage.allowed_locations.iter().map(String::len).sum::<usize>()
         + storage.credentials.as_ref().map_or(0, String::len)
+        + [&storage.access.role_arn, &storage.access.external_id, &storage.access.sts_endpoint]
+            .into_iter()
+            .flatten()
+            .map(String::len)
+            .sum::<usize>()
         + [&storage.options, client_defaults, client_overrides]
             .into_iter()
             .map(of_map)

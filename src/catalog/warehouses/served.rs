@@ -9,6 +9,7 @@ use crate::catalog::{Error, Result};
 use crate::model::warehouse::{StorageProfile, Warehouse};
 use crate::objects::Objects;
 use crate::objects::stores::Roots;
+use crate::objects::warehouse_files::Root;
 use crate::store::records::{WarehouseDefinition, WarehouseRecord};
 
 /// All warehouses, by name, and their files. Cheap to clone but for the names.
@@ -40,6 +41,7 @@ impl Entry {
             storage: storage_of(&record.location, definition),
             client_defaults: definition.client_defaults.clone(),
             client_overrides: definition.client_overrides.clone(),
+            version: definition.version,
         };
         Self { warehouse: Arc::new(warehouse), record: Arc::new(record), shut: None }
     }
@@ -57,6 +59,7 @@ pub fn storage_of(location: &str, definition: &WarehouseDefinition) -> StoragePr
         allowed_locations: definition.allowed_locations.clone(),
         options: definition.options.clone(),
         credentials: definition.credentials.clone(),
+        access: definition.access.clone(),
     }
 }
 
@@ -70,6 +73,12 @@ impl Served {
     /// none.
     #[must_use]
     pub fn with(&self, entry: Entry, stores: std::result::Result<Roots, String>) -> Self {
+        self.with_roots(entry, stores.map(|roots| roots.all))
+    }
+
+    /// The same with places that nobody is going to try out.
+    #[must_use]
+    pub fn with_roots(&self, entry: Entry, stores: std::result::Result<Vec<Root>, String>) -> Self {
         let mut served = self.clone();
         let id = entry.warehouse.id;
         let shut = match stores {

@@ -22,6 +22,8 @@ proptest! {
         round_trip(&MetadataKey(id));
         round_trip(&PieceKey { id, hash: PieceHash(*Uuid::max().as_bytes()) });
         round_trip(&PublicationKey { id, version: number });
+        let parts = name.split(|c: char| c.is_control()).filter(|part| !part.is_empty());
+        round_trip(&PlaceKey { parts: parts.map(ToOwned::to_owned).collect(), id });
         round_trip(&FileDeletionKey(id));
         round_trip(&ApiKeyKey(id));
         round_trip(&SigningKeyKey(id));
@@ -54,4 +56,15 @@ fn a_dotted_name_and_two_levels_never_meet() {
     let dotted = NamespaceNameKey { parent, name: "a.b".to_owned() }.encode();
     let inner = NamespaceNameKey { parent: Uuid::max(), name: "b".to_owned() }.encode();
     assert_ne!(dotted, inner);
+}
+
+#[test]
+fn what_lies_below_a_place_begins_with_its_key_and_what_lies_beside_it_does_not() {
+    let parts = |path: &str| path.split('/').map(ToOwned::to_owned).collect::<Vec<_>>();
+    let key = |path| PlaceKey { parts: parts(path), id: Uuid::max() }.encode();
+    let below = PlaceKey::below(&parts("s3/b/t"));
+    assert!(key("s3/b/t").starts_with(&below) && key("s3/b/t/x").starts_with(&below));
+    assert!(!key("s3/b/t2").starts_with(&below) && !key("s3/b").starts_with(&below));
+    let at = PlaceKey::at(&parts("s3/b/t"));
+    assert!(key("s3/b/t").starts_with(&at) && !key("s3/b/t/x").starts_with(&at));
 }

@@ -170,7 +170,7 @@ impl Grammar {
     }
 
     fn draft(&mut self) -> Draft {
-        match self.rng.random_range(0..100) {
+        match self.rng.random_range(0..102) {
             0..10 => bare(Method::GET, self.tabular("tables")),
             10..14 => bare(Method::GET, self.tabular("views")),
             14..18 => bare(Method::GET, self.namespace()),
@@ -217,9 +217,14 @@ impl Grammar {
                 format!("{}/metrics", self.tabular("tables")),
                 json!({ "report-type": self.pick(&["scan-report", "commit-report"]) }),
             ),
-            94..96 => bare(Method::DELETE, self.tabular("tables")),
-            96 => bare(Method::DELETE, self.tabular("views")),
-            97..99 => bare(Method::DELETE, self.namespace()),
+            94 => post(
+                format!("{}/sign", self.tabular("tables")),
+                json!({ "method": "GET", "region": "r", "headers": {}, "uri": self.seen_text() }),
+            ),
+            95 => bare(self.method(), format!("{}/credentials", self.tabular("tables"))),
+            96..98 => bare(Method::DELETE, self.tabular("tables")),
+            98 => bare(Method::DELETE, self.tabular("views")),
+            99..101 => bare(Method::DELETE, self.namespace()),
             _ => bare(self.method(), format!("/v1/{}", self.seen_text())),
         }
     }

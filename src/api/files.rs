@@ -1,0 +1,135 @@
+//! [`FilesTold`]: what clients are told of how to get at a table's files, in the words that they know.
+//!
+//! It ends a `LoadTableResult`. Answers with it have no ETag and are stored by nobody: a client that came
+//! back with a tag would be told that its credentials, which end soon, are still what it has.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::extract::path::SEPARATOR;
+use crate::catalog::delegation::{Delegated, Way};
+use crate::catalog::reading::ReadVersion;
+use crate::model::ident::TabularIdent;
+use crate::model::warehouse::Warehouse;
+
+/// What is told, by its content: the first half of its SHA-256.
+pub type FilesKey = [u8; 16];
+
+/// What a client is told of how to get at a table's files.
+pub struct FilesTold {
+    /// What ends the answer.
+    pub tail: Bytes,
+    /// It, by its content.
+    pub key: FilesKey,
+    table: Uuid,
+}
+
+/// Credentials, and for what they are.
+#[derive(Serialize)]
+pub struct StorageCredential<'a> {
+    /// The beginning of locations.
+    prefix: &'a str,
+    /// The credentials.
+    config: &'a BTreeMap<&'a str, &'a str>,
+}
+
+/// Everything but what RFC 3986 reserves nothing of.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+impl FilesTold {
+    /// What is told of the table with this name.
+    pub fn new(told: &Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> Self {
+        let words = Words::new(told, warehouse, ident);
+        let config = words.all();
+        let mut tail = br#","config":"#.to_vec();
+        serde_json::to_writer(&mut tail, &config).expect("text is JSON");
+        if matches!(told.way, Way::Credentials(_)) {
+            let credential = StorageCredential { prefix: &told.prefix, config: &config };
+            tail.extend_from_slice(br#","storage-credentials":"#);
+            serde_json::to_writer(&mut tail, &[credential]).expect("text is JSON");
+        }
+        tail.push(b'}');
+        let hash = Sha256::digest(&tail);
+        let key = hash.first_chunk().copied().expect("a SHA-256 has 32 bytes");
+        Self { tail: tail.into(), key, table: told.id }
+    }
+
+    /// Whether it is for what is shown: this table, as a whole.
+    pub fn may_be_told(&self, version: &ReadVersion) -> bool {
+        version.id == self.table && version.rules.is_none()
+    }
+}
+
+/// The keys and values of a client's configuration.
+pub struct Words<'a> {
+    told: &'a Delegated,
+    endpoint: String,
+}
+
+impl<'a> Words<'a> {
+    /// Those for the table with this name.
+    pub fn new(told: &'a Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> Self {
+        let table = table_path(warehouse, ident);
+        let staged = told.staged.map(|name| format!("?staged={name}")).unwrap_or_default();
+        let endpoint = match &told.way {
+            Way::Credentials(_) => format!("{table}/credentials{staged}"),
+            Way::Signatures => format!("{table}/sign{staged}"),
+            Way::Own => String::new(),
+        };
+        Self { told, endpoint }
+    }
+
+    /// All of them. There may be secrets among them.
+    pub fn all(&self) -> BTreeMap<&str, &str> {
+        let Self { told, endpoint } = self;
+        let mut all: BTreeMap<&str, &str> =
+            told.store.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        match &told.way {
+            Way::Own => {}
+            Way::Credentials(config) => {
+                all.extend(config.iter().map(|(key, value)| (key.as_str(), value.reveal())));
+                all.insert(told.refresh_key, endpoint);
+            }
+            Way::Signatures => all.extend([
+                ("s3.remote-signing-enabled", "true"),
+                // Iceberg's own clients, by the name of today and of before.
+                ("signer.endpoint", endpoint.as_str()),
+                ("s3.signer.endpoint", endpoint.as_str()),
+                // PyIceberg signs in one of its ways to files alone, which is not the one it prefers.
+                ("s3.signer", "S3V4RestSigner"),
+                ("py-io-impl", "pyiceberg.io.fsspec.FsspecFileIO"),
+            ]),
+        }
+        all
+    }
+}
+
+/// The body of `GET .../credentials`.
+pub fn credentials_body(
+    told: Option<&Delegated>,
+    warehouse: &Warehouse,
+    ident: &TabularIdent,
+) -> Vec<u8> {
+    let words = told.map(|told| (told, Words::new(told, warehouse, ident)));
+    let found = words.as_ref().filter(|(told, _)| matches!(told.way, Way::Credentials(_)));
+    let config = found.map(|(told, words)| (told.prefix.as_str(), words.all()));
+    let all: Vec<_> =
+        config.iter().map(|(prefix, config)| StorageCredential { prefix, config }).collect();
+    let mut body = br#"{"storage-credentials":"#.to_vec();
+    serde_json::to_writer(&mut body, &all).expect("text is JSON");
+    body.push(b'}');
+    body
+}
+
+/// Where a table is, below the URI of the catalog.
+fn table_path(warehouse: &Warehouse, ident: &TabularIdent) -> String {
+    let encode = |text: &str| utf8_percent_encode(text, SEGMENT).to_string();
+    let namespace = ident.namespace.0.join(&SEPARATOR.to_string());
+    let (namespace, name) = (encode(&namespace), encode(&ident.name));
+    format!("v1/{}/namespaces/{namespace}/tables/{name}", encode(&warehouse.name))
+}

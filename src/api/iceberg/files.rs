@@ -1,0 +1,67 @@
+//! Access to the files of tables: new credentials, and signatures.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use uuid::Uuid;
+
+use super::Result;
+use crate::api::error::ApiError;
+use crate::api::extract::body::{MutatingWith, Reading};
+use crate::api::extract::path::TabularPath;
+use crate::api::extract::query::Query;
+use crate::api::files::credentials_body;
+use crate::api::respond::{NO_STORE, tagged_json};
+use crate::api::state::ApiState;
+use crate::api::wire::sign::{RemoteSignRequest, RemoteSignResult};
+use crate::objects::sign::SignRequest;
+
+/// What a client names that signs for a table which is only staged.
+const STAGED: &str = "staged";
+/// The only provider whose requests are signed.
+const PROVIDER: &str = "s3";
+
+/// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials`.
+pub async fn credentials(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    query: Query,
+    Reading(operation): Reading,
+) -> Result<Response> {
+    let staged = staged(&query)?;
+    let told = state.catalog.credentials(&operation, &warehouse, &ident, staged).await?;
+    let body = credentials_body(told.as_ref(), &warehouse, &ident);
+    Ok((NO_STORE, tagged_json(body.into(), None)).into_response())
+}
+
+/// `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign`.
+pub async fn sign(
+    State(state): State<ApiState>,
+    TabularPath { warehouse, ident }: TabularPath,
+    query: Query,
+    MutatingWith(operation, body): MutatingWith<RemoteSignRequest>,
+) -> Result<Response> {
+    let staged = staged(&query)?;
+    let RemoteSignRequest { region, uri, method, headers, body, provider } = body;
+    if provider.is_some_and(|provider| provider != PROVIDER) {
+        return Err(ApiError::bad_request("Invalid provider: expected s3"));
+    }
+    let request = SignRequest { method, region, uri, headers, body };
+    let signed = state.catalog.sign(&operation, &warehouse, &ident, staged, &request).await?;
+    // What may be kept is kept by the client alone; other signatures are for one request.
+    let keep = if signed.cacheable { "private" } else { "no-cache" };
+    let mut response_headers = HeaderMap::new();
+    response_headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));
+    let body = RemoteSignResult { uri: signed.uri, headers: signed.headers };
+    Ok((response_headers, Json(body)).into_response())
+}
+
+fn staged(query: &Query) -> Result<Option<Uuid>> {
+    let parse = |text: &str| {
+        Uuid::try_parse(text).map_err(|_| {
+            ApiError::bad_request("Invalid query parameter staged: expected a name as it was told")
+        })
+    };
+    query.get(STAGED).map(|text| parse(&text)).transpose()
+}

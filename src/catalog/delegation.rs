@@ -1,0 +1,380 @@
+//! How clients get at the files of a table: with credentials, with signatures, or not through the catalog.
+//!
+//! Whoever may read a part of a table only gets neither ([`ReadAccess`]). For all others policies say whether
+//! they may read and write files (`ReadData`, `WriteData`), and that is what credentials and signatures are
+//! good for. They are for the table's own places: not for one that holds files of others, and never for the
+//! places of a warehouse as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::permits::Target;
+use super::places::is_alone;
+use super::reading::{ReadAccess, Readable};
+use super::tables::head::metadata_of;
+use super::{Catalog, Error, Operation, Result, lookup};
+use crate::authz::action::{Load, ReadData, WriteData};
+use crate::authz::authority::Asked;
+use crate::authz::permit::Permit;
+use crate::base::secret::Secret;
+use crate::model::ident::{TabularIdent, TabularKind};
+use crate::model::members::brief;
+use crate::model::warehouse::{Delegation, Warehouse};
+use crate::objects::location::Location;
+use crate::objects::sign::{Allowed, SignError, SignRequest, Signed};
+use crate::objects::vend::cache::VendKey;
+use crate::objects::vend::{Files, Rights, Vendor};
+use crate::store::records::TabularRecord;
+
+/// Staged tables whose files somebody may write, until a commit makes them.
+const STAGED_MAX: usize = 10_000;
+/// For how long.
+const STAGED_MS: i64 = 60 * 60 * 1000;
+
+/// What a client is told of how it gets at a table's files.
+#[derive(Debug, Clone)]
+pub struct Delegated {
+    /// The table.
+    pub id: Uuid,
+    /// The beginning of its files' locations.
+    pub prefix: String,
+    /// What clients have to know of the store. Nothing in it is secret.
+    pub store: BTreeMap<String, String>,
+    /// With what.
+    pub way: Way,
+    /// The name under which access is asked for again, if the table is only staged.
+    pub staged: Option<Uuid>,
+    /// What clients call the place where they get new credentials.
+    pub refresh_key: &'static str,
+}
+
+/// With what a client gets at files.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// With these credentials.
+    Credentials(Arc<BTreeMap<String, Secret>>),
+    /// With signatures.
+    Signatures,
+    /// With its own.
+    Own,
+}
+
+/// The files of a table that somebody may get at.
+struct Reachable {
+    files: Files,
+    prefix: String,
+    vendor: Arc<Vendor>,
+}
+
+/// A table that somebody has staged.
+#[derive(Clone)]
+pub(super) struct Staged {
+    warehouse: Uuid,
+    ident: TabularIdent,
+    owner: Option<String>,
+    location: String,
+    until_ms: i64,
+}
+
+/// Staged tables, by a name that is told to whoever staged them.
+pub(super) struct StagedTables(quick_cache::sync::Cache<Uuid, Staged>);
+
+impl Default for StagedTables {
+    fn default() -> Self {
+        Self(quick_cache::sync::Cache::new(STAGED_MAX))
+    }
+}
+
+/// Why there is nothing to get at files with. The text is for whoever asked.
+type Nothing = &'static str;
+
+const NOT_HERE: Nothing = "the warehouse hands out no access to files";
+const IN_PART: Nothing = "whoever may read a part of a table only gets at no files";
+const NO_RIGHTS: Nothing = "neither reading nor writing its files is allowed";
+const NOT_ALONE: Nothing = "its location holds files of other tables or views, too";
+
+impl Catalog {
+    /// What a client is told that loads a table and asks for one of these ways; none if it is told nothing.
+    pub async fn delegated(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        wanted: &[Delegation],
+    ) -> Result<Option<Delegated>> {
+        match self.reachable(operation, warehouse, ident).await? {
+            Ok(reachable) => self.tell(warehouse, reachable, wanted, None).await.map(Some),
+            Err(NOT_ALONE) => {
+                tracing::warn!(table = %ident, "no access to files is handed out: {NOT_ALONE}");
+                Ok(None)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// New credentials for a table's files; none if the warehouse vends none.
+    pub async fn credentials(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        staged: Option<Uuid>,
+    ) -> Result<Option<Delegated>> {
+        match self.reachable_by(operation, warehouse, ident, staged).await? {
+            Ok(reachable) => {
+                let wanted = [Delegation::VendedCredentials];
+                self.tell(warehouse, reachable, &wanted, staged).await.map(Some)
+            }
+            Err(NOT_HERE) => Ok(None),
+            Err(nothing) => Err(forbidden(ident, nothing)),
+        }
+    }
+
+    /// What a client is told that has made a table, registered one, or staged one. The table is there by now:
+    /// that its files cannot be got at at this moment is no reason to say otherwise.
+    pub async fn delegated_made(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        made: &Readable,
+        wanted: &[Delegation],
+    ) -> Option<Delegated> {
+        let told = async {
+            if made.access != ReadAccess::Whole {
+                return Ok(None);
+            }
+            if made.state.metadata_location.is_some() {
+                return self.delegated(operation, warehouse, ident, wanted).await;
+            }
+            let metadata = metadata_of(made.state.id, &made.state.text)?;
+            let staged = Staged {
+                warehouse: warehouse.id,
+                ident: ident.clone(),
+                owner: operation.owner(),
+                location: metadata.location,
+                until_ms: self.now_ms() + STAGED_MS,
+            };
+            let name = self.ids().random();
+            match self.reachable_staged(operation, warehouse, &staged).await? {
+                Err(_) => Ok(None),
+                Ok(reachable) => {
+                    self.inner.staged.0.insert(name, staged);
+                    self.tell(warehouse, reachable, wanted, Some(name)).await.map(Some)
+                }
+            }
+        };
+        told.await.unwrap_or_else(|error: Error| {
+            tracing::warn!(table = %ident, ?error, "a new table is answered without credentials");
+            None
+        })
+    }
+
+    /// Signs a request to the store for somebody, if it is for files of the table, and they may do that.
+    pub async fn sign(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        staged: Option<Uuid>,
+        request: &SignRequest,
+    ) -> Result<Signed> {
+        let reachable = self.reachable_by(operation, warehouse, ident, staged).await?;
+        let Reachable { files, vendor, .. } = reachable.map_err(|it| forbidden(ident, it))?;
+        let signs = vendor.delegation().contains(&Delegation::RemoteSigning);
+        let Some(signer) = vendor.signer().filter(|_| signs) else {
+            let why = "the warehouse signs no requests";
+            return Err(Error::Invalid(format!("Cannot sign for {}: {why}", brief(ident))));
+        };
+        let allowed = Allowed { places: &files.places, rights: files.rights };
+        let signed = signer.sign(request, &allowed, self.now_ms()).await;
+        signed.map_err(|error| match error {
+            SignError::Invalid(message) => Error::Invalid(message),
+            SignError::NotAllowed(message) => Error::Forbidden(message),
+            SignError::Unavailable(reason) => self.not_vended(&reason),
+        })
+    }
+
+    /// What somebody may get at of a table.
+    async fn reachable(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let kind = TabularKind::Table;
+        if self.check_name(ident).is_err() {
+            return Err(Error::no_such(kind, ident));
+        }
+        let store = self.store().durable();
+        let target = Target { warehouse, kind, ident };
+        let permit: Permit<Load> = self.permit_tabular(&store, operation, target).await?;
+        let record = lookup::tabular_record(&store, warehouse.id, kind, ident).await?;
+        if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
+            return Ok(Err(IN_PART));
+        }
+        let rights = self.rights(operation, target).await?;
+        self.reachable_at(record.id, warehouse, rights, &own_places(&record)).await
+    }
+
+    /// What somebody may get at of a table that they have staged.
+    async fn reachable_staged(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        staged: &Staged,
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let target = Target { warehouse, kind: TabularKind::Table, ident: &staged.ident };
+        let rights = self.rights(operation, target).await?;
+        // Nobody has this id, so that whatever else is there belongs to somebody else.
+        self.reachable_at(Uuid::nil(), warehouse, rights, &[&staged.location]).await
+    }
+
+    /// What somebody may get at of a table, or of one that they have staged and that has this name until it
+    /// is made: then it is asked for as every other.
+    async fn reachable_by(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        staged: Option<Uuid>,
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let found = staged.and_then(|name| self.inner.staged.0.get(&name)).filter(|staged| {
+            staged.warehouse == warehouse.id
+                && staged.ident == *ident
+                && staged.owner == operation.owner()
+                && self.now_ms() < staged.until_ms
+        });
+        if let Some(staged) = found {
+            match self.reachable_staged(operation, warehouse, &staged).await? {
+                // A table is at its place by now, which may be what has become of it.
+                Err(NOT_ALONE) => {}
+                reachable => return Ok(reachable),
+            }
+        }
+        self.reachable(operation, warehouse, ident).await
+    }
+
+    /// What policies allow somebody to do with a table's files.
+    async fn rights(&self, operation: &Operation, target: Target<'_>) -> Result<Rights> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(_) => return Ok(Rights { read: true, write: true }),
+            Asked::Policies(asking) => asking,
+        };
+        let wanted = {
+            use crate::authz::action::Action;
+            asking.wants_attributes(&[ReadData::NAME, WriteData::NAME])
+        };
+        let store = self.store().durable();
+        let resource = self.tabular_resource(&store, wanted, target).await?;
+        let (read, write) = (asking.may::<ReadData>(&resource), asking.may::<WriteData>(&resource));
+        Ok(Rights { read, write })
+    }
+
+    async fn reachable_at(
+        &self,
+        id: Uuid,
+        warehouse: &Warehouse,
+        rights: Rights,
+        places: &[&String],
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let objects = self.objects();
+        let mut parsed = places.iter().filter_map(|text| Location::parse(text).ok());
+        let (Some(location), Some(prefix)) = (parsed.next(), places.first()) else {
+            return Ok(Err(NOT_HERE));
+        };
+        let Some(vendor) = objects.vendor(warehouse.id, &location) else {
+            return Ok(Err(NOT_HERE));
+        };
+        if !rights.read && !rights.write {
+            return Ok(Err(NO_RIGHTS));
+        }
+        let store = self.store().latest();
+        if !is_made_for(&location, id) && !is_alone(&store, id, &location).await? {
+            return Ok(Err(NOT_ALONE));
+        }
+        let mut all = vec![location];
+        for place in parsed {
+            // What properties name may be anybody's: it is let go without a word unless it is the table's.
+            let usable = place.authority() == all[0].authority()
+                && objects.vendor(warehouse.id, &place).is_some_and(|it| Arc::ptr_eq(it, vendor));
+            if usable && is_alone(&store, id, &place).await? {
+                all.push(place);
+            }
+        }
+        let files = Files { table: id, places: all, rights };
+        let (prefix, vendor) = ((*prefix).clone(), Arc::clone(vendor));
+        Ok(Ok(Reachable { files, prefix, vendor }))
+    }
+
+    /// What a client is told that asks for one of these ways.
+    async fn tell(
+        &self,
+        warehouse: &Warehouse,
+        reachable: Reachable,
+        wanted: &[Delegation],
+        staged: Option<Uuid>,
+    ) -> Result<Delegated> {
+        let Reachable { files, prefix, vendor } = reachable;
+        let (id, refresh_key) = (files.table, vendor.refresh_key());
+        let store = vendor.client_config().clone();
+        let way = match chosen(vendor.delegation(), wanted) {
+            None => Way::Own,
+            Some(Delegation::RemoteSigning) => Way::Signatures,
+            Some(Delegation::VendedCredentials) => {
+                let key = VendKey { warehouse: warehouse.id, version: warehouse.version, files };
+                let now_ms = self.now_ms();
+                let vend = vendor.vend(&key.files, now_ms);
+                let vended = self.inner.vended.get(&key, now_ms, vend).await;
+                let vended = vended.map_err(|error| self.not_vended(&error.to_string()))?;
+                Way::Credentials(Arc::clone(&vended.config))
+            }
+        };
+        Ok(Delegated { id, prefix, store, way, staged, refresh_key })
+    }
+
+    fn not_vended(&self, reason: &str) -> Error {
+        let reason = self.objects().scrubbed(reason);
+        Error::unavailable("Access to the table's files cannot be handed out now", reason)
+    }
+}
+
+/// The first way of a warehouse that a client can go. One that asks for credentials alone is told of
+/// signatures where there is nothing else: they are no secret.
+fn chosen(ways: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
+    let both = ways.iter().find(|way| wanted.contains(way));
+    let signs = || ways.iter().find(|way| **way == Delegation::RemoteSigning);
+    let falls_back = wanted.contains(&Delegation::VendedCredentials);
+    both.or_else(|| signs().filter(|_| falls_back)).copied()
+}
+
+fn own_places(record: &TabularRecord) -> Vec<&String> {
+    std::iter::once(&record.location).chain(&record.further_paths).collect()
+}
+
+/// Whether a location was made for the table with this id and nothing else: it ends in it. Nobody knows an id
+/// before the table is there, so that nobody else's place can have been around one's own by its name.
+fn is_made_for(location: &Location, id: Uuid) -> bool {
+    location.path().ends_with(&format!("-{}", id.simple()))
+}
+
+fn forbidden(ident: &TabularIdent, nothing: Nothing) -> Error {
+    Error::Forbidden(format!("Not allowed: the files of {}: {nothing}", brief(ident)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_goes_the_first_way_that_both_know() {
+        use Delegation::{RemoteSigning as Signing, VendedCredentials as Vended};
+        assert_eq!(chosen(&[Vended, Signing], &[Signing, Vended]), Some(Vended));
+        assert_eq!(chosen(&[Signing, Vended], &[Vended]), Some(Vended));
+        assert_eq!(chosen(&[Signing], &[Vended]), Some(Signing), "there is nothing else");
+        assert_eq!(chosen(&[Vended], &[Signing]), None, "nobody has asked for credentials");
+        assert_eq!(chosen(&[Vended, Signing], &[]), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Where tables and views have their files, and whether anybody else has some there.
+//!
+//! Each place of a table or view has a key of its own in the store, written with its record. So before
+//! credentials for a place are handed out, it can be asked whether it holds files of others: some table may
+//! have been put around, into or onto another one's place by hand, or been registered twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::{Result, lookup};
+use crate::authz::action::Maintain;
+use crate::authz::permit::Permit;
+use crate::model::ident::TabularKind;
+use crate::model::table::TableMetadata;
+use crate::model::text::Text;
+use crate::model::view::ViewMetadata;
+use crate::objects::location::Location;
+use crate::store::keys::{Key, PlaceKey, TabularKey, space};
+use crate::store::read::{Range, Read};
+use crate::store::records::{NameEntry, TabularRecord};
+use crate::store::txn::Transaction;
+use crate::store::{self, Store};
+
+/// Properties that put files elsewhere than below the location.
+const PATHS: [&str; 4] = [
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+];
+
+/// Since this format of the store, places have keys.
+const FORMAT_WITH_PLACES: u32 = 4;
+/// Tables and views that one transaction gives their places.
+const BATCH: usize = 256;
+
+/// Where properties put files that do not go below the location.
+pub(super) fn further_paths(location: &str, properties: &BTreeMap<String, String>) -> Vec<String> {
+    let own = Location::parse(location).ok();
+    let mut seen = BTreeSet::new();
+    let set = PATHS.iter().filter_map(|key| properties.get(*key));
+    set.filter(|path| {
+        let Ok(path) = Location::parse(path) else { return false };
+        !own.as_ref().is_some_and(|own| path.is_within(own)) && seen.insert(path.parts())
+    })
+    .cloned()
+    .collect()
+}
+
+/// The keys of all places of a table or view.
+fn places(record: &TabularRecord) -> BTreeSet<Vec<String>> {
+    let all = std::iter::once(&record.location).chain(&record.further_paths);
+    all.filter_map(|text| Location::parse(text).ok()).map(|location| location.parts()).collect()
+}
+
+/// Writes the places of a table or view that has become another, has come, or has gone.
+pub(super) fn put_places(
+    t: &Transaction,
+    before: Option<&TabularRecord>,
+    after: Option<&TabularRecord>,
+) -> std::result::Result<(), store::Error> {
+    let of = |record: Option<&TabularRecord>| match record {
+        Some(record) => (record.id, places(record)),
+        None => (Uuid::nil(), BTreeSet::new()),
+    };
+    let ((old_id, old), (id, new)) = (of(before), of(after));
+    for parts in old.difference(&new) {
+        t.delete(&PlaceKey { parts: parts.clone(), id: old_id })?;
+    }
+    for parts in new.difference(&old) {
+        t.put(&PlaceKey { parts: parts.clone(), id }, &NameEntry { id })?;
+    }
+    Ok(())
+}
+
+/// Whether no other table or view has a place at, around or below this one.
+pub(super) async fn is_alone(store: &impl Read, id: Uuid, location: &Location) -> Result<bool> {
+    let parts = location.parts();
+    let mut ranges = vec![PlaceKey::below(&parts)];
+    ranges.extend((1..parts.len()).map(|end| PlaceKey::at(&parts[..end])));
+    for prefix in ranges {
+        // Two are enough: one of them is somebody else.
+        let found = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(2)).await?;
+        if found.iter().any(|(key, _)| key.id != id) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Gives all tables and views their places, in a store that an older binary has written.
+pub async fn ensure_places(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
+    let format = store.format_version().await?;
+    if format.is_none_or(|format| format >= FORMAT_WITH_PLACES) {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let range = Range::prefix([space::TABULARS]).behind(after.take());
+        let batch = store.latest().scan::<TabularKey>(&range, Some(BATCH)).await?;
+        let Some((last, _)) = batch.last() else { return Ok(()) };
+        after = Some(last.encode());
+        let batch = &batch;
+        let ((), accepted) = store
+            .transact("ensure_places", permit, |t| async move {
+                for (key, _) in batch {
+                    let Some(found) = lookup::tabular_by_id(&*t, key.0).await? else { continue };
+                    let properties = properties(found.record.kind, &found.document.text);
+                    let further_paths = further_paths(&found.record.location, &properties);
+                    let record = TabularRecord { further_paths, ..found.record.clone() };
+                    t.put(key, &record)?;
+                    put_places(&t, None, Some(&record))?;
+                }
+                Ok::<_, super::Error>(())
+            })
+            .await?;
+        accepted.durable().await?;
+    }
+}
+
+/// The properties of metadata. What cannot be read has none here: nobody gets at its files through the
+/// catalog, and `fsck` tells what is wrong with it.
+fn properties(kind: TabularKind, text: &Text) -> BTreeMap<String, String> {
+    match kind {
+        TabularKind::Table => TableMetadata::from_text(text).map(|it| it.properties),
+        TabularKind::View => ViewMetadata::parse(&text.to_bytes()).map(|it| it.properties),
+    }
+    .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_properties_put_elsewhere_is_a_place_too() {
+        let properties = BTreeMap::from([
+            ("write.data.path".to_owned(), "s3://b/data/t".to_owned()),
+            ("write.object-storage.path".to_owned(), "s3a://b/data/t/".to_owned()),
+            ("write.metadata.path".to_owned(), "s3://b/w/t/meta".to_owned()),
+            ("write.folder-storage.path".to_owned(), "nowhere".to_owned()),
+        ]);
+        assert_eq!(further_paths("s3://b/w/t", &properties), ["s3://b/data/t"]);
+    }
+}

@@ -1,0 +1,237 @@
+//! What is signed, and what an attacker tries.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+const OWN: &str = "w/ns/t-1";
+const MINIO: &str = "http://127.0.0.1:9000";
+const AWS: &str = "https://s3.eu-central-1.amazonaws.com";
+const READ: Rights = Rights { read: true, write: false };
+const WRITE: Rights = Rights { read: false, write: true };
+const BOTH: Rights = Rights { read: true, write: true };
+
+fn signer(endpoint: Option<&str>) -> Signer {
+    let mut options = BTreeMap::from([
+        ("aws_region".to_owned(), "eu-central-1".to_owned()),
+        ("aws_access_key_id".to_owned(), "AKIDEXAMPLE".to_owned()),
+        ("aws_secret_access_key".to_owned(), "wJalrXUtnFEMI".to_owned()),
+        ("aws_allow_http".to_owned(), "true".to_owned()),
+    ]);
+    if let Some(endpoint) = endpoint {
+        options.insert("aws_endpoint".to_owned(), endpoint.to_owned());
+    }
+    let location = Location::parse("s3://lake/w").expect("a location");
+    Signer::new(S3Store::open(&location, &options).expect("it opens"), "lake")
+}
+
+fn request(method: &str, uri: &str) -> SignRequest {
+    SignRequest {
+        method: method.to_owned(),
+        region: "eu-central-1".to_owned(),
+        uri: uri.to_owned(),
+        ..Default::default()
+    }
+}
+
+async fn sign(
+    endpoint: Option<&str>,
+    request: &SignRequest,
+    rights: Rights,
+) -> Result<Signed, SignError> {
+    let places = [Location::parse(&format!("s3://lake/{OWN}")).expect("a location")];
+    let allowed = Allowed { places: &places, rights };
+    signer(endpoint).sign(request, &allowed, 1_800_000_000_000).await
+}
+
+async fn status(endpoint: Option<&str>, request: &SignRequest, rights: Rights) -> u16 {
+    match sign(endpoint, request, rights).await {
+        Ok(_) => 200,
+        Err(SignError::Invalid(_)) => 400,
+        Err(SignError::NotAllowed(_)) => 403,
+        Err(SignError::Unavailable(reason)) => panic!("{reason}"),
+    }
+}
+
+#[tokio::test]
+async fn what_engines_send_is_signed() {
+    let o = format!("lake/{OWN}");
+    for (method, rest, rights) in [
+        ("GET", format!("{o}/data/x.parquet"), READ),
+        ("GET", format!("{o}/data/x.parquet?x-id=GetObject"), READ),
+        ("HEAD", format!("{o}/metadata/v1.json"), READ),
+        ("GET", format!("lake?list-type=2&prefix=w%2Fns%2Ft-1%2Fdata%2F&delimiter=%2F"), READ),
+        ("GET", format!("lake/?list-type=2&prefix=w/ns/t-1/&max-keys=10&encoding-type=url"), READ),
+        ("PUT", format!("{o}/data/x"), WRITE),
+        ("PUT", format!("{o}/data/x?partNumber=1&uploadId=abc"), WRITE),
+        ("POST", format!("{o}/data/x?uploads"), WRITE),
+        ("POST", format!("{o}/data/x?uploads="), WRITE),
+        ("POST", format!("{o}/data/x?uploadId=abc"), WRITE),
+        ("GET", format!("{o}/data/x?uploadId=abc"), WRITE),
+        ("DELETE", format!("{o}/data/x?uploadId=abc"), WRITE),
+        ("DELETE", format!("{o}/data/x"), WRITE),
+        // Values of partitions are encoded in the key itself.
+        ("PUT", format!("{o}/data/ts=2020-01-01T00%253A00/a%252Fb"), WRITE),
+        ("PUT", format!("{o}/data/a%20b%2Bc+%C3%BC"), WRITE),
+    ] {
+        let one = request(method, &format!("{MINIO}/{rest}"));
+        assert_eq!(status(Some(MINIO), &one, rights).await, 200, "{method} {rest}");
+        let other = Rights { read: !rights.read, write: !rights.write };
+        assert_eq!(status(Some(MINIO), &one, other).await, 403, "{method} {rest}");
+    }
+}
+
+#[tokio::test]
+async fn what_leads_elsewhere_is_refused() {
+    let o = format!("{MINIO}/lake/{OWN}");
+    for (method, uri, expected) in [
+        // Other keys.
+        ("GET", format!("{MINIO}/lake/w/ns/t-2/x"), 403),
+        ("GET", format!("{MINIO}/lake/w/ns/t-10/x"), 403),
+        ("GET", format!("{MINIO}/lake/{OWN}"), 403),
+        ("GET", format!("{MINIO}/other/{OWN}/x"), 403),
+        ("GET", format!("{MINIO}/lake//{OWN}/x"), 403),
+        ("GET", format!("{MINIO}//lake/{OWN}/x"), 403),
+        ("GET", format!("{o}/../t-2/x"), 403),
+        ("GET", format!("{o}/%2e%2e/t-2/x"), 403),
+        ("GET", format!("{o}/..%2ft-2/x"), 403),
+        ("GET", format!("{o}/%252e%252e/t-2/x"), 403),
+        ("GET", format!("{o}/%25252e%25252e/t-2/x"), 403),
+        ("GET", format!("{o}/./x"), 403),
+        ("GET", format!("{o}//x"), 403),
+        ("GET", format!("{o}/a%5C..%5Cb"), 403),
+        ("GET", format!("{o}/a%255Cb"), 403),
+        ("GET", format!("{o}/a\\b"), 400),
+        ("GET", format!("{o}/a%00"), 400),
+        ("GET", format!("{o}/a%2500"), 403),
+        ("GET", format!("{o}/a%0d%0aX: y"), 400),
+        ("GET", format!("{o}/a%zz"), 400),
+        ("GET", format!("{o}/a%"), 400),
+        ("GET", format!("{o}/a%c3%28"), 400),
+        ("GET", format!("{o}/x#y"), 400),
+        // Other hosts.
+        ("GET", format!("http://127.0.0.1:9001/lake/{OWN}/x"), 403),
+        ("GET", format!("https://127.0.0.1:9000/lake/{OWN}/x"), 403),
+        ("GET", format!("http://evil.example/lake/{OWN}/x"), 403),
+        ("GET", format!("http://127.0.0.1:9000@evil.example/lake/{OWN}/x"), 403),
+        ("GET", format!("http://u@127.0.0.1:9000/lake/{OWN}/x"), 403),
+        ("GET", format!("http://other.127.0.0.1:9000/{OWN}/x"), 403),
+        ("GET", format!("file:///lake/{OWN}/x"), 403),
+        ("GET", format!("/lake/{OWN}/x"), 400),
+        ("GET", String::new(), 400),
+        // Other requests.
+        ("GET", MINIO.to_owned(), 403),
+        ("GET", format!("{MINIO}/lake"), 403),
+        ("GET", format!("{MINIO}/lake?prefix=w/ns/t-1/"), 403),
+        ("GET", format!("{MINIO}/lake?list-type=2"), 403),
+        ("GET", format!("{MINIO}/lake?list-type=2&prefix=w/ns/t-1"), 403),
+        ("GET", format!("{MINIO}/lake?list-type=2&prefix=w/ns/"), 403),
+        ("GET", format!("{MINIO}/lake?list-type=2&prefix=w/ns/t-1/&prefix="), 403),
+        ("GET", format!("{MINIO}/lake?list-type=2&prefix=w/ns/t-1/&versions"), 403),
+        ("GET", format!("{MINIO}/lake?list-type=2&prefix=w/ns/t-1/../"), 403),
+        ("GET", format!("{MINIO}/lake?policy"), 403),
+        ("GET", format!("{o}/x?acl"), 403),
+        ("GET", format!("{o}/x?versionId=1"), 403),
+        ("GET", format!("{o}/x?response-content-type=text/html"), 403),
+        ("GET", format!("{o}/x?X-Amz-Signature=1"), 403),
+        ("PUT", format!("{o}/x?acl"), 403),
+        ("PUT", format!("{o}/x?tagging"), 403),
+        ("PUT", format!("{o}/x?partNumber=1"), 403),
+        ("PUT", format!("{MINIO}/lake"), 403),
+        ("POST", format!("{o}/x"), 403),
+        ("POST", format!("{o}/x?restore"), 403),
+        ("POST", format!("{o}/x?select&select-type=2"), 403),
+        ("DELETE", format!("{o}/x?versionId=1"), 403),
+        ("DELETE", format!("{MINIO}/lake"), 403),
+        ("PATCH", format!("{o}/x"), 400),
+        ("get", format!("{o}/x"), 400),
+        ("GET", format!("{o}/x?x-id=ListBuckets"), 403),
+    ] {
+        let one = request(method, &uri);
+        assert_eq!(status(Some(MINIO), &one, BOTH).await, expected, "{method} {uri}");
+    }
+    let elsewhere =
+        SignRequest { region: "us-east-1".to_owned(), ..request("GET", &format!("{o}/x")) };
+    assert_eq!(status(Some(MINIO), &elsewhere, BOTH).await, 400);
+}
+
+#[tokio::test]
+async fn headers_that_do_more_are_refused_and_those_that_do_nothing_are_not_signed() {
+    let uri = format!("{MINIO}/lake/{OWN}/x");
+    let with = |name: &str, value: &str| SignRequest {
+        headers: BTreeMap::from([(name.to_owned(), vec![value.to_owned()])]),
+        ..request("PUT", &uri)
+    };
+    for (name, value, expected) in [
+        ("x-amz-copy-source", "/lake/w/ns/t-2/x", 403),
+        ("X-Amz-Copy-Source", "/lake/w/ns/t-2/x", 403),
+        ("x-amz-acl", "public-read", 403),
+        ("x-amz-grant-read", "uri=http://acs.amazonaws.com/groups/global/AllUsers", 403),
+        ("x-amz-security-token", "t", 403),
+        ("x-amz-website-redirect-location", "/x", 403),
+        ("x-amz-tagging", "a=b", 403),
+        ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", 400),
+        ("x-amz-content-sha256", "x", 400),
+        ("x-amz-meta-a", "a\r\nb: c", 400),
+        ("host", "evil.example", 403),
+        ("host", "127.0.0.1:9000", 200),
+        ("x-amz-checksum-crc32", "AAAAAA==", 200),
+        ("x-amz-storage-class", "STANDARD_IA", 200),
+        ("x-amz-content-sha256", "UNSIGNED-PAYLOAD", 200),
+        ("user-agent", "x", 200),
+    ] {
+        assert_eq!(status(Some(MINIO), &with(name, value), WRITE).await, expected, "{name}");
+    }
+    let signed = sign(Some(MINIO), &with("Range", "bytes=0-1"), WRITE).await.expect("it is signed");
+    let authorization = &signed.headers["authorization"][0];
+    assert!(authorization.contains("SignedHeaders=host;x-amz-content-sha256;x-amz-date,"));
+    assert!(!authorization.contains("wJalrXUtnFEMI"));
+}
+
+#[tokio::test]
+async fn several_are_deleted_by_a_body_that_is_signed() {
+    let uri = format!("{MINIO}/lake?delete");
+    let with = |body: Option<&str>| SignRequest {
+        body: body.map(ToOwned::to_owned),
+        ..request("POST", &uri)
+    };
+    let own = format!("<Delete><Object><Key>{OWN}/a</Key></Object></Delete>");
+    let signed = sign(Some(MINIO), &with(Some(&own)), WRITE).await.expect("it is signed");
+    assert_eq!(signed.headers["x-amz-content-sha256"][0].len(), 64, "it is that of the body");
+    let evil = format!(
+        "<Delete><Object><Key>{OWN}/a</Key></Object><Object><Key>w/b</Key></Object></Delete>"
+    );
+    assert_eq!(status(Some(MINIO), &with(Some(&evil)), WRITE).await, 403);
+    assert_eq!(status(Some(MINIO), &with(Some("x")), WRITE).await, 400);
+    assert_eq!(status(Some(MINIO), &with(None), WRITE).await, 400);
+    assert_eq!(status(Some(MINIO), &with(Some(&own)), READ).await, 403);
+}
+
+#[tokio::test]
+async fn aws_is_known_by_the_names_of_its_hosts() {
+    let s3 = "eu-central-1.amazonaws.com";
+    for (uri, expected) in [
+        (format!("{AWS}/lake/{OWN}/x"), 200),
+        (format!("https://lake.s3.{s3}/{OWN}/x"), 200),
+        (format!("https://lake.s3.dualstack.{s3}/{OWN}/x"), 200),
+        (format!("https://lake.s3.{s3}:443/{OWN}/x"), 200),
+        (format!("https://LAKE.S3.{s3}/{OWN}/x"), 200),
+        (format!("https://other.s3.{s3}/{OWN}/x"), 403),
+        (format!("https://x.lake.s3.{s3}/{OWN}/x"), 403),
+        (format!("https://lake.s3.us-east-1.amazonaws.com/{OWN}/x"), 403),
+        (format!("https://lake.s3.{s3}.evil.example/{OWN}/x"), 403),
+        (format!("https://lakes3.{s3}/{OWN}/x"), 403),
+        (format!("http://lake.s3.{s3}/{OWN}/x"), 403),
+    ] {
+        assert_eq!(status(None, &request("GET", &uri), READ).await, expected, "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn a_uri_is_signed_in_one_form() {
+    let uri = format!("{MINIO}/lake/{OWN}/a%2Bb+c%7E%C3%BC=1?x-id=GetObject");
+    let signed = sign(Some(MINIO), &request("GET", &uri), READ).await.expect("it is signed");
+    let expected = format!("{MINIO}/lake/{OWN}/a%2Bb%2Bc~%C3%BC%3D1?x-id=GetObject");
+    assert_eq!(signed.uri, expected);
+    assert!(signed.cacheable);
+}

@@ -1,0 +1,396 @@
+//! Access to the files of tables: who is handed what, for how long, and who is told nothing.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use object_store::memory::InMemory;
+use serde_json::{Value, json};
+use slateberg::authz::bundled::default_policies;
+use slateberg::base::secret::Secret;
+use slateberg::config::FileAccessSettings;
+use slateberg::model::warehouse::Delegation;
+
+use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::sts::TestSts;
+use crate::support::table::{create_table, set_property};
+
+const VENDED: [(&str, &str); 1] = [("x-iceberg-access-delegation", "vended-credentials")];
+const TABLE: &str = "/v1/default/namespaces/ns/tables/t";
+const TABLES: &str = "/v1/default/namespaces/ns/tables";
+const KEY: &str = "s3.access-key-id";
+
+/// Rights beside those of the roles that come with the program.
+const POLICIES: &str = r#"
+@id("ingest")
+permit (principal in Role::"ingest",
+        action in [Action::"Browse", Action::"Load", Action::"WriteData"], resource);
+@id("looks")
+permit (principal in Role::"looks", action in [Action::"Browse", Action::"Load"], resource);
+@id("part")
+@row_filter("{\"type\": \"eq\", \"term\": \"id\", \"value\": 1}")
+permit (principal in Role::"part", action in [Action::"Browse", Action::"Load"], resource);
+@id("part-data")
+permit (principal in Role::"part",
+        action in [Action::"ReadConfig", Action::"ReadData", Action::"WriteData"], resource);
+"#;
+
+/// A catalog whose warehouse hands out access in these ways.
+async fn lake(sts: &TestSts, ways: &[Delegation]) -> TestApp {
+    let mut settings = memory_settings();
+    settings.authn.insecure_no_auth = false;
+    let directory = tempfile::tempdir().expect("there is room");
+    for file in default_policies() {
+        let name = file.name.rsplit('/').next().expect("a file has a name").to_owned();
+        std::fs::write(directory.path().join(name), file.text).expect("it is written");
+    }
+    std::fs::write(directory.path().join("own.cedar"), POLICIES).expect("it is written");
+    settings.authz.policy_paths = vec![directory.path().to_owned()];
+    let warehouse = settings.warehouses.get_mut("default").expect("there is one");
+    warehouse.location = "s3://lake/w".to_owned();
+    warehouse.options = [
+        ("aws_endpoint", "http://127.0.0.1:9"),
+        ("aws_allow_http", "true"),
+        ("aws_region", "eu-central-1"),
+        ("aws_access_key_id", "AKIDEXAMPLE"),
+        ("aws_secret_access_key", "wJalrXUtnFEMI"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    warehouse.access = FileAccessSettings {
+        delegation: ways.to_vec(),
+        sts_endpoint: sts.uri.clone(),
+        ..Default::default()
+    };
+    let clock = Arc::clone(&sts.clock);
+    let app = TestApp::with_clock(Arc::new(InMemory::new()), settings, clock).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    app
+}
+
+async fn load_as(app: &TestApp, key: &str, headers: &[(&str, &str)]) -> Answer {
+    let bearer = format!("Bearer {key}");
+    let all: Vec<_> = headers.iter().copied().chain([("authorization", bearer.as_str())]).collect();
+    app.request(Method::GET, TABLE, &all, &Value::Null).await
+}
+
+async fn load(app: &TestApp, headers: &[(&str, &str)]) -> Answer {
+    app.request(Method::GET, TABLE, headers, &Value::Null).await
+}
+
+fn is_told_nothing(answer: &Answer) -> bool {
+    answer.body["config"] == json!({}) && answer.body["storage-credentials"].is_null()
+}
+
+#[tokio::test]
+async fn who_asks_gets_credentials_for_the_table_and_who_does_not_gets_none() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::VendedCredentials]).await;
+    let plain = load(&app, &[]).await.expect(200);
+    assert!(is_told_nothing(&plain) && !plain.header("etag").is_empty());
+    assert_eq!(sts.count(), 0);
+    let answer = load(&app, &VENDED).await.expect(200);
+    let config = &answer.body["config"];
+    assert_eq!(config[KEY], "ASIA1");
+    assert_eq!(config["s3.session-token"], "token-1");
+    assert_eq!(config["s3.session-token-expires-at-ms"], "1800003600000");
+    assert_eq!(config["s3.endpoint"], "http://127.0.0.1:9");
+    assert_eq!(config["s3.path-style-access"], "true");
+    assert_eq!(config["client.region"], "eu-central-1");
+    let refresh = "v1/default/namespaces/ns/tables/t/credentials";
+    assert_eq!(config["client.refresh-credentials-endpoint"], refresh);
+    let credential = &answer.body["storage-credentials"][0];
+    assert_eq!(credential["prefix"], answer.body["metadata"]["location"]);
+    assert_eq!(credential["config"][KEY], "ASIA1");
+    // Nobody stores it, and nobody comes back with its tag.
+    assert_eq!(answer.header("cache-control"), "no-store");
+    assert_eq!(answer.header("etag"), "");
+    let tag = plain.header("etag");
+    let again = load(&app, &[VENDED[0], ("if-none-match", tag)]).await.expect(200);
+    assert_eq!(again.body["config"][KEY], "ASIA1");
+    load(&app, &[("if-none-match", tag)]).await.expect(304);
+    assert!(is_told_nothing(&load(&app, &[]).await), "what is kept of the one is not the other");
+    let location = answer.body["metadata"]["location"].as_str().expect("a text");
+    let place = location.strip_prefix("s3://").expect("it is on S3");
+    let objects = format!("arn:aws:s3:::{place}/*");
+    assert_eq!(sts.last_policy()["Statement"][1]["Resource"], json!([objects]));
+}
+
+#[tokio::test]
+async fn credentials_are_for_what_policies_allow() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::VendedCredentials]).await;
+    let actions = async |role: &str| {
+        let key = app.key_with_role(role).await;
+        let answer = load_as(&app, &key, &VENDED).await.expect(200);
+        let refreshed = app.get_as(&key, &format!("{TABLE}/credentials")).await;
+        if is_told_nothing(&answer) {
+            return Err(refreshed.expect_error(403, "ForbiddenException").message().to_owned());
+        }
+        assert_eq!(
+            refreshed.expect(200).body["storage-credentials"][0]["config"][KEY],
+            answer.body["config"][KEY]
+        );
+        let policy = sts.last_policy();
+        let statements = policy["Statement"].as_array().expect("a list");
+        let all = statements.iter().flat_map(|it| it["Action"].as_array().expect("a list"));
+        Ok(all.map(|action| action.as_str().expect("a text").to_owned()).collect::<Vec<_>>())
+    };
+    let write = [
+        "s3:PutObject",
+        "s3:DeleteObject",
+        "s3:AbortMultipartUpload",
+        "s3:ListMultipartUploadParts",
+    ];
+    assert_eq!(actions("reader").await.expect("some"), ["s3:ListBucket", "s3:GetObject"]);
+    assert_eq!(actions("ingest").await.expect("some"), write);
+    let both = [["s3:ListBucket", "s3:GetObject"].as_slice(), &write].concat();
+    assert_eq!(actions("writer").await.expect("some"), both);
+    assert!(actions("looks").await.expect_err("none").contains("neither reading nor writing"));
+    assert!(actions("part").await.expect_err("none").contains("a part of a table"));
+    let stranger = app.key_with_role("nobody").await;
+    load_as(&app, &stranger, &VENDED).await.expect(404);
+    app.get_as(&stranger, &format!("{TABLE}/credentials")).await.expect(404);
+    assert_eq!(sts.count(), 3, "one request for each set of rights");
+}
+
+#[tokio::test]
+async fn credentials_are_handed_out_again_for_half_of_their_life() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::VendedCredentials]).await;
+    let key = async || load(&app, &VENDED).await.expect(200).body["config"][KEY].clone();
+    assert_eq!(key().await, "ASIA1");
+    // A commit changes nothing about where the table is.
+    app.post(TABLE, json!({ "requirements": [], "updates": [set_property("a", "b")] }))
+        .await
+        .expect(200);
+    assert_eq!(key().await, "ASIA1");
+    sts.clock.advance_seconds(1799);
+    assert_eq!(key().await, "ASIA1");
+    sts.clock.advance_seconds(1);
+    assert_eq!(key().await, "ASIA2");
+    let refreshed = app.get(&format!("{TABLE}/credentials")).await.expect(200);
+    assert_eq!(refreshed.header("cache-control"), "no-store");
+    assert_eq!(refreshed.body["storage-credentials"][0]["config"][KEY], "ASIA2");
+}
+
+#[tokio::test]
+async fn a_cloud_that_does_not_answer_refuses_those_who_ask_for_it_and_no_change() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::VendedCredentials]).await;
+    sts.set_down(true);
+    load(&app, &VENDED).await.expect_error(503, "SlowDownException");
+    app.get(&format!("{TABLE}/credentials")).await.expect_error(503, "SlowDownException");
+    load(&app, &[]).await.expect(200);
+    let made = app.request(Method::POST, TABLES, &VENDED, &create_table("u")).await.expect(200);
+    assert!(is_told_nothing(&made));
+    sts.set_down(false);
+    load(&app, &VENDED).await.expect(200);
+}
+
+#[tokio::test]
+async fn who_makes_stages_or_registers_a_table_can_fill_it() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::VendedCredentials]).await;
+    let made = app.request(Method::POST, TABLES, &VENDED, &create_table("u")).await.expect(200);
+    assert_eq!(made.body["config"][KEY], "ASIA1");
+    assert_eq!((made.header("etag"), made.header("cache-control")), ("", "no-store"));
+    let mut body = create_table("v");
+    body["stage-create"] = json!(true);
+    let staged = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
+    assert_eq!(staged.body["config"][KEY], "ASIA2");
+    app.post(&format!("{TABLES}/u/unregister"), Value::Null).await.expect(200);
+    let body = json!({ "name": "w", "metadata-location": made.body["metadata-location"] });
+    let path = "/v1/default/namespaces/ns/register";
+    let registered = app.request(Method::POST, path, &VENDED, &body).await.expect(200);
+    assert_eq!(registered.body["config"][KEY], "ASIA3");
+}
+
+#[tokio::test]
+async fn nobody_gets_at_anothers_files_by_naming_their_place() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::VendedCredentials]).await;
+    let theirs =
+        load(&app, &[]).await.body["metadata"]["location"].as_str().expect("a text").to_owned();
+    let around = theirs.rsplit_once('/').expect("it has parts").0.to_owned();
+    for (name, place) in [
+        ("same", theirs.clone()),
+        ("within", format!("{theirs}/data")),
+        ("around", around),
+        ("root", "s3://lake/w".to_owned()),
+        ("hadoop", theirs.replacen("s3://", "s3a://", 1)),
+    ] {
+        let mut body = create_table(name);
+        body["location"] = json!(place);
+        body["properties"] = json!({ "write.data.path": theirs });
+        let made = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
+        assert!(is_told_nothing(&made), "{name}");
+        app.get(&format!("{TABLES}/{name}/credentials")).await;
+        app.delete(&format!("{TABLES}/{name}")).await.expect(204);
+    }
+    let mut body = create_table("elsewhere");
+    body["location"] = json!("s3://lake/w/place");
+    body["properties"] =
+        json!({ "write.data.path": theirs, "write.metadata.path": "s3://lake/w/own" });
+    let made = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
+    assert!(!is_told_nothing(&made));
+    let policy = sts.last_policy();
+    let objects = json!(["arn:aws:s3:::lake/w/place/*", "arn:aws:s3:::lake/w/own/*"]);
+    assert_eq!(policy["Statement"][1]["Resource"], objects);
+    // A place that properties have named is a place, too.
+    let mut body = create_table("thief");
+    body["location"] = json!("s3://lake/w/own");
+    let made = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
+    assert!(is_told_nothing(&made));
+    assert!(!is_told_nothing(&load(&app, &VENDED).await), "the table itself is as before");
+}
+
+fn sign_request(method: &str, key: &str) -> Value {
+    json!({
+        "method": method, "region": "eu-central-1", "headers": {},
+        "uri": format!("http://127.0.0.1:9/{key}"),
+    })
+}
+
+#[tokio::test]
+async fn requests_are_signed_for_the_table_and_by_what_policies_allow() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::RemoteSigning]).await;
+    let answer = load(&app, &VENDED).await.expect(200);
+    let config = &answer.body["config"];
+    assert!(config[KEY].is_null() && answer.body["storage-credentials"].is_null());
+    assert_eq!(config["s3.remote-signing-enabled"], "true");
+    let endpoint = config["s3.signer.endpoint"].as_str().expect("a path");
+    assert_eq!(endpoint, "v1/default/namespaces/ns/tables/t/sign");
+    let place = answer.body["metadata"]["location"].as_str().expect("a text").replace("s3://", "");
+    let sign = async |role: &str, method: &str, key: &str| {
+        let credential = app.key_with_role(role).await;
+        let body = sign_request(method, key);
+        app.request_as(&credential, Method::POST, &format!("/{endpoint}"), &body).await
+    };
+    let own = format!("{place}/data/x");
+    let read = sign("reader", "GET", &own).await.expect(200);
+    assert_eq!(read.header("cache-control"), "private");
+    assert_eq!(read.body["uri"], format!("http://127.0.0.1:9/{own}"));
+    assert!(
+        read.body["headers"]["authorization"][0].as_str().expect("a text").contains("AKIDEXAMPLE")
+    );
+    assert_eq!(sign("writer", "PUT", &own).await.expect(200).header("cache-control"), "no-cache");
+    sign("reader", "PUT", &own).await.expect_error(403, "ForbiddenException");
+    sign("ingest", "GET", &own).await.expect_error(403, "ForbiddenException");
+    sign("writer", "GET", "lake/w/other/x").await.expect_error(403, "ForbiddenException");
+    sign("looks", "GET", &own).await.expect_error(403, "ForbiddenException");
+    sign("part", "GET", &own).await.expect_error(403, "ForbiddenException");
+    sign("nobody", "GET", &own).await.expect(404);
+    sign("writer", "TRACE", &own).await.expect(400);
+    let refreshed = app.get(&format!("{TABLE}/credentials")).await.expect(200);
+    assert_eq!(refreshed.body, json!({ "storage-credentials": [] }));
+}
+
+#[tokio::test]
+async fn whoever_has_staged_a_table_signs_for_it_until_it_is_made_and_after() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::RemoteSigning]).await;
+    let mut body = create_table("u");
+    body["stage-create"] = json!(true);
+    let ways = [("x-iceberg-access-delegation", "remote-signing")];
+    let staged = app.request(Method::POST, TABLES, &ways, &body).await.expect(200);
+    let endpoint = staged.body["config"]["signer.endpoint"].as_str().expect("a path").to_owned();
+    assert!(endpoint.contains("/u/sign?staged="), "{endpoint}");
+    let place = staged.body["metadata"]["location"].as_str().expect("a text").replace("s3://", "");
+    let path = format!("/{endpoint}");
+    let request = sign_request("PUT", &format!("{place}/data/x"));
+    app.post(&path, request.clone()).await.expect(200);
+    app.post(&path, sign_request("PUT", "lake/w/other/x")).await.expect(403);
+    let other = app.key_with_role("writer").await;
+    app.request_as(&other, Method::POST, &path, &request).await.expect(404);
+    app.post(&path.replace("/u/", "/t/"), request.clone()).await.expect(403);
+    let commit = json!({
+        "requirements": [{ "type": "assert-create" }],
+        "updates": [
+            { "action": "assign-uuid", "uuid": staged.body["metadata"]["table-uuid"] },
+            { "action": "upgrade-format-version", "format-version": 2 },
+            { "action": "add-schema", "schema": staged.body["metadata"]["schemas"][0] },
+            { "action": "set-current-schema", "schema-id": -1 },
+            { "action": "add-spec", "spec": { "spec-id": 0, "fields": [] } },
+            { "action": "set-default-spec", "spec-id": -1 },
+            { "action": "add-sort-order", "sort-order": { "order-id": 0, "fields": [] } },
+            { "action": "set-default-sort-order", "sort-order-id": -1 },
+            { "action": "set-location", "location": staged.body["metadata"]["location"] },
+        ],
+    });
+    app.post(&format!("{TABLES}/u"), commit).await.expect(200);
+    app.post(&path, request.clone()).await.expect(200);
+    app.post(path.split('?').next().expect("a path"), request.clone()).await.expect(200);
+    sts.clock.advance_seconds(3600);
+    app.post(&path, request).await.expect(200);
+    app.delete(&format!("{TABLES}/u")).await.expect(204);
+}
+
+#[tokio::test]
+async fn clients_are_told_to_ask() {
+    let sts = TestSts::start().await;
+    let app = lake(&sts, &[Delegation::VendedCredentials, Delegation::RemoteSigning]).await;
+    let config = app.get("/v1/config").await.expect(200);
+    let ways = &config.body["defaults"]["header.X-Iceberg-Access-Delegation"];
+    assert_eq!(*ways, "vended-credentials,remote-signing");
+}
+
+#[tokio::test]
+async fn a_warehouse_that_cannot_vend_is_not_made() {
+    let sts = TestSts::start().await;
+    let app = TestApp::with_settings(|settings| {
+        let keys = [("aws_access_key_id", "AKIDEXAMPLE"), ("aws_secret_access_key", "hunter2-x")];
+        let keys = keys.map(|(key, value)| (key.to_owned(), Secret::new(value)));
+        settings.credentials.insert("lake".to_owned(), keys.into());
+    })
+    .await;
+    let body = |access: Value| {
+        json!({ "name": "made", "storage": {
+            "location": "s3://lake/made", "credentials": "lake",
+            "options": { "aws_region": "eu-central-1" }, "access": access,
+        }})
+    };
+    let vends = json!({ "delegation": ["vended-credentials"], "sts-endpoint": sts.uri });
+    let make =
+        async |access: &Value| app.post("/management/v1/warehouses", body(access.clone())).await;
+    sts.set_down(true);
+    let refused = make(&vends).await.expect_error(400, "IllegalArgumentException");
+    assert!(refused.message().contains("cannot vend credentials"), "{}", refused.message());
+    assert!(!refused.message().contains("hunter2"));
+    sts.set_down(false);
+    for (access, why) in [
+        (json!({ "delegation": ["vended-credentials"] }), "role_arn"),
+        (json!({ "delegation": ["remote-signing"], "credentials-seconds": 1 }), "900"),
+        (json!({ "delegation": ["vended-credentials"], "role-arn": "x" }), "role_arn"),
+        (
+            json!({ "delegation": ["vended-credentials"], "sts-endpoint": "ftp://x" }),
+            "sts_endpoint",
+        ),
+        (json!({ "delegation": ["all"] }), "vended-credentials"),
+        (json!({ "delegation": [], "secret": "x" }), "secret"),
+    ] {
+        let answer = make(&access).await;
+        assert_eq!(answer.status, 400, "{access}");
+        assert!(answer.message().contains(why), "{access}: {}", answer.message());
+    }
+    let made = make(&vends).await.expect(201);
+    let access = &made.body["storage"]["access"];
+    assert_eq!(access["delegation"], json!(["vended-credentials"]));
+    assert_eq!((&access["credentials-seconds"], &access["role-arn"]), (&json!(3600), &Value::Null));
+    // What it hands out depends on what it is: after a change, nothing of before is handed out.
+    app.post("/v1/made/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
+    app.post("/v1/made/namespaces/ns/tables", create_table("t")).await.expect(200);
+    let path = "/v1/made/namespaces/ns/tables/t";
+    let key = async || app.request(Method::GET, path, &VENDED, &Value::Null).await.expect(200).body;
+    let first = key().await["config"][KEY].clone();
+    assert_eq!(key().await["config"][KEY], first);
+    let mut body = body(vends);
+    body.as_object_mut().expect("an object").remove("name");
+    body["storage"]["access"]["credentials-seconds"] = json!(900);
+    app.request(Method::PUT, "/management/v1/warehouses/made", &[], &body).await.expect(200);
+    assert_ne!(key().await["config"][KEY], first);
+    body["storage"]["access"] = Value::Null;
+    app.request(Method::PUT, "/management/v1/warehouses/made", &[], &body).await.expect(200);
+    assert_eq!(key().await["config"], json!({}));
+}

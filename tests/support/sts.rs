@@ -1,0 +1,83 @@
+//! [`TestSts`]: what answers `AssumeRole` as AWS does, and tells what it was asked. It checks no signature:
+//! that credentials hold what their policies say is for a real store to show (`tests/e2e`).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::Value;
+use slateberg::base::clock::Clock;
+use tokio::net::TcpListener;
+
+use super::clock::HandClock;
+
+/// A service for security tokens, by a clock that a test sets.
+pub struct TestSts {
+    /// Where it is.
+    pub uri: String,
+    /// The time there, and for the catalog.
+    pub clock: Arc<HandClock>,
+    asked: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
+    down: Arc<Mutex<bool>>,
+}
+
+impl TestSts {
+    /// One that answers.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let uri = format!("http://{}", listener.local_addr().expect("an address"));
+        let sts = Self {
+            uri,
+            clock: Arc::new(HandClock::default()),
+            asked: Arc::default(),
+            down: Arc::default(),
+        };
+        let (asked, down, clock) =
+            (Arc::clone(&sts.asked), Arc::clone(&sts.down), Arc::clone(&sts.clock));
+        let assume = post(move |body: String| async move {
+            if *down.lock().expect("no panic") {
+                return StatusCode::FORBIDDEN.into_response();
+            }
+            let form = url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
+            let mut asked = asked.lock().expect("no panic");
+            asked.push(form);
+            answer(asked.len(), asked.last().expect("one"), clock.now_ms())
+        });
+        let router = Router::new().route("/", assume);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        sts
+    }
+
+    /// Whether it refuses.
+    pub fn set_down(&self, down: bool) {
+        *self.down.lock().expect("no panic") = down;
+    }
+
+    /// How often it was asked.
+    pub fn count(&self) -> usize {
+        self.asked.lock().expect("no panic").len()
+    }
+
+    /// The policy of the session that it was asked for last.
+    pub fn last_policy(&self) -> Value {
+        let asked = self.asked.lock().expect("no panic");
+        let last = asked.last().expect("it was asked");
+        serde_json::from_str(&last["Policy"]).expect("it is JSON")
+    }
+}
+
+fn answer(number: usize, form: &BTreeMap<String, String>, now_ms: i64) -> Response {
+    let seconds: i64 = form["DurationSeconds"].parse().expect("a number");
+    let ends = chrono::DateTime::from_timestamp_millis(now_ms + seconds * 1000).expect("a time");
+    let ends = ends.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+    let xml = format!(
+        "<AssumeRoleResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleResult>\
+         <Credentials><AccessKeyId>ASIA{number}</AccessKeyId>\
+         <SecretAccessKey>hidden-{number}</SecretAccessKey><SessionToken>token-{number}</SessionToken>\
+         <Expiration>{ends}</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"
+    );
+    ([(header::CONTENT_TYPE, "text/xml")], xml).into_response()
+}
