@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::ask_server;
 use super::client::{ClientError, Connection};
-use super::output::{Output, table, text};
+use super::output::{Output, span, table, text};
+use crate::base::clock::{Clock, SystemClock};
 
 const PATH: &str = "/management/v1/encryption";
 
@@ -80,15 +81,18 @@ fn told(connection: &Connection, status: &Value) -> String {
     let Some(keys) = ring["data-keys"].as_array() else {
         return "not encrypted\n".to_owned();
     };
+    let now_ms = SystemClock.now_ms();
     let row = |key: &Value| {
-        let number = text(&key["number"]);
+        let number = key["number"].to_string();
         let active = if key["number"] == ring["active-data-key"] { " (active)" } else { "" };
-        let times = [&key["created-at-ms"], &key["wrapped-at-ms"]].map(text);
-        let [created, wrapped] = times;
+        let [created, wrapped] = ["created-at-ms", "wrapped-at-ms"].map(|name| {
+            let at_ms = key[name].as_i64();
+            at_ms.map_or("-".to_owned(), |at_ms| format!("{} ago", span((now_ms - at_ms).max(0))))
+        });
         [number + active, created, wrapped, text(&key["kms"]), text(&key["wrapping-key"])]
     };
     let rows: Vec<_> = keys.iter().map(row).collect();
-    let head = ["DATA KEY", "CREATED (MS)", "WRAPPED (MS)", "KMS", "WRAPPING KEY"];
+    let head = ["DATA KEY", "CREATED", "WRAPPED", "KMS", "WRAPPING KEY"];
     let catalog = text(&ring["catalog-id"]);
     format!("catalog {catalog}, revision {}\n\n{}", ring["revision"], table(head, &rows))
 }

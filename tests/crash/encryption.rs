@@ -143,8 +143,8 @@ async fn what_was_touched_keeps_the_server_from_starting_and_is_left_as_it_is() 
     killed(data_dir.path(), &["a", "b"]).await;
     let whole = files(&data_dir.path().join("state"));
     for kind in ["ring.json", ".manifest", ".segment"] {
-        let touched = whole.iter().filter(|(path, _)| path.to_string_lossy().ends_with(kind));
-        let (path, bytes) = touched.last().unwrap_or_else(|| panic!("there is a {kind}"));
+        let mut touched = whole.iter().filter(|(path, _)| path.to_string_lossy().ends_with(kind));
+        let (path, bytes) = touched.next_back().unwrap_or_else(|| panic!("there is a {kind}"));
         let mut flipped = bytes.clone();
         flipped[bytes.len() / 3] ^= 1;
         std::fs::write(path, &flipped).expect("it can be written");
