@@ -10,8 +10,8 @@
 //! Buckets are opened so that a name is taken only where something is there ([`conditional`]). Whether a
 //! store keeps that up among many writers is what a [`race`] shows, and whether it is there at all [`reach`].
 //!
-//! Clients go to the files of tables on their own: with credentials that a [`vend`]or gets for them, or with a
-//! signature for each request ([`sign`]).
+//! Clients go to the files of tables on their own: with credentials that a [`vend`]or gets for them, or with
+//! a signature for each request ([`sign`]).
 
 mod cloud;
 pub mod conditional;

@@ -37,6 +37,7 @@ fn place(bucket: &Arc<dyn ObjectStore>, log: Option<(&Arc<dyn ObjectStore>, u128
             state_url: STATE_URL.to_owned(),
             id: Uuid::from_u128(id),
         }),
+        encryption: None,
     }
 }
 
