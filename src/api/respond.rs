@@ -72,8 +72,8 @@ pub fn view_result(state: &TabularState) -> Response {
     metadata_answer(state, LOAD_TAIL, None)
 }
 
-/// What ends a `LoadTableResult` for whoever is told nothing of how to get at the table's files, as everybody who
-/// may read a part of it only. The others are told in [`super::files`].
+/// What ends a `LoadTableResult` for whoever is told nothing of how to get at the table's files, as everybody
+/// who may read a part of it only. The others are told in [`super::files`].
 fn load_tail(access: &ReadAccess) -> Bytes {
     match access {
         ReadAccess::Whole => Bytes::from_static(LOAD_TAIL),

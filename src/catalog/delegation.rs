@@ -189,12 +189,31 @@ impl Catalog {
             return Err(Error::Invalid(format!("Cannot sign for {}: {why}", brief(ident))));
         };
         let allowed = Allowed { places: &files.places, rights: files.rights };
-        let signed = signer.sign(request, &allowed, self.now_ms()).await;
-        signed.map_err(|error| match error {
+        let told = |error: SignError| match error {
             SignError::Invalid(message) => Error::Invalid(message),
             SignError::NotAllowed(message) => Error::Forbidden(message),
             SignError::Unavailable(reason) => self.not_vended(&reason),
-        })
+        };
+        let checked = signer.check(request, &allowed).map_err(told)?;
+        let vended = match vendor.vends() {
+            true => Some(self.vended(warehouse, &vendor, files).await?),
+            false => None,
+        };
+        signer.sign(&checked, vended.as_deref(), self.now_ms()).await.map_err(told)
+    }
+
+    /// Credentials for files: those that are kept, or new ones.
+    async fn vended(
+        &self,
+        warehouse: &Warehouse,
+        vendor: &Vendor,
+        files: Files,
+    ) -> Result<Arc<BTreeMap<String, Secret>>> {
+        let key = VendKey { warehouse: warehouse.id, version: warehouse.version, files };
+        let now_ms = self.now_ms();
+        let vended = self.inner.vended.get(&key, now_ms, vendor.vend(&key.files, now_ms)).await;
+        let vended = vended.map_err(|error| self.not_vended(&error.to_string()))?;
+        Ok(Arc::clone(&vended.config))
     }
 
     /// What somebody may get at of a table.
@@ -324,12 +343,7 @@ impl Catalog {
             None => Way::Own,
             Some(Delegation::RemoteSigning) => Way::Signatures,
             Some(Delegation::VendedCredentials) => {
-                let key = VendKey { warehouse: warehouse.id, version: warehouse.version, files };
-                let now_ms = self.now_ms();
-                let vend = vendor.vend(&key.files, now_ms);
-                let vended = self.inner.vended.get(&key, now_ms, vend).await;
-                let vended = vended.map_err(|error| self.not_vended(&error.to_string()))?;
-                Way::Credentials(Arc::clone(&vended.config))
+                Way::Credentials(self.vended(warehouse, &vendor, files).await?)
             }
         };
         Ok(Delegated { id, prefix, store, way, staged, refresh_key })

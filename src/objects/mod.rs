@@ -7,8 +7,8 @@
 //! [`stores`] opens what a warehouse is kept in that is made at run time: whoever makes one says where, with
 //! [`harmless`] options alone, and a [`probe`] shows that it works. What they are told is [`scrub`]bed.
 //!
-//! Clients go to the files of tables on their own: with credentials that a [`vend`]or gets for them, or with a
-//! signature for each request ([`sign`]).
+//! Clients go to the files of tables on their own: with credentials that a [`vend`]or gets for them, or with
+//! a signature for each request ([`sign`]).
 
 pub mod error;
 pub mod harmless;

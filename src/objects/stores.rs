@@ -14,7 +14,7 @@ use super::vend::{Files, Rights, Vendor};
 use super::warehouse_files::Root;
 use super::{harmless, probe};
 use crate::base::secret::Secret;
-use crate::model::warehouse::{Delegation, StorageProfile};
+use crate::model::warehouse::StorageProfile;
 
 /// Options of object stores, secret ones among them.
 pub type Credentials = BTreeMap<String, Secret>;
@@ -97,7 +97,7 @@ impl Stores {
         };
         outcome.map_err(|error| wrong(&error.to_string()))?;
         match vendor {
-            Some(vendor) if vendor.delegation().contains(&Delegation::VendedCredentials) => {
+            Some(vendor) if vendor.vends() => {
                 // A place of nobody's, at which nothing is: whether the provider makes credentials at all.
                 let place = format!("{location}/.slateberg-probe-{}", id.simple());
                 let place = Location::parse(&place).map_err(|error| wrong(&error.to_string()))?;

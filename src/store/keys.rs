@@ -100,10 +100,6 @@ fn split_tuple(bytes: &[u8], space: u8) -> Option<(Uuid, &[u8])> {
     (first == space).then_some((Uuid::from_slice(id).ok()?, rest))
 }
 
-fn text(bytes: &[u8]) -> Option<String> {
-    String::from_utf8(bytes.to_vec()).ok()
-}
-
 /// The one key of the store's own record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreKey;
@@ -134,6 +130,10 @@ impl Key for PolicyHeadKey {
     fn decode(bytes: &[u8]) -> Option<Self> {
         (bytes == [space::POLICY_HEAD]).then_some(Self)
     }
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
 }
 
 /// A warehouse, by its name.

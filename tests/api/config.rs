@@ -114,8 +114,6 @@ async fn what_is_not_built_yet_is_not_served() {
         (Method::GET, format!("{table}/plan/1")),
         (Method::DELETE, format!("{table}/plan/1")),
         (Method::POST, format!("{table}/tasks")),
-        (Method::GET, format!("{table}/credentials")),
-        (Method::POST, format!("{table}/sign")),
         (Method::GET, "/".to_owned()),
         (Method::GET, "/v2/config".to_owned()),
         (Method::GET, "/v1/default/config".to_owned()),

@@ -18,6 +18,12 @@ access = {{ delegation = ["vended-credentials"], sts_endpoint = "{uri}", credent
 [warehouses.signed]
 location = "s3://{bucket}/signed"
 options = {{ {options} }}
+access = {{ delegation = ["remote-signing"], sts_endpoint = "{uri}" }}
+
+# Without credentials for single tables.
+[warehouses.trusting]
+location = "s3://{bucket}/trusting"
+options = {{ {options} }}
 access = {{ delegation = ["remote-signing"] }}
 """
 OPTIONS = {

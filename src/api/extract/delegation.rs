@@ -15,8 +15,8 @@ pub const HEADER: &str = "x-iceberg-access-delegation";
 pub struct AccessDelegation(Option<Vec<Delegation>>);
 
 impl AccessDelegation {
-    /// The ways that the client knows, in its own order; none if it does not ask. Words that are not known are
-    /// left out, as the specification has it.
+    /// The ways that the client knows, in its own order; none if it does not ask. Words that are not known
+    /// are left out, as the specification has it.
     pub fn ways(&self) -> Option<&[Delegation]> {
         self.0.as_deref()
     }

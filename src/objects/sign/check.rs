@@ -15,7 +15,7 @@ use crate::objects::vend::aws::S3Store;
 
 /// A request that may be signed, put together anew.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub struct Checked {
     pub(super) method: &'static str,
     pub(super) uri: String,
     /// The headers that are signed, with names in lower case.
@@ -108,18 +108,19 @@ const AMZ_HEADERS: [&str; 15] = [
     "x-amz-storage-class",
     "x-amz-trailer",
 ];
-const AMZ_HEADER_PREFIXES: [&str; 3] =
-    ["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption-customer-"];
+/// Metadata of objects is not among them: in some stores it says where else a file is unpacked.
+const AMZ_HEADER_PREFIXES: [&str; 2] =
+    ["x-amz-checksum-", "x-amz-server-side-encryption-customer-"];
 /// Headers besides that are signed if they are there.
 const OTHER_HEADERS: [&str; 2] = ["content-md5", "content-type"];
 
-/// Checks a request for this bucket against what is allowed.
+/// Checks a request for a store's bucket against what is allowed.
 pub(super) fn check(
     store: &S3Store,
-    bucket: &str,
     request: &SignRequest,
     allowed: &Allowed<'_>,
 ) -> Result<Checked, SignError> {
+    let bucket = store.bucket.as_str();
     if request.region != store.region {
         return invalid(format!("Invalid region: expected {}", store.region));
     }

@@ -1,12 +1,15 @@
 //! Signatures for single requests to S3, for clients without credentials of their own.
 //!
 //! What a client wants to send is taken apart and checked ([`check`]), put together anew, and that is what is
-//! signed (Signature Version 4): a client that sends something else sends something without a signature.
+//! signed (Signature Version 4): a client that sends something else sends something without a signature. What a
+//! store takes besides is not for a signature to say, so that it is made with credentials that open no more
+//! than the table, or for stores that take nothing besides ([`trial`]).
 
 mod check;
 mod delete_objects;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,11 +20,14 @@ use aws_sigv4::http_request::{
     UriPathNormalizationMode, sign,
 };
 use aws_sigv4::sign::v4::SigningParams;
-use check::{Checked, Payload};
+pub use check::Checked;
+use check::Payload;
+use tokio::sync::OnceCell;
 
 use super::location::Location;
 use super::vend::Rights;
 use super::vend::aws::S3Store;
+use crate::base::secret::Secret;
 
 /// Headers, each with its values.
 pub type Headers = BTreeMap<String, Vec<String>>;
@@ -77,27 +83,61 @@ pub struct Allowed<'a> {
 /// Signs requests to one bucket.
 pub struct Signer {
     store: S3Store,
-    bucket: String,
+    /// Whether the store refuses headers that are not signed, once that was tried.
+    refuses_unsigned: OnceCell<bool>,
 }
 
 impl Signer {
-    /// Signs with what this store is opened with.
-    pub fn new(store: S3Store, bucket: &str) -> Self {
-        Self { store, bucket: bucket.to_owned() }
+    /// Signs for this store.
+    pub fn new(store: S3Store) -> Self {
+        Self { store, refuses_unsigned: OnceCell::new() }
     }
 
-    /// Signs a request, if it stays within what is allowed.
-    pub async fn sign(
+    /// Refuses a request that does not stay within what is allowed.
+    pub fn check(
         &self,
         request: &SignRequest,
         allowed: &Allowed<'_>,
+    ) -> Result<Checked, SignError> {
+        check::check(&self.store, request, allowed)
+    }
+
+    /// Signs a request: with credentials that were vended for the table, where there are any, so that the store
+    /// itself keeps to them. Else with what the store is opened with, if it refuses headers that are not signed.
+    pub async fn sign(
+        &self,
+        checked: &Checked,
+        vended: Option<&BTreeMap<String, Secret>>,
         now_ms: i64,
     ) -> Result<Signed, SignError> {
-        let checked = check::check(&self.store, &self.bucket, request, allowed)?;
-        let credentials = self.store.credentials().await;
-        let credentials = credentials.map_err(|error| SignError::Unavailable(error.to_string()))?;
-        signed(&checked, &self.store.region, credentials, now_ms)
+        let credentials = match vended {
+            Some(config) => session(config)?,
+            None => {
+                let trial = || trial::refuses_unsigned_headers(&self.store, now_ms);
+                if !*self.refuses_unsigned.get_or_try_init(trial).await? {
+                    return Err(SignError::Invalid(
+                        "Cannot sign: the store takes headers that are not signed, so that a signature would \
+                         open more than this table; it takes credentials for each table (sts_endpoint)"
+                            .to_owned(),
+                    ));
+                }
+                let own = self.store.credentials().await;
+                own.map_err(|error| SignError::Unavailable(error.to_string()))?
+            }
+        };
+        signed(checked, &self.store.region, credentials, now_ms)
     }
+}
+
+/// Vended credentials, from the words in which clients are told them.
+fn session(config: &BTreeMap<String, Secret>) -> Result<Credentials, SignError> {
+    let word = |key: &str| {
+        let found = config.get(key).map(|secret| secret.reveal().to_owned());
+        found.ok_or_else(|| SignError::Unavailable(format!("vended credentials lack {key}")))
+    };
+    let token = Some(word("s3.session-token")?);
+    let (key, secret) = (word("s3.access-key-id")?, word("s3.secret-access-key")?);
+    Ok(Credentials::new(key, secret, token, None, "vended"))
 }
 
 fn signed(

@@ -182,8 +182,9 @@ mod tests {
     #[tokio::test]
     async fn who_goes_away_while_asking_leaves_the_turn_to_the_next() {
         let cache = VendCache::new(10);
-        let never = cache.get(&key(3, false), 0, std::future::pending());
+        let key = key(3, false);
+        let never = cache.get(&key, 0, std::future::pending());
         assert!(tokio::time::timeout(Duration::from_millis(10), never).await.is_err());
-        assert!(cache.get(&key(3, false), 0, async { Ok(vended(1)) }).await.is_ok());
+        assert!(cache.get(&key, 0, async { Ok(vended(1)) }).await.is_ok());
     }
 }

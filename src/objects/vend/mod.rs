@@ -88,7 +88,7 @@ impl Vendor {
         let (provider, client) = match location.scheme() {
             "s3" => {
                 let aws = aws::Aws::open(location, options, access)?;
-                let signer = Box::new(Signer::new(aws.store().clone(), location.authority()));
+                let signer = Box::new(Signer::new(aws.store().clone()));
                 let client = aws.store().client_config();
                 (Provider::S3 { aws, signer }, client)
             }
@@ -129,6 +129,16 @@ impl Vendor {
         };
         let late = |_| VendError(format!("no answer within {} seconds", ANSWER_MAX.as_secs()));
         tokio::time::timeout(ANSWER_MAX, asked).await.map_err(late)?
+    }
+
+    /// Whether there are credentials for single tables, whether or not clients are handed any.
+    pub fn vends(&self) -> bool {
+        match &self.provider {
+            Provider::S3 { .. } => {
+                self.access.role_arn.is_some() || self.access.sts_endpoint.is_some()
+            }
+            Provider::Gcs(_) | Provider::Azure(_) => true,
+        }
     }
 
     /// Who signs requests; none for a kind of store that has no such requests.
@@ -187,7 +197,7 @@ fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
 }
 
 /// What providers without a library of their own are asked with.
-fn client() -> Result<reqwest::Client, VendError> {
+pub(super) fn client() -> Result<reqwest::Client, VendError> {
     let client = reqwest::Client::builder().timeout(ANSWER_MAX).build();
     client.map_err(|error| VendError(error.to_string()))
 }
