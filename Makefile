@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients e2e deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients s3 e2e kms deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -76,9 +76,18 @@ snippets: build ## commands of the documentation do what it says (needs Python 3
 deploy-check: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
 	tests/deploy/run.sh
 
+# The stores are built the first time (Go; MinIO takes ten minutes), and kept in $(CACHE)/bench. LONG=1 kills 50
+# times and takes the store away for a minute.
+s3: build ## the Rust suites on MinIO with toxiproxy, and on versitygw; QUICK=1 races, networks and kills alone
+	$(if $(QUICK),ONLY=s3) $(if $(LONG),SLATEBERG_OUTAGE_SECONDS=60) scripts/with-s3 minio scripts/s3-suites
+	$(if $(QUICK),ONLY=s3) scripts/with-s3 versitygw scripts/s3-suites
+	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-s3 minio cargo test --locked --test crash -- --nocapture kills::
 
 e2e: build deploy-check ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
 	tests/e2e/run.sh
+
+kms: build ## with keys in an emulator of AWS KMS (needs Python 3.11+)
+	tests/kms/run.sh
 
 figures: ours ## start-up time, memory and size of the release binary
 	cargo build --release --locked

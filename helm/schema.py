@@ -24,11 +24,12 @@ OF_THE_CHART = {
 # Tables whose keys are names that an operator chooses.
 BY_NAME = {"authn.issuers", "authn.client_certificates.subjects", "credentials"}
 # Tables of options that are not ours, but an object store's or a client's.
-OPTIONS = {"options", "client_defaults", "client_overrides"}
+OPTIONS = {"options", "wal_options", "client_defaults", "client_overrides"}
 # Words of which one is to be said.
 CHOICES = {
     "server.tls.client_certificates": ["off", "optional", "required"],
     "authn.client_certificates.name_from": ["common_name", "dns_name", "uri"],
+    "encryption.kms": ["none", "local", "aws"],
     "log.format": ["text", "json"],
     "audit.to": ["nowhere", "stdout", "file"],
 }

@@ -15,6 +15,7 @@
 //! | 4 | [`store`] | typed records and transactions on SlateDB |
 //! | 4 | [`objects`] | the warehouse's files |
 //! | 3 | [`authz`] | who may do what; permission as a value |
+//! | 3 | [`kms`] | envelope encryption of what the store keeps |
 //! | 2 | [`telemetry`] | logs and counters |
 //! | 1 | [`model`] | values, and the pure heart: what a commit makes of a table |
 //! | 0 | [`base`] | the time, ids, patience |
@@ -37,6 +38,7 @@ pub mod objects;
 pub mod store;
 
 pub mod authz;
+pub mod kms;
 
 pub mod telemetry;
 

@@ -10,7 +10,9 @@ use super::guard::{Door, Guarded};
 use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
-use super::management::{api_keys, explain, grants, openapi, policies, server, warehouses, whoami};
+use super::management::{
+    api_keys, encryption, explain, grants, openapi, policies, server, warehouses, whoami,
+};
 use super::oauth;
 use super::ops::{health, metrics as counters};
 use super::state::ApiState;
@@ -134,6 +136,9 @@ fn management_routes() -> Router<ApiState> {
             "/warehouses/{name}",
             get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
         )
+        .route("/encryption", get(encryption::load))
+        .route("/encryption/rotate", post(encryption::rotate))
+        .route("/encryption/rewrap", post(encryption::rewrap))
         .route("/authorize", post(explain::authorize))
         .route("/permissions", get(explain::permissions))
 }

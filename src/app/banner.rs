@@ -17,7 +17,7 @@ pub fn banner(app: &App, uri: &str) -> String {
     format!(
         r#"slateberg {version} is ready at {uri}
   state       {state}
-{warehouses}
+{log}{warehouses}
   access      {access_line}
 
 PyIceberg   pip install 'pyiceberg[pyarrow]'
@@ -38,11 +38,20 @@ Spark
 "#,
         version = env!("CARGO_PKG_VERSION"),
         state = app.state_url,
+        log = log_line(&app.settings.state.wal_url),
         warehouses = warehouses.join("\n"),
         access_line = access.line,
         python = access.python,
         spark = access.spark,
     )
+}
+
+/// Where the log is, if it is not where the state is.
+fn log_line(wal_url: &str) -> String {
+    match wal_url {
+        "" => String::new(),
+        url => format!("  log         {url}\n"),
+    }
 }
 
 /// How one gets in: what is said of it, and what the snippets need for it.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::issuers;
 use super::lock::{DataDirLock, LockError};
 use super::policies;
-use super::warehouses::{self, Opening, data_dir_url, open};
+use super::state::State;
+use super::warehouses::{self, Opening};
 use crate::api::answers::Answers;
 use crate::api::guard::Guarded;
 use crate::api::router::router;
@@ -16,10 +17,14 @@ use crate::authz::permit::{Permit, Task};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
 use crate::base::secret::Secret;
+use crate::catalog::policies::Sources;
 use crate::catalog::{self, Catalog, Parts};
 use crate::config::Settings;
+use crate::kms;
 use crate::objects::Objects;
-use crate::objects::open::{OpenError, Opened, Opener, opener};
+use crate::objects::open::{OpenError, Opener, opener};
+use crate::objects::probe::ProbeError;
+use crate::store::encryption::Encryption;
 use crate::store::open::Place;
 use crate::store::read::Offline;
 use crate::store::{self, Store};
@@ -47,6 +52,35 @@ pub enum BuildError {
     /// The data directory is not ours.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// The object store of the state did not answer in time.
+    #[error("the object store of {url} did not answer for {seconds} seconds: {source}")]
+    Unreachable {
+        /// Where the state is, or its log.
+        url: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What went wrong at last.
+        source: ProbeError,
+    },
+    /// The object store of the state stopped answering while the catalog was opened.
+    #[error("the object store of {url} has not answered for {seconds} seconds")]
+    Silent {
+        /// Where the state is, or its log.
+        url: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The object store is none that a state may be kept in, or does not let us.
+    #[error("the catalog's state cannot be kept at {url}: {source}")]
+    Unfit {
+        /// Where the state is, or its log.
+        url: String,
+        /// What is wrong.
+        source: ProbeError,
+    },
+    /// What is said of encryption is wrong.
+    #[error(transparent)]
+    Encryption(#[from] kms::Error),
     /// The store cannot be opened.
     #[error("cannot open the store at {url}: {source}")]
     Store {
@@ -102,20 +136,39 @@ impl Default for Seams {
 }
 
 impl App {
-    /// Opens the catalog, and finishes what an earlier process left.
+    /// Opens the catalog, and finishes what an earlier process left. An object store that does not answer is
+    /// waited for as long as `state.start_seconds_max` says.
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
         check_default_warehouse(&settings)?;
         check_authn(&settings)?;
-        let issuers = read_issuers(&settings)?;
-        let policies = policies::from_files(&settings.authz)?;
-        let audit = Arc::new(AuditLog::open(&settings.audit)?);
-        let issuer_client = client_for(&issuers)?;
+        let files = Files {
+            issuers: read_issuers(&settings)?,
+            policies: policies::from_files(&settings.authz)?,
+            audit: Arc::new(AuditLog::open(&settings.audit)?),
+        };
         let lock = lock_data_dir(&settings)?;
-        let (state_url, opened) = open_state(&settings, &seams.opener)?;
-        let place = place(opened);
-        check_object_cache(&settings, &place)?;
+        let mut state = State::of(&settings, &seams)?;
+        state.place.encryption = encryption(&settings, &seams).await?;
+        check_object_cache(&settings, &state.place)?;
+        // In boxes: together they would take much of a thread's stack.
+        Box::pin(state.tried(&seams)).await?;
+        let opening = Box::pin(Self::open(settings, seams, files, lock, &state));
+        Box::pin(state.within_reach(opening)).await
+    }
+
+    /// Opens it on a state that is there.
+    async fn open(
+        settings: Settings,
+        seams: Seams,
+        files: Files,
+        lock: Option<DataDirLock>,
+        state: &State,
+    ) -> Result<Self, BuildError> {
+        let Files { issuers, policies, audit } = files;
+        let issuer_client = client_for(&issuers)?;
+        let state_url = state.url.clone();
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
-        let store = Store::open(&place, settings.store.clone()).await.map_err(failed)?;
+        let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
         let store = store.audited(audit);
         let permit = Permit::for_task(Task::Open);
         let now_ms = seams.clock.now_ms();
@@ -184,6 +237,13 @@ impl App {
             counters: Arc::clone(&self.counters),
         }))
     }
+}
+
+/// What files say, read before anything is opened.
+struct Files {
+    issuers: Issuers,
+    policies: Sources,
+    audit: Arc<AuditLog>,
 }
 
 fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
@@ -257,32 +317,27 @@ impl OfflineCatalog {
             )));
         }
         let lock = lock_data_dir(settings)?;
-        let (state_url, opened) = open_state(settings, &seams.opener)?;
+        let mut state = State::of(settings, seams)?;
+        state.place.encryption = encryption(settings, seams).await?;
+        let state_url = state.url.clone();
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
-        let store = Store::open_offline(&place(opened)).await.map_err(failed)?;
-        let (opener, stores) =
-            (&seams.opener, warehouses::stores(settings, &seams.opener, &state_url)?);
-        let objects = warehouses::offline_objects(settings, opener, &store, &stores).await?;
+        let opening = async {
+            let store = Store::open_offline(&state.place).await.map_err(failed)?;
+            let (opener, stores) =
+                (&seams.opener, warehouses::stores(settings, &seams.opener, &state_url)?);
+            let objects = warehouses::offline_objects(settings, opener, &store, &stores).await?;
+            Ok((store, objects))
+        };
+        let (store, objects) = Box::pin(state.within_reach(Box::pin(opening))).await?;
         Ok(Self { store, objects, state_url, _lock: lock })
     }
 }
 
-fn open_state(settings: &Settings, opener: &Opener) -> Result<(String, Opened), BuildError> {
-    let url = match settings.state.url.trim_end_matches('/') {
-        "" => data_dir_url(settings, "state")?,
-        url => url.to_owned(),
-    };
-    let opened = open(&url, &settings.state.options, settings, opener)?;
-    Ok((url, opened))
-}
-
-fn place(opened: Opened) -> Place {
-    Place {
-        object_store: opened.object_store,
-        path: opened.path.to_string(),
-        conditional_update: opened.conditional_update,
-        directory: opened.directory,
-    }
+/// With what the settings say that the state is encrypted.
+async fn encryption(settings: &Settings, seams: &Seams) -> Result<Option<Encryption>, BuildError> {
+    let kms = kms::open(&settings.encryption).await?;
+    let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
+    Ok(kms.map(|kms| Encryption { kms, clock, ids }))
 }
 
 /// Whether anything is kept in the data directory.

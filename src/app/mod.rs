@@ -8,6 +8,7 @@ pub mod lock;
 pub mod plain;
 pub mod policies;
 pub mod run;
+pub mod state;
 pub mod tasks;
 pub mod tls;
 mod warehouses;

@@ -49,6 +49,7 @@ pub(super) fn stores(
         local_dirs,
         in_memory: state_url.starts_with("memory:"),
         state: Location::parse(state_url).ok(),
+        log: Location::parse(&settings.state.wal_url).ok(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! What a use case answers when it does not succeed: the specification's own vocabulary.
 
+use crate::kms;
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::members::brief;
 use crate::model::refusal::Refusal;
@@ -156,10 +157,25 @@ impl From<store::Error> for Error {
             E::Unavailable(_) => Self::unavailable("The catalog's store does not answer", error),
             E::Contended { .. } => Self::unavailable("Too many changes at the same time", error),
             E::Unknown(_) => Self::unknown(error),
+            E::Encryption(kms::Error::Unavailable(_)) => {
+                Self::unavailable("The KMS does not answer", error)
+            }
+            // Only changes of the key ring end so.
+            E::Encryption(
+                kms::Error::Setting(_) | kms::Error::Refused(_) | kms::Error::WrongKey { .. },
+            ) => Self::Unprocessable(error.to_string()),
             E::Corrupt { .. }
+            | E::Encryption(_)
+            | E::Encrypted
+            | E::NotEncrypted
+            | E::RingMissing
             | E::NewerFormat { .. }
             | E::InUse(_)
             | E::JournalLeft
+            | E::LogElsewhere(_)
+            | E::LogInStore(_)
+            | E::OtherLog { .. }
+            | E::LogOfAnother { .. }
             | E::Internal(_) => Self::internal(error),
         }
     }

@@ -19,6 +19,7 @@ pub mod change_log;
 pub mod delegation;
 pub mod denials;
 mod described;
+pub mod encryption;
 pub mod error;
 pub mod expiry;
 pub mod file_deletion;
@@ -47,6 +48,7 @@ pub mod views;
 pub mod warehouses;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -62,6 +64,7 @@ use crate::base::ids::Ids;
 use crate::objects::Objects;
 use crate::objects::stores::Stores;
 use crate::objects::vend::cache::VendCache;
+use crate::store::warm::Warmed;
 use crate::store::{self, Store};
 use crate::telemetry::cache::CacheUsage;
 
@@ -166,6 +169,11 @@ impl Catalog {
     /// Returns when the catalog's store has shut, whoever shut it.
     pub async fn store_closed(&self) -> store::Error {
         self.store().closed().await
+    }
+
+    /// Fetches what reads need from the store's bucket, for at most so long.
+    pub async fn warm_up(&self, at_most: Duration) -> Warmed {
+        self.store().warm_up(at_most).await
     }
 
     /// Turns the log into a file of level 0, so that the next start has little to replay.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::ask_server;
 use super::client::{ClientError, Connection};
-use super::output::{Output, table, text};
+use super::output::{Output, span, table, text};
 use crate::base::clock::{Clock, SystemClock};
 
 const PATH: &str = "/management/v1/api-keys";
@@ -140,16 +140,6 @@ fn row(key: &Value) -> [String; 6] {
         .as_i64()
         .map_or("-".to_owned(), |at_ms| format!("{} ago", span((now_ms - at_ms).max(0))));
     [text(&key["id"]), text(&key["name"]), names(&key["roles"]), warehouses, expires, used]
-}
-
-/// A length of time, in its largest unit.
-fn span(ms: i64) -> String {
-    match ms / 1000 {
-        seconds if seconds < 60 => format!("{seconds} s"),
-        seconds if seconds < 3600 => format!("{} min", seconds / 60),
-        seconds if seconds < 2 * 86400 => format!("{} h", seconds / 3600),
-        seconds => format!("{} d", seconds / 86400),
-    }
 }
 
 fn names(value: &Value) -> String {

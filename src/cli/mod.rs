@@ -9,12 +9,14 @@ use crate::config::{self, Settings, Sources};
 
 pub mod bench;
 mod client;
+pub mod encryption;
 pub mod fsck;
 pub mod grant;
 pub mod key;
 mod output;
 pub mod policy;
 pub mod serve;
+pub mod store;
 pub mod warehouse;
 
 /// An Apache Iceberg REST catalog whose only dependency is a bucket.
@@ -31,10 +33,14 @@ enum Command {
     Serve(serve::Serve),
     /// Check every record of a catalog, without writing, while no server runs on it
     Fsck(fsck::Fsck),
+    /// Try out whether an object store may be relied on
+    Store(store::Store),
     /// Make, list and revoke API keys of a running server
     Key(key::Key),
     /// Make, list, change and delete warehouses of a running server
     Warehouse(warehouse::Warehouse),
+    /// Show, rotate and re-wrap the keys that encrypt what a running server keeps
+    Encryption(encryption::Encryption),
     /// Grant something on a warehouse, namespace, table or view
     Grant(grant::Grant),
     /// Take a grant back
@@ -77,8 +83,10 @@ impl Cli {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
+            Command::Store(store) => store.run(),
             Command::Key(key) => key.run(),
             Command::Warehouse(warehouse) => warehouse.run(),
+            Command::Encryption(encryption) => encryption.run(),
             Command::Grant(grant) => grant.run(),
             Command::Revoke(revoke) => revoke.run(),
             Command::Grants(grants) => grants.run(),

@@ -23,6 +23,16 @@ pub(super) fn text(value: &serde_json::Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// A length of time, in its largest unit.
+pub(super) fn span(ms: i64) -> String {
+    match ms / 1000 {
+        seconds if seconds < 60 => format!("{seconds} s"),
+        seconds if seconds < 3600 => format!("{} min", seconds / 60),
+        seconds if seconds < 2 * 86400 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86400),
+    }
+}
+
 /// Rows under headings, each column as wide as its widest text.
 pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {
     let width = |column: usize| {

@@ -96,7 +96,7 @@ struct Settings {
     /// How clients get at files: vended-credentials or remote-signing; several times, the preferred one first
     #[arg(long = "delegation", value_name = "WAY")]
     delegation: Vec<String>,
-    /// The role that is assumed for a table, as arn:aws:iam::<account>:role/<name>
+    /// The role that is assumed for a table, as `arn:aws:iam::<account>:role/<name>`
     #[arg(long, value_name = "ARN")]
     role_arn: Option<String>,
     /// What the role's trust policy wants to be told besides

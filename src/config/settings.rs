@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::secret::Secret;
 use crate::model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess};
-use crate::{api, authn, authz, catalog, store, telemetry};
+use crate::{api, authn, authz, catalog, kms, store, telemetry};
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub struct Settings {
     pub state: StateSettings,
     /// How the state's store is opened.
     pub store: store::settings::Settings,
+    /// How what the store keeps is encrypted.
+    pub encryption: kms::settings::Settings,
     /// Bounds and times of the catalog.
     pub catalog: catalog::settings::Settings,
     /// The log.
@@ -45,13 +47,34 @@ pub struct Settings {
 }
 
 /// Where the state is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateSettings {
     /// The URL of the bucket and path; empty for `state` below `data_dir`.
     pub url: String,
+    /// The URL of another bucket for the log; empty if it is beside the rest.
+    pub wal_url: String,
+    /// Seconds for which a start waits for an object store that does not answer.
+    pub start_seconds_max: u64,
     /// Options of the object store, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
+    /// Options of the log's object store.
+    pub wal_options: BTreeMap<String, String>,
+}
+
+/// How long a start waits for an object store.
+const START_SECONDS_MAX: u64 = 60;
+
+impl Default for StateSettings {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            wal_url: String::new(),
+            start_seconds_max: START_SECONDS_MAX,
+            options: BTreeMap::new(),
+            wal_options: BTreeMap::new(),
+        }
+    }
 }
 
 /// A warehouse.
@@ -128,6 +151,7 @@ impl Default for Settings {
             authz: authz::settings::Settings::default(),
             state: StateSettings::default(),
             store: store::settings::Settings::default(),
+            encryption: kms::settings::Settings::default(),
             catalog: catalog::settings::Settings::default(),
             log: telemetry::settings::Settings::default(),
             audit: telemetry::settings::AuditSettings::default(),

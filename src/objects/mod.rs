@@ -7,15 +7,22 @@
 //! [`stores`] opens what a warehouse is kept in that is made at run time: whoever makes one says where, with
 //! [`harmless`] options alone, and a [`probe`] shows that it works. What they are told is [`scrub`]bed.
 //!
+//! Buckets are opened so that a name is taken only where something is there ([`conditional`]). Whether a
+//! store keeps that up among many writers is what a [`race`] shows, and whether it is there at all [`reach`].
+//!
 //! Clients go to the files of tables on their own: with credentials that a [`vend`]or gets for them, or with
 //! a signature for each request ([`sign`]).
 
+mod cloud;
+pub mod conditional;
 pub mod error;
 pub mod harmless;
 pub mod location;
 pub mod metadata_file;
 pub mod open;
 pub mod probe;
+pub mod race;
+pub mod reach;
 pub mod reachable;
 pub mod scrub;
 pub mod sign;

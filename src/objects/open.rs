@@ -13,6 +13,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use url::Url;
 
+use super::cloud;
 use super::location::AZURE;
 
 /// An object store and a path in it.
@@ -74,6 +75,11 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
     let options = defaults
         .into_iter()
         .chain(options.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    let bucket =
+        cloud::open(&parsed, options.clone()).map_err(|error| failed(error.to_string()))?;
+    if let Some(bucket) = bucket {
+        return Ok(bucket);
+    }
     let (object_store, path) = object_store::parse_url_opts(&parsed, options)
         .map_err(|error| failed(error.to_string()))?;
     let object_store = Arc::from(object_store);

@@ -42,6 +42,8 @@ pub struct Stores {
     pub in_memory: bool,
     /// Where the catalog's state is: nothing else may be there.
     pub state: Option<Location>,
+    /// Where the state's log is, if that is elsewhere: no warehouse may be there either.
+    pub log: Option<Location>,
 }
 
 /// The open stores of a warehouse, that of its own location first.
@@ -160,7 +162,7 @@ impl Stores {
     fn check_place(&self, url: &str, location: &Location) -> Result<(), BadStorage> {
         let refused =
             |reason: &str| Err(BadStorage(format!("Cannot use location '{location}': {reason}")));
-        if self.state.as_ref().is_some_and(|state| state.overlaps(location)) {
+        if self.state.iter().chain(&self.log).any(|state| state.overlaps(location)) {
             return refused("the catalog's own state is there");
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -2,6 +2,8 @@
 
 use slatedb::{CloseReason, ErrorKind};
 
+use crate::kms;
+
 /// A failure of the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -25,6 +27,49 @@ pub enum Error {
          stop it in order, so that nothing is left in the journal"
     )]
     JournalLeft,
+    /// The newest records are in a log that is in another object store.
+    #[error("its log is in another object store, {0}: set state.wal_url to that")]
+    LogElsewhere(String),
+    /// The newest records are in a log beside the rest, and not where the settings look for it.
+    #[error(
+        "its log is beside it, and not at {0}: leave state.wal_url out; where the log is, is decided when a \
+         store is made"
+    )]
+    LogInStore(String),
+    /// The log that the settings name is not the one with the newest records.
+    #[error("its log is at {own}, and what is at {given} is none or another's: set state.wal_url")]
+    OtherLog {
+        /// Where its log was when it was made.
+        own: String,
+        /// What the settings name.
+        given: String,
+    },
+    /// A new store is to have a log where that of another store is.
+    #[error("at {given} is the log of another store, {state}: give this one a place of its own")]
+    LogOfAnother {
+        /// What the settings name.
+        given: String,
+        /// The other store.
+        state: String,
+    },
+    /// Encryption, or a key, or what was encrypted, is not what it should be: nothing was written.
+    #[error(transparent)]
+    Encryption(#[from] kms::Error),
+    /// What is there is encrypted, and nobody says with what.
+    #[error("the store is encrypted: set [encryption] as it was when the store was made")]
+    Encrypted,
+    /// What is there is not encrypted, and should be.
+    #[error(
+        "the store is not encrypted, and [encryption] is set: an existing store cannot be turned into an \
+         encrypted one in its place, see docs/encryption.md"
+    )]
+    NotEncrypted,
+    /// The keys of an encrypted store are gone.
+    #[error(
+        "the store is encrypted, and its key ring encryption/ring.json is missing: put it back from a copy \
+         of the bucket or directory; without it, nothing can be read"
+    )]
+    RingMissing,
     /// The store is shut: nothing was written.
     #[error("the store is closed")]
     Closed,
@@ -57,6 +102,9 @@ pub enum Error {
 
 impl From<slatedb::Error> for Error {
     fn from(error: slatedb::Error) -> Self {
+        if let Some(error) = encryption_failure(&error) {
+            return Self::Encryption(error);
+        }
         match error.kind() {
             ErrorKind::Closed(CloseReason::Fenced) => Self::Fenced,
             ErrorKind::Closed(_) => Self::Closed,
@@ -67,4 +115,16 @@ impl From<slatedb::Error> for Error {
             _ => Self::Internal(error.to_string()),
         }
     }
+}
+
+/// The failure of encryption at the bottom of an error, if there is one.
+fn encryption_failure(error: &slatedb::Error) -> Option<kms::Error> {
+    let mut error: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(at) = error {
+        if let Some(failure) = at.downcast_ref::<kms::Error>() {
+            return Some(failure.clone());
+        }
+        error = at.source();
+    }
+    None
 }

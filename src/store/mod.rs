@@ -14,6 +14,7 @@
 //! - a **publication** says that a metadata file may still be missing from the warehouse
 //!   ([`records::Publication`]); it is **landed** when both the log and the file are there, and its
 //!   marker goes with a later batch;
+//! - the log of a bucket may be in another one, which is faster ([`separate_log`]): the two are a pair;
 //! - the **policy book** is what was made of policies and grants at run time ([`policy_book`]), and the
 //!   **policy log** all its **revisions**, which only grows.
 //!
@@ -22,19 +23,24 @@
 pub mod audit;
 pub mod codec;
 mod documents;
+pub mod encryption;
 pub mod error;
 mod flusher;
 pub mod fsck;
 pub mod invariants;
 mod journal;
+mod key_ring;
 pub mod keys;
 pub mod open;
 pub mod policy_book;
 pub mod read;
 mod recent;
 pub mod records;
+mod sealed_objects;
+pub mod separate_log;
 pub mod settings;
 pub mod txn;
+pub mod warm;
 mod write_marks;
 
 pub use error::Error;

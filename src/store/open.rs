@@ -11,11 +11,12 @@ use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
 use slatedb::{
-    BloomFilterPolicy, CacheTarget, CloseReason, Db, DbBuilder, DbReader, DbReaderMode,
-    GarbageCollectorBuilder, IterationOrder,
+    BlockTransformer, BloomFilterPolicy, CacheTarget, CloseReason, Db, DbBuilder, DbReader,
+    DbReaderMode, GarbageCollectorBuilder, IterationOrder,
 };
 use uuid::Uuid;
 
+use super::encryption::{Encryption, Missing, Unlocked, explained, unlock};
 use super::error::Error;
 use super::flusher::Flusher;
 use super::journal::{self, Hold, Journal};
@@ -23,9 +24,13 @@ use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space}
 use super::read::{Durable, Latest, Offline, Read};
 use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
+use super::separate_log::{self, Log};
 use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
+use crate::kms;
+use crate::kms::block_transformer::SealedBlocks;
+use crate::kms::keys::Keys;
 use crate::telemetry::audit::AuditLog;
 use crate::telemetry::cache::CacheUsage;
 
@@ -40,6 +45,10 @@ pub struct Place {
     pub conditional_update: bool,
     /// The directory on this machine that it is, if it is one: its log goes to a journal then.
     pub directory: Option<PathBuf>,
+    /// Where its log is, if that is another object store.
+    pub log: Option<Log>,
+    /// With what the store is encrypted; none for a plain one.
+    pub encryption: Option<Encryption>,
 }
 
 /// The open store: one writer. Cheap to clone.
@@ -57,6 +66,8 @@ pub(super) struct Shared {
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
     pub(super) recent: Recent,
+    /// The keys, if the store is encrypted.
+    pub(super) unlocked: Option<Unlocked>,
     /// Keeps the journal ours until the store is closed.
     journal: Mutex<Option<Hold>>,
 }
@@ -83,19 +94,20 @@ impl Store {
     /// Opens the store for writing. Any other process that has it open is fenced; one that has it open
     /// in a local directory makes this fail.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
-        let (db, journal) = match &place.directory {
+        let (db, unlocked, journal) = match &place.directory {
             None => {
-                refuse_left_journal(place).await?;
-                (builder(place, &settings).build().await?, None)
+                let (db, unlocked) = open_bucket(place, &settings).await?;
+                (db, unlocked, None)
             }
             Some(directory) => {
+                // The lock of the journal is the ring's lock, too.
                 let journal = Journal::open(directory)?;
-                if journal.is_empty()? {
-                    take_over_log(place, &settings, directory).await?;
+                let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
+                let opened = open_directory(&place, &settings, journal, unlocked.as_ref());
+                match opened.await {
+                    Ok((db, hold)) => (db, unlocked, Some(hold)),
+                    Err(error) => return Err(explained(plain, unlocked.as_ref(), error).await),
                 }
-                let hold = journal.hold()?;
-                let builder = builder(place, &settings).with_wal_writer(journal.into_writer());
-                (builder.build().await?, Some(hold))
             }
         };
         let shared = Shared {
@@ -104,6 +116,7 @@ impl Store {
             next_change: AtomicU64::new(0),
             landed: Landed::default(),
             flusher: Flusher::start(db.clone()),
+            unlocked,
             journal: Mutex::new(journal),
         };
         let store = Self { db, shared: Arc::new(shared), audit: Arc::default() };
@@ -113,14 +126,29 @@ impl Store {
 
     /// Opens the store for reading alone, without writing a byte.
     pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
+        let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
+        let keys = unlocked.as_ref().map(|unlocked| &unlocked.keys);
+        separate_log::check(&place).await?;
         let builder = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
             .with_reader_mode(DbReaderMode::FollowLatest);
-        let journal = place.directory.as_deref().map(journal::reader).transpose()?.flatten();
+        let builder = match &place.log {
+            Some(log) => builder.with_wal_object_store(log.store()),
+            None => builder,
+        };
+        let builder = match keys {
+            Some(keys) => builder.with_block_transformer(sealed_blocks(keys)),
+            None => builder,
+        };
+        let reader = |directory| journal::reader(directory, keys.cloned());
+        let journal = place.directory.as_deref().map(reader).transpose()?.flatten();
         let builder = match journal {
             Some(journal) => builder.with_wal_reader(journal),
             None => builder,
         };
-        Ok(Offline { reader: builder.build().await? })
+        match builder.build().await {
+            Ok(reader) => Ok(Offline { reader }),
+            Err(error) => Err(explained(plain, unlocked.as_ref(), error).await),
+        }
     }
 
     /// The same store, whose changes are told to this audit log, too.
@@ -157,6 +185,8 @@ impl Store {
         catalog_id: Uuid,
         now_ms: i64,
     ) -> Result<StoreFormat, Error> {
+        let encrypted_id = self.encrypted_catalog();
+        let catalog_id = encrypted_id.unwrap_or(catalog_id);
         let (format, accepted) = self
             .transact("ensure_format", permit, |t| async move {
                 let known = t.get(&StoreKey).await?;
@@ -175,6 +205,10 @@ impl Store {
         accepted.durable().await?;
         if format.format_version > FORMAT_VERSION {
             return Err(Error::NewerFormat { found: format.format_version, known: FORMAT_VERSION });
+        }
+        if encrypted_id.is_some_and(|id| id != format.catalog_id) {
+            let reason = format!("the store is that of catalog {}", format.catalog_id);
+            return Err(Error::Encryption(kms::Error::Ring(reason)));
         }
         Ok(format)
     }
@@ -276,8 +310,55 @@ impl Store {
     }
 }
 
+/// Opens a store whose log is in its bucket.
+async fn open_bucket(place: &Place, settings: &Settings) -> Result<(Db, Option<Unlocked>), Error> {
+    refuse_left_journal(place).await?;
+    let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
+    separate_log::settle(&place).await?;
+    let open = async || builder(&place, settings, unlocked.as_ref()).build().await;
+    let db = match (open().await, &unlocked) {
+        // The writer before this one may have changed the data key since the ring was read.
+        (Err(error), Some(some)) => match some.refresh().await? {
+            true => open().await,
+            false => Err(error),
+        },
+        (opened, _) => opened,
+    };
+    let db = match db {
+        Ok(db) => db,
+        Err(error) => return Err(explained(plain, unlocked.as_ref(), error).await),
+    };
+    // From here on it is fenced: what it has written is known, and so is the last key that it used.
+    if let Some(unlocked) = &unlocked {
+        unlocked.refresh().await?;
+    }
+    separate_log::check(&place).await?;
+    Ok((db, unlocked))
+}
+
+/// Opens a store whose log is a journal.
+async fn open_directory(
+    place: &Place,
+    settings: &Settings,
+    journal: Journal,
+    unlocked: Option<&Unlocked>,
+) -> Result<(Db, Hold), Error> {
+    separate_log::check(place).await?;
+    if journal.is_empty()? {
+        take_over_log(place, settings, unlocked).await?;
+    }
+    let hold = journal.hold()?;
+    let writer = journal.into_writer(unlocked.map(|unlocked| Arc::clone(&unlocked.keys)));
+    let db = builder(place, settings, unlocked).with_wal_writer(writer).build().await?;
+    Ok((db, hold))
+}
+
+fn sealed_blocks(keys: &Arc<Keys>) -> Arc<dyn BlockTransformer> {
+    Arc::new(SealedBlocks::new(Arc::clone(keys)))
+}
+
 /// How the store is opened for writing, wherever its log is.
-fn builder(place: &Place, settings: &Settings) -> DbBuilder<String> {
+fn builder(place: &Place, settings: &Settings, unlocked: Option<&Unlocked>) -> DbBuilder<String> {
     let cache = |bytes| {
         Some(Arc::new(MokaCache::new_with_opts(MokaCacheOptions {
             max_capacity: bytes,
@@ -303,12 +384,21 @@ fn builder(place: &Place, settings: &Settings) -> DbBuilder<String> {
         Some(directory) => collector.with_wal_gc(journal::collector(directory)),
         None => collector,
     };
-    Db::builder(place.path.clone(), Arc::clone(&place.object_store))
+    let builder = Db::builder(place.path.clone(), Arc::clone(&place.object_store));
+    let builder = match &place.log {
+        Some(log) => builder.with_wal_object_store(log.store()),
+        None => builder,
+    };
+    let builder = builder
         .with_settings(settings.for_slatedb(place.directory.is_some()))
         .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
         .with_gc_builder(collector)
         .with_db_cache(Arc::new(caches), 0)
-        .with_block_cache_policy(keep_warm)
+        .with_block_cache_policy(keep_warm);
+    match unlocked {
+        Some(unlocked) => builder.with_block_transformer(sealed_blocks(&unlocked.keys)),
+        None => builder,
+    }
 }
 
 /// Closes with everything in sorted runs, and nothing left in the log.
@@ -334,13 +424,16 @@ async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
 async fn take_over_log(
     place: &Place,
     settings: &Settings,
-    directory: &std::path::Path,
+    unlocked: Option<&Unlocked>,
 ) -> Result<(), Error> {
-    let log = directory.join("wal");
+    let Some(log) = place.directory.as_ref().map(|directory| directory.join("wal")) else {
+        return Ok(());
+    };
     if !log.is_dir() {
         return Ok(());
     }
-    let db = builder(&Place { directory: None, ..place.clone() }, settings).build().await?;
+    let without_journal = Place { directory: None, ..place.clone() };
+    let db = builder(&without_journal, settings, unlocked).build().await?;
     db.close_with_options(in_order()).await?;
     let removed = std::fs::remove_dir_all(&log);
     removed.map_err(|error| Error::Unavailable(format!("{}: {error}", log.display())))

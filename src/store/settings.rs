@@ -47,6 +47,8 @@ pub struct Settings {
     pub object_cache_dir: PathBuf,
     /// Bytes that those copies may take.
     pub object_cache_bytes: usize,
+    /// Seconds that the warm-up of a bucket may go on beside the server; 0 for none.
+    pub warm_up_seconds_max: u64,
     /// Tries of one transaction against others that touch the same records.
     pub transaction_attempts_max: u32,
 }
@@ -63,6 +65,7 @@ impl Default for Settings {
             manifest_poll_ms: 0,
             object_cache_dir: PathBuf::new(),
             object_cache_bytes: 8 << 30,
+            warm_up_seconds_max: 30,
             transaction_attempts_max: 64,
         }
     }

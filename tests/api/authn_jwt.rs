@@ -6,11 +6,11 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use object_store::memory::InMemory;
 use serde_json::{Value, json};
 use slateberg::authn::settings::IssuerSettings;
 
 use crate::support::app::{TestApp, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::issuer::{TestIssuer, TestKey};
 use crate::support::served::Served;
@@ -351,7 +351,7 @@ async fn a_token_that_was_remembered_expires_all_the_same() {
         ..IssuerSettings::default()
     };
     settings.authn.issuers.insert("file".to_owned(), issuer);
-    let app = TestApp::with_clock(Arc::new(InMemory::new()), settings, clock.clone()).await;
+    let app = TestApp::with_clock(bucket(), settings, clock.clone()).await;
     let token = key.sign(&json!({
         "iss": "https://id.example.com", "aud": ["b", "c"], "sub": "a", "exp": 1_800_000_060,
     }));

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use futures::TryStreamExt;
-use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value, json};
 use slateberg::app::App;
 use slateberg::app::build::Seams;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::table::create_table;
 
@@ -193,7 +193,7 @@ async fn a_key_expires() {
     let clock = Arc::new(HandClock::default());
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    let app = TestApp::with_clock(Arc::new(InMemory::new()), settings, clock.clone()).await;
+    let app = TestApp::with_clock(bucket(), settings, clock.clone()).await;
     let soon = 1_800_000_060_000_i64;
     let (_, key) = app.make_key(json!({ "name": "short", "expires-at-ms": soon })).await;
     clock.advance_seconds(59);
@@ -234,7 +234,7 @@ async fn a_key_for_one_warehouse_does_not_see_the_others() {
         ..Default::default()
     };
     settings.warehouses.insert("lake".to_owned(), lake);
-    let app = TestApp::with(Arc::new(InMemory::new()), settings).await;
+    let app = TestApp::with(bucket(), settings).await;
     for warehouse in ["lake", "default"] {
         let path = format!("/v1/{warehouse}/namespaces");
         app.post(&path, json!({ "namespace": ["ns"] })).await.expect(200);
@@ -347,7 +347,7 @@ async fn letting_everybody_in_on_a_public_address_has_to_be_said_twice() {
         let mut settings = memory_settings();
         settings.server.listen = address.parse().expect("an address");
         settings.authn.insecure_no_auth_on_public_address = twice;
-        let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let bucket = bucket();
         let seams = Seams { opener: bucket_opener(bucket), ..Seams::default() };
         App::build(settings, seams).await.map(|_| ()).map_err(|error| error.to_string())
     };

@@ -8,10 +8,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
-use object_store::memory::InMemory;
 use serde_json::{Value, json};
 
 use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::issuer::TestKey;
 
@@ -52,7 +52,7 @@ async fn by_hand() -> (TestApp, Arc<HandClock>) {
     let clock = Arc::new(HandClock::default());
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    (TestApp::with_clock(Arc::new(InMemory::new()), settings, clock.clone()).await, clock)
+    (TestApp::with_clock(bucket(), settings, clock.clone()).await, clock)
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes in the words of the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 72] = [
+const ROUTES: [(&str, &str); 75] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -119,6 +119,9 @@ const ROUTES: [(&str, &str); 72] = [
     ("PUT /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", "of nobody"),
+    ("GET /management/v1/encryption", ""),
+    ("POST /management/v1/encryption/rotate", ""),
+    ("POST /management/v1/encryption/rewrap", ""),
     ("POST /management/v1/authorize", ""),
     ("POST /management/v1/authorize", "for others"),
     ("GET /management/v1/permissions", ""),
@@ -237,6 +240,7 @@ impl Place {
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),
+            "rewrap" => json!({}),
             "rollback" => json!({ "to": 0 }),
             "warehouses" => json!({
                 "name": format!("w{n}"), "storage": { "location": format!("memory:///w{n}") },

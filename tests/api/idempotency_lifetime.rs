@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::http::Method;
-use object_store::memory::InMemory;
 use serde_json::{Value, json};
 
 use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::table::{append, create_table, set_property};
 
@@ -20,7 +20,7 @@ async fn with_key(app: &TestApp, method: Method, path: &str, body: &Value) -> An
 /// A catalog whose clock is in the test's hand.
 async fn with_hand_clock() -> (TestApp, Arc<HandClock>) {
     let clock = Arc::new(HandClock::default());
-    let bucket = Arc::new(InMemory::new());
+    let bucket = bucket();
     (TestApp::with_clock(bucket, memory_settings(), clock.clone()).await, clock)
 }
 

@@ -37,6 +37,7 @@ mod compression;
 mod conditional;
 mod connections;
 mod delegation;
+mod encryption;
 mod errors;
 mod format_versions;
 mod fuzz;

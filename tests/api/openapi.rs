@@ -195,6 +195,34 @@ impl Pinned {
     }
 }
 
+impl Pinned {
+    /// Asks all that can be asked of encryption, here and where there is some.
+    async fn encryption(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = self.app.key_with_role("reader").await;
+        let [status, rotate, rewrap] =
+            ["", "/rotate", "/rewrap"].map(|end| format!("/management/v1/encryption{end}"));
+        for (credential, code) in [(admin.as_str(), 200), (&reader, 403), ("", 401)] {
+            self.ask(credential, "get", &status, Value::Null).await.expect(code);
+        }
+        for path in [&rotate, &rewrap] {
+            for (credential, code) in [(admin.as_str(), 409), (&reader, 403), ("", 401)] {
+                self.ask(credential, "post", path, json!({})).await.expect(code);
+            }
+        }
+        self.ask(&admin, "post", &rewrap, json!({ "key": "x" })).await.expect(400);
+        let (app, _file) = super::encryption::encrypted().await;
+        let encrypted = Self { app, document: document() };
+        for (method, path) in [("get", &status), ("post", &rotate), ("post", &rewrap)] {
+            let (verb, body) = (method.to_uppercase().parse().expect("a method"), json!({}));
+            let answer = encrypted.app.request(verb, path, &[], &body).await.expect(200);
+            encrypted.check(method, path, &answer);
+        }
+        let unknown = json!({ "wrapping-key": "nothing" });
+        encrypted.check("post", &rewrap, &encrypted.app.post(&rewrap, unknown).await.expect(422));
+    }
+}
+
 #[tokio::test]
 async fn answers_are_what_the_document_says() {
     let pinned = Pinned { app: TestApp::secured().await, document: document() };
@@ -265,6 +293,7 @@ async fn answers_are_what_the_document_says() {
         pinned.check(method, &format!("{PREFIX}{template}"), &answer);
     }
     pinned.warehouses().await;
+    pinned.encryption().await;
     let open = TestApp::new().await;
     pinned.check("get", whoami, &open.get(whoami).await.expect(200));
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use slateberg::authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
-    CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain, ManageGrants,
-    ManageKeys, ManagePolicies, ManageWarehouse, Purge, ReadConfig, ReadData, ReadKeys,
-    ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace, WriteData,
+    CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
+    ManageEncryption, ManageGrants, ManageKeys, ManagePolicies, ManageWarehouse, Purge, ReadConfig,
+    ReadData, ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace, WriteData,
 };
 use slateberg::authz::schema::Schema;
 
@@ -25,6 +25,7 @@ fn every_action_of_the_schema_is_a_type_and_the_other_way_round() {
         DropNamespace::NAME,
         List::NAME,
         Load::NAME,
+        ManageEncryption::NAME,
         ManageGrants::NAME,
         ManageKeys::NAME,
         ManagePolicies::NAME,

@@ -1,4 +1,5 @@
 //! [`Client`]: requests to a real server, which may die before it answers.
+#![allow(dead_code, reason = "each test crate uses its part of this")]
 
 use std::time::Duration;
 

@@ -1,17 +1,16 @@
 //! The faults themselves: a test that believes in a fault that does nothing proves nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::ObjectStoreExt;
-use object_store::memory::InMemory;
 use object_store::path::Path;
 
+use crate::support::bucket::bucket;
 use crate::support::faults::{EVERYTHING, Fault, FaultStore, Verb};
 
 #[tokio::test]
 async fn each_fault_does_what_it_says() {
-    let store = FaultStore::new(Arc::new(InMemory::new()));
+    let store = FaultStore::new(bucket());
     let (a, b) = (Path::from("a/1"), Path::from("b/1"));
     store.inject_times(Verb::Put, "a/", Fault::Fail, 1);
     assert!(store.put(&a, "x".into()).await.is_err(), "fails");

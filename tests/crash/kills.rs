@@ -1,4 +1,4 @@
-//! `kill -9` at random moments under load, again and again on one directory.
+//! `kill -9` at random moments under load, again and again on one directory or bucket.
 //!
 //! `SLATEBERG_CRASH_ROUNDS` says how often, `SLATEBERG_CRASH_SEED` repeats a run's choices (though not its
 //! timing, which is the machine's).
@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::server::{Server, assert_sound};
+use crate::support::bucket::read_location;
 use crate::support::knobs::{knob, seed};
 use crate::workload::{Expectation, Place, WORKERS, Worker};
 
@@ -61,7 +62,7 @@ async fn every_acknowledged_change_survives_and_no_other_is_half_there() {
     for (table, location) in &locations {
         let loaded = client.load(table).await;
         assert_eq!(&loaded["metadata-location"], location, "{table} has changed since its round");
-        assert_published(&loaded, "at the end");
+        assert_published(&loaded, "at the end").await;
     }
     server.terminate();
     assert_eq!(server.ended().code(), Some(0), "seed {seed}");
@@ -161,7 +162,9 @@ impl Check {
 
     /// Asserts all that has to hold.
     async fn all(&self, client: &Client, journal: &[Expectation], what: &str) {
-        self.loaded.values().for_each(|loaded| assert_published(loaded, what));
+        for loaded in self.loaded.values() {
+            assert_published(loaded, what).await;
+        }
         for expectation in journal {
             match expectation {
                 Expectation::Property { tables, key, acknowledged } => {
@@ -189,7 +192,7 @@ impl Check {
                     let mut at = Vec::new();
                     for place in places {
                         if client.exists(place).await {
-                            assert_published(&client.load(place).await, what);
+                            assert_published(&client.load(place).await, what).await;
                             at.push(place.clone());
                         }
                     }
@@ -227,10 +230,10 @@ impl Check {
 }
 
 /// Asserts that a table's metadata file is there and holds what the server tells.
-fn assert_published(loaded: &Value, what: &str) {
+async fn assert_published(loaded: &Value, what: &str) {
     let location = loaded["metadata-location"].as_str().expect("it is not staged");
-    let path = location.strip_prefix("file://").expect("the warehouse is local");
-    let text = std::fs::read(path).unwrap_or_else(|error| panic!("{what}: {location}: {error}"));
+    let text = read_location(location).await;
+    let text = text.unwrap_or_else(|error| panic!("{what}: {location}: {error}"));
     let file: Value = serde_json::from_slice(&text).expect("metadata files hold JSON");
     assert_eq!(file, loaded["metadata"], "{what}: {location} differs from its record");
 }

@@ -1,8 +1,9 @@
 //! What is left after a crash, and what is told while the object store misbehaves.
 //!
-//! Two kinds of tests. Those of [`kills`], [`journal`], [`processes`] and in part [`policies`] and [`warehouses`] run the real binary on a real directory and
-//! kill it at random moments. The others run the catalog in the process, on a bucket that fails, delays
-//! or loses the answers of requests, and stop that bucket dead where a kill would be too coarse.
+//! Two kinds of tests. Those of [`kills`], [`journal`], [`processes`], [`encryption`] and in part
+//! [`policies`] and [`warehouses`] run the real binary on a real directory and kill it at random moments.
+//! The others run the catalog in the process, on a bucket that fails, delays or loses the answers of
+//! requests, and stop that bucket dead where a kill would be too coarse.
 
 #![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
 #![expect(
@@ -25,10 +26,13 @@ mod outages;
 mod policies;
 mod refusals;
 mod reopening;
+mod separate_log;
+mod starts;
 mod warehouses;
 
 mod broken_stores;
 mod client;
+mod encryption;
 mod journal;
 mod kills;
 mod processes;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use axum::http::Method;
 use object_store::ObjectStore;
-use object_store::memory::InMemory;
 use rand::RngExt;
 use serde_json::{Value, json};
 
 use crate::scene::{A_WHILE, DEADLINE, PATIENCE, within};
 use crate::server::{Server, assert_sound};
 use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, FaultStore, LOG, Verb};
 use crate::support::fsck;
 
@@ -32,7 +32,7 @@ struct Secured {
 
 impl Secured {
     async fn new() -> Self {
-        Self::on(Arc::new(InMemory::new()), None).await
+        Self::on(bucket(), None).await
     }
 
     async fn on(bucket: Arc<dyn ObjectStore>, credential: Option<String>) -> Self {

@@ -9,7 +9,7 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use serde_json::json;
 
-use crate::scene::{Scene, TABLE};
+use crate::scene::{PATIENCE, Scene, TABLE};
 use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
 use crate::support::fsck::assert_sound;
 use crate::support::table::{create_table, set_property};
@@ -119,4 +119,20 @@ async fn a_table_that_was_registered_over_another_survives_a_crash() {
     assert_eq!(loaded.body["metadata-location"], location);
     assert_sound(Arc::clone(&scene.bucket)).await;
     assert!(scene.bucket.head(&path).await.is_ok(), "the registered file is as it was");
+}
+
+/// What a warm-up has fetched is not fetched again by the first who reads.
+#[tokio::test]
+async fn after_a_warm_up_the_first_read_asks_the_bucket_for_nothing() {
+    const SORTED_RUNS: &str = "state/compacted/";
+    let scene = Scene::new().await;
+    scene.set("a").await.expect(200);
+    scene.app.app.catalog.flush().await.expect("the store is open");
+    let warm = Scene::on(Arc::clone(&scene.bucket)).await;
+    let warmed = warm.app.app.catalog.warm_up(PATIENCE).await;
+    assert!(warmed.of > 0 && warmed.files == warmed.of, "{warmed:?}");
+    let fetched = warm.faults.count(Verb::Get, SORTED_RUNS);
+    assert!(fetched > 0, "the warm-up asks for them");
+    assert_eq!(warm.properties().await, ["a"]);
+    assert_eq!(warm.faults.count(Verb::Get, SORTED_RUNS), fetched, "the read does not");
 }

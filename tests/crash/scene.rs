@@ -4,12 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value, json};
 
 use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::faults::{FaultStore, Verb};
 use crate::support::fsck::assert_sound;
 use crate::support::table::set_property;
@@ -37,7 +37,7 @@ pub struct Scene {
 impl Scene {
     /// A catalog with the namespace `ns` and in it the table `t`.
     pub async fn new() -> Self {
-        let scene = Self::on(Arc::new(InMemory::new())).await;
+        let scene = Self::on(bucket()).await;
         scene.app.create_namespace(&["ns"]).await;
         scene.app.create_table("ns", "t").await;
         scene

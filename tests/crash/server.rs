@@ -1,9 +1,12 @@
-//! [`Server`]: the real binary on a directory, started and killed.
+//! [`Server`]: the real binary on a directory, or on a bucket if the tests have one, started and killed.
+#![allow(dead_code, reason = "each test crate uses its part of this")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::support::bucket::server_environment;
 
 /// How long a server may take to start, or a process to end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,6 +22,7 @@ pub struct Server {
 fn slateberg(data_dir: &Path, subcommand: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
     command.arg(subcommand).arg("--data-dir").arg(data_dir).current_dir(data_dir);
+    command.envs(server_environment(data_dir));
     command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
     command
 }
@@ -39,6 +43,13 @@ impl Server {
     /// Starts a server, and waits until it says that it is ready.
     pub fn start(data_dir: &Path) -> Self {
         Self::started(serving(data_dir), data_dir).0
+    }
+
+    /// The same, with more in its environment.
+    pub fn start_with(data_dir: &Path, environment: &[(&str, &str)]) -> Self {
+        let mut command = serving(data_dir);
+        command.envs(environment.iter().copied());
+        Self::started(command, data_dir).0
     }
 
     /// Starts a server that asks for credentials; returns the admin key, too, if it printed one.
@@ -137,7 +148,14 @@ pub fn fsck(data_dir: &Path) -> (Option<i32>, String) {
 
 /// Starts a server that has to give up; returns its exit code and all that it said.
 pub fn serve_in_vain(data_dir: &Path) -> (Option<i32>, String) {
-    let child = serving(data_dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    serve_in_vain_with(data_dir, &[])
+}
+
+/// The same, with more in its environment.
+pub fn serve_in_vain_with(data_dir: &Path, environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut command = serving(data_dir);
+    command.envs(environment.iter().copied());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("the server can be started");
     ended(&mut child);
     said(child.wait_with_output().expect("it has ended"))

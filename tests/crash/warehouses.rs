@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use axum::http::Method;
 use object_store::ObjectStore;
-use object_store::memory::InMemory;
 use rand::RngExt;
 use serde_json::{Value, json};
 
 use crate::scene::{A_WHILE, DEADLINE, PATIENCE, namespace, within};
 use crate::server::{Server, assert_sound};
 use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
 use crate::support::fsck;
 use crate::support::table::create_table;
@@ -31,7 +31,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        Self::on(Arc::new(InMemory::new())).await
+        Self::on(bucket()).await
     }
 
     async fn on(bucket: Arc<dyn ObjectStore>) -> Self {

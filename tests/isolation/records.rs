@@ -38,7 +38,14 @@ const READ_AHEAD_MAX: u64 = TRANSACTIONS * 100;
 const CRASH_EVERY: u64 = 100;
 
 fn place(object_store: Arc<dyn ObjectStore>) -> Place {
-    Place { object_store, path: "state".to_owned(), conditional_update: true, directory: None }
+    Place {
+        object_store,
+        path: "state".to_owned(),
+        conditional_update: true,
+        directory: None,
+        log: None,
+        encryption: None,
+    }
 }
 
 /// A store whose log takes its time, on a bucket.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::ObjectStore;
-use object_store::memory::InMemory;
 use serde_json::{Value, json};
 
 use super::model::{Name, Namespace, Op, Outcome, Table};
 use crate::support::app::{Answer, TestApp};
+use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
 use crate::support::table::{append, create_table, main_is, set_property};
 
@@ -20,7 +20,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A catalog on memory whose puts take a moment, each another one, if `jitter` wants it.
 pub async fn catalog(jitter: bool) -> (Arc<TestApp>, Arc<dyn ObjectStore>) {
-    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let bucket = bucket();
     let faults = FaultStore::new(Arc::clone(&bucket));
     let app = Arc::new(TestApp::on(Arc::<FaultStore>::clone(&faults)).await);
     if jitter {

@@ -18,9 +18,12 @@ use slateberg::authz::bundled::default_policies;
 use slateberg::authz::policy_set::PolicyFile;
 use slateberg::base::clock::{Clock, SystemClock};
 use slateberg::config::Settings;
+use slateberg::objects::conditional::Conditional;
 use slateberg::objects::location::Location;
 use slateberg::objects::open::{Opened, Opener};
 use tower::ServiceExt;
+
+use super::bucket::bucket;
 
 /// The warehouse of every test catalog.
 pub const WAREHOUSE: &str = "memory:///warehouse";
@@ -108,12 +111,12 @@ pub fn memory_settings() -> Settings {
     settings
 }
 
-/// Opens every URL in one and the same bucket.
+/// Opens every URL in one and the same bucket, as buckets are opened.
 pub fn bucket_opener(bucket: Arc<dyn ObjectStore>) -> Opener {
     Arc::new(move |url, _options| {
         let path = Location::parse(url).expect("test URLs are valid").path();
         Ok(Opened {
-            object_store: Arc::clone(&bucket),
+            object_store: Conditional::around(Arc::clone(&bucket)),
             path: Path::parse(path).expect("test paths are valid"),
             conditional_update: true,
             directory: None,
@@ -124,7 +127,7 @@ pub fn bucket_opener(bucket: Arc<dyn ObjectStore>) -> Opener {
 impl TestApp {
     /// A new, empty catalog.
     pub async fn new() -> Self {
-        Self::on(Arc::new(InMemory::new())).await
+        Self::on(bucket()).await
     }
 
     /// A catalog on this bucket: empty, or as an earlier one left it.
@@ -163,7 +166,7 @@ impl TestApp {
     pub async fn with_settings(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = memory_settings();
         change(&mut settings);
-        Self::with(Arc::new(InMemory::new()), settings).await
+        Self::with(bucket(), settings).await
     }
 
     /// Stops the catalog, and opens it anew on what it left.

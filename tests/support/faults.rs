@@ -15,13 +15,16 @@ use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result,
 };
 use rand::RngExt;
 use tokio::sync::watch;
 
 /// The log of the catalog's store.
 pub const LOG: &str = "state/wal/";
+/// The versions of its manifest.
+pub const MANIFESTS: &str = "state/manifest/";
 /// Every metadata file of every table and view.
 pub const METADATA_FILES: &str = ".metadata.json";
 /// Every path.
@@ -55,6 +58,8 @@ pub enum Fault {
     /// It is told that the object is there already, though it is not, and has no effect: what becomes of
     /// S3's `409 ConditionalRequestConflict` on its way through `object_store`.
     FalseConflict,
+    /// It is put whatever is there: what stores do that know no conditions.
+    IgnoreCondition,
     /// It takes effect some time later, drawn from this range of milliseconds.
     Delay(Range<u64>),
     /// It waits until the rule is lifted.
@@ -104,6 +109,11 @@ impl FaultStore {
     /// Takes back every rule; what hangs goes on.
     pub fn lift(&self) {
         self.gate.rules.send_modify(Vec::clear);
+    }
+
+    /// How many rules have not met all their requests yet.
+    pub fn left(&self) -> usize {
+        self.gate.rules.borrow().len()
     }
 
     /// Takes back the rules of this part of a path alone.
@@ -159,6 +169,7 @@ impl Gate {
             match self.fault_for(verb, &path) {
                 None => return Ok(After::Answer),
                 Some(Fault::LoseAnswer) => return Ok(After::LoseAnswer(path)),
+                Some(Fault::IgnoreCondition) => return Ok(After::Unconditional),
                 Some(Fault::Fail) => return Err(failure(&path, "injected failure")),
                 Some(Fault::FalseConflict) => {
                     let source = "injected conflict".into();
@@ -198,12 +209,13 @@ impl Gate {
 enum After {
     Answer,
     LoseAnswer(String),
+    Unconditional,
 }
 
 impl After {
     fn answer<T>(self, result: Result<T>) -> Result<T> {
         match self {
-            Self::Answer => result,
+            Self::Answer | Self::Unconditional => result,
             Self::LoseAnswer(path) => Err(failure(&path, "injected loss of the answer")),
         }
     }
@@ -234,6 +246,10 @@ impl ObjectStore for FaultStore {
         options: PutOptions,
     ) -> Result<PutResult> {
         let after = self.gate.admit(Verb::Put, location).await?;
+        let options = match after {
+            After::Unconditional => PutOptions { mode: PutMode::Overwrite, ..options },
+            _ => options,
+        };
         after.answer(self.inner.put_opts(location, payload, options).await)
     }
 

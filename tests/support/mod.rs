@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, reason = "each test crate is the whole world of this module")]
 
 pub mod app;
+pub mod bucket;
 pub mod certificates;
 pub mod clock;
 pub mod faults;

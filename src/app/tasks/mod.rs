@@ -56,6 +56,7 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
         })),
         tokio::spawn(delete_files(app.catalog.clone(), stopping.clone())),
     ];
+    tasks.extend(warm_up(app, stopping));
     tasks.extend(watch_issuers(app, stopping));
     if app.settings.audit.to == AuditTo::File {
         let (catalog, hangups) = (app.catalog.clone(), Hangups::listen());
@@ -67,6 +68,21 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
         tokio::spawn(watch_policy_files(files, period, Hangups::listen(), stopping.clone()))
     }));
     tasks
+}
+
+/// Fetches what reads need, if that is in a bucket.
+fn warm_up(app: &App, stopping: &watch::Receiver<bool>) -> Option<JoinHandle<()>> {
+    let at_most = Duration::from_secs(app.settings.store.warm_up_seconds_max);
+    if at_most.is_zero() || app.state_url.starts_with("file:") {
+        return None;
+    }
+    let (catalog, mut stopping) = (app.catalog.clone(), stopping.clone());
+    Some(tokio::spawn(async move {
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => {}
+            _ = catalog.warm_up(at_most) => {}
+        }
+    }))
 }
 
 /// One task for each issuer whose keys are fetched.

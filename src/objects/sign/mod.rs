@@ -1,9 +1,9 @@
 //! Signatures for single requests to S3, for clients without credentials of their own.
 //!
-//! What a client wants to send is taken apart and checked ([`check`]), put together anew, and that is what
-//! is signed (Signature Version 4): a client that sends something else sends something without a signature.
-//! What a store takes besides is not for a signature to say, so that it is made with credentials that open
-//! no more than the table, or for stores that take nothing besides ([`trial`]).
+//! What a client wants to send is taken apart and checked (`check`), put together anew, and that is what is
+//! signed (Signature Version 4): a client that sends something else sends something without a signature.
+//! What a store takes besides is not for a signature to say, so that it is made with credentials that open no
+//! more than the table, or for stores that take nothing besides (`trial`).
 
 mod check;
 mod delete_objects;

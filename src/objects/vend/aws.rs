@@ -17,7 +17,7 @@ use crate::base::secret::Secret;
 use crate::model::warehouse::FileAccess;
 use crate::objects::location::Location;
 
-/// What is assumed where nobody asks for the name of a role, as at MinIO.
+/// What is assumed where nobody asks for the name of a role, as at `MinIO`.
 const NO_ROLE: &str = "arn:aws:iam::000000000000:role/slateberg";
 /// What a session policy may have, in characters.
 const POLICY_CHARS_MAX: usize = 2048;

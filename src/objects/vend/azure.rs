@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, SecondsFormat};
-use hmac::{Hmac, KeyInit, Mac};
 use object_store::CredentialProvider;
 use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzureBuilder};
 use serde::Deserialize;
-use sha2::Sha256;
 use url::form_urlencoded::byte_serialize;
 
 use super::{Files, Rights, VendError, Vended};
@@ -207,10 +206,8 @@ fn signature(grant: &Grant<'_>, key: &DelegationKey) -> Result<String, VendError
     .join("\n");
     let wrong = |_| VendError("the user delegation key is not base64".to_owned());
     let secret = STANDARD.decode(&key.value).map_err(wrong)?;
-    let mut mac =
-        Hmac::<Sha256>::new_from_slice(&secret).map_err(|error| VendError(error.to_string()))?;
-    mac.update(text.as_bytes());
-    let signed = STANDARD.encode(mac.finalize().into_bytes());
+    let key_of_mac = hmac::Key::new(hmac::HMAC_SHA256, &secret);
+    let signed = STANDARD.encode(hmac::sign(&key_of_mac, text.as_bytes()));
     let depth = directory.split('/').filter(|segment| !segment.is_empty()).count().to_string();
     let pairs = [
         ("sp", *permissions),

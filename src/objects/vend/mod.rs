@@ -68,7 +68,7 @@ pub struct Vendor {
 }
 
 enum Provider {
-    S3 { aws: aws::Aws, signer: Box<Signer> },
+    S3 { aws: Box<aws::Aws>, signer: Box<Signer> },
     Gcs(gcp::Gcp),
     Azure(azure::Azure),
 }
@@ -90,7 +90,7 @@ impl Vendor {
                 let aws = aws::Aws::open(location, options, access)?;
                 let signer = Box::new(Signer::new(aws.store().clone()));
                 let client = aws.store().client_config();
-                (Provider::S3 { aws, signer }, client)
+                (Provider::S3 { aws: Box::new(aws), signer }, client)
             }
             "gs" => (Provider::Gcs(gcp::Gcp::open(location, options)?), BTreeMap::new()),
             _ => (Provider::Azure(azure::Azure::open(location, options)?), BTreeMap::new()),

@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 4 | `sbj1` |
+//! | 4 | `sbj1`, or `sbj2` if the rows are sealed |
 //! | 4 | CRC-32 of the rest of the header |
 //! | 4 | CRC-32 of the rows |
 //! | 4 | bytes of the rows |
@@ -12,12 +12,17 @@
 //! | 8 | the epoch of its writer |
 //!
 //! and behind it the rows, one after the other: sequence number (8), flags (1), the key's and the value's
-//! lengths (4 each), the times of creation and expiry (8 each, where the flags say so), key, value.
+//! lengths (4 each), the times of creation and expiry (8 each, where the flags say so), key, value. In an
+//! encrypted store they are sealed together, bound to the frame's number and epoch.
 
 use bytes::{Buf, BufMut, Bytes};
 use slatedb::{RowEntry, ValueDeletable};
 
-pub(super) const MAGIC: [u8; 4] = *b"sbj1";
+use crate::kms;
+use crate::kms::keys::{Keys, OVERHEAD, Purpose};
+
+const PLAIN_MAGIC: [u8; 4] = *b"sbj1";
+const SEALED_MAGIC: [u8; 4] = *b"sbj2";
 /// Bytes of a header.
 pub(super) const HEADER: usize = 32;
 /// A disk writes this many bytes at once: a torn write leaves out whole ones.
@@ -35,8 +40,13 @@ pub(super) struct Frame {
     rows: Bytes,
 }
 
+/// What a frame begins with, of a store with these keys.
+pub(super) fn magic(keys: Option<&Keys>) -> [u8; 4] {
+    if keys.is_some() { SEALED_MAGIC } else { PLAIN_MAGIC }
+}
+
 /// Why no frame could be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// The bytes end.
     End,
@@ -44,6 +54,8 @@ pub(super) enum Unreadable {
     Torn,
     /// Something that was whole once.
     Damaged,
+    /// Something whole that does not open.
+    Sealed(kms::Error),
 }
 
 /// A frame that gathers rows.
@@ -95,12 +107,24 @@ impl Builder {
         self.last_sequence
     }
 
-    /// The frame as it goes to the disk. None if its rows are too many for one.
-    pub(super) fn finish(mut self, number: u64, epoch: u64) -> Option<Vec<u8>> {
+    /// The frame as it goes to the disk, sealed if there are keys. None if its rows are too many for one.
+    pub(super) fn finish(
+        mut self,
+        number: u64,
+        epoch: u64,
+        keys: Option<&Keys>,
+    ) -> Option<Vec<u8>> {
+        if let Some(keys) = keys {
+            let mut sealed = Vec::with_capacity(self.bytes.len() + OVERHEAD);
+            sealed.resize(HEADER, 0);
+            let purpose = Purpose::Frame { number, epoch };
+            keys.seal_into(purpose, &self.bytes[HEADER..], &mut sealed).ok()?;
+            self.bytes = sealed;
+        }
         let rows = &self.bytes[HEADER..];
         let (length, sum) = (u32::try_from(rows.len()).ok()?, crc32fast::hash(rows));
         let mut header = Vec::with_capacity(HEADER);
-        header.put_slice(&MAGIC);
+        header.put_slice(&magic(keys));
         header.put_u32_le(0);
         header.put_u32_le(sum);
         header.put_u32_le(length);
@@ -113,8 +137,13 @@ impl Builder {
     }
 }
 
-/// Reads the frame at an offset of a segment, and says where the next one begins.
-pub(super) fn read(segment: &Bytes, at: usize) -> Result<(Frame, usize), Unreadable> {
+/// Reads the frame at an offset of a segment, and says where the next one begins. With keys, only what is
+/// sealed is a frame, and without, only what is not.
+pub(super) fn read(
+    segment: &Bytes,
+    at: usize,
+    keys: Option<&Keys>,
+) -> Result<(Frame, usize), Unreadable> {
     let rest = segment.slice(at..);
     if rest.is_empty() {
         return Err(Unreadable::End);
@@ -123,13 +152,13 @@ pub(super) fn read(segment: &Bytes, at: usize) -> Result<(Frame, usize), Unreada
         return Err(Unreadable::Torn);
     }
     let mut header = &rest[..HEADER];
-    let (magic, header_sum) = (header.get_u32_le().to_le_bytes(), header.get_u32_le());
-    if magic != MAGIC || crc32fast::hash(&rest[8..HEADER]) != header_sum {
+    let (begin, header_sum) = (header.get_u32_le().to_le_bytes(), header.get_u32_le());
+    if begin != magic(keys) || crc32fast::hash(&rest[8..HEADER]) != header_sum {
         let all_of_it = &rest[..];
         return Err(torn_if(lacks_a_sector(all_of_it, at)));
     }
-    let (sum, length, number) =
-        (header.get_u32_le(), header.get_u32_le() as usize, header.get_u64_le());
+    let (sum, length) = (header.get_u32_le(), header.get_u32_le() as usize);
+    let (number, epoch) = (header.get_u64_le(), header.get_u64_le());
     let end = HEADER + length;
     if rest.len() < end {
         return Err(Unreadable::Torn);
@@ -138,6 +167,13 @@ pub(super) fn read(segment: &Bytes, at: usize) -> Result<(Frame, usize), Unreada
     if crc32fast::hash(&rows) != sum {
         return Err(torn_if(lacks_a_sector(&rest[..end], at)));
     }
+    let rows = match keys {
+        None => rows,
+        Some(keys) => {
+            let opened = keys.open(Purpose::Frame { number, epoch }, &rows);
+            Bytes::from(opened.map_err(Unreadable::Sealed)?)
+        }
+    };
     Ok((Frame { number, rows }, at + end))
 }
 

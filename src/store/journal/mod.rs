@@ -5,7 +5,8 @@
 //! instead, and syncs nothing but its data: one `fdatasync` makes a commit durable.
 //!
 //! - A **frame** ([`frame`]) is what one flush appends: SlateDB calls it a WAL file, and numbers them
-//!   without a gap. It is checked by its CRC and takes effect as a whole or not at all.
+//!   without a gap. It is checked by its CRC and takes effect as a whole or not at all. That of an encrypted
+//!   store is sealed, all of them or none.
 //! - A **segment** ([`segment`]) is a file of frames, named after the first of them. Only the last one
 //!   grows, and only its end can be **torn**: begun by a write that a crash cut off, and answered to
 //!   nobody. Anything else that cannot be read is **damage**, and the store does not open over it.
@@ -32,6 +33,7 @@ use std::sync::{Arc, Mutex};
 use slatedb::wal::{WalError, WalGc, WalReader, WriterInit};
 
 use super::error::Error;
+use crate::kms::keys::Keys;
 use gc::JournalGc;
 use reader::JournalReader;
 use segment::Segment;
@@ -56,6 +58,7 @@ pub(super) struct Hold {
 /// What SlateDB asks for the writer with. It has one to give.
 struct Init {
     directory: PathBuf,
+    keys: Option<Arc<Keys>>,
     lock: Mutex<Option<File>>,
 }
 
@@ -89,9 +92,10 @@ impl Journal {
         Ok(Hold { directory: self.directory.clone(), _lock: lock })
     }
 
-    /// The writer's beginning: replays what is there, and appends behind it.
-    pub(super) fn into_writer(self) -> Box<dyn WriterInit> {
-        Box::new(Init { directory: self.directory, lock: Mutex::new(Some(self.lock)) })
+    /// The writer's beginning: replays what is there, and appends behind it. With keys, all of it is
+    /// sealed.
+    pub(super) fn into_writer(self, keys: Option<Arc<Keys>>) -> Box<dyn WriterInit> {
+        Box::new(Init { directory: self.directory, keys, lock: Mutex::new(Some(self.lock)) })
     }
 }
 
@@ -111,10 +115,13 @@ pub(super) fn collector(store: &Path) -> Arc<dyn WalGc> {
 }
 
 /// Reads the journal of a store's directory, if it holds anything, without writing a byte.
-pub(super) fn reader(store: &Path) -> Result<Option<Arc<dyn WalReader>>, Error> {
+pub(super) fn reader(
+    store: &Path,
+    keys: Option<Arc<Keys>>,
+) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
     let is_empty = is_empty(&directory)?;
-    Ok((!is_empty).then(|| Arc::new(JournalReader::new(directory)) as Arc<dyn WalReader>))
+    Ok((!is_empty).then(|| Arc::new(JournalReader::new(directory, keys)) as Arc<dyn WalReader>))
 }
 
 fn is_empty(directory: &Path) -> Result<bool, Error> {
@@ -132,7 +139,7 @@ fn unavailable(error: io::Error) -> WalError {
 }
 
 /// Makes a directory, and those above it that are missing, durably.
-fn make_directory(directory: &Path) -> io::Result<()> {
+pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }

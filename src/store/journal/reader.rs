@@ -11,10 +11,12 @@ use slatedb::wal::{WalError, WalFileRange, WalIterator, WalReader, WalRows};
 
 use super::frame::Frame;
 use super::segment::read_behind;
+use crate::kms::keys::Keys;
 
 /// Reads a journal that nobody writes.
 pub(super) struct JournalReader {
     directory: PathBuf,
+    keys: Option<Arc<Keys>>,
 }
 
 /// Frames that were read, one after the other.
@@ -23,8 +25,8 @@ pub(super) struct JournalIterator {
 }
 
 impl JournalReader {
-    pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory }
+    pub(super) fn new(directory: PathBuf, keys: Option<Arc<Keys>>) -> Self {
+        Self { directory, keys }
     }
 }
 
@@ -50,13 +52,14 @@ impl WalReader for JournalReader {
                 return Err(WalError::InternalError(Arc::new(io::Error::other(reason))));
             }
         };
-        let mut frames = read_behind(&self.directory, after)?.frames;
+        let mut frames = read_behind(&self.directory, after, self.keys.as_deref())?.frames;
         frames.retain(|frame| frame.number < end);
         Ok(Box::new(JournalIterator::new(frames)))
     }
 
     async fn last_wal_file_id(&self, replay_after_wal_id: u64) -> Result<u64, WalError> {
-        let frames = read_behind(&self.directory, replay_after_wal_id)?.frames;
+        let keys = self.keys.as_deref();
+        let frames = read_behind(&self.directory, replay_after_wal_id, keys)?.frames;
         Ok(frames.last().map_or(replay_after_wal_id, |frame| frame.number))
     }
 }

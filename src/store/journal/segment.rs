@@ -10,6 +10,7 @@ use slatedb::wal::WalError;
 
 use super::frame::{self, Frame, Unreadable};
 use super::unavailable;
+use crate::kms::keys::Keys;
 
 /// What a segment's name ends with.
 const EXTENSION: &str = "segment";
@@ -83,7 +84,11 @@ impl Segment {
 }
 
 /// Reads every frame behind `after`. All segments but the last were synced before the next was begun.
-pub(super) fn read_behind(directory: &Path, after: u64) -> Result<Frames, WalError> {
+pub(super) fn read_behind(
+    directory: &Path,
+    after: u64,
+    keys: Option<&Keys>,
+) -> Result<Frames, WalError> {
     let segments = Segment::list(directory).map_err(unavailable)?;
     let mut frames: Vec<Frame> = Vec::new();
     let mut end = None;
@@ -101,7 +106,7 @@ pub(super) fn read_behind(directory: &Path, after: u64) -> Result<Frames, WalErr
             let wanted = expected.unwrap_or(after.saturating_add(1));
             return Err(damage(segment, format!("frames from {wanted} on are missing")));
         }
-        let whole = read_segment(segment, next.is_none(), &mut frames)?;
+        let whole = read_segment(segment, next.is_none(), keys, &mut frames)?;
         end = Some((segment.clone(), whole));
     }
     frames.retain(|frame| frame.number > after);
@@ -110,12 +115,17 @@ pub(super) fn read_behind(directory: &Path, after: u64) -> Result<Frames, WalErr
 
 /// Reads one segment's frames, and says how many of its bytes they are. Only the last segment may end
 /// torn.
-fn read_segment(segment: &Segment, last: bool, frames: &mut Vec<Frame>) -> Result<u64, WalError> {
+fn read_segment(
+    segment: &Segment,
+    last: bool,
+    keys: Option<&Keys>,
+    frames: &mut Vec<Frame>,
+) -> Result<u64, WalError> {
     let bytes = Bytes::from(fs::read(&segment.path).map_err(unavailable)?);
     let mut at = 0;
     let mut number = segment.first;
     loop {
-        match frame::read(&bytes, at) {
+        match frame::read(&bytes, at, keys) {
             Ok((frame, next)) if frame.number == number => {
                 frames.push(frame);
                 at = next;
@@ -126,7 +136,12 @@ fn read_segment(segment: &Segment, last: bool, frames: &mut Vec<Frame>) -> Resul
                 return Err(damage(segment, reason));
             }
             Err(Unreadable::End) => break,
-            Err(Unreadable::Torn) if last && !holds_a_frame_behind(&bytes, at, number) => break,
+            Err(Unreadable::Torn) if last && !holds_a_frame_behind(&bytes, at, number, keys) => {
+                break;
+            }
+            Err(Unreadable::Sealed(error)) => {
+                return Err(damage(segment, format!("frame {number} at byte {at}: {error}")));
+            }
             Err(_) => {
                 return Err(damage(segment, format!("frame {number} at byte {at} is damaged")));
             }
@@ -137,12 +152,12 @@ fn read_segment(segment: &Segment, last: bool, frames: &mut Vec<Frame>) -> Resul
 
 /// Whether a whole frame with a higher number stands anywhere behind one that cannot be read. Then that
 /// one was written once: each write waits for the one before it.
-fn holds_a_frame_behind(bytes: &Bytes, at: usize, number: u64) -> bool {
-    let is_frame = |at| matches!(frame::read(bytes, at), Ok((frame, _)) if frame.number > number);
-    let candidates = bytes[at..].windows(frame::MAGIC.len()).enumerate().skip(1);
-    candidates
-        .filter(|(_, window)| **window == frame::MAGIC)
-        .any(|(offset, _)| is_frame(at + offset))
+fn holds_a_frame_behind(bytes: &Bytes, at: usize, number: u64, keys: Option<&Keys>) -> bool {
+    let is_frame =
+        |at| matches!(frame::read(bytes, at, keys), Ok((frame, _)) if frame.number > number);
+    let magic = frame::magic(keys);
+    let candidates = bytes[at..].windows(magic.len()).enumerate().skip(1);
+    candidates.filter(|(_, window)| **window == magic).any(|(offset, _)| is_frame(at + offset))
 }
 
 fn damage(segment: &Segment, reason: String) -> WalError {

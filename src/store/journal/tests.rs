@@ -36,7 +36,7 @@ fn rows_of(number: u64) -> Vec<RowEntry> {
 fn frame(number: u64) -> Vec<u8> {
     let mut builder = Builder::new();
     rows_of(number).iter().for_each(|row| builder.push(row));
-    builder.finish(number, 7).expect("few rows")
+    builder.finish(number, 7, None).expect("few rows")
 }
 
 /// A segment that holds these frames, as a file.
@@ -53,7 +53,7 @@ fn directory() -> TempDir {
 
 /// The numbers of the frames behind `after`, each with the rows that it was written with.
 fn read(directory: &Path, after: u64) -> Result<Vec<u64>, String> {
-    let found = read_behind(directory, after).map_err(|error| error.to_string())?;
+    let found = read_behind(directory, after, None).map_err(|error| error.to_string())?;
     let check = |frame: &super::frame::Frame| {
         assert_eq!(frame.rows(), Some(rows_of(frame.number)));
         frame.number
@@ -101,7 +101,7 @@ fn a_sector_that_was_not_written_is_a_write_that_was_cut_off() {
     let directory = directory();
     let mut builder = Builder::new();
     builder.push(&row(1, "key", Some(&"x".repeat(2000))));
-    let mut bytes = builder.finish(1, 7).expect("few rows");
+    let mut bytes = builder.finish(1, 7, None).expect("few rows");
     let path = Segment::new(directory.path(), 1).path;
     bytes[512..1024].fill(0);
     std::fs::write(&path, &bytes).expect("there is room");

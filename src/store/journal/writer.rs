@@ -19,6 +19,7 @@ use super::frame::Builder;
 use super::reader::JournalIterator;
 use super::segment::{Segment, read_behind};
 use super::{Init, unavailable};
+use crate::kms::keys::Keys;
 
 /// At this size a segment is full.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
@@ -28,6 +29,8 @@ struct Append {
     number: u64,
     bytes: Vec<u8>,
     rows: usize,
+    /// Bytes of the rows, as they were gathered.
+    gathered_bytes: usize,
     last_sequence: u64,
 }
 
@@ -46,6 +49,7 @@ struct JournalWriter {
     gathering: Builder,
     next_number: u64,
     epoch: u64,
+    keys: Option<Arc<Keys>>,
     shared: Arc<Shared>,
     appends: Option<mpsc::Sender<Append>>,
     thread: Option<JoinHandle<()>>,
@@ -69,7 +73,7 @@ impl WriterInit for Init {
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         let lock = lock.ok_or(WalError::Closed)?;
         let after = manifest.replay_after_wal_id();
-        let found = read_behind(&self.directory, after)?;
+        let found = read_behind(&self.directory, after, self.keys.as_deref())?;
         if let Some((segment, whole)) = &found.end {
             segment.cut(*whole).map_err(unavailable)?;
         }
@@ -88,6 +92,7 @@ impl WriterInit for Init {
             gathering: Builder::new(),
             next_number: last + 1,
             epoch: manifest.epoch(),
+            keys: self.keys.clone(),
             shared,
             appends: Some(appends),
             thread: Some(thread),
@@ -150,12 +155,13 @@ impl JournalWriter {
     fn send_gathered(&mut self) -> Result<(), WalError> {
         let gathered = std::mem::replace(&mut self.gathering, Builder::new());
         let (rows, last_sequence) = (gathered.rows(), gathered.last_sequence());
+        let gathered_bytes = gathered.bytes() - super::frame::HEADER;
         let number = self.next_number;
-        let bytes = gathered.finish(number, self.epoch).ok_or_else(|| {
+        let bytes = gathered.finish(number, self.epoch, self.keys.as_deref()).ok_or_else(|| {
             let too_long = io::Error::other("more than 4 GiB wait for one flush of the journal");
             WalError::InternalError(Arc::new(too_long))
         })?;
-        let append = Append { number, bytes, rows, last_sequence };
+        let append = Append { number, bytes, rows, gathered_bytes, last_sequence };
         let sent = self.appends.as_ref().map(|appends| appends.send(append));
         if !matches!(sent, Some(Ok(()))) {
             return Err(WalError::Closed);
@@ -229,7 +235,7 @@ impl Shared {
     /// Takes note of frames that are on the disk, and tells.
     fn appended(&self, batch: &[Append]) {
         let Some(last) = batch.last() else { return };
-        let bytes = batch.iter().map(|append| append.bytes.len() - super::frame::HEADER).sum();
+        let bytes = batch.iter().map(|append| append.gathered_bytes).sum();
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let rows: usize = batch.iter().map(|append| append.rows).sum();
         tracing::trace!(frame = last.number, rows, bytes, "journal is synced");

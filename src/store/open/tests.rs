@@ -22,6 +22,8 @@ fn places(directory: &TempDir) -> (Place, Place) {
         path: path.to_string_lossy().trim_start_matches('/').to_owned(),
         conditional_update: false,
         directory: Some(path),
+        log: None,
+        encryption: None,
     };
     let without = Place { directory: None, ..with_journal.clone() };
     (with_journal, without)

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use object_store::ObjectStore;
-use object_store::memory::InMemory;
 use serde_json::json;
 use slateberg::app::App;
 use slateberg::app::build::Seams;
@@ -14,6 +13,7 @@ use slateberg::config::Settings;
 
 use super::{LAKE, WAREHOUSES, at, lake};
 use crate::support::app::{TestApp, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, FaultStore, Verb};
 use crate::support::table::create_table;
 
@@ -58,7 +58,7 @@ async fn no_two_warehouses_share_a_place() {
 
 #[tokio::test]
 async fn a_place_that_does_not_work_is_refused_with_what_does_not() {
-    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let bucket = bucket();
     let faults = FaultStore::new(Arc::clone(&bucket));
     let mut settings = memory_settings();
     settings.catalog.warehouse_probe_seconds_max = 1;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
-use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::json;
 use slateberg::app::App;
@@ -15,6 +14,7 @@ use slateberg::objects::open::{OpenError, Opener};
 
 use super::{WAREHOUSES, at};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
+use crate::support::bucket::bucket;
 
 const KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 
@@ -54,7 +54,7 @@ async fn with_credentials(bucket: Arc<dyn ObjectStore>) -> (TestApp, Opened) {
 
 #[tokio::test]
 async fn credentials_are_used_by_their_name_and_told_to_nobody() {
-    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let bucket = bucket();
     let (app, opened) = with_credentials(Arc::clone(&bucket)).await;
     let mut wanted = at("lake", "s3://bucket/lake");
     wanted["storage"]["credentials"] = json!("lake");
@@ -96,7 +96,7 @@ async fn credentials_are_used_by_their_name_and_told_to_nobody() {
 
 #[tokio::test]
 async fn what_a_store_says_of_a_secret_is_not_repeated() {
-    let (app, _) = with_credentials(Arc::new(InMemory::new())).await;
+    let (app, _) = with_credentials(bucket()).await;
     let mut wanted = at("lake", "s3://broken/lake");
     wanted["storage"]["credentials"] = json!("lake");
     let refused = app.post(WAREHOUSES, wanted.clone()).await;
@@ -109,7 +109,7 @@ async fn what_a_store_says_of_a_secret_is_not_repeated() {
 
 #[tokio::test]
 async fn no_secret_is_taken_over_http() {
-    let (app, opened) = with_credentials(Arc::new(InMemory::new())).await;
+    let (app, opened) = with_credentials(bucket()).await;
     let before = opened.lock().expect("no panic").len();
     for (location, option) in [
         ("s3://bucket/w", "aws_secret_access_key"),
@@ -144,7 +144,7 @@ async fn options_of_the_configuration_that_could_be_secrets_are_not_told() {
         ..Default::default()
     };
     settings.warehouses.insert("lake".to_owned(), lake);
-    let app = TestApp::with(Arc::new(InMemory::new()), settings).await;
+    let app = TestApp::with(bucket(), settings).await;
     let told = app.get("/management/v1/warehouses/lake").await.expect(200).body;
     assert_eq!(told["storage"]["options"], json!({ "aws_region": "eu" }));
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use object_store::memory::InMemory;
 use serde_json::json;
 use slateberg::app::App;
 use slateberg::app::build::Seams;
@@ -11,6 +10,7 @@ use slateberg::config::{Settings, WarehouseSettings};
 
 use super::{LAKE, WAREHOUSES, at, fill, fill_more, lake};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
+use crate::support::bucket::bucket;
 use crate::support::fsck::assert_sound;
 
 /// The settings with a warehouse `lake` at a location.
@@ -70,7 +70,7 @@ fn with_credentials(name: &str) -> Settings {
 
 #[tokio::test]
 async fn one_that_cannot_be_opened_keeps_nobody_from_the_others_and_can_be_mended() {
-    let app = TestApp::with(Arc::new(InMemory::new()), with_credentials("a")).await;
+    let app = TestApp::with(bucket(), with_credentials("a")).await;
     let mut wanted = at("lake", "s3://bucket/lake");
     wanted["storage"]["credentials"] = json!("a");
     app.post(WAREHOUSES, wanted).await.expect(201);

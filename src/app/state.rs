@@ -1,0 +1,215 @@
+//! The place of the catalog's state: from the settings to a store that may be opened.
+//!
+//! A start does not wait for ever. A bucket is tried out first (`State::tried`), again and again while it
+//! does not answer, for `state.start_seconds_max`. From then on it has to go on answering as long as the
+//! start lasts (`State::within_reach`), however long that is: a log may be long, silence may not.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::build::{BuildError, Seams};
+use super::warehouses::{data_dir_url, open};
+use crate::base::retry::Backoff;
+use crate::config::Settings;
+use crate::objects::open::{Opened, Opener};
+use crate::objects::probe::{self, Findings, probe_state};
+use crate::objects::reach::answers;
+use crate::store::open::Place;
+use crate::store::separate_log::Log;
+
+/// How long one try at a bucket may take.
+const TRY_MAX: Duration = Duration::from_secs(10);
+/// Between two tries.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Between two looks at whether a bucket still answers, and how long one may take.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_MAX: Duration = Duration::from_secs(5);
+/// From so many milliseconds on, clocks that differ are worth a word.
+const CLOCK_SKEW_WARNED_MS: u64 = 10_000;
+
+/// Where the state is.
+pub(super) struct State {
+    /// Its URL.
+    pub(super) url: String,
+    /// What the store opens.
+    pub(super) place: Place,
+    /// The object stores that it needs, with their URLs: the state's, and the log's if that is another.
+    parts: Vec<(String, Opened)>,
+    patience: Duration,
+}
+
+impl State {
+    /// Opens what the settings name, without a request.
+    pub(super) fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+        let opener = &seams.opener;
+        let url = match settings.state.url.trim_end_matches('/') {
+            "" => data_dir_url(settings, "state")?,
+            url => url.to_owned(),
+        };
+        let opened = open(&url, &settings.state.options, settings, opener)?;
+        let mut place = Place {
+            object_store: opened.object_store.clone(),
+            path: opened.path.to_string(),
+            conditional_update: opened.conditional_update,
+            directory: opened.directory.clone(),
+            log: None,
+            encryption: None,
+        };
+        let mut parts = vec![(url.clone(), opened)];
+        if let Some((log_url, opened)) = open_log(settings, opener)? {
+            if place.directory.is_some() {
+                return Err(BuildError::Setting(
+                    "state.wal_url: the state is in a local directory, whose log is a journal beside it; \
+                     leave this out"
+                        .to_owned(),
+                ));
+            }
+            place.log = Some(Log {
+                object_store: opened.object_store.clone(),
+                path: opened.path.clone(),
+                url: log_url.clone(),
+                state_url: url.clone(),
+                id: seams.ids.random(),
+            });
+            // Objects of a log are written once, and nothing is ever replaced there.
+            parts.push((log_url, Opened { conditional_update: false, ..opened }));
+        }
+        let patience = Duration::from_secs(settings.state.start_seconds_max.max(1));
+        Ok(Self { url, place, parts, patience })
+    }
+
+    /// Waits until the buckets answer, tries out whether they are safe for a state, and logs what there is to
+    /// know of them. Leaves nothing behind. A directory is not tried out: its lock and its journal say what
+    /// is wrong with it.
+    pub(super) async fn tried(&self, seams: &Seams) -> Result<(), BuildError> {
+        for (url, opened) in &self.parts {
+            if self.place.directory.is_none() {
+                let found = self.wait_for(url, opened, seams).await?;
+                tell(url, &found);
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait_for(
+        &self,
+        url: &str,
+        opened: &Opened,
+        seams: &Seams,
+    ) -> Result<Findings, BuildError> {
+        let deadline = Instant::now() + self.patience;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+        let mut tried = Vec::new();
+        loop {
+            let id = seams.ids.random();
+            let at_most = left().clamp(PAUSE_MIN, TRY_MAX);
+            match probe_state(opened, id, seams.clock.as_ref(), at_most).await {
+                Ok(found) => {
+                    // What a try wrote that got no answer may have come to be after it was deleted.
+                    for id in tried {
+                        probe::remove(opened, id).await;
+                    }
+                    return Ok(found);
+                }
+                Err(source) if !source.may_pass => {
+                    return Err(BuildError::Unfit { url: url.to_owned(), source });
+                }
+                Err(source) if left().is_zero() => {
+                    let seconds = self.patience.as_secs();
+                    return Err(BuildError::Unreachable { url: url.to_owned(), seconds, source });
+                }
+                Err(error) => {
+                    let seconds_left = left().as_secs();
+                    tracing::warn!(url, %error, seconds_left, "waiting for the object store");
+                    tried.push(id);
+                }
+            }
+            let _ = timeout(left(), backoff.wait()).await;
+        }
+    }
+
+    /// Does what a start has to do, and gives up when one of the object stores has not answered for
+    /// `state.start_seconds_max`.
+    pub(super) async fn within_reach<T>(
+        &self,
+        opening: impl Future<Output = Result<T, BuildError>>,
+    ) -> Result<T, BuildError> {
+        tokio::select! {
+            opened = opening => opened,
+            silent = self.silence() => Err(BuildError::Silent {
+                url: silent.to_owned(),
+                seconds: self.patience.as_secs(),
+            }),
+        }
+    }
+
+    /// Returns when an object store has been silent for too long, with its URL. Never for a directory.
+    async fn silence(&self) -> &str {
+        if self.place.directory.is_some() {
+            return std::future::pending().await;
+        }
+        let mut answered = vec![Instant::now(); self.parts.len()];
+        loop {
+            sleep(LOOK_EVERY).await;
+            for ((url, opened), answered) in self.parts.iter().zip(&mut answered) {
+                let at_most = LOOK_MAX.min(self.patience);
+                if answers(opened, at_most).await {
+                    *answered = Instant::now();
+                } else if answered.elapsed() >= self.patience {
+                    return url;
+                } else {
+                    let seconds = answered.elapsed().as_secs();
+                    tracing::warn!(url, seconds, "the object store has stopped answering");
+                }
+            }
+        }
+    }
+}
+
+/// The object stores that a state needs, by these settings, with their URLs.
+pub fn stores(settings: &Settings, seams: &Seams) -> Result<Vec<(String, Opened)>, BuildError> {
+    Ok(State::of(settings, seams)?.parts)
+}
+
+/// The object store at a URL. What the options do not say comes from the environment.
+pub fn store_at(
+    url: &str,
+    options: &BTreeMap<String, String>,
+    settings: &Settings,
+    seams: &Seams,
+) -> Result<Opened, BuildError> {
+    open(url.trim_end_matches('/'), options, settings, &seams.opener)
+}
+
+fn open_log(settings: &Settings, opener: &Opener) -> Result<Option<(String, Opened)>, BuildError> {
+    match settings.state.wal_url.trim_end_matches('/') {
+        "" if settings.state.wal_options.is_empty() => Ok(None),
+        "" => Err(BuildError::Setting("state.wal_options: there is no state.wal_url".to_owned())),
+        url => {
+            Ok(Some((url.to_owned(), open(url, &settings.state.wal_options, settings, opener)?)))
+        }
+    }
+}
+
+fn tell(url: &str, found: &Findings) {
+    let Findings { put, head, clock_ahead_ms } = *found;
+    let (put_ms, head_ms) = (milliseconds(put), milliseconds(head));
+    tracing::info!(url, put_ms, head_ms, clock_ahead_ms, "the object store is fit for the state");
+    if clock_ahead_ms.unsigned_abs() >= CLOCK_SKEW_WARNED_MS {
+        tracing::warn!(
+            url,
+            clock_ahead_ms,
+            "the clocks of the object store and of this machine differ: garbage is told by its age, and from \
+             15 minutes on S3 refuses every request"
+        );
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10_000.0).round() / 10.0
+}

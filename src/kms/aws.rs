@@ -1,0 +1,130 @@
+//! AWS KMS: data keys are wrapped by `Encrypt` and unwrapped by `Decrypt`, with an encryption context
+//! that names the catalog.
+//!
+//! Data keys are drawn here and not by `GenerateDataKey`, so that a new one and one that is wrapped anew
+//! take the same path, and the same two permissions.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_kms::Client;
+use aws_sdk_kms::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_kms::primitives::Blob;
+
+use super::data_key::DataKey;
+use super::error::Error;
+use super::settings::Settings;
+use super::{Binding, Kms, Wrapped};
+
+/// How long a connection to AWS KMS may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a request is sent.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// What the service calls failures that pass by themselves.
+const PASSING: [&str; 4] = [
+    "DependencyTimeoutException",
+    "KMSInternalException",
+    "KeyUnavailableException",
+    "ThrottlingException",
+];
+/// What the service calls a text that it has not made with this key and this context.
+const FOREIGN: [&str; 2] = ["InvalidCiphertextException", "IncorrectKeyException"];
+
+/// The wrapping keys of an account.
+pub struct AwsKms {
+    client: Client,
+    key: String,
+}
+
+impl AwsKms {
+    /// With the credentials that the environment has. Asks nothing yet.
+    pub async fn open(settings: &Settings) -> Self {
+        let timeout = Duration::from_millis(settings.kms_timeout_ms);
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .operation_attempt_timeout(timeout / ATTEMPTS_MAX)
+            .operation_timeout(timeout);
+        let retries = aws_config::retry::RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX);
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .timeout_config(timeouts.build())
+            .retry_config(retries);
+        if !settings.aws_region.is_empty() {
+            loader = loader.region(Region::new(settings.aws_region.clone()));
+        }
+        if !settings.aws_endpoint.is_empty() {
+            loader = loader.endpoint_url(&settings.aws_endpoint);
+        }
+        Self { client: Client::new(&loader.load().await), key: settings.aws_key.clone() }
+    }
+}
+
+#[async_trait]
+impl Kms for AwsKms {
+    fn kind(&self) -> &'static str {
+        "aws"
+    }
+
+    async fn wrap(
+        &self,
+        data_key: &DataKey,
+        binding: &Binding,
+        wrapping_key: Option<&str>,
+    ) -> Result<Wrapped, Error> {
+        let key = wrapping_key.unwrap_or(&self.key);
+        let request = self
+            .client
+            .encrypt()
+            .key_id(key)
+            .set_encryption_context(Some(context(binding)))
+            .plaintext(Blob::new(data_key.reveal().to_vec()));
+        let wrapped = request.send().await.map_err(|error| failed(&error, key, binding))?;
+        match (wrapped.key_id, wrapped.ciphertext_blob) {
+            (Some(wrapping_key), Some(blob)) => {
+                Ok(Wrapped { wrapping_key, bytes: blob.into_inner() })
+            }
+            _ => Err(Error::Refused("it answers without a cipher text".to_owned())),
+        }
+    }
+
+    async fn unwrap(&self, wrapped: &Wrapped, binding: &Binding) -> Result<DataKey, Error> {
+        let key = &wrapped.wrapping_key;
+        let request = self
+            .client
+            .decrypt()
+            .key_id(key)
+            .set_encryption_context(Some(context(binding)))
+            .ciphertext_blob(Blob::new(wrapped.bytes.clone()));
+        let unwrapped = request.send().await.map_err(|error| failed(&error, key, binding))?;
+        let plain = unwrapped.plaintext.map(Blob::into_inner).and_then(DataKey::from_buffer);
+        plain.ok_or_else(|| Error::Refused("what it unwraps is no data key".to_owned()))
+    }
+}
+
+fn context(binding: &Binding) -> HashMap<String, String> {
+    binding.pairs().map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// What a failed request means.
+fn failed<E, R>(error: &SdkError<E, R>, key: &str, binding: &Binding) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug,
+{
+    let Some(refusal) = error.as_service_error() else {
+        return Error::Unavailable(DisplayErrorContext(error).to_string());
+    };
+    let code = refusal.code().unwrap_or("an error without a code");
+    let message = refusal.message().unwrap_or_default();
+    let text = format!("{code} for key {key}: {message}");
+    if PASSING.contains(&code) {
+        Error::Unavailable(text)
+    } else if FOREIGN.contains(&code) {
+        Error::WrongKey { data_key: binding.data_key, wrapping_key: key.to_owned() }
+    } else {
+        Error::Refused(text)
+    }
+}

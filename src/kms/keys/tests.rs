@@ -1,0 +1,96 @@
+//! What is sealed opens for whom it was sealed, and for nobody else.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn keys(catalog: u128, numbers: &[u32], active: u32) -> Keys {
+    let data_key = |number: &u32| {
+        (*number, DataKey::from_bytes(&[*number as u8; 32]).expect("there are 32 bytes"))
+    };
+    let data_keys = numbers.iter().map(data_key).collect();
+    Keys::new(Uuid::from_u128(catalog), data_keys, active).expect("the active key is there")
+}
+
+const FRAME: Purpose<'_> = Purpose::Frame { number: 7, epoch: 1 };
+
+proptest! {
+    #[test]
+    fn what_was_sealed_opens(plain: Vec<u8>) {
+        let sealed = keys(1, &[1], 1).seal(Purpose::Block, &plain).expect("it is short");
+        prop_assert_eq!(sealed.len(), plain.len() + OVERHEAD);
+        prop_assert!(looks_sealed(&sealed));
+        // Another process has another session key, and derives this one.
+        prop_assert_eq!(keys(1, &[1], 1).open(Purpose::Block, &sealed), Ok(plain));
+    }
+
+    #[test]
+    fn garbage_does_not_open(bytes: Vec<u8>) {
+        prop_assert!(keys(1, &[1], 1).open(Purpose::Block, &bytes).is_err());
+    }
+}
+
+#[test]
+fn no_flipped_bit_goes_by() {
+    let keys = keys(1, &[1, 2], 1);
+    let sealed = keys.seal(FRAME, b"rows").expect("it is short");
+    for bit in 0..sealed.len() * 8 {
+        let mut flipped = sealed.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(keys.open(FRAME, &flipped).is_err(), "bit {bit}");
+    }
+    for length in 0..sealed.len() {
+        assert!(keys.open(FRAME, &sealed[..length]).is_err(), "{length} bytes");
+    }
+}
+
+#[test]
+fn one_thing_does_not_pass_for_another() {
+    let keys = keys(1, &[1], 1);
+    let chunk = |path, index, is_last| Purpose::Chunk { path, index, is_last };
+    let purposes = [
+        Purpose::Block,
+        FRAME,
+        Purpose::Frame { number: 8, epoch: 1 },
+        Purpose::Frame { number: 7, epoch: 2 },
+        chunk("manifest/1", 0, false),
+        chunk("manifest/1", 0, true),
+        chunk("manifest/1", 1, true),
+        chunk("manifest/2", 1, true),
+    ];
+    for (at, purpose) in purposes.iter().enumerate() {
+        let sealed = keys.seal(*purpose, b"text").expect("it is short");
+        for (other, opened_as) in purposes.iter().enumerate() {
+            assert_eq!(keys.open(*opened_as, &sealed).is_ok(), at == other, "{purpose:?}");
+        }
+    }
+}
+
+#[test]
+fn another_catalog_or_data_key_opens_nothing() {
+    let sealed = keys(1, &[1], 1).seal(Purpose::Block, b"text").expect("it is short");
+    let tampered = |error| matches!(error, Error::Tampered { .. });
+    assert!(keys(2, &[1], 1).open(Purpose::Block, &sealed).is_err_and(tampered));
+    let unknown = Err(Error::UnknownDataKey(1));
+    assert_eq!(keys(1, &[2], 2).open(Purpose::Block, &sealed), unknown);
+}
+
+#[test]
+fn after_a_rotation_the_new_key_seals_and_the_old_one_opens() {
+    let (keys, rotated) = (keys(1, &[1], 1), keys(1, &[1, 2], 2));
+    let before = keys.seal(Purpose::Block, b"before").expect("it is short");
+    keys.take_over(&rotated).expect("the active key is there");
+    assert_eq!(keys.active(), 2);
+    let after = keys.seal(Purpose::Block, b"after").expect("it is short");
+    assert_eq!(after[1..5], 2_u32.to_be_bytes());
+    assert_eq!(keys.open(Purpose::Block, &before).as_deref(), Ok(&b"before"[..]));
+    assert_eq!(rotated.open(Purpose::Block, &after).as_deref(), Ok(&b"after"[..]));
+}
+
+#[test]
+fn no_nonce_comes_twice() {
+    let keys = keys(1, &[1], 1);
+    let header = |_| keys.seal(Purpose::Block, b"").expect("it is short")[..HEADER].to_vec();
+    let headers: std::collections::HashSet<_> = (0..1000).map(header).collect();
+    assert_eq!(headers.len(), 1000);
+}

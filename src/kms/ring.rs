@@ -1,0 +1,255 @@
+//! The key ring: the wrapped data keys of a store, as an object beside it.
+//!
+//! It is JSON that anybody may read, and that nobody can change unnoticed: a MAC under a key that is
+//! derived from the active data key covers all of it, and each data key is bound to the catalog and its
+//! number by the KMS. Data keys are never taken out, so that whatever was ever written can be read.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::future::try_join_all;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::data_key::DataKey;
+use super::error::Error;
+use super::keys::{Keys, extract};
+use super::{Binding, Kms, Wrapped};
+
+/// The form of the ring.
+const FORM: u32 = 1;
+
+/// A key ring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ring {
+    form: u32,
+    catalog: Uuid,
+    /// Grows with each change.
+    revision: u64,
+    /// The number of the data key that seals.
+    active: u32,
+    data_keys: Vec<WrappedKey>,
+    /// HMAC-SHA-256 of the ring without this, base64.
+    mac: String,
+}
+
+/// A data key in the ring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrappedKey {
+    /// Its number.
+    pub number: u32,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// The kind of KMS that has its wrapping key.
+    pub kms: String,
+    /// The wrapping key's name.
+    pub wrapping_key: String,
+    /// When it was wrapped, in milliseconds since 1970.
+    pub wrapped_ms: i64,
+    /// What the KMS made of it, base64.
+    wrapped: String,
+}
+
+impl WrappedKey {
+    async fn wrap(
+        kms: &dyn Kms,
+        data_key: &DataKey,
+        binding: &Binding,
+        wrapping_key: Option<&str>,
+        now_ms: i64,
+    ) -> Result<Self, Error> {
+        let wrapped = kms.wrap(data_key, binding, wrapping_key).await?;
+        Ok(Self {
+            number: binding.data_key,
+            created_ms: now_ms,
+            kms: kms.kind().to_owned(),
+            wrapping_key: wrapped.wrapping_key,
+            wrapped_ms: now_ms,
+            wrapped: STANDARD.encode(wrapped.bytes),
+        })
+    }
+
+    async fn unwrap(&self, kms: &dyn Kms, catalog: Uuid) -> Result<(u32, DataKey), Error> {
+        if self.kms != kms.kind() {
+            return Err(Error::Setting(format!(
+                "data key {} is wrapped by KMS \"{}\", and encryption.kms is \"{}\"",
+                self.number,
+                self.kms,
+                kms.kind()
+            )));
+        }
+        let bytes = STANDARD.decode(&self.wrapped);
+        let bytes =
+            bytes.map_err(|error| Error::Ring(format!("data key {}: {error}", self.number)))?;
+        let wrapped = Wrapped { wrapping_key: self.wrapping_key.clone(), bytes };
+        let binding = Binding { catalog, data_key: self.number };
+        Ok((self.number, kms.unwrap(&wrapped, &binding).await?))
+    }
+}
+
+impl Ring {
+    /// The ring of a new store, with one data key.
+    pub async fn found(kms: &dyn Kms, catalog: Uuid, now_ms: i64) -> Result<(Self, Keys), Error> {
+        let (data_key, binding) = (DataKey::random(), Binding { catalog, data_key: 1 });
+        let wrapped = WrappedKey::wrap(kms, &data_key, &binding, None, now_ms).await?;
+        let keys = Keys::new(catalog, BTreeMap::from([(1, data_key)]), 1)?;
+        let ring = Self {
+            form: FORM,
+            catalog,
+            revision: 1,
+            active: 1,
+            data_keys: vec![wrapped],
+            mac: String::new(),
+        };
+        Ok((ring.signed(&keys)?, keys))
+    }
+
+    /// Has all data keys unwrapped, and makes sure that the ring is as it was written.
+    pub async fn unlock(&self, kms: &dyn Kms) -> Result<Keys, Error> {
+        self.unlock_with(kms, None).await
+    }
+
+    /// The same, but the KMS is asked only for data keys that are not known yet.
+    pub async fn unlock_with(&self, kms: &dyn Kms, known: Option<&Keys>) -> Result<Keys, Error> {
+        if let Some(known) = known
+            && known.catalog() != self.catalog
+        {
+            return Err(Error::Ring(format!("it is that of another catalog, {}", self.catalog)));
+        }
+        let unwrapping = self.data_keys.iter().map(|wrapped| async {
+            match known.and_then(|known| known.data_key(wrapped.number)) {
+                Some(data_key) => Ok((wrapped.number, data_key)),
+                None => wrapped.unwrap(kms, self.catalog).await,
+            }
+        });
+        let data_keys: BTreeMap<_, _> = try_join_all(unwrapping).await?.into_iter().collect();
+        let keys = Keys::new(self.catalog, data_keys, self.active)?;
+        let mac = STANDARD.decode(&self.mac).unwrap_or_default();
+        let verified = hmac::verify(&self.mac_key(&keys)?, &self.unsigned()?, &mac);
+        verified.map_err(|_| Error::Ring("its MAC does not fit".to_owned()))?;
+        Ok(keys)
+    }
+
+    /// The ring with a new data key that seals from now on, wrapped by the wrapping key of the one before.
+    pub async fn rotated(
+        &self,
+        kms: &dyn Kms,
+        known: &Keys,
+        now_ms: i64,
+    ) -> Result<(Self, Keys), Error> {
+        let before = self.unlock_with(kms, Some(known)).await?;
+        let (newest, active) = (self.data_keys.last(), self.wrapped(self.active));
+        let number = newest.map_or(0, |newest| newest.number).checked_add(1);
+        let number = number.ok_or_else(|| Error::Ring("no number is left".to_owned()))?;
+        let (data_key, binding) =
+            (DataKey::random(), Binding { catalog: self.catalog, data_key: number });
+        let with = active.map(|active| active.wrapping_key.as_str());
+        let wrapped = WrappedKey::wrap(kms, &data_key, &binding, with, now_ms).await?;
+        let mut data_keys: BTreeMap<_, _> = self
+            .data_keys
+            .iter()
+            .filter_map(|known| Some((known.number, before.data_key(known.number)?)))
+            .collect();
+        data_keys.insert(number, data_key);
+        let keys = Keys::new(self.catalog, data_keys, number)?;
+        let mut ring = Self { revision: self.revision + 1, active: number, ..self.clone() };
+        ring.data_keys.push(wrapped);
+        Ok((ring.signed(&keys)?, keys))
+    }
+
+    /// The ring with all its data keys wrapped anew: by this wrapping key, or by the one of the settings.
+    /// The keys come from memory, so that the old wrapping key is not asked.
+    pub async fn rewrapped(
+        &self,
+        kms: &dyn Kms,
+        known: &Keys,
+        wrapping_key: Option<&str>,
+        now_ms: i64,
+    ) -> Result<Self, Error> {
+        let known_keys = self.unlock_with(kms, Some(known)).await?;
+        let wrapping = self.data_keys.iter().map(|known| async {
+            let binding = Binding { catalog: self.catalog, data_key: known.number };
+            let data_key = known_keys.data_key(known.number);
+            let data_key = data_key.ok_or(Error::UnknownDataKey(known.number))?;
+            let wrapped = WrappedKey::wrap(kms, &data_key, &binding, wrapping_key, now_ms).await?;
+            Ok(WrappedKey { created_ms: known.created_ms, ..wrapped })
+        });
+        let data_keys = try_join_all(wrapping).await?;
+        let ring = Self { revision: self.revision + 1, data_keys, ..self.clone() };
+        // A ring that cannot be unlocked must not take the place of one that can: this asks the KMS for
+        // all.
+        let ring = ring.signed(&known_keys)?;
+        ring.unlock(kms).await?;
+        Ok(ring)
+    }
+
+    /// The catalog that it belongs to.
+    pub fn catalog(&self) -> Uuid {
+        self.catalog
+    }
+
+    /// How often it was changed.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The number of the data key that seals.
+    pub fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// The data keys, from the oldest on.
+    pub fn data_keys(&self) -> &[WrappedKey] {
+        &self.data_keys
+    }
+
+    /// The ring as it is kept.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let text = serde_json::to_vec_pretty(self);
+        text.map_err(|error| Error::Ring(error.to_string()))
+    }
+
+    /// The ring from its bytes: exactly those that it was kept as.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let ring: Self =
+            serde_json::from_slice(bytes).map_err(|error| Error::Ring(error.to_string()))?;
+        if ring.form != FORM {
+            return Err(Error::Ring(format!(
+                "it has form {}, this slateberg knows {FORM}",
+                ring.form
+            )));
+        }
+        if ring.to_bytes()? != bytes {
+            return Err(Error::Ring("it is not written as slateberg writes it".to_owned()));
+        }
+        Ok(ring)
+    }
+
+    fn wrapped(&self, number: u32) -> Option<&WrappedKey> {
+        self.data_keys.iter().find(|known| known.number == number)
+    }
+
+    fn signed(self, keys: &Keys) -> Result<Self, Error> {
+        let mac = hmac::sign(&self.mac_key(keys)?, &self.unsigned()?);
+        Ok(Self { mac: STANDARD.encode(mac), ..self })
+    }
+
+    fn unsigned(&self) -> Result<Vec<u8>, Error> {
+        Self { mac: String::new(), ..self.clone() }.to_bytes()
+    }
+
+    fn mac_key(&self, keys: &Keys) -> Result<hmac::Key, Error> {
+        let data_key = keys.data_key(self.active).ok_or(Error::UnknownDataKey(self.active))?;
+        let secret = extract(&data_key, self.catalog.as_bytes());
+        let key = secret.expand(&[b"slateberg key ring"], hmac::HMAC_SHA256);
+        let key = key.map_err(|_| Error::Ring("its key cannot be derived".to_owned()))?;
+        Ok(hmac::Key::from(key))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! A catalog whose log is in a bucket of its own.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::path::Path;
+use slateberg::app::App;
+use slateberg::app::build::{BuildError, OfflineCatalog, Seams};
+use slateberg::config::Settings;
+use slateberg::objects::conditional::Conditional;
+use slateberg::objects::open::{Opened, Opener};
+use slateberg::store::fsck::walk;
+
+use crate::scene::{TABLE, set};
+use crate::support::app::{TestApp, memory_settings};
+use crate::support::bucket::bucket;
+use crate::support::faults::{Fault, FaultStore, LOG, Verb};
+
+const LOG_URL: &str = "memory:///fast";
+
+/// Two buckets, with faults before each.
+struct Buckets {
+    rest: Arc<FaultStore>,
+    log: Arc<FaultStore>,
+}
+
+impl Buckets {
+    fn new() -> Self {
+        Self { rest: FaultStore::new(bucket()), log: FaultStore::new(bucket()) }
+    }
+
+    fn seams(&self) -> Seams {
+        let (rest, log) = (Arc::clone(&self.rest), Arc::clone(&self.log));
+        let opener: Opener = Arc::new(move |url, _| {
+            let path = url.trim_start_matches("memory:///");
+            let bucket: Arc<dyn ObjectStore> = if url.starts_with(LOG_URL) {
+                Arc::clone(&log) as _
+            } else {
+                Arc::clone(&rest) as _
+            };
+            Ok(Opened {
+                object_store: Conditional::around(bucket),
+                path: Path::from(path),
+                conditional_update: true,
+                directory: None,
+            })
+        });
+        Seams { opener, ..Seams::default() }
+    }
+
+    async fn start(&self, settings: Settings) -> Result<TestApp, BuildError> {
+        Ok(TestApp::of(App::build(settings, self.seams()).await?))
+    }
+}
+
+fn settings() -> Settings {
+    let mut settings = memory_settings();
+    settings.state.wal_url = LOG_URL.to_owned();
+    settings
+}
+
+async fn properties(app: &TestApp) -> usize {
+    let loaded = app.get(TABLE).await.expect(200);
+    let properties = loaded.body["metadata"]["properties"].as_object().cloned();
+    properties.unwrap_or_default().keys().filter(|key| !key.starts_with("write.")).count()
+}
+
+#[tokio::test]
+async fn commits_go_to_the_log_alone_and_survive_there() {
+    let buckets = Buckets::new();
+    let app = buckets.start(settings()).await.expect("it starts");
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    set(&app, "a").await.expect(200);
+    assert_eq!(buckets.rest.count(Verb::Put, LOG), 0, "no log is beside the rest");
+    assert!(buckets.log.count(Verb::Put, "fast/state/wal/") > 0);
+    buckets.rest.kill();
+    buckets.log.kill();
+    buckets.rest.lift();
+    buckets.log.lift();
+    // The old one was never closed: the new one fences it.
+    let next = buckets.start(settings()).await.expect("it starts");
+    assert_eq!(properties(&next).await, 1);
+    set(&next, "b").await.expect(200);
+    let refused = set(&app, "c").await.status.as_u16();
+    assert!([500, 503].contains(&refused), "deposed, and answered {refused}");
+    assert_eq!(properties(&next).await, 2);
+    let offline = OfflineCatalog::open(&settings(), &buckets.seams()).await.expect("it opens");
+    let report = walk(&offline.store).await.expect("it walks");
+    assert!(report.broken.is_empty(), "{:#?}", report.broken);
+    assert_eq!(report.tables, 1);
+}
+
+#[tokio::test]
+async fn the_log_is_not_left_behind() {
+    let buckets = Buckets::new();
+    let app = buckets.start(settings()).await.expect("it starts");
+    app.create_namespace(&["ns"]).await;
+    app.app.catalog.close().await.expect("it closes");
+    let mut elsewhere = settings();
+    elsewhere.state.wal_url = format!("{LOG_URL}/another");
+    for (settings, said) in
+        [(memory_settings(), "set state.wal_url to that"), (elsewhere, "none or another's")]
+    {
+        let refused =
+            buckets.start(settings.clone()).await.err().expect("it is refused").to_string();
+        assert!(refused.contains(said) && refused.contains(LOG_URL), "{refused}");
+        let opened = OfflineCatalog::open(&settings, &buckets.seams()).await;
+        let refused = opened.err().expect("fsck is refused").to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+    buckets.start(settings()).await.expect("it starts with its log");
+}
+
+#[tokio::test]
+async fn a_log_that_is_not_safe_or_not_there_is_refused() {
+    let buckets = Buckets::new();
+    buckets.log.inject(Verb::Put, "", Fault::IgnoreCondition);
+    let refused = buckets.start(settings()).await.err().expect("it is refused");
+    let BuildError::Unfit { url, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(url, LOG_URL);
+    buckets.log.lift();
+    buckets.log.inject(Verb::Any, "", Fault::Fail);
+    let mut hurried = settings();
+    hurried.state.start_seconds_max = 1;
+    let refused = buckets.start(hurried).await.err().expect("it is refused");
+    let BuildError::Unreachable { url, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(url, LOG_URL);
+}
+
+#[tokio::test]
+async fn a_directory_has_its_journal_and_no_log_elsewhere() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let mut settings = settings();
+    settings.state.url = String::new();
+    settings.data_dir = directory.path().join("data");
+    let refused = App::build(settings, Seams::default()).await.err().expect("it is refused");
+    assert!(refused.to_string().starts_with("state.wal_url: "), "{refused}");
+    let mut options = memory_settings();
+    options.state.wal_options.insert("aws_region".to_owned(), "x".to_owned());
+    let refused = App::build(options, Seams::default()).await.err().expect("it is refused");
+    assert!(refused.to_string().starts_with("state.wal_options: "), "{refused}");
+}

@@ -1,0 +1,67 @@
+//! An honest writer, and a store whose answers to its conditional puts are not what they seem.
+
+use slateberg::app::App;
+use slateberg::app::build::Seams;
+use slateberg::config::Settings;
+
+use crate::proxy::{Meddling, Proxy};
+use crate::support::app::{TestApp, memory_settings};
+use crate::support::bucket::{ambient_options, fresh_id, store_url, variable};
+use crate::support::table::set_property;
+
+const LOG: &str = "/state/wal/";
+const MANIFESTS: &str = "/state/manifest/";
+const METADATA_FILES: &str = ".metadata.json";
+
+/// A catalog in a prefix of its own that reaches the store through this proxy.
+async fn catalog(proxy: &Proxy) -> TestApp {
+    let base = format!("{}/proxied-{}", store_url().expect("there is a store"), fresh_id());
+    let mut settings: Settings = memory_settings();
+    settings.ambient_options = ambient_options();
+    let options = [("aws_endpoint", proxy.url.as_str()), ("timeout", "1 seconds")];
+    let options = options.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    settings.state.url = format!("{base}/state");
+    settings.state.options = options.clone().into();
+    let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");
+    warehouse.location = format!("{base}/warehouse");
+    warehouse.options = options.into();
+    TestApp::of(App::build(settings, Seams::default()).await.expect("the catalog opens"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs an S3 store: make s3"]
+async fn no_answer_of_the_store_shuts_an_honest_writer_or_loses_its_commits() {
+    use Meddling::{Conflict, FailAfterwards, LoseAnswer};
+    let upstream = variable("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");
+    let proxy = Proxy::start(&upstream).await;
+    let app = catalog(&proxy).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    let trials: [&[Meddling]; 6] = [
+        &[Conflict],
+        &[Conflict, Conflict, Conflict],
+        &[LoseAnswer],
+        &[FailAfterwards],
+        &[LoseAnswer, Conflict],
+        &[FailAfterwards, LoseAnswer, Conflict],
+    ];
+    let mut keys = Vec::new();
+    for part in [LOG, METADATA_FILES, MANIFESTS] {
+        for (number, meddlings) in trials.iter().enumerate() {
+            let key = format!("{}-{number}", part.trim_matches(|c: char| !c.is_alphabetic()));
+            proxy.meddle(part, meddlings);
+            app.commit("ns", "t", vec![], vec![set_property(&key, "yes")]).await.expect(200);
+            if part == MANIFESTS {
+                app.app.catalog.flush().await.expect("the store is open");
+            }
+            assert_eq!(proxy.left(), 0, "{key}: {meddlings:?} came to pass");
+            app.get("/ready").await.expect(200);
+            keys.push(key);
+        }
+    }
+    let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
+    for key in keys {
+        assert_eq!(loaded.body["metadata"]["properties"][&key], "yes", "{key}");
+    }
+    app.app.catalog.close().await.expect("it closes in order");
+}

@@ -1,0 +1,100 @@
+//! Writers of one table that go on until they are told to stop, and what they were answered.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use crate::client::{Client, Reply};
+
+/// The table that is written to.
+pub const TABLE: &str = "namespaces/ns/tables/t";
+const WRITERS: usize = 8;
+
+/// Writers at work.
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    writers: Vec<JoinHandle<Answers>>,
+}
+
+/// What became of the commits of a load, by the property that each of them sets.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// Those that were said to be done.
+    pub done: BTreeSet<String>,
+    /// Those that were said not to be: 503.
+    pub refused: BTreeSet<String>,
+    /// Those of which nothing was said for sure: 500.
+    pub unknown: BTreeSet<String>,
+    /// The longest time that any answer took.
+    pub slowest: Duration,
+}
+
+impl Load {
+    /// Lets writers loose. `name` keeps the keys of two loads apart.
+    pub fn start(client: &Client, name: &str) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers = (0..WRITERS).map(|writer| {
+            let (client, stop) = (client.clone(), Arc::clone(&stop));
+            let name = format!("{name}-{writer}");
+            tokio::spawn(async move { write(&client, &stop, &name).await })
+        });
+        Self { writers: writers.collect(), stop }
+    }
+
+    /// Stops them, and waits for the last answers.
+    pub async fn stop(self) -> Answers {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut all = Answers::default();
+        for writer in self.writers {
+            let answers = writer.await.expect("no writer was answered what it must not be");
+            all.done.extend(answers.done);
+            all.refused.extend(answers.refused);
+            all.unknown.extend(answers.unknown);
+            all.slowest = all.slowest.max(answers.slowest);
+        }
+        all
+    }
+}
+
+async fn write(client: &Client, stop: &AtomicBool, name: &str) -> Answers {
+    let mut answers = Answers::default();
+    for commit in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let key = format!("{name}-{commit}");
+        let since = Instant::now();
+        let reply = client.set(TABLE, &key).await;
+        answers.slowest = answers.slowest.max(since.elapsed());
+        match reply {
+            Reply::Answered(200, _) => answers.done.insert(key),
+            Reply::Answered(503, body) => {
+                assert_eq!(body["error"]["type"], "SlowDownException", "{body}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                answers.refused.insert(key)
+            }
+            Reply::Answered(500, body) => {
+                assert_eq!(body["error"]["type"], "CommitStateUnknownException", "{body}");
+                answers.unknown.insert(key)
+            }
+            other => panic!("{key} was answered {other:?} after {:?}", since.elapsed()),
+        };
+    }
+    answers
+}
+
+impl Answers {
+    /// Asserts that a table has what was done, and nothing of what was refused.
+    pub fn check(&self, loaded: &Value, what: &str) {
+        let properties = &loaded["metadata"]["properties"];
+        let has = |key: &&String| !properties[key.as_str()].is_null();
+        let lost: Vec<_> = self.done.iter().filter(|key| !has(key)).collect();
+        assert!(lost.is_empty(), "{what}: acknowledged and lost: {lost:?}");
+        let undead: Vec<_> = self.refused.iter().filter(has).collect();
+        assert!(undead.is_empty(), "{what}: refused and there: {undead:?}");
+    }
+}

@@ -1,0 +1,22 @@
+//! What only a real S3 store can show: races between writers, answers that a network loses, and a store that
+//! goes away for a while.
+//!
+//! `make s3` starts the stores and runs this, with the other suites on the same stores; a plain `cargo test`
+//! leaves it out, as there is no store.
+
+#![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
+#![expect(clippy::print_stderr, reason = "figures are for whoever reads the test's output")]
+
+#[path = "../crash/client.rs"]
+mod client;
+#[path = "../crash/server.rs"]
+mod server;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod conflicts;
+mod load;
+mod network;
+mod proxy;
+mod races;
+mod toxics;

@@ -1,0 +1,76 @@
+//! Many writers for one name, as `slateberg store check` races them.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slateberg::objects::conditional::Conditional;
+use slateberg::objects::open::{Opened, open_url};
+use slateberg::objects::race::{Course, race};
+
+use crate::support::bucket::{ambient_options, bucket, fresh_id, store_url};
+use crate::support::faults::{EVERYTHING, Fault, FaultStore, Verb};
+use crate::support::knobs::knob;
+
+/// Names that are raced for, unless the environment wants another number.
+const ROUNDS: u64 = 100;
+const WRITERS: usize = 32;
+const PUT_MAX: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs an S3 store: make s3"]
+async fn of_many_writers_exactly_one_wins() {
+    let url = store_url().expect("SLATEBERG_TEST_STORE is set");
+    let opened = open_url(&url, &ambient_options()).expect("it opens");
+    let rounds = usize::try_from(knob("SLATEBERG_RACE_ROUNDS", ROUNDS)).expect("it is a number");
+    let course = Course { rounds, writers: WRITERS, put_max: PUT_MAX };
+    let outcome = race(&opened, fresh_id(), course).await;
+    eprintln!("{outcome:?}");
+    assert_eq!(outcome.broken, Vec::<String>::new());
+    assert_eq!(outcome.puts, rounds * WRITERS * 2);
+}
+
+/// The check itself has to find what is wrong with a store that forgets its conditions now and then.
+#[tokio::test]
+async fn a_store_with_two_winners_is_found_out() {
+    let faults = FaultStore::new(bucket());
+    let opened = Opened {
+        object_store: Conditional::around(Arc::clone(&faults) as _),
+        path: "race".into(),
+        conditional_update: true,
+        directory: None,
+    };
+    let course = Course { rounds: 3, writers: 8, put_max: PUT_MAX };
+    let sound = race(&opened, fresh_id(), course).await;
+    assert_eq!(sound.broken, Vec::<String>::new());
+    assert_eq!((sound.rounds, sound.puts, sound.unknown), (3, 48, 0));
+    faults.inject_times(Verb::Put, "/1", Fault::IgnoreCondition, 2);
+    let broken = race(&opened, fresh_id(), course).await.broken;
+    assert!(broken[0].contains("round 1, If-None-Match: 2 writers"), "{broken:?}");
+    faults.lift();
+    faults.inject(Verb::Put, EVERYTHING, Fault::LoseAnswer);
+    let unknown = race(&opened, fresh_id(), course).await;
+    assert_eq!((unknown.broken.len(), unknown.unknown), (0, 24), "{:?}", unknown.broken);
+}
+
+#[test]
+#[ignore = "needs an S3 store: make s3"]
+fn the_command_tells_a_good_store_by_its_exit_code() {
+    let url = store_url().expect("SLATEBERG_TEST_STORE is set");
+    let check = |url: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
+        command.args(["store", "check", url, "--rounds", "10", "--writers", "16"]).args(more);
+        let output = command.output().expect("it can be started");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = check(&format!("{url}/checked"), &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("may be relied on: 0 findings"), "{said}");
+    let (code, said) = check("s3://no-such-bucket/x", &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("NoSuchBucket"), "{said}");
+    let (code, said) = check(&url, &["--option", "aws_secret_access_key=wrong"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("cannot write a probe file"), "{said}");
+}

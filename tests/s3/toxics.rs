@@ -1,0 +1,76 @@
+//! [`Link`]: a way to the store through toxiproxy, which can be made as bad as a network gets.
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use crate::support::bucket::{fresh_id, variable};
+
+/// A way to the store of its own. It is taken away when the proxy is.
+pub struct Link {
+    /// Where a server finds the store by it.
+    pub endpoint: String,
+    api: String,
+    client: Client,
+}
+
+impl Link {
+    /// A healthy way to the store.
+    pub async fn open() -> Self {
+        let toxiproxy = variable("TOXIPROXY_URL").expect("TOXIPROXY_URL is set");
+        let upstream = variable("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");
+        let client = Client::builder().no_proxy().build().expect("a client");
+        let name = format!("link-{}", fresh_id().simple());
+        let mut link =
+            Self { endpoint: String::new(), api: format!("{toxiproxy}/proxies/{name}"), client };
+        let wanted = json!({
+            "name": name,
+            "listen": "127.0.0.1:0",
+            "upstream": upstream.trim_start_matches("http://"),
+            "enabled": true,
+        });
+        let made = link.send(Method::POST, &format!("{toxiproxy}/proxies"), &wanted).await;
+        link.endpoint = format!("http://{}", made["listen"].as_str().expect("an address"));
+        link
+    }
+
+    async fn send(&self, method: Method, url: &str, body: &Value) -> Value {
+        let answer = self.client.request(method, url).json(body).send().await;
+        let answer = answer.expect("toxiproxy answers");
+        let status = answer.status();
+        let text = answer.text().await.expect("it is whole");
+        assert!(status.is_success(), "toxiproxy: {status} {text}");
+        if text.is_empty() { Value::Null } else { serde_json::from_str(&text).expect("JSON") }
+    }
+
+    /// From now on, this share of connections suffers from this toxic.
+    pub async fn poison(&self, toxic: &Toxic) {
+        let wanted = json!({
+            "name": "toxic",
+            "type": toxic.kind,
+            "stream": "downstream",
+            "toxicity": toxic.share,
+            "attributes": toxic.attributes,
+        });
+        self.send(Method::POST, &format!("{}/toxics", self.api), &wanted).await;
+    }
+
+    /// The link is healthy again.
+    pub async fn heal(&self) {
+        self.send(Method::DELETE, &format!("{}/toxics/toxic", self.api), &Value::Null).await;
+    }
+
+    /// Nobody listens there any more, or somebody does again.
+    pub async fn set_up(&self, is_up: bool) {
+        self.send(Method::POST, &self.api, &json!({ "enabled": is_up })).await;
+    }
+}
+
+/// What a link may suffer from, in the words of toxiproxy. Requests arrive: it is answers that suffer.
+pub struct Toxic {
+    /// Its type.
+    pub kind: &'static str,
+    /// The share of connections.
+    pub share: f64,
+    /// How bad it is.
+    pub attributes: Value,
+}

@@ -1,0 +1,74 @@
+//! The bucket that a test keeps its catalog in: memory, or a part of a real one.
+//!
+//! `SLATEBERG_TEST_STORE=s3://bucket` lets every test have a prefix of its own in that bucket, opened as the
+//! server opens it, with credentials and endpoint from the environment (`AWS_*`). `make s3` does so; what of the
+//! tests makes no sense there, `scripts/s3-suites` lists.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use object_store::memory::InMemory;
+use object_store::prefix::PrefixStore;
+use object_store::{ObjectStore, ObjectStoreExt};
+use slateberg::objects::open::open_url;
+use uuid::Uuid;
+
+/// The variable with the URL of the bucket.
+const STORE: &str = "SLATEBERG_TEST_STORE";
+
+/// A bucket that holds nothing.
+pub fn bucket() -> Arc<dyn ObjectStore> {
+    let Some(url) = store_url() else { return Arc::new(InMemory::new()) };
+    let opened = open_url(&url, &ambient_options()).expect("the store of the tests opens");
+    let prefix = opened.path.join(format!("test-{}", fresh_id().simple()));
+    Arc::new(PrefixStore::new(opened.object_store, prefix))
+}
+
+/// What a server process is to find in its environment, so that its state and its warehouse are in the real
+/// bucket, if there is one: below a prefix that is named after its data directory.
+pub fn server_environment(data_dir: &Path) -> Vec<(String, String)> {
+    let Some(url) = store_url() else { return Vec::new() };
+    let name = data_dir.file_name().expect("it has a name").to_string_lossy();
+    let base = format!("{url}/server-{}", name.trim_start_matches('.'));
+    let set = |key: &str, value: String| (format!("SLATEBERG__{key}"), value);
+    vec![
+        set("STATE__URL", format!("{base}/state")),
+        set("WAREHOUSES__DEFAULT__LOCATION", format!("{base}/warehouse")),
+    ]
+}
+
+/// The content of a file that a server process has written to its warehouse.
+pub async fn read_location(location: &str) -> Result<Vec<u8>, String> {
+    if let Some(path) = location.strip_prefix("file://") {
+        return std::fs::read(path).map_err(|error| error.to_string());
+    }
+    let opened = open_url(location, &ambient_options()).map_err(|error| error.to_string())?;
+    let read = async { opened.object_store.get(&opened.path).await?.bytes().await };
+    read.await.map(Vec::from).map_err(|error| error.to_string())
+}
+
+/// The URL of the bucket that the environment names.
+pub fn store_url() -> Option<String> {
+    variable(STORE).map(|url| url.trim_end_matches('/').to_owned())
+}
+
+/// What the environment says of S3, as options.
+pub fn ambient_options() -> BTreeMap<String, String> {
+    let all = std::env::vars_os();
+    let texts =
+        all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let s3 = texts.filter(|(name, _)| name.starts_with("AWS_"));
+    s3.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+}
+
+/// What a variable of the environment says, if it says anything.
+pub fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?.into_string().expect("it is a text");
+    Some(value).filter(|value| !value.is_empty())
+}
+
+/// An id that nothing else has.
+pub fn fresh_id() -> Uuid {
+    Uuid::from_u128(rand::random())
+}
