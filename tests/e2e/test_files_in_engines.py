@@ -1,9 +1,14 @@
 """Engines that know the catalog's URI and a credential write and read tables whose files are on a MinIO."""
 
+import importlib.util
 import os
 
+import duckdb
+import pyarrow
 import pytest
 from files import Scene
+from pyiceberg.catalog.rest import RestCatalog
+from pyspark.sql import SparkSession
 from trino import RefusedStatement, Trino
 
 
@@ -16,8 +21,6 @@ def scene(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spark(scene, tmp_path_factory):
-    from pyspark.sql import SparkSession
-
     scratch = tmp_path_factory.mktemp("spark")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
@@ -93,11 +96,13 @@ def test_trino_writes_and_reads_with_vended_credentials(scene, tmp_path):
         trino.stop()
 
 
-def test_duckdb_reads_with_vended_credentials(scene):
-    duckdb = pytest.importorskip("duckdb")
-    import pyarrow
-    from pyiceberg.catalog.rest import RestCatalog
+def extension_file(name):
+    """Where the extension is that came from the Python package index."""
+    found = importlib.util.find_spec(f"duckdb_extension_{name}").submodule_search_locations[0]
+    return f"{found}/extensions/v{duckdb.__version__}/{name}.duckdb_extension"
 
+
+def test_duckdb_reads_with_vended_credentials(scene):
     key = scene.key("writer")["key"]
     catalog = RestCatalog("vended", uri=scene.uri, warehouse="vended", token=key)
     catalog.create_namespace_if_not_exists("duck")
@@ -105,7 +110,7 @@ def test_duckdb_reads_with_vended_credentials(scene):
     catalog.create_table("duck.t", schema=rows.schema).append(rows)
     session = duckdb.connect()
     for extension in ["avro", "httpfs", "iceberg"]:
-        session.load_extension(extension)
+        session.load_extension(extension_file(extension))
     session.sql(f"CREATE SECRET lake (TYPE iceberg, TOKEN '{key}')")
     session.sql(f"ATTACH 'vended' AS lake (TYPE iceberg, ENDPOINT '{scene.uri}', SECRET lake)")
     assert session.sql("SELECT sum(id) FROM lake.duck.t").fetchone() == (6,)

@@ -91,7 +91,7 @@ const OPERATIONS: [&str; 10] = [
 ];
 /// Headers of S3 that are signed. What is not here could copy an object from elsewhere, open it to others, or
 /// act in another's name.
-const AMZ_HEADERS: [&str; 15] = [
+const AMZ_HEADERS: [&str; 16] = [
     "x-amz-checksum-algorithm",
     "x-amz-checksum-mode",
     "x-amz-checksum-type",
@@ -106,6 +106,7 @@ const AMZ_HEADERS: [&str; 15] = [
     "x-amz-server-side-encryption-aws-kms-key-id",
     "x-amz-server-side-encryption-bucket-key-enabled",
     "x-amz-storage-class",
+    "x-amz-te",
     "x-amz-trailer",
 ];
 /// Metadata of objects is not among them: in some stores it says where else a file is unpacked.
