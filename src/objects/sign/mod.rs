@@ -113,6 +113,16 @@ impl Signer {
     ) -> Result<Signed, SignError> {
         let credentials = match vended {
             Some(config) => session(config)?,
+            // MinIO does not hold a body against its signed hash, and others may not.
+            None if self.store.endpoint.is_some()
+                && matches!(checked.payload, Payload::Text(_)) =>
+            {
+                return Err(SignError::Invalid(
+                    "Cannot sign: deleting several objects at once takes credentials for each table \
+                     (sts_endpoint), or AWS"
+                        .to_owned(),
+                ));
+            }
             None => {
                 let trial = || trial::refuses_unsigned_headers(&self.store, now_ms);
                 if !*self.refuses_unsigned.get_or_try_init(trial).await? {
