@@ -24,7 +24,6 @@ use crate::kms;
 use crate::objects::Objects;
 use crate::objects::open::{OpenError, Opener, opener};
 use crate::objects::probe::ProbeError;
-use crate::store::encryption::Encryption;
 use crate::store::open::Place;
 use crate::store::read::Offline;
 use crate::store::{self, Store};
@@ -147,8 +146,7 @@ impl App {
             audit: Arc::new(AuditLog::open(&settings.audit)?),
         };
         let lock = lock_data_dir(&settings)?;
-        let mut state = State::of(&settings, &seams)?;
-        state.place.encryption = encryption(&settings, &seams).await?;
+        let state = State::with_keys(&settings, &seams).await?;
         check_object_cache(&settings, &state.place)?;
         // In boxes: together they would take much of a thread's stack.
         Box::pin(state.tried(&seams)).await?;
@@ -317,8 +315,7 @@ impl OfflineCatalog {
             )));
         }
         let lock = lock_data_dir(settings)?;
-        let mut state = State::of(settings, seams)?;
-        state.place.encryption = encryption(settings, seams).await?;
+        let state = State::with_keys(settings, seams).await?;
         let state_url = state.url.clone();
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
         let opening = async {
@@ -331,13 +328,6 @@ impl OfflineCatalog {
         let (store, objects) = Box::pin(state.within_reach(Box::pin(opening))).await?;
         Ok(Self { store, objects, state_url, _lock: lock })
     }
-}
-
-/// With what the settings say that the state is encrypted.
-async fn encryption(settings: &Settings, seams: &Seams) -> Result<Option<Encryption>, BuildError> {
-    let kms = kms::open(&settings.encryption).await?;
-    let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
-    Ok(kms.map(|kms| Encryption { kms, clock, ids }))
 }
 
 /// Whether anything is kept in the data directory.

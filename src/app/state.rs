@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -14,9 +15,11 @@ use super::build::{BuildError, Seams};
 use super::warehouses::{data_dir_url, open};
 use crate::base::retry::Backoff;
 use crate::config::Settings;
+use crate::kms;
 use crate::objects::open::{Opened, Opener};
 use crate::objects::probe::{self, Findings, probe_state};
 use crate::objects::reach::answers;
+use crate::store::encryption::Encryption;
 use crate::store::open::Place;
 use crate::store::separate_log::Log;
 
@@ -44,7 +47,7 @@ pub(super) struct State {
 
 impl State {
     /// Opens what the settings name, without a request.
-    pub(super) fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+    fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
         let opener = &seams.opener;
         let url = match settings.state.url.trim_end_matches('/') {
             "" => data_dir_url(settings, "state")?,
@@ -80,6 +83,15 @@ impl State {
         }
         let patience = Duration::from_secs(settings.state.start_seconds_max.max(1));
         Ok(Self { url, place, parts, patience })
+    }
+
+    /// Opens what the settings name, with the keys that it is encrypted with: those may be asked for.
+    pub(super) async fn with_keys(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+        let mut state = Self::of(settings, seams)?;
+        let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
+        let kms = kms::open(&settings.encryption).await?;
+        state.place.encryption = kms.map(|kms| Encryption { kms, clock, ids });
+        Ok(state)
     }
 
     /// Waits until the buckets answer, tries out whether they are safe for a state, and logs what there is to

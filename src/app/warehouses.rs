@@ -235,15 +235,15 @@ pub(super) fn open(
     Ok(opener(url, &all_options(url, options, settings))?)
 }
 
-/// A URL's own options and, behind them, those of the environment that fit.
+/// A URL's own options and, behind them, those of the environment that fit. One that the environment says
+/// under another of its names is the same option.
 fn all_options(
     url: &str,
     options: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> BTreeMap<String, String> {
-    let mut all = objects::open::known_options(url, &settings.ambient_options);
-    all.extend(options.clone());
-    all
+    let ambient = objects::open::known_options(url, &settings.ambient_options);
+    objects::open::laid_over(url, ambient, options)
 }
 
 /// The URL of a directory below the data directory.

@@ -95,27 +95,32 @@ mod tests {
         Distinctions::of(&Conditions::of(&policy.expect("the policy is well-formed")))
     }
 
+    #[track_caller]
+    fn assert_all<const N: usize>(conditions: [&str; N], expected: &Distinctions) {
+        for condition in conditions {
+            assert_eq!(of(condition), *expected, "{condition}");
+        }
+    }
+
     #[test]
     fn conditions_tell_apart_by_what_they_look_at() {
         let none = Distinctions::default();
-        for condition in [
+        let conditions = [
             "principal.name == \"ann\"",
             "context.authentication == \"jwt\"",
             "resource is Table",
             "resource.namespace.hasTag(\"pii\")",
             "resource has warehouse && resource.warehouse == Warehouse::\"w\"",
-        ] {
-            assert_eq!(of(condition), none, "{condition}");
-        }
+        ];
+        assert_all(conditions, &none);
         let name = Distinctions { name: true, ..none.clone() };
-        for condition in [
+        let conditions = [
             "resource.name like \"tmp_*\"",
             "resource == Table::\"w/a/t\"",
             "resource in Namespace::\"w/a\"",
             "resource is Table in Namespace::\"w/a\"",
-        ] {
-            assert_eq!(of(condition), name, "{condition}");
-        }
+        ];
+        assert_all(conditions, &name);
         assert_eq!(
             of("resource has owner && resource.owner == principal.name"),
             Distinctions { owner: true, ..none.clone() }
@@ -138,13 +143,12 @@ mod tests {
     fn what_is_handed_on_as_a_whole_may_be_told_apart_by_anything() {
         let mut everything = Distinctions::default();
         everything.add_everything();
-        for condition in [
+        let conditions = [
             "[resource].contains(Table::\"w/a/t\")",
             "Table::\"w/a/t\" == resource",
             "{Value: resource}.Value.name == \"t\"",
             "(if principal has name then resource else resource).name == \"t\"",
-        ] {
-            assert_eq!(of(condition), everything, "{condition}");
-        }
+        ];
+        assert_all(conditions, &everything);
     }
 }

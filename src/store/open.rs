@@ -440,4 +440,4 @@ async fn take_over_log(
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

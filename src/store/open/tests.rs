@@ -33,14 +33,15 @@ async fn open(place: &Place) -> Store {
     Store::open(place, Settings::default()).await.expect("the store opens")
 }
 
-async fn write(store: &Store, name: &str) {
+/// Writes one record, and waits until it is durable.
+pub(in crate::store) async fn write(store: &Store, name: &str) {
     let permit = Permit::for_task(Task::Open);
     let written = store.ensure_warehouse(&permit, name, "memory:///", Uuid::nil(), 0).await;
     written.expect("it is durable");
 }
 
 /// Stops as a crash does: what is in the log is in no sorted run.
-async fn crash(store: Store) {
+pub(in crate::store) async fn crash(store: Store) {
     let options = CloseOptions { flush_type: None };
     store.db.close_with_options(options).await.expect("it closes");
 }

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use slatedb::config::CloseOptions;
 use slatedb::object_store::memory::InMemory;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{ObjectStore, ObjectStoreExt};
 use uuid::Uuid;
 
 use super::Log;
-use crate::authz::permit::{Permit, Task};
 use crate::store::Store;
 use crate::store::error::Error;
 use crate::store::keys::WarehouseKey;
 use crate::store::open::Place;
+use crate::store::open::tests::{crash, write};
 use crate::store::read::Read;
 use crate::store::settings::Settings;
 
@@ -43,18 +42,6 @@ fn place(bucket: &Arc<dyn ObjectStore>, log: Option<(&Arc<dyn ObjectStore>, u128
 
 async fn open(place: &Place) -> Result<Store, Error> {
     Store::open(place, Settings::default()).await
-}
-
-async fn write(store: &Store, name: &str) {
-    let permit = Permit::for_task(Task::Open);
-    let written = store.ensure_warehouse(&permit, name, "memory:///", Uuid::nil(), 0).await;
-    written.expect("it is durable");
-}
-
-/// Stops as a crash does: what is in the log is nowhere else.
-async fn crash(store: Store) {
-    let options = CloseOptions { flush_type: None };
-    store.db.close_with_options(options).await.expect("it closes");
 }
 
 async fn assert_holds(store: &impl Read, names: &[&str]) {
