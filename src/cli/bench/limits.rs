@@ -17,7 +17,7 @@ use crate::bench::latency::slow;
 use crate::bench::report::{Figures, Outcome, Record, summary};
 use crate::cli::{fail, print, runtime};
 use crate::config::{self, Sources};
-use crate::objects::open::{check_options, known_options, open_url};
+use crate::objects::open::{check_options, known_options, laid_over, open_url};
 
 /// Answer every GET with what another URL answers.
 #[derive(Debug, Args)]
@@ -94,8 +94,7 @@ impl BarePut {
         let options = self.options.iter().cloned().collect();
         check_options(&self.store, &options)?;
         let ambient = config::load(&Sources { config: None })?.ambient_options;
-        let mut all = known_options(&self.store, &ambient);
-        all.extend(options);
+        let all = laid_over(&self.store, known_options(&self.store, &ambient), &options);
         let opened = open_url(&self.store, &all)?;
         let opened = slow(opened, Duration::from_millis(self.latency_ms));
         let mut lines = Lines::open(self.json.as_deref())?;
