@@ -2,13 +2,18 @@
 //!
 //! `docs/authorization.md` documents the format.
 
+mod reads;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use self::reads::{ReadsEntry, said, same};
+use super::action::{Action, Load};
 use super::context::{Context, parse_time};
 use super::decide::Request;
 use super::grants::{Grant, Grantee, GranteeKind};
@@ -100,6 +105,8 @@ struct Expectation {
     decision: Verdict,
     /// The ids of the policies that are to decide it, all of them.
     by: Option<BTreeSet<String>>,
+    /// What is to be read of a table that may be loaded.
+    reads: Option<ReadsEntry>,
     context: Option<ContextEntry>,
 }
 
@@ -142,6 +149,13 @@ pub struct Outcome {
     /// The policies that were expected to decide, where others did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_policies: Option<Vec<String>>,
+    /// What each permit was expected to let be read, and does not, with columns by name; `true` if it is the
+    /// whole table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_reads: Option<Value>,
+    /// What they let be read, in the same way, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<Value>,
 }
 
 /// Why a file of expectations says nothing: it does not fit together.
@@ -214,6 +228,8 @@ impl Scenario {
             Some(entry) => entry.context(&self.context)?,
             None => self.context.clone(),
         };
+        let reads = expectation.reads.as_ref().map(ReadsEntry::rules).transpose()?;
+        let mut loads = false;
         for principal in expectation.principal.names() {
             let identity = named(&self.principals, "principal", principal)?;
             for name in expectation.resource.names() {
@@ -224,6 +240,10 @@ impl Scenario {
                     let verdict = if decision.allow { Verdict::Allow } else { Verdict::Deny };
                     let decided: BTreeSet<_> = decision.policies.iter().cloned().collect();
                     let by = expectation.by.clone().filter(|by| *by != decided);
+                    let reads = reads.as_ref().filter(|_| action == Load::NAME);
+                    loads |= reads.is_some();
+                    let rules = decision.read_rules.as_deref();
+                    let expected_reads = reads.filter(|reads| !same(reads.as_ref(), rules));
                     outcomes.push(Outcome {
                         expectation: number,
                         principal: principal.to_owned(),
@@ -232,11 +252,18 @@ impl Scenario {
                         expected: expectation.decision,
                         decision: verdict,
                         policies: decision.policies,
-                        passed: verdict == expectation.decision && by.is_none(),
+                        passed: verdict == expectation.decision
+                            && by.is_none()
+                            && expected_reads.is_none(),
                         expected_policies: by.map(|by| by.into_iter().collect()),
+                        expected_reads: expected_reads.map(|reads| said(reads.as_ref())),
+                        reads: reads.filter(|_| decision.allow).map(|_| said(rules)),
                     });
                 }
             }
+        }
+        if reads.is_some() && (!loads || expectation.decision == Verdict::Deny) {
+            return unusable("reads: this is about tables that may be loaded (Load)");
         }
         Ok(())
     }

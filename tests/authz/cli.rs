@@ -116,6 +116,67 @@ fn a_test_passes_or_shows_what_is_otherwise() {
     assert_eq!(json["files"][0]["outcomes"][6]["decision"], "deny");
 }
 
+const RESTRICTED: &str = "@id(\"eu\")\n@row_filter(\"{\\\"type\\\": \\\"eq\\\", \\\"term\\\": \\\"region\\\", \\\"value\\\": \\\"EU\\\"}\")\n\
+    @column_mask(\"email: replace-with-null\")\n\
+    permit (principal in Group::\"team\", action in [Action::\"Load\", Action::\"ReadData\"], resource == Table::\"w/team/t\");\n";
+const READS: &str = r#"
+policies = ["policies"]
+
+[principals]
+ann = { groups = ["team"] }
+
+[resources]
+own = { table = "w/team/t" }
+
+[[expect]]
+principal = "ann"
+action = ["Load", "ReadData"]
+resource = "own"
+decision = "allow"
+[[expect.reads]]
+row-filter = '{"type": "eq", "term": "region", "value": "EU"}'
+column-mask = "email: replace-with-null"
+"#;
+
+#[test]
+fn a_test_says_what_is_read_of_a_table() {
+    let other_rows = READS.replace("EU", "US");
+    let rows = READS.split("[[expect.reads]]").next().expect("it is there");
+    let whole = format!("{rows}reads = \"whole\"\n");
+    let files = directory(&[
+        ("policies/eu.cedar", RESTRICTED),
+        ("expected.toml", READS),
+        ("rows.toml", &other_rows),
+        ("whole.toml", &whole),
+    ]);
+    let (code, out, err) = policy(files.path(), &["test", "expected.toml"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    for wrong in ["rows.toml", "whole.toml"] {
+        let (code, out, _) = policy(files.path(), &["test", wrong, "--output", "json"]);
+        assert_eq!(code, 1, "{out}");
+        let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+        let outcomes = &json["files"][0]["outcomes"];
+        assert_eq!(outcomes[0]["reads"][0]["row-filter"]["value"], "EU", "{out}");
+        assert_eq!(outcomes[1]["passed"], true, "what is no load is about no rows: {out}");
+    }
+    let (code, out, _) = policy(files.path(), &["test", "whole.toml"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("allow, reads the whole table"), "{out}");
+    for (reads, message) in [
+        ("reads = \"all\"", "expected \"whole\" or a list"),
+        ("reads = [{ row-filter = \"{}\" }]", "reads: "),
+        ("reads = [{ filter = \"true\" }]", "reads"),
+    ] {
+        std::fs::write(files.path().join("bad.toml"), format!("{rows}{reads}\n")).expect("written");
+        let (code, _, err) = policy(files.path(), &["test", "bad.toml"]);
+        assert!(code != 0 && err.contains(message), "{reads}: {code} {err}");
+    }
+    let denied = whole.replace("\"allow\"", "\"deny\"");
+    std::fs::write(files.path().join("denied.toml"), denied).expect("a file can be written");
+    let (code, _, err) = policy(files.path(), &["test", "denied.toml"]);
+    assert!(code != 0 && err.contains("may be loaded"), "{err}");
+}
+
 #[test]
 fn a_test_that_does_not_fit_together_is_no_pass() {
     for (text, reason) in [

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Error;
 use crate::app::policies::{self, build, read};
@@ -90,17 +90,23 @@ fn row(outcome: &Outcome) -> [String; 7] {
     let by = |policies: &[String]| {
         if policies.is_empty() { "no policy".to_owned() } else { policies.join(", ") }
     };
+    let reads = |reads: Option<&Value>| match reads {
+        None => String::new(),
+        Some(Value::Bool(_)) => ", reads the whole table".to_owned(),
+        Some(rules) => format!(", reads {rules}"),
+    };
     let expected = match &outcome.expected_policies {
         Some(policies) => format!("{} by {}", word(outcome.expected), by(policies)),
         None => word(outcome.expected).to_owned(),
     };
+    let so = outcome.expected_reads.as_ref().and(outcome.reads.as_ref());
     [
         format!("#{}", outcome.expectation),
         outcome.principal.clone(),
         outcome.action.clone(),
         outcome.resource.clone(),
-        expected,
-        word(outcome.decision).to_owned(),
+        expected + &reads(outcome.expected_reads.as_ref()),
+        word(outcome.decision).to_owned() + &reads(so),
         by(&outcome.policies),
     ]
 }
