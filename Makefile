@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients s3 e2e kms deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks s3 e2e kms deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -27,7 +27,7 @@ run: ours ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-dat
 	cargo build --release --locked
 	$(CARGO_TARGET_DIR)/release/slateberg serve
 
-test: check unit rck clients snippets ## run every check and every test
+test: check unit rck clients networks kms snippets ## run every check and every test
 
 check: fmt lint doc ## format, lints and documentation, warnings denied
 
@@ -76,15 +76,21 @@ snippets: build ## commands of the documentation do what it says (needs Python 3
 deploy-check: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
 	tests/deploy/run.sh
 
-# The stores are built the first time (Go; MinIO takes ten minutes), and kept in $(CACHE)/bench. LONG=1 kills 50
-# times and takes the store away for a minute.
-s3: build ## the Rust suites on MinIO with toxiproxy, and on versitygw; QUICK=1 races, networks and kills alone
+# The store and toxiproxy are built the first time, and kept in $(CACHE)/bench.
+networks: build ## races between writers, and networks that fail, with versitygw and toxiproxy (needs Go)
+	ONLY=s3 scripts/with-s3 versitygw scripts/s3-suites
+
+# MinIO takes ten minutes to build the first time. LONG=1 kills 50 times and takes the store away for a minute.
+s3: build ## the Rust suites on MinIO and on versitygw, plain and encrypted; QUICK=1 races, networks and kills alone
 	$(if $(QUICK),ONLY=s3) $(if $(LONG),SLATEBERG_OUTAGE_SECONDS=60) scripts/with-s3 minio scripts/s3-suites
-	$(if $(QUICK),ONLY=s3) scripts/with-s3 versitygw scripts/s3-suites
+	$(if $(QUICK),,scripts/with-s3 versitygw scripts/s3-suites)
+	head -c 32 /dev/urandom | base64 > "$(CACHE)/test-key"
+	$(if $(QUICK),,SLATEBERG_TEST_KEY_FILE="$(CACHE)/test-key" ONLY=crash scripts/with-s3 minio scripts/s3-suites)
 	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-s3 minio cargo test --locked --test crash -- --nocapture kills::
 
-e2e: build deploy-check ## beside real servers of others: Keycloak, Trino (needs Python 3.11+, Java 24+ and Maven)
+e2e: build deploy-check s3 ## beside real servers of others: Keycloak, Trino, MinIO, k6 (needs Python 3.11+, Java 24+, Maven, Go)
 	tests/e2e/run.sh
+	SLATEBERG_SECURED=1 scripts/with-server k6/run.sh smoke
 
 kms: build ## with keys in an emulator of AWS KMS (needs Python 3.11+)
 	tests/kms/run.sh

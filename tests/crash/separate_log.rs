@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use object_store::ObjectStore;
+use futures::TryStreamExt;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
 use slateberg::app::App;
 use slateberg::app::build::{BuildError, OfflineCatalog, Seams};
 use slateberg::config::Settings;
+use slateberg::kms::settings::KmsKind;
 use slateberg::objects::conditional::Conditional;
 use slateberg::objects::open::{Opened, Opener};
 use slateberg::store::fsck::walk;
+use tempfile::NamedTempFile;
 
 use crate::scene::{TABLE, set};
 use crate::support::app::{TestApp, memory_settings};
@@ -67,8 +70,41 @@ async fn properties(app: &TestApp) -> usize {
 
 #[tokio::test]
 async fn commits_go_to_the_log_alone_and_survive_there() {
-    let buckets = Buckets::new();
-    let app = buckets.start(settings()).await.expect("it starts");
+    commits_survive_in_the_log(&Buckets::new(), settings()).await;
+}
+
+#[tokio::test]
+async fn a_log_elsewhere_is_sealed_like_the_rest() {
+    let file = NamedTempFile::new().expect("there is room");
+    std::fs::write(file.path(), "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+        .expect("it is written");
+    let mut sealed = settings();
+    sealed.encryption.kms = KmsKind::Local;
+    sealed.encryption.local_key_file = file.path().to_owned();
+    for (settings, tells) in [(sealed, false), (settings(), true)] {
+        let buckets = Buckets::new();
+        commits_survive_in_the_log(&buckets, settings).await;
+        let log = contents(&buckets.log).await;
+        assert!(log.len() > 4, "commits are in the log");
+        let told = log.iter().any(|bytes| bytes.windows(8).any(|window| window == b"metadata"));
+        // Without the control, the scan might look for what no log holds.
+        assert_eq!(told, tells);
+    }
+}
+
+/// What the objects of a bucket hold.
+async fn contents(bucket: &Arc<FaultStore>) -> Vec<Vec<u8>> {
+    let objects: Vec<_> = bucket.list(None).try_collect().await.expect("it can be listed");
+    let mut contents = Vec::new();
+    for object in objects {
+        let found = bucket.get(&object.location).await.expect("it is there").bytes().await;
+        contents.push(found.expect("it can be read").to_vec());
+    }
+    contents
+}
+
+async fn commits_survive_in_the_log(buckets: &Buckets, settings: Settings) {
+    let app = buckets.start(settings.clone()).await.expect("it starts");
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
     set(&app, "a").await.expect(200);
@@ -79,13 +115,13 @@ async fn commits_go_to_the_log_alone_and_survive_there() {
     buckets.rest.lift();
     buckets.log.lift();
     // The old one was never closed: the new one fences it.
-    let next = buckets.start(settings()).await.expect("it starts");
+    let next = buckets.start(settings.clone()).await.expect("it starts");
     assert_eq!(properties(&next).await, 1);
     set(&next, "b").await.expect(200);
     let refused = set(&app, "c").await.status.as_u16();
     assert!([500, 503].contains(&refused), "deposed, and answered {refused}");
     assert_eq!(properties(&next).await, 2);
-    let offline = OfflineCatalog::open(&settings(), &buckets.seams()).await.expect("it opens");
+    let offline = OfflineCatalog::open(&settings, &buckets.seams()).await.expect("it opens");
     let report = walk(&offline.store).await.expect("it walks");
     assert!(report.broken.is_empty(), "{:#?}", report.broken);
     assert_eq!(report.tables, 1);

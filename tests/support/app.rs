@@ -23,7 +23,7 @@ use slateberg::objects::location::Location;
 use slateberg::objects::open::{Opened, Opener};
 use tower::ServiceExt;
 
-use super::bucket::bucket;
+use super::bucket::{bucket, encrypt_if_wanted};
 
 /// The warehouse of every test catalog.
 pub const WAREHOUSE: &str = "memory:///warehouse";
@@ -104,6 +104,7 @@ impl Answer {
 pub fn memory_settings() -> Settings {
     let mut settings = Settings::default();
     settings.state.url = "memory:///state".to_owned();
+    encrypt_if_wanted(&mut settings);
     // Most tests are not about who asks; those that are change it back.
     settings.authn.insecure_no_auth = true;
     let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");

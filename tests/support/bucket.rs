@@ -1,21 +1,26 @@
 //! The bucket that a test keeps its catalog in: memory, or a part of a real one.
 //!
 //! `SLATEBERG_TEST_STORE=s3://bucket` lets every test have a prefix of its own in that bucket, opened as the
-//! server opens it, with credentials and endpoint from the environment (`AWS_*`). `make s3` does so; what of the
+//! server opens it, with credentials and endpoint from the environment (`AWS_*`). `SLATEBERG_TEST_KEY_FILE=path`
+//! encrypts every state with the key in that file, in memory or in a bucket. `make s3` does both; what of the
 //! tests makes no sense there, `scripts/s3-suites` lists.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt};
+use slateberg::config::Settings;
+use slateberg::kms::settings::KmsKind;
 use slateberg::objects::open::open_url;
 use uuid::Uuid;
 
 /// The variable with the URL of the bucket.
 const STORE: &str = "SLATEBERG_TEST_STORE";
+/// The variable with the file of the key that states are encrypted with.
+const KEY_FILE: &str = "SLATEBERG_TEST_KEY_FILE";
 
 /// A bucket that holds nothing.
 pub fn bucket() -> Arc<dyn ObjectStore> {
@@ -26,16 +31,30 @@ pub fn bucket() -> Arc<dyn ObjectStore> {
 }
 
 /// What a server process is to find in its environment, so that its state and its warehouse are in the real
-/// bucket, if there is one: below a prefix that is named after its data directory.
+/// bucket, if there is one, below a prefix that is named after its data directory; and so that its state is
+/// encrypted, if it is to be.
 pub fn server_environment(data_dir: &Path) -> Vec<(String, String)> {
-    let Some(url) = store_url() else { return Vec::new() };
-    let name = data_dir.file_name().expect("it has a name").to_string_lossy();
-    let base = format!("{url}/server-{}", name.trim_start_matches('.'));
     let set = |key: &str, value: String| (format!("SLATEBERG__{key}"), value);
-    vec![
-        set("STATE__URL", format!("{base}/state")),
-        set("WAREHOUSES__DEFAULT__LOCATION", format!("{base}/warehouse")),
-    ]
+    let mut environment = Vec::new();
+    if let Some(file) = variable(KEY_FILE) {
+        environment.push(set("ENCRYPTION__KMS", "local".to_owned()));
+        environment.push(set("ENCRYPTION__LOCAL_KEY_FILE", file));
+    }
+    if let Some(url) = store_url() {
+        let name = data_dir.file_name().expect("it has a name").to_string_lossy();
+        let base = format!("{url}/server-{}", name.trim_start_matches('.'));
+        environment.push(set("STATE__URL", format!("{base}/state")));
+        environment.push(set("WAREHOUSES__DEFAULT__LOCATION", format!("{base}/warehouse")));
+    }
+    environment
+}
+
+/// Encrypts the state of these settings, if the tests are to.
+pub fn encrypt_if_wanted(settings: &mut Settings) {
+    if let Some(file) = variable(KEY_FILE) {
+        settings.encryption.kms = KmsKind::Local;
+        settings.encryption.local_key_file = PathBuf::from(file);
+    }
 }
 
 /// The content of a file that a server process has written to its warehouse.
