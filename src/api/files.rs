@@ -4,9 +4,12 @@
 //! back with a tag would be told that its credentials, which end soon, are still what it has.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -17,16 +20,76 @@ use crate::catalog::reading::ReadVersion;
 use crate::model::ident::TabularIdent;
 use crate::model::warehouse::Warehouse;
 
+/// Bytes of what was told that are kept.
+const KEPT_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of one, as the cache expects it.
+const TYPICAL_BYTES: u64 = 4 << 10;
+
 /// What is told, by its content: the first half of its SHA-256.
 pub type FilesKey = [u8; 16];
 
 /// What a client is told of how to get at a table's files.
+#[derive(Debug, Clone)]
 pub struct FilesTold {
     /// What ends the answer.
     pub tail: Bytes,
     /// It, by its content.
     pub key: FilesKey,
     table: Uuid,
+}
+
+/// What was told lately, bounded in bytes: the same is told to all who load a table with the same rights, as
+/// long as its credentials are handed out, and to put it into words takes longer than the rest of a load.
+pub struct FilesKept(Cache<KeptKey, Arc<Kept>, Weight>);
+
+/// The table, and where in memory its credentials are: what is kept holds them, so that nothing else comes to
+/// be there.
+type KeptKey = (Uuid, usize);
+
+/// What was told, and of what.
+struct Kept {
+    told: Delegated,
+    warehouse: String,
+    ident: TabularIdent,
+    files: FilesTold,
+}
+
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<KeptKey, Arc<Kept>> for Weight {
+    fn weight(&self, _key: &KeptKey, kept: &Arc<Kept>) -> u64 {
+        // Credentials are in it twice: as they were vended, and as they are told.
+        (2 * kept.files.tail.len()) as u64
+    }
+}
+
+impl Default for FilesKept {
+    fn default() -> Self {
+        let entries = usize::try_from(KEPT_BYTES_MAX / TYPICAL_BYTES).unwrap_or(usize::MAX);
+        Self(Cache::with_weighter(entries, KEPT_BYTES_MAX, Weight))
+    }
+}
+
+impl FilesKept {
+    /// What is told of the table with this name.
+    pub fn told(&self, told: Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> FilesTold {
+        let place = match &told.way {
+            Way::Credentials(config) => Arc::as_ptr(config).addr(),
+            Way::Signatures | Way::Own => 0,
+        };
+        let key = (told.id, place);
+        let same = |kept: &Arc<Kept>| {
+            kept.told.is_same(&told) && kept.ident == *ident && kept.warehouse == warehouse.name
+        };
+        if let Some(kept) = self.0.get(&key).filter(same) {
+            return kept.files.clone();
+        }
+        let files = FilesTold::new(&told, warehouse, ident);
+        let (warehouse, ident) = (warehouse.name.clone(), ident.clone());
+        self.0.insert(key, Arc::new(Kept { told, warehouse, ident, files: files.clone() }));
+        files
+    }
 }
 
 /// Credentials, and for what they are.

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::answers::Answers;
+use super::files::FilesKept;
 use super::settings::Settings;
 use crate::authn::Authenticator;
 use crate::catalog::Catalog;
@@ -23,6 +24,8 @@ pub struct Parts {
     pub settings: Settings,
     /// Answers that are ready.
     pub answers: Answers,
+    /// What clients were told lately of how to get at files.
+    pub files: FilesKept,
     /// What is counted.
     pub counters: Arc<Counters>,
 }

@@ -8,6 +8,7 @@ use super::policies;
 use super::state::State;
 use super::warehouses::{self, Opening};
 use crate::api::answers::Answers;
+use crate::api::files::FilesKept;
 use crate::api::guard::Guarded;
 use crate::api::router::router;
 use crate::api::state::{self, ApiState};
@@ -230,6 +231,7 @@ impl App {
         router(ApiState::new(state::Parts {
             catalog: self.catalog.clone(),
             answers: Answers::new(&self.settings.server),
+            files: FilesKept::default(),
             authn: self.authn.clone(),
             settings: self.settings.server.clone(),
             counters: Arc::clone(&self.counters),

@@ -41,7 +41,7 @@ pub struct Delegated {
     /// The beginning of its files' locations.
     pub prefix: String,
     /// What clients have to know of the store. Nothing in it is secret.
-    pub store: BTreeMap<String, String>,
+    pub store: Arc<BTreeMap<String, String>>,
     /// With what.
     pub way: Way,
     /// The name under which access is asked for again, if the table is only staged.
@@ -59,6 +59,23 @@ pub enum Way {
     Signatures,
     /// With its own.
     Own,
+}
+
+impl Delegated {
+    /// Whether a client is told the same. Credentials are the same if they were vended at one time.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let same_way = match (&self.way, &other.way) {
+            (Way::Credentials(one), Way::Credentials(other)) => Arc::ptr_eq(one, other),
+            (Way::Signatures, Way::Signatures) | (Way::Own, Way::Own) => true,
+            _ => false,
+        };
+        same_way
+            && self.id == other.id
+            && self.prefix == other.prefix
+            && Arc::ptr_eq(&self.store, &other.store)
+            && self.staged == other.staged
+            && self.refresh_key == other.refresh_key
+    }
 }
 
 /// The files of a table that somebody may get at.
@@ -338,7 +355,7 @@ impl Catalog {
     ) -> Result<Delegated> {
         let Reachable { files, prefix, vendor } = reachable;
         let (id, refresh_key) = (files.table, vendor.refresh_key());
-        let store = vendor.client_config().clone();
+        let store = Arc::clone(vendor.client_config());
         let way = match chosen(vendor.delegation(), wanted) {
             None => Way::Own,
             Some(Delegation::RemoteSigning) => Way::Signatures,

@@ -46,7 +46,9 @@ async fn a_store_with_two_winners_is_found_out() {
     assert_eq!((sound.rounds, sound.puts, sound.unknown), (3, 48, 0));
     faults.inject_times(Verb::Put, "/1", Fault::IgnoreCondition, 2);
     let broken = race(&opened, fresh_id(), course).await.broken;
-    assert!(broken[0].contains("round 1, If-None-Match: 2 writers"), "{broken:?}");
+    // Two that overwrite, and on a store with a network in between the honest one that came first.
+    let several = ["round 1, If-None-Match: 2 writers", "round 1, If-None-Match: 3 writers"];
+    assert!(several.iter().any(|said| broken[0].starts_with(said)), "{broken:?}");
     faults.lift();
     faults.inject(Verb::Put, EVERYTHING, Fault::LoseAnswer);
     let unknown = race(&opened, fresh_id(), course).await;

@@ -117,7 +117,7 @@ pub async fn load(
         None => None,
         Some(ways) => {
             let told = state.catalog.delegated(&operation, &warehouse, &ident, ways).await?;
-            told.map(|told| FilesTold::new(&told, &warehouse, &ident))
+            told.map(|told| state.files.told(told, &warehouse, &ident))
         }
     };
     let key_of = |shown: Shown| {

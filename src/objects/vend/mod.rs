@@ -64,7 +64,7 @@ pub struct Vendor {
     provider: Provider,
     access: FileAccess,
     /// What clients have to know of the store, whatever they get in with. Nothing in it is secret.
-    client: BTreeMap<String, String>,
+    client: Arc<BTreeMap<String, String>>,
 }
 
 enum Provider {
@@ -95,7 +95,7 @@ impl Vendor {
             "gs" => (Provider::Gcs(gcp::Gcp::open(location, options)?), BTreeMap::new()),
             _ => (Provider::Azure(azure::Azure::open(location, options)?), BTreeMap::new()),
         };
-        Ok(Some(Self { provider, access: access.clone(), client }))
+        Ok(Some(Self { provider, access: access.clone(), client: Arc::new(client) }))
     }
 
     /// The ways that clients may get at files, the preferred one first.
@@ -104,7 +104,7 @@ impl Vendor {
     }
 
     /// What clients have to know of the store. Nothing in it is secret.
-    pub fn client_config(&self) -> &BTreeMap<String, String> {
+    pub fn client_config(&self) -> &Arc<BTreeMap<String, String>> {
         &self.client
     }
 
