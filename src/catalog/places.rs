@@ -20,9 +20,7 @@ use crate::model::view::ViewMetadata;
 use crate::objects::location::Location;
 use crate::store::keys::{Key, PlaceKey, TabularKey, UuidKey, space};
 use crate::store::read::{Range, Read};
-use crate::store::records::{
-    FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NameEntry, TabularRecord,
-};
+use crate::store::records::{FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NameEntry, TabularRecord};
 use crate::store::txn::Transaction;
 use crate::store::{self, Store};
 

@@ -160,7 +160,8 @@ fn lines(job: &Value) -> String {
 impl RemoveOrphans {
     async fn run(self) -> Result<String, ClientError> {
         let Self { resource, delete, older_than_seconds, connection } = self;
-        let mut body = json!({ "kind": "orphan-removal", "resource": resource, "dry-run": !delete });
+        let mut body =
+            json!({ "kind": "orphan-removal", "resource": resource, "dry-run": !delete });
         if let Some(seconds) = older_than_seconds {
             body["older-than-seconds"] = json!(seconds);
         }

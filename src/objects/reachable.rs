@@ -58,10 +58,7 @@ const COUNTS: [[&str; 2]; 3] = [
 ];
 
 /// The manifests that a manifest list names, each with the number of files that it names, if the list says so.
-pub fn manifests_of(
-    location: &str,
-    list: &Bytes,
-) -> Result<BTreeMap<String, Option<u64>>, Error> {
+pub fn manifests_of(location: &str, list: &Bytes) -> Result<BTreeMap<String, Option<u64>>, Error> {
     avro_entries(location, list, |entry| {
         let path = string_field(entry, "manifest_path")?;
         let counts = COUNTS.map(|names| names.iter().find_map(|name| number_field(entry, name)));

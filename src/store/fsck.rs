@@ -198,7 +198,10 @@ impl<R: Read> Walk<'_, R> {
         for (key, entry) in self.all::<UuidKey>(space::UUIDS).await? {
             let record = tabulars.get(&key.id).filter(|record| record.uuid == key.uuid);
             if entry.id != key.id || record.is_none() {
-                self.note(Err(format!("UUID {} is that of {}, which has another", key.uuid, key.id)));
+                self.note(Err(format!(
+                    "UUID {} is that of {}, which has another",
+                    key.uuid, key.id
+                )));
             }
             found.insert(key.id);
         }
@@ -334,7 +337,10 @@ impl<R: Read> Walk<'_, R> {
         self.all::<ChangeKey>(space::CHANGES).await?;
         for (key, job) in self.all::<EndedJobKey>(space::ENDED_JOBS).await? {
             if job.ended.is_none() {
-                self.note(Err(format!("job {} is among those that have ended, and has not", key.0)));
+                self.note(Err(format!(
+                    "job {} is among those that have ended, and has not",
+                    key.0
+                )));
             }
         }
         for (key, record) in self.all::<ApiKeyKey>(space::API_KEYS).await? {

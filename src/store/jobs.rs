@@ -174,9 +174,7 @@ mod tests {
             ),
         ] {
             let warehouse = Uuid::nil();
-            let text = format!(
-                r#"{{"warehouse":"{warehouse}","files":{files},"created_ms":7}}"#
-            );
+            let text = format!(r#"{{"warehouse":"{warehouse}","files":{files},"created_ms":7}}"#);
             let expected = Job::new(warehouse, work, None, 7);
             let mut bytes = expected.encode();
             bytes.truncate(1);

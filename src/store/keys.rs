@@ -34,9 +34,9 @@ use uuid::Uuid;
 use super::codec::{Head, PieceText, Value};
 use super::jobs::Job;
 use super::records::{
-    ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord,
-    PolicyHead, PolicyRecord, PolicyRevision, Publication, SigningKeyRecord, StoreFormat,
-    TabularRecord, WarehouseRecord,
+    ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord, PolicyHead,
+    PolicyRecord, PolicyRevision, Publication, SigningKeyRecord, StoreFormat, TabularRecord,
+    WarehouseRecord,
 };
 use crate::model::ident::TabularKind;
 use crate::model::text::PieceHash;

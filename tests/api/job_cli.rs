@@ -38,7 +38,10 @@ async fn jobs_are_listed_shown_started_and_cancelled() {
     let server = Server::start(at, &["--config", "settings.toml"]);
     let admin = server.keys()[0].clone();
     let run = |arguments: &[&str]| server.run(at, &admin, &[&["job"], arguments].concat());
-    assert_eq!(rows(&said(run(&["list"]))), [["ID", "KIND", "STATE", "FILES", "ON", "LAST", "ERROR"]]);
+    assert_eq!(
+        rows(&said(run(&["list"]))),
+        [["ID", "KIND", "STATE", "FILES", "ON", "LAST", "ERROR"]]
+    );
 
     ask(&server, &admin, "/v1/namespaces", json!({ "namespace": ["ns"] })).await;
     let table = "/v1/namespaces/ns/tables/t";
@@ -86,9 +89,13 @@ async fn jobs_are_listed_shown_started_and_cancelled() {
     assert_eq!(listed[1].last(), Some(&"table:default/ns/t"));
     assert_eq!(listed.last().expect("a line")[0], id);
     let cancelled = said(run(&["cancel", listed[1][0]]));
-    assert!(cancelled.starts_with(&format!("cancelled job {} after ", listed[1][0])), "{cancelled}");
+    assert!(
+        cancelled.starts_with(&format!("cancelled job {} after ", listed[1][0])),
+        "{cancelled}"
+    );
     let shown: Value =
-        serde_json::from_str(&said(run(&["show", listed[1][0], "--output", "json"]))).expect("JSON");
+        serde_json::from_str(&said(run(&["show", listed[1][0], "--output", "json"])))
+            .expect("JSON");
     assert_eq!(shown["state"], "cancelled");
     let again = run(&["cancel", listed[1][0]]);
     assert_eq!(again.status.code(), Some(1));

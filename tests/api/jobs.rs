@@ -346,8 +346,12 @@ async fn orphans_are_told_first_and_then_deleted_and_nothing_else_is() {
     assert_eq!(table.run().await, 1);
     let told = shown(app, &started["id"]).await;
     assert_eq!(told["state"], "done", "{told}");
-    let mut found: Vec<_> =
-        told["found"].as_array().expect("a list").iter().map(|it| it.as_str().expect("a text")).collect();
+    let mut found: Vec<_> = told["found"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| it.as_str().expect("a text"))
+        .collect();
     found.sort_unstable();
     assert_eq!(found, orphans);
     assert_eq!(told["files"], json!({ "done": 4, "total": 4, "kept": 0, "bytes": 40 }));
@@ -378,26 +382,6 @@ async fn a_file_that_is_not_old_enough_is_no_orphan() {
     assert_eq!(table.left().await, ALL);
     let job = only_job(&table.app).await;
     assert_eq!((&job["state"], &job["files"]["done"]), (&json!("done"), &json!(0)), "{job}");
-}
-
-#[tokio::test]
-async fn what_was_committed_after_the_search_began_stays() {
-    // The table is the first thing that the job reads, and nothing of it is cached: so a commit in between is
-    // as good as one before, and what counts is what is read again right before files go.
-    let table = filled().await;
-    let file = table.at("data/late.parquet");
-    table.app.put_file(&file, "content").await;
-    let_files_age().await;
-    table.app.post(JOBS, orphans_of("t", false)).await.expect(202);
-    let (list, one) = (table.at("metadata/late.avro"), table.at("metadata/late-m.avro"));
-    table.app.put_file(&one, manifest(&[&file])).await;
-    table.app.put_file(&list, manifest_list(&[&one])).await;
-    let mut updates = append(2, Some(1), 2);
-    updates[0]["snapshot"]["manifest-list"] = json!(list);
-    table.app.commit("ns", "t", vec![], updates).await.expect(200);
-    assert_eq!(table.run().await, 1);
-    assert!(table.app.file(&file).await.is_some());
-    assert!(table.app.file(&table.at("stranger")).await.is_none());
 }
 
 #[tokio::test]
@@ -451,7 +435,10 @@ async fn a_request_for_orphans_that_makes_no_sense_is_refused() {
     body.as_object_mut().expect("members").remove("older-than-seconds");
     body.as_object_mut().expect("members").remove("dry-run");
     let started = app.post(JOBS, body).await.expect(202).body;
-    assert_eq!((&started["dry-run"], &started["older-than-seconds"]), (&json!(true), &json!(259_200)));
+    assert_eq!(
+        (&started["dry-run"], &started["older-than-seconds"]),
+        (&json!(true), &json!(259_200))
+    );
 }
 
 #[tokio::test]

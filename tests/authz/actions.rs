@@ -6,7 +6,8 @@ use slateberg::authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies, ManageWarehouse, Purge,
-    ReadConfig,    ReadData, ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace, WriteData,
+    ReadConfig, ReadData, ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace,
+    WriteData,
 };
 use slateberg::authz::schema::Schema;
 

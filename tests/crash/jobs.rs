@@ -135,7 +135,10 @@ async fn a_purge_that_hangs_can_be_cancelled() {
     assert_eq!(job["files"]["done"], 2, "{job}");
     let path = format!("{JOBS}/{}/cancel", job["id"].as_str().expect("an id"));
     let cancelled = scene.app.post(&path, Value::Null).await.expect(200).body;
-    assert_eq!((&cancelled["state"], &cancelled["files"]["done"]), (&json!("cancelled"), &json!(2)));
+    assert_eq!(
+        (&cancelled["state"], &cancelled["files"]["done"]),
+        (&json!("cancelled"), &json!(2))
+    );
     tasks.stop().await;
     scene.faults.lift();
     assert_eq!(scene.app.app.catalog.run_jobs().await.expect("jobs run"), 0);
@@ -166,6 +169,39 @@ async fn a_purge_that_was_stopped_goes_on_where_it_was() {
     let job = job_that(&scene.app, "it", |job| job["state"] == "done").await;
     assert_eq!(job["files"]["done"], 9, "{job}");
     crate::support::fsck::assert_sound(Arc::clone(&scene.bucket)).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_committed_while_orphans_are_looked_for_stays() {
+    let scene = Scene::new().await;
+    let location = fill(&scene).await;
+    let at = |name: &str| format!("{location}/{name}");
+    let late = at("data/late");
+    scene.app.put_file(&late, "content").await;
+    tokio::time::sleep(Duration::from_millis(if store_url().is_some() { 1100 } else { 5 })).await;
+    // The job has found out what the table leads to, but for a manifest.
+    scene.faults.inject(Verb::Get, "m2.avro", Fault::Hang);
+    let tasks = Tasks::of(&scene.app);
+    let body = json!({
+        "kind": "orphan-removal", "resource": "table:default/ns/t", "dry-run": false,
+        "older-than-seconds": 0,
+    });
+    scene.app.post(JOBS, body).await.expect(202);
+    scene.faults.arrived(Verb::Get, "m2.avro", 1).await;
+    let manifests = [at("metadata/m1.avro"), at("metadata/m2.avro"), at("metadata/late.avro")];
+    scene.app.put_file(&manifests[2], manifest(&[&late])).await;
+    let list = at("metadata/late-snap.avro");
+    let manifests: Vec<_> = manifests.iter().map(String::as_str).collect();
+    scene.app.put_file(&list, manifest_list(&manifests)).await;
+    let mut updates = append(2, Some(1), 2);
+    updates[0]["snapshot"]["manifest-list"] = json!(list);
+    scene.app.commit("ns", "t", vec![], updates).await.expect(200);
+    scene.faults.lift();
+    let job = job_that(&scene.app, "the job", |job| job["ended-at-ms"].is_i64()).await;
+    assert_eq!((&job["state"], &job["files"]["done"]), (&json!("done"), &json!(1)), "{job}");
+    let left = scene.app.files(&location).await;
+    assert!(left.contains(&late) && !left.contains(&at("stranger")), "{left:?}");
+    tasks.stop().await;
 }
 
 /// Data files of the large table, and manifests that name them.
@@ -282,6 +318,7 @@ async fn a_purge_that_is_killed_again_and_again_ends_with_all_gone_and_nothing_e
     })
     .await;
     assert_eq!(done.len(), 1, "{done:?}");
+    assert_eq!(done[0]["files"]["done"], done[0]["files"]["total"], "none is counted twice");
     assert_eq!(files_below(&purged), ["stranger"]);
     assert_eq!(files_below(&other), others, "nothing else is gone");
     Client::of(&server.uri).load("namespaces/ns/tables/other").await;

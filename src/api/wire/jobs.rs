@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::jobs::manage::{JobInfo, JobPage, OrphanRemoval, State};
+use crate::catalog::jobs::listing::{JobInfo, JobPage, State};
+use crate::catalog::jobs::manage::OrphanRemoval;
 
 /// What can be started by a request.
 #[derive(Debug, Deserialize)]

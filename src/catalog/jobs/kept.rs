@@ -80,12 +80,8 @@ impl Kept {
 
     /// What others lead to, where nothing is known of the table but its files.
     pub(super) fn anything(depth: Depth) -> Self {
-        let table = JobTable {
-            id: Uuid::nil(),
-            uuid: Uuid::nil(),
-            resource: None,
-            places: Vec::new(),
-        };
+        let table =
+            JobTable { id: Uuid::nil(), uuid: Uuid::nil(), resource: None, places: Vec::new() };
         Self { uuid: None, ..Self::besides(&table, depth) }
     }
 
@@ -194,7 +190,8 @@ impl Kept {
             self.manifests.insert(hash(&manifest));
             let files_max = run.catalog().settings().job_files_known_max;
             if self.files.len() > files_max {
-                let reason = format!("more than {files_max} files have to stay (job_files_known_max)");
+                let reason =
+                    format!("more than {files_max} files have to stay (job_files_known_max)");
                 return Err(Interrupted::Failed(reason));
             }
         }

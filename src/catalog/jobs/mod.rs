@@ -4,8 +4,8 @@
 //! A **job** is a record, written in the batch of the change that made its files garbage, so that it survives
 //! a restart. Some jobs run side by side ([`due`]), all of them at one bounded rate ([`run`]); each stores from
 //! time to time how far it has come. One that fails waits, and goes on from there. One that has **ended** stays
-//! to be looked at for a bounded time. Whoever may, sees and cancels them, and starts the search for **orphans**
-//! ([`manage`]).
+//! to be looked at for a bounded time. Whoever may, sees them ([`listing`]), cancels them, and starts the
+//! search for **orphans** ([`manage`]).
 //!
 //! A [`purge`] goes by what the table's last metadata leads to, an [`orphans`] job by what is there and nothing
 //! leads to, and a [`clean_up`] by a list. What another table of the catalog leads to stays in all of them
@@ -14,6 +14,7 @@
 pub mod clean_up;
 pub mod due;
 pub mod kept;
+pub mod listing;
 pub mod manage;
 pub mod orphans;
 pub mod purge;

@@ -24,6 +24,8 @@ struct Purge<'a> {
     kept: Kept,
     /// Up to where it is done.
     done: Option<Position>,
+    /// The files that were deleted and kept up to there: what is behind it comes again, and is counted then.
+    counted: (u64, u64),
 }
 
 /// Deletes all that the metadata of a table that is gone leads to.
@@ -41,8 +43,14 @@ pub(super) async fn purge(
     let table = table_of(id, &metadata);
     let kept = Kept::besides(&table, Depth::Everything);
     let done = run.job.progress.position.clone();
-    let mut purge = Purge { run, kept, done };
-    purge.all(named, metadata_location, collects_garbage(&metadata)).await
+    let counted = (run.job.progress.done, run.job.progress.kept);
+    let mut purge = Purge { run, kept, done, counted };
+    let outcome = purge.all(named, metadata_location, collects_garbage(&metadata)).await;
+    if outcome.is_err() {
+        let counted = purge.counted;
+        (run.job.progress.done, run.job.progress.kept) = counted;
+    }
+    outcome
 }
 
 /// The table, by its last metadata: a job that an older binary has made does not tell.
@@ -161,6 +169,7 @@ impl Purge<'_> {
     }
 
     async fn reached(&mut self, phase: Phase, file: &str) -> Result<(), Interrupted> {
+        self.counted = (self.run.job.progress.done, self.run.job.progress.kept);
         self.run.reached(Some(Position { phase, after: file.to_owned() })).await
     }
 

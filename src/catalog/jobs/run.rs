@@ -202,4 +202,3 @@ impl Run {
         if there { Ok(()) } else { Err(Interrupted::Halted(Halt::Cancelled)) }
     }
 }
-
