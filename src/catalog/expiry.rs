@@ -62,8 +62,8 @@ impl Catalog {
         let (mut removed, mut left) = (0, VecDeque::new());
         let mut range = Range::prefix([space::ENDED_JOBS]);
         loop {
-            let jobs = self.store().durable().scan::<EndedJobKey>(&range, Some(BATCH_RECORDS_MAX));
-            let jobs = jobs.await?;
+            let store = self.store().durable();
+            let jobs = store.scan::<EndedJobKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
             let Some((last, _)) = jobs.last() else { return Ok(removed) };
             range = range.behind(Some(last.encode()));
             let mut expired = Vec::new();

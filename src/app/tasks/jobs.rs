@@ -29,22 +29,21 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
                 TRY_AGAIN_IN
             }
         };
-        tokio::select! {
+        let ended = tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => break,
-            Some(ended) = running.join_next() => told(ended).await,
-            () = catalog.jobs_wanted(again_in) => {}
+            Some(ended) = running.join_next() => Some(ended),
+            () = catalog.jobs_wanted(again_in) => None,
+        };
+        if let Some(Err(panic)) = ended {
+            tracing::error!(%panic, "a background job has failed");
+            // It is taken up again, and would fail again at once.
+            tokio::time::sleep(TRY_AGAIN_IN).await;
         }
     }
     catalog.stop_jobs();
     while let Some(ended) = running.join_next().await {
-        told(ended).await;
-    }
-}
-
-async fn told(ended: Result<usize, tokio::task::JoinError>) {
-    if let Err(panic) = ended {
-        tracing::error!(%panic, "a background job has failed");
-        // It is taken up again, and would fail again at once.
-        tokio::time::sleep(TRY_AGAIN_IN).await;
+        if let Err(panic) = ended {
+            tracing::error!(%panic, "a background job has failed");
+        }
     }
 }

@@ -15,7 +15,6 @@ use tokio::task::JoinHandle;
 use super::build::App;
 use super::issuers::keep_fresh;
 use crate::authn::issuers::Issuer;
-use crate::catalog::Catalog;
 use crate::telemetry::settings::AuditTo;
 use hangups::Hangups;
 use policy_files::{PolicyFiles, watch_policy_files};

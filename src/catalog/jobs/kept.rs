@@ -105,7 +105,10 @@ impl Kept {
             let reason = format!("{} or more other tables are at the same place", others.len());
             return Err(Interrupted::Failed(reason));
         }
-        for id in others.into_iter().filter(|id| Some(*id) != self.except) {
+        if let Some(itself) = self.except {
+            others.remove(&itself);
+        }
+        for id in others {
             self.read(run, id).await?;
         }
         Ok(())
