@@ -245,8 +245,9 @@ impl Pinned {
         self.ask(reader, "get", all, Value::Null).await.expect(200);
         let first = jobs["jobs"][0]["id"].as_str().expect("an id");
         let second = jobs["jobs"][1]["id"].as_str().expect("an id");
-        let status = self.send(&admin, "post", &format!("{all}/{second}/cancel"), Value::Null);
-        self.check("post", cancel, &status.await.expect(200));
+        let path = format!("{all}/{second}/cancel");
+        let cancelled = self.send(&admin, "post", &path, Value::Null).await.expect(200);
+        self.check("post", cancel, &cancelled);
         self.app.app.catalog.run_jobs().await.expect("jobs run");
         for (credential, id, status) in
             [(&*admin, first, 200), (&admin, second, 200), (reader, first, 404), ("", first, 401)]
