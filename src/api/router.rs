@@ -11,7 +11,7 @@ use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
 use super::management::{
-    api_keys, encryption, explain, grants, openapi, policies, server, warehouses, whoami,
+    api_keys, encryption, explain, grants, jobs, openapi, policies, server, warehouses, whoami,
 };
 use super::oauth;
 use super::ops::{health, metrics as counters};
@@ -136,6 +136,9 @@ fn management_routes() -> Router<ApiState> {
             "/warehouses/{name}",
             get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
         )
+        .route("/jobs", get(jobs::list).post(jobs::start))
+        .route("/jobs/{id}", get(jobs::load))
+        .route("/jobs/{id}/cancel", post(jobs::cancel))
         .route("/encryption", get(encryption::load))
         .route("/encryption/rotate", post(encryption::rotate))
         .route("/encryption/rewrap", post(encryption::rewrap))

@@ -171,7 +171,7 @@ impl App {
         let store = store.audited(audit);
         let permit = Permit::for_task(Task::Open);
         let now_ms = seams.clock.now_ms();
-        catalog::places::ensure_places(&store, &permit).await.map_err(BuildError::Recover)?;
+        catalog::places::ensure_whereabouts(&store, &permit).await.map_err(BuildError::Recover)?;
         let format =
             store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
 

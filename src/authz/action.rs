@@ -76,6 +76,8 @@ actions! {
     ReadKeys
     /// Making and revoking API keys.
     ManageKeys
+    /// Seeing and cancelling the background jobs of a warehouse.
+    ManageJobs
     /// Seeing and changing the keys that encrypt what slateberg keeps.
     ManageEncryption
     /// What slateberg's own background tasks do to the records. No policy speaks of it.

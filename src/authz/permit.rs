@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::action::{Action, Commit, Create, Maintain};
+use super::action::{Action, Commit, Create, Maintain, ManageJobs, Purge};
 use super::decide::Decision;
 
 /// Proof that `A` was allowed. It has two births only: the [`Authority`](super::authority::Authority), and
@@ -43,6 +43,13 @@ impl From<Permit<Create>> for Permit<Commit> {
     }
 }
 
+impl From<Permit<Purge>> for Permit<ManageJobs> {
+    /// Whoever may delete the files of a table manages the jobs that do it.
+    fn from(purge: Permit<Purge>) -> Self {
+        Self { decision: purge.decision, _action: PhantomData }
+    }
+}
+
 impl Permit<Maintain> {
     /// The permit of a background task, which acts for nobody's request.
     pub fn for_task(_task: Task) -> Self {
@@ -57,8 +64,8 @@ pub enum Task {
     Open,
     /// Finishes publications that a crash left, and forgets those that have landed.
     Publication,
-    /// Deletes the files of purged tables and metadata files that are no longer kept.
-    FileDeletion,
+    /// Runs the jobs that delete files.
+    Jobs,
     /// Forgets idempotency records whose time is over, and the oldest of the change log.
     Expiry,
     /// Remembers the refusal that an idempotency key was answered with.

@@ -6,5 +6,6 @@
 pub mod clock;
 pub mod ids;
 pub mod pace;
+pub mod rate;
 pub mod retry;
 pub mod secret;

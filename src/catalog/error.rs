@@ -26,6 +26,9 @@ pub enum Error {
     /// A file that the request names is not there.
     #[error("{0}")]
     NoSuchFile(String),
+    /// A background job is not there.
+    #[error("Job does not exist: {0}")]
+    NoSuchJob(String),
     /// A policy, a revision or a grant is not there.
     #[error("{0}")]
     NoSuchPolicy(String),

@@ -1,8 +1,11 @@
-//! Forgetting what nobody can ask for any more: old idempotency records, and the oldest changes.
+//! Forgetting what nobody can ask for any more: old idempotency records, the oldest changes, and jobs that
+//! ended long ago.
+
+use std::collections::VecDeque;
 
 use super::{Catalog, Error, Result};
 use crate::authz::permit::{Permit, Task};
-use crate::store::keys::{ChangeKey, IdempotencyKey, Key, space};
+use crate::store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key, space};
 use crate::store::read::{Range, Read};
 
 /// Records that one transaction removes.
@@ -11,7 +14,8 @@ const BATCH_RECORDS_MAX: usize = 1000;
 impl Catalog {
     /// Removes what has expired. Returns how many records went.
     pub async fn expire(&self) -> Result<usize> {
-        Ok(self.expire_idempotency().await? + self.trim_change_log().await?)
+        let records = self.expire_idempotency().await? + self.trim_change_log().await?;
+        Ok(records + self.expire_jobs().await?)
     }
 
     async fn expire_idempotency(&self) -> Result<usize> {
@@ -46,6 +50,32 @@ impl Catalog {
                 return Ok(removed);
             }
             removed += self.remove_records(&dated).await?;
+        }
+    }
+
+    /// Forgets jobs that ended long ago, and the oldest of too many.
+    async fn expire_jobs(&self) -> Result<usize> {
+        let settings = self.settings();
+        let kept_ms = settings.jobs_kept_seconds.saturating_mul(1000);
+        let kept_ms = i64::try_from(kept_ms).unwrap_or(i64::MAX);
+        let since_ms = self.now_ms().saturating_sub(kept_ms);
+        let (mut removed, mut left) = (0, VecDeque::new());
+        let mut range = Range::prefix([space::ENDED_JOBS]);
+        loop {
+            let store = self.store().durable();
+            let jobs = store.scan::<EndedJobKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
+            let Some((last, _)) = jobs.last() else { return Ok(removed) };
+            range = range.behind(Some(last.encode()));
+            let mut expired = Vec::new();
+            for (key, job) in jobs {
+                match job.ended.is_some_and(|ended| ended.at_ms > since_ms) {
+                    true => left.push_back(key),
+                    false => expired.push(key),
+                }
+            }
+            let too_many = left.len().saturating_sub(settings.jobs_kept_max);
+            expired.extend(left.drain(..too_many));
+            removed += self.remove_records(&expired).await?;
         }
     }
 

@@ -22,9 +22,9 @@ mod described;
 pub mod encryption;
 pub mod error;
 pub mod expiry;
-pub mod file_deletion;
 pub mod flights;
 pub mod idempotency;
+pub mod jobs;
 pub mod lanes;
 pub mod listings;
 pub mod locations;
@@ -50,7 +50,6 @@ pub mod warehouses;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use uuid::Uuid;
 
 pub use error::Error;
@@ -109,7 +108,7 @@ struct Inner {
     groups: tables::group::Groups,
     flights: flights::Flights,
     versions: version_cache::VersionCache,
-    file_deletions: Notify,
+    jobs: jobs::Jobs,
     policies: policies::Policies,
     warehouses: warehouses::Warehouses,
     vended: VendCache,
@@ -126,7 +125,7 @@ impl Catalog {
             groups: tables::group::Groups::new(settings.commit_lane_depth_max),
             flights: flights::Flights::default(),
             versions: version_cache::VersionCache::new(settings.metadata_cache_bytes),
-            file_deletions: Notify::new(),
+            jobs: jobs::Jobs::new(settings),
             policies: policies::Policies::new(parts.policy_sources.clone()),
             warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
             vended: VendCache::new(settings.vended_credentials_max),

@@ -2,7 +2,9 @@
 //!
 //! Each place of a table or view has a key of its own in the store, written with its record. So before
 //! credentials for a place are handed out, it can be asked whether it holds files of others: some table may
-//! have been put around, into or onto another one's place by hand, or been registered twice.
+//! have been put around, into or onto another one's place by hand, or been registered twice. Who was registered
+//! twice is found by the UUID as well, wherever its place is by now; so before files are deleted, it can be
+//! asked who else may need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +18,9 @@ use crate::model::table::TableMetadata;
 use crate::model::text::Text;
 use crate::model::view::ViewMetadata;
 use crate::objects::location::Location;
-use crate::store::keys::{Key, PlaceKey, TabularKey, space};
+use crate::store::keys::{Key, PlaceKey, TabularKey, UuidKey, space};
 use crate::store::read::{Range, Read};
-use crate::store::records::{NameEntry, TabularRecord};
+use crate::store::records::{FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NameEntry, TabularRecord};
 use crate::store::txn::Transaction;
 use crate::store::{self, Store};
 
@@ -30,9 +32,7 @@ const PATHS: [&str; 4] = [
     "write.folder-storage.path",
 ];
 
-/// Since this format of the store, places have keys.
-const FORMAT_WITH_PLACES: u32 = 4;
-/// Tables and views that one transaction gives their places.
+/// Tables and views that one transaction gives their keys.
 const BATCH: usize = 256;
 
 /// Where properties put files that do not go below the location.
@@ -48,14 +48,20 @@ pub(super) fn further_paths(location: &str, properties: &BTreeMap<String, String
     .collect()
 }
 
-/// The keys of all places of a table or view.
-fn places(record: &TabularRecord) -> BTreeSet<Vec<String>> {
-    let all = std::iter::once(&record.location).chain(&record.further_paths);
-    all.filter_map(|text| Location::parse(text).ok()).map(|location| location.parts()).collect()
+/// All places of a table or view.
+pub(super) fn places_of(record: &TabularRecord) -> impl Iterator<Item = &String> {
+    std::iter::once(&record.location).chain(&record.further_paths)
 }
 
-/// Writes the places of a table or view that has become another, has come, or has gone.
-pub(super) fn put_places(
+/// The keys of all places of a table or view.
+fn places(record: &TabularRecord) -> BTreeSet<Vec<String>> {
+    let all = places_of(record).filter_map(|text| Location::parse(text).ok());
+    all.map(|location| location.parts()).collect()
+}
+
+/// Writes by what a table or view is found that has become another, has come, or has gone: its places, and
+/// its UUID.
+pub(super) fn put_whereabouts(
     t: &Transaction,
     before: Option<&TabularRecord>,
     after: Option<&TabularRecord>,
@@ -71,7 +77,45 @@ pub(super) fn put_places(
     for parts in new.difference(&old) {
         t.put(&PlaceKey { parts: parts.clone(), id }, &NameEntry { id })?;
     }
+    let uuid = |record: &TabularRecord| UuidKey { uuid: record.uuid, id: record.id };
+    let (old, new) = (before.map(uuid), after.map(uuid));
+    if old != new {
+        old.iter().try_for_each(|key| t.delete(key))?;
+        new.iter().try_for_each(|key| t.put(key, &NameEntry { id: key.id }))?;
+    }
     Ok(())
+}
+
+/// The tables and views that have a place at or around this one; with `below`, those with one below it, too.
+/// At most `limit` for each of those.
+pub(super) async fn at(
+    store: &impl Read,
+    location: &Location,
+    below: bool,
+    limit: usize,
+) -> Result<BTreeSet<Uuid>> {
+    let parts = location.parts();
+    let mut ranges: Vec<_> = (1..=parts.len()).map(|end| PlaceKey::at(&parts[..end])).collect();
+    if below {
+        ranges.push(PlaceKey::below(&parts));
+    }
+    let mut found = BTreeSet::new();
+    for prefix in ranges {
+        let places = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(limit)).await?;
+        found.extend(places.into_iter().map(|(key, _)| key.id));
+    }
+    Ok(found)
+}
+
+/// The tables and views with this UUID: at most `limit`.
+pub(super) async fn with_uuid(
+    store: &impl Read,
+    uuid: Uuid,
+    limit: usize,
+) -> Result<BTreeSet<Uuid>> {
+    let range = Range::below(space::UUIDS, uuid);
+    let found = store.scan::<UuidKey>(&range, Some(limit)).await?;
+    Ok(found.into_iter().map(|(key, _)| key.id).collect())
 }
 
 /// Whether no other table or view has a place at, around or below this one.
@@ -89,10 +133,10 @@ pub(super) async fn is_alone(store: &impl Read, id: Uuid, location: &Location) -
     Ok(true)
 }
 
-/// Gives all tables and views their places, in a store that an older binary has written.
-pub async fn ensure_places(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
-    let format = store.format_version().await?;
-    if format.is_none_or(|format| format >= FORMAT_WITH_PLACES) {
+/// Gives all tables and views the keys that they are found by, in a store that an older binary has written.
+pub async fn ensure_whereabouts(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
+    let Some(format) = store.format_version().await? else { return Ok(()) };
+    if format >= FORMAT_WITH_UUIDS {
         return Ok(());
     }
     let mut after = None;
@@ -103,14 +147,19 @@ pub async fn ensure_places(store: &Store, permit: &Permit<Maintain>) -> Result<(
         after = Some(last.encode());
         let batch = &batch;
         let ((), accepted) = store
-            .transact("ensure_places", permit, |t| async move {
-                for (key, _) in batch {
+            .transact("ensure_whereabouts", permit, |t| async move {
+                for (key, record) in batch {
+                    if format >= FORMAT_WITH_PLACES {
+                        put_whereabouts(&t, None, Some(record))?;
+                        continue;
+                    }
+                    // What properties put elsewhere stands in the metadata.
                     let Some(found) = lookup::tabular_by_id(&*t, key.0).await? else { continue };
                     let properties = properties(found.record.kind, &found.document.text);
                     let further_paths = further_paths(&found.record.location, &properties);
                     let record = TabularRecord { further_paths, ..found.record.clone() };
                     t.put(key, &record)?;
-                    put_places(&t, None, Some(&record))?;
+                    put_whereabouts(&t, None, Some(&record))?;
                 }
                 Ok::<_, super::Error>(())
             })

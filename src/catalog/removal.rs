@@ -1,9 +1,10 @@
 //! Taking a table or view out of the catalog.
 
 use super::change_log::Entry;
+use super::jobs::table_of;
 use super::lookup::{self, Found};
 use super::permits::Target;
-use super::places::put_places;
+use super::places::put_whereabouts;
 use super::publications::Landing;
 use super::tabulars::name_key;
 use super::{Catalog, Error, Operation, Result};
@@ -11,8 +12,9 @@ use crate::authz::action::{Drop, Purge};
 use crate::authz::permit::Permit;
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::warehouse::Warehouse;
+use crate::store::jobs::Work;
 use crate::store::keys::TabularKey;
-use crate::store::records::{DoomedFiles, Outcome};
+use crate::store::records::Outcome;
 
 /// A table or view that leaves the catalog.
 #[derive(Clone, Copy)]
@@ -74,11 +76,13 @@ impl Catalog {
                     .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
                 t.delete(&name_key(&found.record, kind))?;
                 t.delete(&TabularKey(id))?;
-                put_places(&t, Some(&found.record), None)?;
+                put_whereabouts(&t, Some(&found.record), None)?;
                 if purge {
                     let metadata_location = found.record.metadata_location.clone();
-                    let files = DoomedFiles::ReachableFrom { id, metadata_location };
-                    catalog.put_file_deletion(&t, warehouse.id, files)?;
+                    let work = Work::ReachableFrom { id, metadata_location };
+                    let table = table_of(&found.record, Some((warehouse, ident)));
+                    let by = Some(operation.principal.id().to_owned());
+                    catalog.put_job(&t, warehouse.id, work, table, by)?;
                 } else {
                     t.delete_document(id).await?;
                 }
@@ -101,7 +105,7 @@ impl Catalog {
         let flight = self.inner.flights.register(Vec::new());
         self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
         if purge {
-            self.inner.file_deletions.notify_one();
+            self.inner.jobs.announce();
         }
         Ok(found)
     }

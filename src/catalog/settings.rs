@@ -34,6 +34,20 @@ pub struct Settings {
     pub metadata_cache_bytes: u64,
     /// Files that a background deletion deletes at the same time.
     pub file_deletions_parallel_max: usize,
+    /// Files that all background jobs together delete in a second; 0 for any number.
+    pub file_deletions_per_second_max: u32,
+    /// Background jobs that run side by side, besides the clean-up of metadata files.
+    pub jobs_parallel_max: usize,
+    /// Files that have to stay, of which a job knows at the same time; one that would need more fails.
+    pub job_files_known_max: usize,
+    /// Seconds for which a job that has ended can be looked at.
+    pub jobs_kept_seconds: u64,
+    /// Jobs that have ended that are kept for that.
+    pub jobs_kept_max: usize,
+    /// Seconds that a file has to be old before it counts as an orphan, unless a request says otherwise.
+    pub orphan_age_seconds: u64,
+    /// The least that a request may say.
+    pub orphan_age_seconds_min: u64,
     /// Warehouses that there may be when another one is made through the API.
     pub warehouses_max: usize,
     /// Seconds for which the place of a warehouse is tried out that is made or changed through the API.
@@ -59,6 +73,13 @@ impl Default for Settings {
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 64 << 20,
             file_deletions_parallel_max: 16,
+            file_deletions_per_second_max: 1000,
+            jobs_parallel_max: 4,
+            job_files_known_max: 5_000_000,
+            jobs_kept_seconds: 7 * 24 * 60 * 60,
+            jobs_kept_max: 10_000,
+            orphan_age_seconds: 3 * 24 * 60 * 60,
+            orphan_age_seconds_min: 24 * 60 * 60,
             warehouses_max: 1000,
             warehouse_probe_seconds_max: 20,
             vended_credentials_max: 10_000,

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::change_log::Entry;
+use super::jobs::table_of;
 use super::lanes::Entered;
 use super::listings::Contents;
 use super::lookup::{self, Found};
 use super::mutation::Answer;
 use super::permits::Target;
-use super::places::{further_paths, put_places};
+use super::places::{further_paths, put_whereabouts};
 use super::publications::{Landing, MetadataFile};
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::{Action, Load};
@@ -22,13 +23,10 @@ use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
 use crate::store::codec::Document;
 use crate::store::invariants;
-use crate::store::keys::{
-    FileDeletionKey, NamespaceKey, PublicationKey, TabularKey, TabularNameKey,
-};
+use crate::store::jobs::Work;
+use crate::store::keys::{NamespaceKey, PublicationKey, TabularKey, TabularNameKey};
 use crate::store::read::Read;
-use crate::store::records::{
-    DoomedFiles, FileDeletion, NameEntry, Outcome, Publication, TabularRecord,
-};
+use crate::store::records::{NameEntry, Outcome, Publication, TabularRecord};
 use crate::store::txn::Transaction;
 
 /// The state of a table or view, as it is answered.
@@ -171,21 +169,10 @@ impl Catalog {
         let before = Some(&new.before);
         put_version(t, before, &new.after, Some(&new.text_before), &new.text, new.publish)?;
         if !new.outdated.is_empty() {
-            let files = DoomedFiles::Listed(new.outdated.clone());
-            self.put_file_deletion(t, new.after.warehouse, files)?;
+            let work = Work::Listed(new.outdated.clone());
+            self.put_job(t, new.after.warehouse, work, table_of(&new.after, None), None)?;
         }
         Ok(true)
-    }
-
-    /// Leaves a deletion of files to the background.
-    pub(super) fn put_file_deletion(
-        &self,
-        t: &Transaction,
-        warehouse: Uuid,
-        files: DoomedFiles,
-    ) -> Result<()> {
-        let job = FileDeletion { warehouse, files, created_ms: self.now_ms() };
-        Ok(t.put(&FileDeletionKey(self.ids().ordered()), &job)?)
     }
 
     /// Brings a table or view into the catalog, and answers its state.
@@ -392,7 +379,7 @@ fn put_version(
     publish: bool,
 ) -> Result<()> {
     t.put(&TabularKey(record.id), record)?;
-    put_places(t, before, Some(record))?;
+    put_whereabouts(t, before, Some(record))?;
     let document = Document { version: record.version, text: text.clone() };
     t.put_document(record.id, text_before, &document)?;
     if publish {

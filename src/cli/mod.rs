@@ -12,6 +12,7 @@ mod client;
 pub mod encryption;
 pub mod fsck;
 pub mod grant;
+pub mod job;
 pub mod key;
 mod output;
 pub mod policy;
@@ -39,6 +40,8 @@ enum Command {
     Key(key::Key),
     /// Make, list, change and delete warehouses of a running server
     Warehouse(warehouse::Warehouse),
+    /// List, show, start and cancel background jobs of a running server
+    Job(job::Job),
     /// Show, rotate and re-wrap the keys that encrypt what a running server keeps
     Encryption(encryption::Encryption),
     /// Grant something on a warehouse, namespace, table or view
@@ -86,6 +89,7 @@ impl Cli {
             Command::Store(store) => store.run(),
             Command::Key(key) => key.run(),
             Command::Warehouse(warehouse) => warehouse.run(),
+            Command::Job(job) => job.run(),
             Command::Encryption(encryption) => encryption.run(),
             Command::Grant(grant) => grant.run(),
             Command::Revoke(revoke) => revoke.run(),

@@ -2,7 +2,8 @@
 //!
 //! A [`location`] is the text that Iceberg metadata holds; [`warehouse_files`] resolves one to an
 //! object of a store, if the warehouse may use it. A [`metadata_file`] is written once, under a new
-//! name, put-if-absent. [`reachable`] tells which files a purged table's metadata leads to.
+//! name, put-if-absent. [`reachable`] tells which files a table's metadata leads to, and a [`directory`]
+//! what else there is.
 //!
 //! [`stores`] opens what a warehouse is kept in that is made at run time: whoever makes one says where, with
 //! [`harmless`] options alone, and a [`probe`] shows that it works. What they are told is [`scrub`]bed.
@@ -15,6 +16,7 @@
 
 mod cloud;
 pub mod conditional;
+pub mod directory;
 pub mod error;
 pub mod harmless;
 pub mod location;

@@ -4,10 +4,11 @@
 //! Manifests are read as plain Avro, by the names of their fields, so that it does not matter which
 //! types the table's schema has or which format version wrote them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use apache_avro::types::Value as Avro;
 use bytes::Bytes;
+use percent_encoding::percent_decode_str;
 use serde_json::Value as Json;
 
 use super::error::Error;
@@ -49,32 +50,57 @@ fn text(json: &Json, key: &str) -> Option<String> {
     json.get(key).and_then(Json::as_str).map(ToOwned::to_owned)
 }
 
-/// The manifests that a manifest list names.
-pub fn manifests_of(location: &str, list: &Bytes) -> Result<BTreeSet<String>, Error> {
-    avro_paths(location, list, |entry| string_field(entry, "manifest_path"))
+/// How a manifest list calls the numbers of a manifest's files, in whatever format version.
+const COUNTS: [[&str; 2]; 3] = [
+    ["added_files_count", "added_data_files_count"],
+    ["existing_files_count", "existing_data_files_count"],
+    ["deleted_files_count", "deleted_data_files_count"],
+];
+
+/// The manifests that a manifest list names, each with the number of files that it names, if the list says so.
+pub fn manifests_of(location: &str, list: &Bytes) -> Result<BTreeMap<String, Option<u64>>, Error> {
+    avro_entries(location, list, |entry| {
+        let path = string_field(entry, "manifest_path")?;
+        let counts = COUNTS.map(|names| names.iter().find_map(|name| number_field(entry, name)));
+        let count = counts.into_iter().try_fold(0_u64, |sum, it| sum.checked_add(it?));
+        Some((path, count))
+    })
 }
 
-/// The data and delete files that a manifest names.
+/// The data and delete files that a manifest names, those among them that it says are deleted.
 pub fn files_of(location: &str, manifest: &Bytes) -> Result<BTreeSet<String>, Error> {
-    avro_paths(location, manifest, |entry| {
+    avro_entries(location, manifest, |entry| {
         let Avro::Record(fields) = entry else { return None };
         let (_, data_file) = fields.iter().find(|(name, _)| name == "data_file")?;
         string_field(data_file, "file_path")
     })
 }
 
-fn avro_paths(
+/// A file's path in a form in which two names of one file are the same, however they are written: without what
+/// stands before the path, decoded, and with single slashes. Two files may come to the same here, so that it
+/// is good for nothing but to find out what has to stay.
+pub fn comparable(location: &str) -> String {
+    let path = match location.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None => location.strip_prefix("file:").unwrap_or(location),
+    };
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    let segments = decoded.split('/').filter(|segment| !segment.is_empty());
+    segments.collect::<Vec<_>>().join("/")
+}
+
+fn avro_entries<T, C: FromIterator<T>>(
     location: &str,
     content: &Bytes,
-    path_of: impl Fn(&Avro) -> Option<String>,
-) -> Result<BTreeSet<String>, Error> {
+    of: impl Fn(&Avro) -> Option<T>,
+) -> Result<C, Error> {
     let unreadable = |reason: String| Error::Unreadable { location: location.to_owned(), reason };
     let reader = apache_avro::Reader::new(content.as_ref())
         .map_err(|error| unreadable(error.to_string()))?;
     reader
         .map(|entry| {
             let entry = entry.map_err(|error| unreadable(error.to_string()))?;
-            path_of(&entry).ok_or_else(|| unreadable("an entry names no file".to_owned()))
+            of(&entry).ok_or_else(|| unreadable("an entry names no file".to_owned()))
         })
         .collect()
 }
@@ -89,5 +115,38 @@ fn string_field(record: &Avro, wanted: &str) -> Option<String> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+fn number_field(record: &Avro, wanted: &str) -> Option<u64> {
+    let Avro::Record(fields) = record else { return None };
+    let (_, value) = fields.iter().find(|(name, _)| name == wanted)?;
+    let value = match value {
+        Avro::Union(_, inner) => inner.as_ref(),
+        other => other,
+    };
+    match value {
+        Avro::Int(number) => u64::try_from(*number).ok(),
+        Avro::Long(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_the_same_however_its_name_is_written() {
+        for location in [
+            "s3://b/w/t/p=a%2Fb/1.parquet",
+            "s3a://other/w//t/p=a/b/1.parquet",
+            "w/t/p=a%2fb/1.parquet",
+            "/w/t/p=a/b/1.parquet",
+            "file:/w/t/p=a/b/1.parquet",
+        ] {
+            assert_eq!(comparable(location), "w/t/p=a/b/1.parquet", "{location}");
+        }
+        assert_ne!(comparable("s3://b/w/t/1"), comparable("s3://b/w/t/2"));
     }
 }

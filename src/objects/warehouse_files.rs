@@ -8,6 +8,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use uuid::Uuid;
 
+use super::directory::Directory;
 use super::error::Error;
 use super::location::Location;
 use super::scrub::scrub;
@@ -49,7 +50,7 @@ pub struct Root {
 
 /// A file of a warehouse that may be touched.
 struct Target<'a> {
-    object_store: &'a dyn ObjectStore,
+    object_store: &'a Arc<dyn ObjectStore>,
     path: Path,
 }
 
@@ -67,7 +68,7 @@ impl Objects {
     }
 
     /// An object store's error about the file at `location`.
-    fn failed(&self, location: &str, error: object_store::Error) -> Error {
+    pub(super) fn failed(&self, location: &str, error: object_store::Error) -> Error {
         match Error::of(location, error) {
             Error::Unavailable { location, reason } => {
                 Error::Unavailable { location, reason: scrub(&reason, self.secrets.iter()) }
@@ -162,6 +163,21 @@ impl Objects {
         }
     }
 
+    /// What is below a location of a warehouse; none where that would be the warehouse itself.
+    pub fn directory(&self, warehouse: Uuid, location: &str) -> Result<Directory, Error> {
+        let Target { object_store, path } = self.target(warehouse, location)?;
+        let parsed =
+            Location::parse(location).map_err(|error| Error::NotAllowed(error.to_string()))?;
+        let access = self.warehouses.get(&warehouse).map(AsRef::as_ref);
+        if let Some(Access::Open { roots, .. }) = access
+            && roots.iter().any(|root| root.location.is_within(&parsed))
+        {
+            let reason = format!("Location '{location}' is that of the warehouse, not of a table");
+            return Err(Error::NotAllowed(reason));
+        }
+        Ok(Directory::new(Arc::clone(object_store), parsed, path, self.clone()))
+    }
+
     fn target(&self, warehouse: Uuid, text: &str) -> Result<Target<'_>, Error> {
         self.target_among(warehouse, text, false)
     }
@@ -188,7 +204,7 @@ impl Objects {
         })?;
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
-        Ok(Target { object_store: root.object_store.as_ref(), path })
+        Ok(Target { object_store: &root.object_store, path })
     }
 }
 

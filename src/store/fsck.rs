@@ -8,14 +8,17 @@ use uuid::Uuid;
 use super::codec::{Document, PieceText};
 use super::error::Error;
 use super::invariants::{self, Broken};
+use super::jobs::Work;
 use super::keys::{
-    ApiKeyKey, ChangeKey, FileDeletionKey, IdempotencyKey, Key, MetadataKey, NamespaceKey,
+    ApiKeyKey, ChangeKey, EndedJobKey, IdempotencyKey, JobKey, Key, MetadataKey, NamespaceKey,
     NamespaceNameKey, PieceKey, PlaceKey, PolicyRevisionKey, PublicationKey, SigningKeyKey,
-    StoreKey, TabularKey, TabularNameKey, WarehouseKey, space, tabular_names,
+    StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey, space, tabular_names,
 };
 use super::policy_book::{self, PolicyBook};
 use super::read::{Range, Read};
-use super::records::{DoomedFiles, FORMAT_VERSION, NamespaceRecord, TabularRecord};
+use super::records::{
+    FORMAT_VERSION, FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord,
+};
 use crate::model::ident::TabularKind;
 use crate::model::table::TableMetadata;
 use crate::model::text::PieceHash;
@@ -53,12 +56,13 @@ pub struct Published {
 /// Walks the store. An error is a store that cannot be read at all; what is merely wrong in it stands
 /// in the report.
 pub async fn walk(store: &impl Read) -> Result<Report, Error> {
-    let mut walk = Walk { store, report: Report::default() };
+    let mut walk = Walk { store, report: Report::default(), format_version: FORMAT_VERSION };
     let warehouses = walk.store_and_warehouses().await?;
     let namespaces = walk.namespaces(&warehouses).await?;
     let tabulars = walk.tabulars(&namespaces).await?;
     walk.tabular_names(&tabulars).await?;
     walk.places(&tabulars).await?;
+    walk.uuids(&tabulars).await?;
     let pending = walk.publications(&tabulars).await?;
     walk.metadata(&tabulars, &pending).await?;
     walk.policies().await?;
@@ -75,6 +79,8 @@ pub async fn warehouse_id(store: &impl Read, name: &str) -> Result<Option<Uuid>,
 struct Walk<'a, R> {
     store: &'a R,
     report: Report,
+    /// The format of the store: what a newer one has besides is not missed.
+    format_version: u32,
 }
 
 impl<R: Read> Walk<'_, R> {
@@ -93,6 +99,7 @@ impl<R: Read> Walk<'_, R> {
             None => self.note(Err("the store has no format record".to_owned())),
             Some(format) => {
                 self.report.records += 1;
+                self.format_version = format.format_version;
                 if format.format_version > FORMAT_VERSION {
                     return Err(Error::NewerFormat {
                         found: format.format_version,
@@ -176,11 +183,31 @@ impl<R: Read> Walk<'_, R> {
             }
             *places.entry(key.id).or_default() += 1;
         }
-        for (id, record) in tabulars {
+        let kept = tabulars.iter().filter(|_| self.format_version >= FORMAT_WITH_PLACES);
+        for (id, record) in kept.collect::<Vec<_>>() {
             let found = places.get(id).copied().unwrap_or_default();
             if found != 1 + record.further_paths.len() {
                 self.note(Err(format!("{id} has {found} places, not those of its record")));
             }
+        }
+        Ok(())
+    }
+
+    async fn uuids(&mut self, tabulars: &HashMap<Uuid, TabularRecord>) -> Result<(), Error> {
+        let mut found = HashSet::new();
+        for (key, entry) in self.all::<UuidKey>(space::UUIDS).await? {
+            let record = tabulars.get(&key.id).filter(|record| record.uuid == key.uuid);
+            if entry.id != key.id || record.is_none() {
+                self.note(Err(format!(
+                    "UUID {} is that of {}, which has another",
+                    key.uuid, key.id
+                )));
+            }
+            found.insert(key.id);
+        }
+        let kept = self.format_version >= FORMAT_WITH_UUIDS;
+        for id in tabulars.keys().filter(|id| kept && !found.contains(id)) {
+            self.note(Err(format!("{id} is not found by its UUID")));
         }
         Ok(())
     }
@@ -233,8 +260,8 @@ impl<R: Read> Walk<'_, R> {
         pending: &HashSet<Uuid>,
     ) -> Result<(), Error> {
         let mut purged = HashSet::new();
-        for (_, job) in self.all::<FileDeletionKey>(space::FILE_DELETIONS).await? {
-            if let DoomedFiles::ReachableFrom { id, .. } = job.files {
+        for (_, job) in self.all::<JobKey>(space::JOBS).await? {
+            if let Work::ReachableFrom { id, .. } = job.work {
                 purged.insert(id);
             }
         }
@@ -308,6 +335,14 @@ impl<R: Read> Walk<'_, R> {
     async fn other_records(&mut self) -> Result<(), Error> {
         self.all::<IdempotencyKey>(space::IDEMPOTENCY).await?;
         self.all::<ChangeKey>(space::CHANGES).await?;
+        for (key, job) in self.all::<EndedJobKey>(space::ENDED_JOBS).await? {
+            if job.ended.is_none() {
+                self.note(Err(format!(
+                    "job {} is among those that have ended, and has not",
+                    key.0
+                )));
+            }
+        }
         for (key, record) in self.all::<ApiKeyKey>(space::API_KEYS).await? {
             if record.id != key.0 {
                 self.note(Err(format!("API key {} calls itself {}", key.0, record.id)));
@@ -319,7 +354,7 @@ impl<R: Read> Walk<'_, R> {
 
     /// Finds keys of no known space.
     async fn strangers(&mut self) -> Result<(), Error> {
-        const KNOWN: [u8; 20] = [
+        const KNOWN: [u8; 22] = [
             space::STORE,
             space::WAREHOUSE_NAMES,
             space::NAMESPACE_NAMES,
@@ -330,8 +365,10 @@ impl<R: Read> Walk<'_, R> {
             space::METADATA,
             space::METADATA_PIECES,
             space::PLACES,
+            space::UUIDS,
             space::PUBLICATIONS,
-            space::FILE_DELETIONS,
+            space::JOBS,
+            space::ENDED_JOBS,
             space::IDEMPOTENCY,
             space::CHANGES,
             space::POLICY_HEAD,

@@ -12,8 +12,10 @@
 //! | 0x33 | metadata | id | [`Head`] |
 //! | 0x34 | pieces of metadata | id, hash | [`PieceText`] |
 //! | 0x35 | places | parts of a location, id of a table or view | [`NameEntry`] |
+//! | 0x36 | UUIDs | `table-uuid` or `view-uuid`, id of a table or view | [`NameEntry`] |
 //! | 0x40 | publications | id, version | [`Publication`] |
-//! | 0x41 | file deletions | id | [`FileDeletion`] |
+//! | 0x41 | jobs | id | [`Job`] |
+//! | 0x42 | jobs that have ended | id | [`Job`] |
 //! | 0x50 | idempotency | key, principal | [`IdempotencyRecord`] |
 //! | 0x60 | change log | sequence number | [`Change`] |
 //! | 0x70 | head of the policy log | – | [`PolicyHead`] |
@@ -30,10 +32,11 @@
 use uuid::Uuid;
 
 use super::codec::{Head, PieceText, Value};
+use super::jobs::Job;
 use super::records::{
-    ApiKeyRecord, Change, FileDeletion, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord,
-    PolicyHead, PolicyRecord, PolicyRevision, Publication, SigningKeyRecord, StoreFormat,
-    TabularRecord, WarehouseRecord,
+    ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord, PolicyHead,
+    PolicyRecord, PolicyRevision, Publication, SigningKeyRecord, StoreFormat, TabularRecord,
+    WarehouseRecord,
 };
 use crate::model::ident::TabularKind;
 use crate::model::text::PieceHash;
@@ -61,8 +64,10 @@ pub mod space {
     pub const METADATA: u8 = 0x33;
     pub const METADATA_PIECES: u8 = 0x34;
     pub const PLACES: u8 = 0x35;
+    pub const UUIDS: u8 = 0x36;
     pub const PUBLICATIONS: u8 = 0x40;
-    pub const FILE_DELETIONS: u8 = 0x41;
+    pub const JOBS: u8 = 0x41;
+    pub const ENDED_JOBS: u8 = 0x42;
     pub const IDEMPOTENCY: u8 = 0x50;
     pub const CHANGES: u8 = 0x60;
     pub const POLICY_HEAD: u8 = 0x70;
@@ -201,9 +206,13 @@ pub struct TabularKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataKey(pub Uuid);
 
-/// A background job that deletes files, by its (time-ordered) id.
+/// A background job, by its (time-ordered) id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileDeletionKey(pub Uuid);
+pub struct JobKey(pub Uuid);
+
+/// A background job that has ended, by its (time-ordered) id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndedJobKey(pub Uuid);
 
 /// A grant, by its (time-ordered) id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +246,8 @@ macro_rules! id_key {
 id_key!(NamespaceKey, space::NAMESPACES, NamespaceRecord);
 id_key!(TabularKey, space::TABULARS, TabularRecord);
 id_key!(MetadataKey, space::METADATA, Head);
-id_key!(FileDeletionKey, space::FILE_DELETIONS, FileDeletion);
+id_key!(JobKey, space::JOBS, Job);
+id_key!(EndedJobKey, space::ENDED_JOBS, Job);
 id_key!(GrantKey, space::GRANTS, GrantRecord);
 id_key!(ApiKeyKey, space::API_KEYS, ApiKeyRecord);
 id_key!(SigningKeyKey, space::SIGNING_KEYS, SigningKeyRecord);
@@ -355,6 +365,28 @@ impl Key for PlaceKey {
             None => rest.is_empty().then(Vec::new),
         };
         Some(Self { parts: parts?, id: Uuid::from_slice(id).ok()? })
+    }
+}
+
+/// A UUID that a table or view has in its metadata: those that are registered twice share theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UuidKey {
+    /// The `table-uuid` or `view-uuid`.
+    pub uuid: Uuid,
+    /// The table's or view's id.
+    pub id: Uuid,
+}
+
+impl Key for UuidKey {
+    type Value = NameEntry;
+
+    fn encode(&self) -> Vec<u8> {
+        tuple(space::UUIDS, self.uuid, self.id.as_bytes())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (uuid, id) = split_tuple(bytes, space::UUIDS)?;
+        Some(Self { uuid, id: Uuid::from_slice(id).ok()? })
     }
 }
 

@@ -28,6 +28,7 @@ pub mod error;
 mod flusher;
 pub mod fsck;
 pub mod invariants;
+pub mod jobs;
 mod journal;
 mod key_ring;
 pub mod keys;

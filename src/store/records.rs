@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::codec::{DecodeError, Value, decode_json, encode_json};
+use super::jobs::Job;
 use crate::authz::decide::Decision;
 use crate::base::secret::Secret;
 use crate::model::ident::TabularKind;
@@ -34,7 +35,7 @@ json_records!(
     NamespaceRecord,
     TabularRecord,
     Publication,
-    FileDeletion,
+    Job,
     IdempotencyRecord,
     Change,
     PolicyHead,
@@ -47,8 +48,12 @@ json_records!(
 
 /// The newest format of the store that this binary reads and writes. Since 2, metadata has pieces;
 /// since 3, the log of a store in a local directory is a journal; since 4, the places of tables and views
-/// have keys of their own.
-pub const FORMAT_VERSION: u32 = 4;
+/// have keys of their own; since 5, their UUIDs have, and jobs know how far they have come.
+pub const FORMAT_VERSION: u32 = 5;
+/// Since this one, the places of tables and views have keys.
+pub const FORMAT_WITH_PLACES: u32 = 4;
+/// Since this one, their UUIDs have.
+pub const FORMAT_WITH_UUIDS: u32 = 5;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,33 +175,6 @@ pub struct TabularRecord {
 pub struct Publication {
     /// Where the file belongs.
     pub metadata_location: String,
-}
-
-/// Files that nothing refers to any more, to be deleted in the background.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileDeletion {
-    /// The warehouse that the files are in.
-    pub warehouse: Uuid,
-    /// What is to be deleted.
-    pub files: DoomedFiles,
-    /// When the job was made.
-    pub created_ms: i64,
-}
-
-/// What a deletion job deletes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DoomedFiles {
-    /// These files and no others.
-    Listed(Vec<String>),
-    /// Everything that a purged table's last metadata leads to, and the metadata files themselves. The
-    /// metadata record outlives the table's until the job is done, and goes with it.
-    ReachableFrom {
-        /// The id that the table had.
-        id: Uuid,
-        /// Where its last metadata file is.
-        metadata_location: String,
-    },
 }
 
 /// How a request with an `Idempotency-Key` ended, to be told again.

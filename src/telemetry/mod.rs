@@ -3,5 +3,6 @@
 pub mod audit;
 pub mod cache;
 pub mod counters;
+pub mod jobs;
 pub mod logs;
 pub mod settings;

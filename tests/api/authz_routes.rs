@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes in the words of the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 75] = [
+const ROUTES: [(&str, &str); 79] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -119,6 +119,10 @@ const ROUTES: [(&str, &str); 75] = [
     ("PUT /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", "of nobody"),
+    ("GET /management/v1/jobs", ""),
+    ("POST /management/v1/jobs", ""),
+    ("GET /management/v1/jobs/{id}", ""),
+    ("POST /management/v1/jobs/{id}/cancel", ""),
     ("GET /management/v1/encryption", ""),
     ("POST /management/v1/encryption/rotate", ""),
     ("POST /management/v1/encryption/rewrap", ""),
@@ -237,6 +241,9 @@ impl Place {
                 json!({ "table-changes": [change("sales"), change("hr")] })
             }
             "commit" => json!({ "table-changes": [change("sales")] }),
+            "jobs" => json!({
+                "kind": "orphan-removal", "resource": format!("table:default/sales/t{n}"),
+            }),
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),

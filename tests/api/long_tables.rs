@@ -194,7 +194,7 @@ async fn a_drop_and_a_purge_leave_no_piece() {
         table.app.delete(&format!("{TABLE}{query}")).await.expect(204);
         assert_eq!(table.pieces().await.is_empty(), query.is_empty(), "a purge needs them yet");
         assert_sound(Arc::new(table.bucket.fork())).await;
-        table.app.app.catalog.run_file_deletions().await.expect("deletions run");
+        table.app.app.catalog.run_jobs().await.expect("jobs run");
         assert!(table.pieces().await.is_empty());
         table.restart().await;
     }

@@ -223,6 +223,46 @@ impl Pinned {
     }
 }
 
+impl Pinned {
+    /// Asks all that can be asked of background jobs.
+    async fn jobs(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        let all = "/management/v1/jobs";
+        let (one, cancel) = (&format!("{all}/{{id}}"), &format!("{all}/{{id}}/cancel"));
+        self.app.create_namespace(&["ns"]).await;
+        self.app.create_table("ns", "t").await;
+        let wanted = json!({ "kind": "orphan-removal", "resource": "table:default/ns/t" });
+        for (credential, status) in [(&*admin, 202), (&admin, 409), (reader, 403), ("", 401)] {
+            self.ask(credential, "post", all, wanted.clone()).await.expect(status);
+        }
+        let nothing = json!({ "kind": "orphan-removal", "resource": "table:default/ns/nothing" });
+        self.ask(&admin, "post", all, nothing).await.expect(404);
+        self.ask(&admin, "post", all, json!({ "kind": "purge" })).await.expect(400);
+        self.app.delete("/v1/namespaces/ns/tables/t?purgeRequested=true").await.expect(204);
+        let jobs = self.ask(&admin, "get", all, Value::Null).await.expect(200).body;
+        assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(2));
+        self.ask(reader, "get", all, Value::Null).await.expect(200);
+        let first = jobs["jobs"][0]["id"].as_str().expect("an id");
+        let second = jobs["jobs"][1]["id"].as_str().expect("an id");
+        let path = format!("{all}/{second}/cancel");
+        let cancelled = self.send(&admin, "post", &path, Value::Null).await.expect(200);
+        self.check("post", cancel, &cancelled);
+        self.app.app.catalog.run_jobs().await.expect("jobs run");
+        for (credential, id, status) in
+            [(&*admin, first, 200), (&admin, second, 200), (reader, first, 404), ("", first, 401)]
+        {
+            let answer = self.send(credential, "get", &format!("{all}/{id}"), Value::Null).await;
+            self.check("get", one, &answer.expect(status));
+        }
+        for (credential, status) in [(&*admin, 409), (reader, 404), ("", 401)] {
+            let path = format!("{all}/{first}/cancel");
+            let answer = self.send(credential, "post", &path, Value::Null).await;
+            self.check("post", cancel, &answer.expect(status));
+        }
+    }
+}
+
 #[tokio::test]
 async fn answers_are_what_the_document_says() {
     let pinned = Pinned { app: TestApp::secured().await, document: document() };
@@ -294,6 +334,7 @@ async fn answers_are_what_the_document_says() {
     }
     pinned.warehouses().await;
     pinned.encryption().await;
+    pinned.jobs().await;
     let open = TestApp::new().await;
     pinned.check("get", whoami, &open.get(whoami).await.expect(200));
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use slateberg::authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
-    ManageEncryption, ManageGrants, ManageKeys, ManagePolicies, ManageWarehouse, Purge, ReadConfig,
-    ReadData, ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace, WriteData,
+    ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies, ManageWarehouse, Purge,
+    ReadConfig, ReadData, ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace,
+    WriteData,
 };
 use slateberg::authz::schema::Schema;
 
@@ -27,6 +28,7 @@ fn every_action_of_the_schema_is_a_type_and_the_other_way_round() {
         Load::NAME,
         ManageEncryption::NAME,
         ManageGrants::NAME,
+        ManageJobs::NAME,
         ManageKeys::NAME,
         ManagePolicies::NAME,
         ManageWarehouse::NAME,

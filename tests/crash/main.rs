@@ -20,6 +20,7 @@ mod fault_store;
 mod fencing;
 mod groups;
 mod idempotency;
+mod jobs;
 mod log;
 mod metadata_files;
 mod outages;

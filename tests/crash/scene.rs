@@ -53,6 +53,7 @@ impl Scene {
     /// Opens a catalog behind these faults.
     pub async fn open(faults: Arc<FaultStore>) -> Arc<TestApp> {
         let mut settings = memory_settings();
+        settings.catalog.orphan_age_seconds_min = 0;
         settings.catalog.commit_deadline_ms =
             u64::try_from(DEADLINE.as_millis()).expect("deadlines are short");
         within(PATIENCE, "opening", async { Arc::new(TestApp::with(faults, settings).await) }).await

@@ -5,10 +5,12 @@
 #![allow(unreachable_pub, reason = "each test crate is the whole world of this module")]
 
 pub mod app;
+pub mod avro;
 pub mod bucket;
 pub mod certificates;
 pub mod clock;
 pub mod faults;
+pub mod filled;
 pub mod fsck;
 pub mod issuer;
 pub mod knobs;

@@ -4,6 +4,7 @@ pub mod api_keys;
 pub mod encryption;
 pub mod explain;
 pub mod grants;
+pub mod jobs;
 pub mod openapi;
 pub mod policies;
 pub mod server;

@@ -15,6 +15,7 @@ pub async fn metrics(State(state): State<ApiState>) -> impl IntoResponse {
     let versions = catalog.version_cache_usage();
     let (records, pages) = (catalog.record_cache_usage(), catalog.page_cache_usage());
     let mut text = state.counters.render();
+    text.push_str(&catalog.job_counters().render());
     render_cache(&mut text, "version", "Versions of tables and views", versions);
     render_cache(&mut text, "answer", "Answers to loadTable", state.answers.usage());
     render_cache(&mut text, "record", "Names and small records", records);

@@ -6,6 +6,7 @@
 pub mod encryption;
 pub mod explain;
 pub mod grants;
+pub mod jobs;
 pub mod listings;
 pub mod management;
 pub mod object;

@@ -2,6 +2,7 @@
 
 mod audit_file;
 mod hangups;
+mod jobs;
 pub mod policy_files;
 
 use std::future::Future;
@@ -14,7 +15,6 @@ use tokio::task::JoinHandle;
 use super::build::App;
 use super::issuers::keep_fresh;
 use crate::authn::issuers::Issuer;
-use crate::catalog::Catalog;
 use crate::telemetry::settings::AuditTo;
 use hangups::Hangups;
 use policy_files::{PolicyFiles, watch_policy_files};
@@ -23,8 +23,6 @@ use policy_files::{PolicyFiles, watch_policy_files};
 const FORGET_LANDED_EVERY: Duration = Duration::from_secs(10);
 /// How often expired records are looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
-/// How often file deletions are looked for, should nobody announce one.
-const DELETE_FILES_EVERY: Duration = Duration::from_secs(30);
 /// How often the log becomes a file of level 0, so that a start has little to replay.
 const FLUSH_EVERY: Duration = Duration::from_secs(30);
 
@@ -54,7 +52,7 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
             let authn = authn.clone();
             async move { authn.own_tokens().rotate().await }
         })),
-        tokio::spawn(delete_files(app.catalog.clone(), stopping.clone())),
+        tokio::spawn(jobs::run_jobs(app.catalog.clone(), stopping.clone())),
     ];
     tasks.extend(warm_up(app, stopping));
     tasks.extend(watch_issuers(app, stopping));
@@ -116,19 +114,6 @@ async fn repeat<F, W, E>(
             Ok(0) => {}
             Ok(records) => tracing::debug!(task = name, records, "background task"),
             Err(error) => tracing::warn!(task = name, ?error, "background task failed"),
-        }
-    }
-}
-
-/// Deletes files as soon as somebody wants it, and now and then what an earlier try left.
-async fn delete_files(catalog: Catalog, mut stopping: watch::Receiver<bool>) {
-    loop {
-        if let Err(error) = catalog.run_file_deletions().await {
-            tracing::warn!(task = "delete_files", ?error, "background task failed");
-        }
-        tokio::select! {
-            _ = stopping.wait_for(|stop| *stop) => return,
-            () = catalog.file_deletions_wanted(DELETE_FILES_EVERY) => {}
         }
     }
 }

@@ -203,7 +203,7 @@ impl Catalog {
             let files = planned.iter().filter_map(Planned::file).collect();
             self.land(Landing { accepted, files, flight, lanes }).await?;
             if planned.iter().any(|plan| plan.outdates_files()) {
-                self.inner.file_deletions.notify_one();
+                self.inner.jobs.announce();
             }
             return Ok(());
         }

@@ -233,7 +233,7 @@ impl Catalog {
         let landed = landed.map(|lanes| lanes.is_some());
         let outdates_files = judged.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
         if landed.is_ok() && outdates_files {
-            self.inner.file_deletions.notify_one();
+            self.inner.jobs.announce();
         }
         for (member, judgement) in judged.members {
             member.tell(match judgement {

@@ -14,7 +14,7 @@ use crate::catalog::namespaces::contents_of;
 use crate::catalog::turns::Turn;
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::objects::stores::Roots;
-use crate::store::keys::{FileDeletionKey, WarehouseKey, space};
+use crate::store::keys::{JobKey, WarehouseKey, space};
 use crate::store::read::{Range, Read};
 use crate::store::records::{Outcome, WarehouseRecord};
 use crate::store::txn::Transaction;
@@ -107,8 +107,8 @@ impl Catalog {
     ) -> Result<()> {
         let mut contents = contents_of(t, id).await?;
         if contents.is_none() {
-            let range = Range::prefix([space::FILE_DELETIONS]);
-            let jobs = self.store().latest().scan::<FileDeletionKey>(&range, None).await?;
+            let range = Range::prefix([space::JOBS]);
+            let jobs = self.store().latest().scan::<JobKey>(&range, None).await?;
             let own = jobs.iter().any(|(_, job)| job.warehouse == id);
             contents = own.then_some("files that are still to be deleted");
         }

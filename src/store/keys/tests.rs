@@ -24,7 +24,9 @@ proptest! {
         round_trip(&PublicationKey { id, version: number });
         let parts = name.split(|c: char| c.is_control()).filter(|part| !part.is_empty());
         round_trip(&PlaceKey { parts: parts.map(ToOwned::to_owned).collect(), id });
-        round_trip(&FileDeletionKey(id));
+        round_trip(&JobKey(id));
+        round_trip(&EndedJobKey(id));
+        round_trip(&UuidKey { uuid: id, id });
         round_trip(&ApiKeyKey(id));
         round_trip(&SigningKeyKey(id));
         round_trip(&IdempotencyKey { key: id, principal: name });

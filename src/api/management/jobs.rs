@@ -1,0 +1,47 @@
+//! Background jobs.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::Result;
+use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::paging::Paging;
+use crate::api::state::ApiState;
+use crate::api::wire::jobs::{Job, ListJobs, StartJobRequest};
+
+/// `GET /management/v1/jobs`.
+pub async fn list(
+    State(state): State<ApiState>,
+    Paging(page): Paging,
+    Reading(operation): Reading,
+) -> Result<Json<ListJobs>> {
+    Ok(Json(state.catalog.jobs(&operation, &page).await?.into()))
+}
+
+/// `GET /management/v1/jobs/{id}`.
+pub async fn load(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    Reading(operation): Reading,
+) -> Result<Json<Job>> {
+    Ok(Json(Job::whole(state.catalog.job(&operation, &id).await?)))
+}
+
+/// `POST /management/v1/jobs`.
+pub async fn start(
+    State(state): State<ApiState>,
+    MutatingWith(operation, body): MutatingWith<StartJobRequest>,
+) -> Result<(StatusCode, Json<Job>)> {
+    let started = state.catalog.start_orphan_removal(&operation, body.into()).await?;
+    Ok((StatusCode::ACCEPTED, Json(Job::whole(started))))
+}
+
+/// `POST /management/v1/jobs/{id}/cancel`.
+pub async fn cancel(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    Mutating(operation): Mutating,
+) -> Result<Json<Job>> {
+    Ok(Json(Job::whole(state.catalog.cancel_job(&operation, &id).await?)))
+}

@@ -1,0 +1,49 @@
+//! Background jobs run as soon as somebody wants them, some side by side, and stop where they are with the
+//! server.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::catalog::Catalog;
+
+/// How long it is waited if the store cannot be asked for jobs.
+const TRY_AGAIN_IN: Duration = Duration::from_secs(5);
+
+/// Runs jobs until the server stops.
+pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<bool>) {
+    let mut running = JoinSet::new();
+    loop {
+        let room = catalog.settings().jobs_parallel_max.max(1).saturating_sub(running.len());
+        let again_in = match catalog.due_jobs(room).await {
+            Ok(look) => {
+                for due in look.due {
+                    let catalog = catalog.clone();
+                    running.spawn(async move { catalog.run_due(due).await });
+                }
+                look.again_in
+            }
+            Err(error) => {
+                tracing::warn!(task = "run_jobs", ?error, "background task failed");
+                TRY_AGAIN_IN
+            }
+        };
+        let ended = tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => break,
+            Some(ended) = running.join_next() => Some(ended),
+            () = catalog.jobs_wanted(again_in) => None,
+        };
+        if let Some(Err(panic)) = ended {
+            tracing::error!(%panic, "a background job has failed");
+            // It is taken up again, and would fail again at once.
+            tokio::time::sleep(TRY_AGAIN_IN).await;
+        }
+    }
+    catalog.stop_jobs();
+    while let Some(ended) = running.join_next().await {
+        if let Err(panic) = ended {
+            tracing::error!(%panic, "a background job has failed");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What has to stay although a job would delete it: the files that other tables of the catalog lead to.
+//!
+//! Others come into question if they have a place at, around or below the table's own, if they have its UUID
+//! (then they were registered from the same metadata, wherever their places are by now), or if a file to be
+//! deleted lies at their place. Finding them takes a few short scans, and nearly always there is none. If there
+//! are some, all that they lead to is read, once; when they have changed, what is new in them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use futures::StreamExt;
+use uuid::Uuid;
+
+use super::run::{Interrupted, Run};
+use crate::catalog::{Catalog, Error, lookup, places};
+use crate::model::ident::TabularKind;
+use crate::model::text::PieceHash;
+use crate::objects::location::Location;
+use crate::objects::reachable::{self, comparable};
+use crate::store::jobs::JobTable;
+use crate::store::keys::TabularKey;
+use crate::store::read::Read;
+
+/// Tables that may have places at the same place as another one, or its UUID.
+const OTHERS_MAX: usize = 10_000;
+/// Directories of which is remembered whose they are.
+const DIRECTORIES_MAX: usize = 10_000;
+
+/// How much is read of what others lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// What their metadata itself names.
+    Metadata,
+    /// All of it.
+    Everything,
+}
+
+/// The files that have to stay.
+pub(super) struct Kept {
+    depth: Depth,
+    /// Whose places come into question, and their UUID.
+    places: Vec<Location>,
+    uuid: Option<Uuid>,
+    /// The table whose own files are not kept, if it is not to keep them.
+    except: Option<Uuid>,
+    /// The tables and views that were read, and at which version.
+    read: HashMap<Uuid, u64>,
+    /// Whom files lay at the place of that were to be deleted.
+    met: BTreeSet<Uuid>,
+    directories: HashSet<String>,
+    /// Manifest lists and manifests that were read.
+    manifests: HashSet<PieceHash>,
+    files: HashSet<PieceHash>,
+}
+
+fn hash(location: &str) -> PieceHash {
+    PieceHash::of(comparable(location).as_bytes())
+}
+
+impl Kept {
+    /// What others lead to than the table that a job is about.
+    pub(super) fn besides(table: &JobTable, depth: Depth) -> Self {
+        let places = table.places.iter().filter_map(|place| Location::parse(place).ok());
+        Self {
+            depth,
+            places: places.collect(),
+            uuid: Some(table.uuid),
+            except: Some(table.id),
+            read: HashMap::new(),
+            met: BTreeSet::new(),
+            directories: HashSet::new(),
+            manifests: HashSet::new(),
+            files: HashSet::new(),
+        }
+    }
+
+    /// The same and what the table itself leads to.
+    pub(super) fn including_itself(self) -> Self {
+        Self { except: None, ..self }
+    }
+
+    /// What others lead to, where nothing is known of the table but its files.
+    pub(super) fn anything(depth: Depth) -> Self {
+        let table =
+            JobTable { id: Uuid::nil(), uuid: Uuid::nil(), resource: None, places: Vec::new() };
+        Self { uuid: None, ..Self::besides(&table, depth) }
+    }
+
+    /// Whether a file has to stay, as of the last [`refresh`](Self::refresh).
+    pub(super) fn has(&self, location: &str) -> bool {
+        !self.files.is_empty() && self.files.contains(&hash(location))
+    }
+
+    /// Finds out who else there is now, and what they lead to.
+    pub(super) async fn refresh(&mut self, run: &Run, files: &[String]) -> Result<(), Interrupted> {
+        self.meet(run.catalog(), files).await?;
+        let mut others = self.met.clone();
+        let store = run.catalog().store().latest();
+        for place in &self.places {
+            others.extend(places::at(&store, place, true, OTHERS_MAX).await?);
+        }
+        if let Some(uuid) = self.uuid {
+            others.extend(places::with_uuid(&store, uuid, OTHERS_MAX).await?);
+        }
+        if others.len() >= OTHERS_MAX {
+            let reason = format!("{} or more other tables are at the same place", others.len());
+            return Err(Interrupted::Failed(reason));
+        }
+        if let Some(itself) = self.except {
+            others.remove(&itself);
+        }
+        for id in others {
+            self.read(run, id).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks whose the places are that files lie at outside of the table's own.
+    async fn meet(&mut self, catalog: &Catalog, files: &[String]) -> Result<(), Error> {
+        for file in files {
+            let Some((directory, _)) = file.rsplit_once('/') else { continue };
+            if self.directories.contains(directory) {
+                continue;
+            }
+            let Ok(location) = Location::parse(directory) else { continue };
+            if self.directories.len() >= DIRECTORIES_MAX {
+                self.directories.clear();
+            }
+            self.directories.insert(directory.to_owned());
+            if !self.places.iter().any(|place| location.is_within(place)) {
+                let store = catalog.store().latest();
+                self.met.extend(places::at(&store, &location, false, OTHERS_MAX).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what a table or view leads to, unless it is at the version that was read.
+    async fn read(&mut self, run: &Run, id: Uuid) -> Result<(), Interrupted> {
+        let store = run.catalog().store().latest();
+        let record = store.get(&TabularKey(id)).await.map_err(Error::from)?;
+        let version = record.map(|record| record.version);
+        if version.is_none() || version == self.read.get(&id).copied() {
+            return Ok(());
+        }
+        let Some(found) = lookup::tabular_by_id(&store, id).await? else { return Ok(()) };
+        self.files.insert(hash(&found.record.metadata_location));
+        if found.record.kind == TabularKind::Table {
+            let named = reachable::named_by(&found.document.text.to_bytes());
+            let named = named.map_err(|error| Interrupted::Later(Error::internal(error)))?;
+            self.files.extend(named.others.iter().map(|file| hash(file)));
+            self.files.extend(named.manifest_lists.iter().map(|file| hash(file)));
+            if self.depth == Depth::Everything {
+                let warehouse = found.record.warehouse;
+                self.read_manifests(run, warehouse, named.manifest_lists, named.manifests).await?;
+            }
+        }
+        self.read.insert(id, found.record.version);
+        Ok(())
+    }
+
+    async fn read_manifests(
+        &mut self,
+        run: &Run,
+        warehouse: Uuid,
+        lists: BTreeSet<String>,
+        mut manifests: BTreeSet<String>,
+    ) -> Result<(), Interrupted> {
+        let parallel = run.catalog().settings().file_deletions_parallel_max.max(1);
+        let objects = run.catalog().objects();
+        let objects = &objects;
+        let unread = |all: BTreeSet<String>, read: &HashSet<PieceHash>| -> Vec<String> {
+            all.into_iter().filter(|file| !read.contains(&hash(file))).collect()
+        };
+        let reads = unread(lists, &self.manifests).into_iter().map(|list| async move {
+            let content = objects.read(warehouse, &list).await?;
+            Ok::<_, crate::objects::Error>((reachable::manifests_of(&list, &content)?, list))
+        });
+        let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
+        while let Some(read) = run.unless_halted(reads.next()).await? {
+            let (named, list) = read?;
+            manifests.extend(named.into_keys());
+            self.manifests.insert(hash(&list));
+        }
+        self.files.extend(manifests.iter().map(|file| hash(file)));
+        let reads = unread(manifests, &self.manifests).into_iter().map(|manifest| async move {
+            let content = objects.read(warehouse, &manifest).await?;
+            Ok::<_, crate::objects::Error>((reachable::files_of(&manifest, &content)?, manifest))
+        });
+        let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
+        while let Some(read) = run.unless_halted(reads.next()).await? {
+            let (named, manifest) = read?;
+            self.files.extend(named.iter().map(|file| hash(file)));
+            self.manifests.insert(hash(&manifest));
+            let files_max = run.catalog().settings().job_files_known_max;
+            if self.files.len() > files_max {
+                let reason =
+                    format!("more than {files_max} files have to stay (job_files_known_max)");
+                return Err(Interrupted::Failed(reason));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! Manifests and manifest lists, as engines write them, with the fields that matter here.
+
+use apache_avro::types::Value as Avro;
+use apache_avro::{Schema, Writer};
+
+/// A manifest list that names these manifests.
+pub fn manifest_list(manifests: &[&str]) -> Vec<u8> {
+    let schema = Schema::parse_str(
+        r#"{"type":"record","name":"manifest_file","fields":[
+            {"name":"manifest_path","type":"string"},
+            {"name":"manifest_length","type":"long"}]}"#,
+    )
+    .expect("a schema");
+    let mut writer = Writer::new(&schema, Vec::new());
+    for manifest in manifests {
+        let entry = Avro::Record(vec![
+            ("manifest_path".into(), Avro::String((*manifest).to_owned())),
+            ("manifest_length".into(), Avro::Long(1)),
+        ]);
+        writer.append(entry).expect("an entry");
+    }
+    writer.into_inner().expect("a file")
+}
+
+/// A manifest that names these data files.
+pub fn manifest(files: &[&str]) -> Vec<u8> {
+    let schema = Schema::parse_str(
+        r#"{"type":"record","name":"manifest_entry","fields":[
+            {"name":"status","type":"int"},
+            {"name":"data_file","type":{"type":"record","name":"r2","fields":[
+                {"name":"file_path","type":"string"}]}}]}"#,
+    )
+    .expect("a schema");
+    let mut writer = Writer::new(&schema, Vec::new());
+    for file in files {
+        let data_file = Avro::Record(vec![("file_path".into(), Avro::String((*file).to_owned()))]);
+        let entry =
+            Avro::Record(vec![("status".into(), Avro::Int(1)), ("data_file".into(), data_file)]);
+        writer.append(entry).expect("an entry");
+    }
+    writer.into_inner().expect("a file")
+}

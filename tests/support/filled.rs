@@ -1,0 +1,85 @@
+//! [`Filled`]: a table with files, in a warehouse in memory.
+
+use serde_json::json;
+
+use super::app::TestApp;
+use super::avro::{manifest, manifest_list};
+use super::table::{append, set_property};
+
+/// A table with one snapshot of two data files, statistics, and three metadata files.
+pub struct Filled {
+    /// The catalog.
+    pub app: TestApp,
+    /// Where the table is.
+    pub location: String,
+}
+
+impl Filled {
+    /// In a new catalog.
+    pub async fn new() -> Self {
+        Self::of(TestApp::with_table().await).await
+    }
+
+    /// The table `ns.t` of this one.
+    pub async fn of(app: TestApp) -> Self {
+        let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
+        let location = loaded.body["metadata"]["location"].as_str().expect("one").to_owned();
+        let filled = Self { app, location };
+        let (list, one) = (filled.at("metadata/snap-1.avro"), filled.at("metadata/m1.avro"));
+        let data = [filled.at("data/1.parquet"), filled.at("data/2.parquet")];
+        let outside = "memory:///other/3.parquet";
+        let data: Vec<_> = data.iter().map(String::as_str).collect();
+        filled.app.put_file(&one, manifest(&[data[0], data[1], outside])).await;
+        filled.app.put_file(&list, manifest_list(&[&one])).await;
+        for file in [data[0], data[1], outside, &filled.at("stats.puffin"), &filled.at("stranger")]
+        {
+            filled.app.put_file(file, "content").await;
+        }
+        let mut updates = append(1, None, 1);
+        updates[0]["snapshot"]["manifest-list"] = json!(list);
+        updates.push(json!({ "action": "set-statistics", "statistics": {
+            "snapshot-id": 1, "statistics-path": filled.at("stats.puffin"),
+            "file-size-in-bytes": 7, "file-footer-size-in-bytes": 1, "blob-metadata": [] } }));
+        filled.app.commit("ns", "t", vec![], updates).await.expect(200);
+        filled.set("a", "1").await;
+        filled
+    }
+
+    /// The location of one of its files.
+    pub fn at(&self, file: &str) -> String {
+        format!("{}/{file}", self.location)
+    }
+
+    /// Sets a property.
+    pub async fn set(&self, key: &str, value: &str) {
+        self.app.commit("ns", "t", vec![], vec![set_property(key, value)]).await.expect(200);
+    }
+
+    /// What is left of the table's files, without the metadata's.
+    pub async fn left(&self) -> Vec<String> {
+        let files = self.app.files(&self.location).await.into_iter();
+        let below = |file: String| file[self.location.len() + 1..].to_owned();
+        files.map(below).filter(|file| !file.ends_with(".metadata.json")).collect()
+    }
+
+    /// How many metadata files are left.
+    pub async fn metadata_files(&self) -> usize {
+        let files = self.app.files(&self.location).await;
+        files.iter().filter(|file| file.ends_with(".metadata.json")).count()
+    }
+
+    /// Runs the background jobs; returns how many have ended.
+    pub async fn run(&self) -> usize {
+        self.app.app.catalog.run_jobs().await.expect("jobs run")
+    }
+}
+
+/// Its files, and one that it does not lead to, without the metadata's.
+pub const ALL: [&str; 6] = [
+    "data/1.parquet",
+    "data/2.parquet",
+    "metadata/m1.avro",
+    "metadata/snap-1.avro",
+    "stats.puffin",
+    "stranger",
+];
