@@ -11,9 +11,18 @@ use super::settings::{Format, Settings};
 #[error("log.level: {0}")]
 pub struct InvalidLevel(String);
 
+/// Refuses settings by which logging cannot begin.
+pub fn check(settings: &Settings) -> Result<(), InvalidLevel> {
+    filter(settings).map(|_| ())
+}
+
+fn filter(settings: &Settings) -> Result<EnvFilter, InvalidLevel> {
+    EnvFilter::try_new(&settings.level).map_err(|error| InvalidLevel(error.to_string()))
+}
+
 /// Begins to log. What is logged before is lost.
 pub fn init(settings: &Settings) -> Result<(), InvalidLevel> {
-    let filter = EnvFilter::try_new(&settings.level).map_err(|e| InvalidLevel(e.to_string()))?;
+    let filter = filter(settings)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
