@@ -26,7 +26,7 @@ const RANKS: [(&str, u8); 14] = [
 ];
 
 /// Outside crates that only these files or rooms may name.
-const FENCES: [(&str, &[&str]); 43] = [
+const FENCES: [(&str, &[&str]); 44] = [
     ("slatedb", &["store/", "kms/block_transformer.rs"]),
     ("slatedb_common", &["store/sealed_objects.rs"]),
     ("aws_config", &["kms/aws.rs"]),
@@ -82,6 +82,7 @@ const FENCES: [(&str, &[&str]); 43] = [
     ("figment", &["config/"]),
     ("clap", &["cli/", "main.rs"]),
     ("tracing_subscriber", &["telemetry/"]),
+    ("console_subscriber", &["telemetry/"]),
     ("iceberg", &["model/"]),
     ("rand", &["base/"]),
     ("mimalloc", &["main.rs"]),
