@@ -41,7 +41,7 @@ impl Findings {
             Err(error) => error.to_string(),
         };
         let (key, message) = match error.split_once(": ") {
-            Some((key, message)) if is_key(key) => (key.to_owned(), message.to_owned()),
+            Some((key, message)) if is_key_of(key, about) => (key.to_owned(), message.to_owned()),
             _ => (about.to_owned(), error),
         };
         let finding = Finding { key, message };
@@ -56,10 +56,11 @@ impl Findings {
     }
 }
 
-/// Whether a text can be the key of a setting.
-fn is_key(text: &str) -> bool {
+/// Whether a text can be the key of a setting in the same section as another.
+fn is_key_of(text: &str, other: &str) -> bool {
+    let section = |key: &str| key.split('.').next().map(str::to_owned);
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(part)
+    section(text) == section(other) && text.chars().all(part)
 }
 
 /// Checks settings.

@@ -189,7 +189,7 @@ fn span_of(text: &str, path: &[String]) -> Option<Range<usize>> {
     let mut table = document.get_ref();
     let mut found = None;
     for segment in path {
-        let entry = table.iter().find(|(key, _)| key.get_ref().as_ref() == segment.as_str());
+        let entry = table.iter().find(|(key, _)| **key.get_ref() == **segment);
         let Some((key, value)) = entry else { break };
         found = Some(key.span());
         match value.get_ref() {
