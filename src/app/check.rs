@@ -87,7 +87,7 @@ fn listeners(settings: &Settings, found: &mut Findings) {
     let server = &settings.server;
     found.note("server", server.check());
     let tls = found.note("server.tls", Tls::open(settings)).flatten();
-    let scheme = |plain| if tls.is_some() && !plain { "https" } else { "http" };
+    let scheme = |plain: bool| if tls.is_some() && !plain { "https" } else { "http" };
     found.tell("listens", format!("{}://{}", scheme(false), server.listen));
     if let Some(address) = server.management.listen {
         found.tell("management", format!("{}://{address}", scheme(server.management.plain_http)));
