@@ -15,9 +15,12 @@ SCHEMA = HERE / "slateberg/values.schema.json"
 OF_THE_CHART = {
     "data_dir",
     "server.listen",
+    "server.management.listen",
     "server.tls.certificate_file",
     "server.tls.key_file",
     "server.tls.client_ca_file",
+    "authn.bootstrap_key",
+    "authn.bootstrap_key_file",
     "store.object_cache_dir",
     "store.object_cache_bytes",
 }

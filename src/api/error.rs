@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use super::rate_limits::TooSoon;
 use crate::model::refusal::Refusal;
 use crate::{authn, catalog};
 
@@ -23,12 +24,15 @@ pub struct ApiError {
     operator: Option<String>,
     /// The `WWW-Authenticate` header.
     challenge: Option<HeaderValue>,
+    /// The `Retry-After` header of those who are told to come back.
+    retry_after_seconds: u64,
 }
 
 impl ApiError {
     /// An error with this status, this exception name and this text.
     pub fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, message: message.into(), operator: None, challenge: None }
+        let (message, retry_after_seconds) = (message.into(), RETRY_AFTER_SECONDS);
+        Self { status, kind, message, operator: None, challenge: None, retry_after_seconds }
     }
 
     /// The request cannot be understood.
@@ -47,6 +51,14 @@ impl ApiError {
     pub fn too_many_failures() -> Self {
         let message = "Too many requests with credentials that are not valid";
         Self::new(StatusCode::TOO_MANY_REQUESTS, "SlowDownException", message)
+    }
+
+    /// There were too many of them lately.
+    pub fn too_soon(too_soon: TooSoon) -> Self {
+        let TooSoon { retry_after_seconds } = too_soon;
+        let message = format!("Too many requests: try again in {retry_after_seconds} s");
+        let answer = Self::new(StatusCode::TOO_MANY_REQUESTS, "SlowDownException", message);
+        Self { retry_after_seconds, ..answer }
     }
 
     fn for_operator(mut self, operator: String) -> Self {
@@ -114,7 +126,7 @@ impl From<Refusal> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { status, kind, message, operator, challenge } = self;
+        let Self { status, kind, message, operator, challenge, retry_after_seconds } = self;
         if let Some(operator) = operator {
             tracing::error!(status = status.as_u16(), kind, operator, "{message}");
         }
@@ -127,7 +139,7 @@ impl IntoResponse for ApiError {
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));
         }
         response
     }

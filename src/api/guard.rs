@@ -23,7 +23,9 @@ use uuid::Uuid;
 
 use super::admission::Admission;
 use super::authenticate::{authenticate, peer, source};
+use super::cors::Cors;
 use super::error::ApiError;
+use super::rate_limits::RateLimits;
 use super::state::ApiState;
 use super::unread;
 use crate::catalog::operation::{Context as Circumstances, RequestId};
@@ -40,6 +42,8 @@ const METRICS: &str = "/metrics";
 pub struct Guarded {
     routes: Router,
     rules: Arc<Rules>,
+    /// For browsers, if pages of other origins may ask.
+    cors: Option<Arc<Cors>>,
 }
 
 /// Who gets past the guard.
@@ -53,6 +57,8 @@ struct Rules {
 /// Where credentials are asked for.
 pub struct Door {
     state: ApiState,
+    /// How often one may come, if there are limits.
+    limits: Option<Arc<RateLimits>>,
     /// Paths at which they are not.
     for_everybody: &'static [&'static str],
     /// What the names of this process's requests begin with, which no other process's do.
@@ -70,7 +76,15 @@ impl Guarded {
         always_open: &'static [&'static str],
         door: Option<Door>,
     ) -> Self {
-        Self { routes, rules: Arc::new(Rules { admission, always_open, door }) }
+        let rules = Arc::new(Rules { admission, always_open, door });
+        Self { routes, rules, cors: None }
+    }
+
+    /// The same for browsers too: their questions about other origins are answered before anybody is asked
+    /// for a credential, as they bring none.
+    #[must_use]
+    pub fn with_cors(self, cors: Option<Arc<Cors>>) -> Self {
+        Self { cors, ..self }
     }
 
     /// Answers under the request's id, which the answer repeats.
@@ -88,6 +102,15 @@ impl Guarded {
 
     async fn answer_as(mut self, mut request: Request, id: Option<RequestId>) -> Response {
         let Rules { admission, always_open, door } = self.rules.as_ref();
+        let limits = match door {
+            Some(door) if !always_open.contains(&request.uri().path()) => door.limits.as_deref(),
+            _ => None,
+        };
+        if let Some(limits) = limits
+            && let Err(too_soon) = limits.take_of_address(source(request.extensions()))
+        {
+            return ApiError::too_soon(too_soon).into_response();
+        }
         // The room is held until the answer is made.
         let _room = match always_open.contains(&request.uri().path()) {
             true => None,
@@ -97,7 +120,7 @@ impl Guarded {
             },
         };
         if let (Some(door), Some(id)) = (door, id)
-            && let Err(refused) = door.let_in(&mut request, id).await
+            && let Err(refused) = door.let_in(&mut request, id, limits).await
         {
             return refused.into_response();
         }
@@ -112,13 +135,22 @@ impl Guarded {
 
 impl Door {
     /// Asks for credentials, but at the paths of `for_everybody`.
-    pub fn new(state: ApiState, for_everybody: &'static [&'static str]) -> Self {
+    pub fn new(
+        state: ApiState,
+        limits: Option<Arc<RateLimits>>,
+        for_everybody: &'static [&'static str],
+    ) -> Self {
         let run = state.catalog.new_run_id();
-        Self { state, for_everybody, run, requests: AtomicU64::new(1) }
+        Self { state, limits, for_everybody, run, requests: AtomicU64::new(1) }
     }
 
     /// Lets a request in as what its credential makes it, or as nobody's where that is for everybody.
-    async fn let_in(&self, request: &mut Request, id: RequestId) -> Result<(), ApiError> {
+    async fn let_in(
+        &self,
+        request: &mut Request,
+        id: RequestId,
+        limits: Option<&RateLimits>,
+    ) -> Result<(), ApiError> {
         if self.is_for_everybody(request.uri().path()) {
             // Whoever serves it finds the request's id where a client would have put it.
             request.headers_mut().insert(REQUEST_ID, header_of(&id));
@@ -126,6 +158,10 @@ impl Door {
         }
         let peer = peer(request.extensions());
         let principal = authenticate(&self.state, request.headers(), peer, &id).await?;
+        // Everybody is one where nobody has to say who they are: only addresses tell them apart there.
+        if let (Some(limits), Principal::Identified(identity)) = (limits, &principal) {
+            limits.take_of_principal(&identity.id).map_err(ApiError::too_soon)?;
+        }
         let source = source(request.extensions());
         let operation = self.operation(principal, source, request.headers(), id);
         request.extensions_mut().insert(operation);
@@ -173,7 +209,10 @@ impl Service<Request> for Guarded {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        Box::pin(self.clone().answer(request).map(Ok))
+        match &self.cors {
+            None => Box::pin(self.clone().answer(request).map(Ok)),
+            Some(cors) => cors.answer(Self { cors: None, ..self.clone() }, request),
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! All routes, on one page.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{MethodRouter, get, post};
 
 use super::admission::Admission;
+use super::cors::Cors;
 use super::error::ApiError;
 use super::guard::{Door, Guarded};
 use super::iceberg::{
@@ -15,6 +18,7 @@ use super::management::{
 };
 use super::oauth;
 use super::ops::{health, metrics as counters};
+use super::rate_limits::RateLimits;
 use super::state::ApiState;
 
 /// What `GET /v1/config` tells clients to be served: the routes of `catalog_routes` that a client
@@ -57,28 +61,63 @@ const ALWAYS_OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
 const FOR_EVERYBODY: [&str; 5] =
     ["/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
+/// The routes of a server, by who asks for them.
+pub struct Routers {
+    /// Clients.
+    pub clients: Guarded,
+    /// Operators, if they have a port of their own.
+    pub operators: Option<Guarded>,
+}
+
 /// The whole server.
-pub fn router(state: ApiState) -> Guarded {
-    let admission = Admission::new(&state.settings);
+pub fn routers(state: ApiState) -> Routers {
+    let settings = &state.settings;
+    // What one may do is one's own at both ports together.
+    let limits = RateLimits::new(&settings.rate_limits).map(Arc::new);
+    let cors = Cors::new(&settings.cors).map(Arc::new);
+    let guarded = |routes: Router<ApiState>| {
+        let routes = routes
+            .route("/health", get(health::health))
+            .route("/ready", get(health::ready))
+            .fallback(no_such_route)
+            .method_not_allowed_fallback(no_such_method)
+            .with_state(state.clone());
+        let door = Door::new(state.clone(), limits.clone(), &FOR_EVERYBODY);
+        let admission = Admission::new(settings);
+        Guarded::new(routes, admission, &ALWAYS_OPEN, Some(door)).with_cors(cors.clone())
+    };
+    match settings.management.listen {
+        None => {
+            let everything = client_routes().merge(operator_routes());
+            Routers { clients: guarded(everything), operators: None }
+        }
+        Some(_) => Routers {
+            clients: guarded(client_routes()),
+            operators: Some(guarded(operator_routes())),
+        },
+    }
+}
+
+/// What clients ask for.
+fn client_routes() -> Router<ApiState> {
     let mut routes = Router::new()
         .route("/v1/config", get(config::get_config))
-        .route("/health", get(health::health))
-        .route("/ready", get(health::ready))
-        .route("/metrics", get(counters::metrics))
         .route("/v1/oauth/tokens", post(oauth::tokens::get_token))
-        .route("/v1/oauth/jwks", get(oauth::jwks::get_jwks))
-        .nest("/management/v1", management_routes());
+        .route("/v1/oauth/jwks", get(oauth::jwks::get_jwks));
     // What a warehouse serves, with its name as a prefix or, for the default one, without.
     for prefix in ["/v1", "/v1/{prefix}"] {
         for (path, endpoints) in catalog_routes() {
             routes = routes.route(&format!("{prefix}{path}"), endpoints);
         }
     }
-    let routes = routes
-        .fallback(no_such_route)
-        .method_not_allowed_fallback(no_such_method)
-        .with_state(state.clone());
-    Guarded::new(routes, admission, &ALWAYS_OPEN, Some(Door::new(state, &FOR_EVERYBODY)))
+    routes
+}
+
+/// What operators ask for.
+fn operator_routes() -> Router<ApiState> {
+    Router::new()
+        .route("/metrics", get(counters::metrics))
+        .nest("/management/v1", management_routes())
 }
 
 /// What a warehouse serves, below its prefix.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::listen_settings::{CorsSettings, ManagementSettings, RateLimitSettings};
 use super::tls_settings::TlsSettings;
 
 /// Settings of the server; each field's default stands in `config/default.toml`.
@@ -27,6 +28,12 @@ pub struct Settings {
     pub drain_seconds_max: u64,
     /// How connections are encrypted.
     pub tls: TlsSettings,
+    /// How many requests may come from one address, and from one principal.
+    pub rate_limits: RateLimitSettings,
+    /// Which pages of other origins may talk to the server in a browser.
+    pub cors: CorsSettings,
+    /// Where operators ask, if not where clients do.
+    pub management: ManagementSettings,
 }
 
 impl Default for Settings {
@@ -40,6 +47,9 @@ impl Default for Settings {
             compression_bytes_min: 16 << 10,
             drain_seconds_max: 30,
             tls: TlsSettings::default(),
+            rate_limits: RateLimitSettings::default(),
+            cors: CorsSettings::default(),
+            management: ManagementSettings::default(),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What a server prints once it serves: where it is, and how to use it.
 
 use super::build::App;
+use super::run::Bound;
 
 /// The lines that greet whoever started the server.
-pub fn banner(app: &App, uri: &str) -> String {
+pub fn banner(app: &App, bound: &Bound) -> String {
+    let uri = bound.url();
     let warehouse = &app.settings.default_warehouse;
     let served = app.catalog.warehouses();
     let warehouses: Vec<_> = served
@@ -17,7 +19,7 @@ pub fn banner(app: &App, uri: &str) -> String {
     format!(
         r#"slateberg {version} is ready at {uri}
   state       {state}
-{log}{warehouses}
+{log}{management}{warehouses}
   access      {access_line}
 
 PyIceberg   pip install 'pyiceberg[pyarrow]'
@@ -38,12 +40,18 @@ Spark
 "#,
         version = env!("CARGO_PKG_VERSION"),
         state = app.state_url,
+        management = management_line(bound.management_url()),
         log = log_line(&app.settings.state.wal_url),
         warehouses = warehouses.join("\n"),
         access_line = access.line,
         python = access.python,
         spark = access.spark,
     )
+}
+
+/// Where operators ask, if not where clients do.
+fn management_line(url: Option<String>) -> String {
+    url.map(|url| format!("  management  {url}\n")).unwrap_or_default()
 }
 
 /// Where the log is, if it is not where the state is.
@@ -71,6 +79,9 @@ impl Access {
             Some(key) => {
                 let key = key.reveal();
                 (format!("admin key {key}\n{:14}keep it: it is not shown again", ""), key)
+            }
+            None if app.settings.authn.brings_bootstrap_key() => {
+                ("the admin key is the bootstrap key of the settings".to_owned(), "YOUR_KEY")
             }
             None => {
                 let how = "an admin key was shown on the first start; lost it? --new-admin-key";

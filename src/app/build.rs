@@ -1,5 +1,6 @@
 //! From settings to an open catalog.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::issuers;
@@ -10,7 +11,7 @@ use super::warehouses::{self, Opening};
 use crate::api::answers::Answers;
 use crate::api::files::FilesKept;
 use crate::api::guard::Guarded;
-use crate::api::router::router;
+use crate::api::router::{Routers, routers};
 use crate::api::state::{self, ApiState};
 use crate::authn::issuers::Issuers;
 use crate::authn::{self, Authenticator};
@@ -141,9 +142,11 @@ impl App {
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
         check_default_warehouse(&settings)?;
         check_authn(&settings)?;
+        settings.server.check().map_err(BuildError::Setting)?;
         let files = Files {
             issuers: read_issuers(&settings)?,
             policies: policies::from_files(&settings.authz)?,
+            bootstrap_key: settings.authn.bootstrap_key().map_err(BuildError::Setting)?,
             audit: Arc::new(AuditLog::open(&settings.audit)?),
         };
         let lock = lock_data_dir(&settings)?;
@@ -163,7 +166,7 @@ impl App {
         lock: Option<DataDirLock>,
         state: &State,
     ) -> Result<Self, BuildError> {
-        let Files { issuers, policies, audit } = files;
+        let Files { issuers, policies, bootstrap_key, audit } = files;
         let issuer_client = client_for(&issuers)?;
         let state_url = state.url.clone();
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
@@ -199,7 +202,9 @@ impl App {
             clock: seams.clock,
             ids: seams.ids,
         });
-        let finished = catalog.finish_publications().await.map_err(BuildError::Recover)?;
+        let patience = settings.state.start_patience();
+        let finished =
+            catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
         if finished > 0 {
             tracing::info!(publications = finished, "finished what an earlier run left");
         }
@@ -210,6 +215,7 @@ impl App {
             catalog_id: format.catalog_id,
             settings: settings.authn.clone(),
             issuers,
+            bootstrap_key,
             clock,
             ids,
         })
@@ -226,9 +232,14 @@ impl App {
         })
     }
 
-    /// The server's routes.
+    /// The routes that clients ask for: all of the server's, if operators have no port of their own.
     pub fn router(&self) -> Guarded {
-        router(ApiState::new(state::Parts {
+        self.routers().clients
+    }
+
+    /// The server's routes, by who asks for them.
+    pub fn routers(&self) -> Routers {
+        routers(ApiState::new(state::Parts {
             catalog: self.catalog.clone(),
             answers: Answers::new(&self.settings.server),
             files: FilesKept::default(),
@@ -243,10 +254,12 @@ impl App {
 struct Files {
     issuers: Issuers,
     policies: Sources,
+    /// The admin key that a first start is to have, in the place of one that is minted.
+    bootstrap_key: Option<Secret>,
     audit: Arc<AuditLog>,
 }
 
-fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
+pub(super) fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
     match &settings.default_warehouse {
         name if settings.warehouses.contains_key(name) => Ok(()),
         name => {
@@ -257,7 +270,7 @@ fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
 }
 
 /// Refuses copies on the local disk of what is on the local disk.
-fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), BuildError> {
+pub(super) fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), BuildError> {
     match place.directory {
         Some(_) if settings.store.has_object_cache() => Err(BuildError::Setting(
             "store.object_cache_dir: the state is in a local directory already; leave this out"
@@ -268,12 +281,16 @@ fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), BuildErr
 }
 
 /// Refuses a server that would let everybody in without that being meant.
-fn check_authn(settings: &Settings) -> Result<(), BuildError> {
+pub(super) fn check_authn(settings: &Settings) -> Result<(), BuildError> {
     let authn = &settings.authn;
     authn.check().map_err(BuildError::Setting)?;
-    let address = settings.server.listen;
-    let public = !address.ip().to_canonical().is_loopback();
-    if authn.insecure_no_auth && public && !authn.insecure_no_auth_on_public_address {
+    let addresses = [Some(settings.server.listen), settings.server.management.listen];
+    let is_public = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
+    let public = addresses.into_iter().flatten().find(is_public);
+    if let Some(address) = public
+        && authn.insecure_no_auth
+        && !authn.insecure_no_auth_on_public_address
+    {
         return Err(BuildError::Setting(format!(
             "without authentication, everybody who reaches {address} could read and drop every \
              table: leave out --insecure-no-auth, listen on 127.0.0.1, or, if the network in front \
@@ -284,7 +301,7 @@ fn check_authn(settings: &Settings) -> Result<(), BuildError> {
 }
 
 /// The issuers of the settings, with the keys that are in files.
-fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
+pub(super) fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
     let issuers = Issuers::new(&settings.authn.issuers).map_err(BuildError::Setting)?;
     issuers.all().try_for_each(|issuer| issuers::read_file(issuer)).map_err(BuildError::Setting)?;
     Ok(issuers)

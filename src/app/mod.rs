@@ -3,6 +3,7 @@
 
 pub mod banner;
 pub mod build;
+pub mod check;
 pub mod issuers;
 pub mod lock;
 pub mod plain;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::ServiceExt;
+use futures::future::{join_all, select_all};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -49,30 +50,66 @@ pub enum RunError {
 
 /// A server that is bound and not serving yet.
 pub struct Bound {
-    listener: TcpListener,
+    clients: Port,
+    operators: Option<Port>,
     tls: Option<Arc<Tls>>,
     /// Where it listens, with the port that it got.
     pub address: SocketAddr,
 }
 
+/// A port that is listened on.
+struct Port {
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    address: SocketAddr,
+}
+
 impl Bound {
     /// Where clients find it.
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        self.clients.url()
+    }
+
+    /// Where operators find it, if they have a port of their own.
+    pub fn management_url(&self) -> Option<String> {
+        self.operators.as_ref().map(Port::url)
     }
 }
 
-/// Binds the address of the settings, with the certificates for it. This comes before anything is opened: a
+impl Port {
+    async fn bind(address: SocketAddr, tls: Option<Arc<Tls>>) -> Result<Self, RunError> {
+        let failed = |source| RunError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, tls, address })
+    }
+
+    fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    fn serve(self, routes: Guarded, stopping: &watch::Receiver<bool>) -> JoinHandle<io::Result<()>> {
+        serve(routes, self.listener, self.tls, stopping.clone())
+    }
+}
+
+/// Binds the addresses of the settings, with the certificates for it. This comes before anything is opened: a
 /// server that cannot listen must not take the store from one that does, nor mint a key that nobody gets to
 /// see.
 pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
     let tls = Tls::open(settings)?;
-    let address = settings.server.listen;
-    let failed = |source| RunError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok(Bound { listener, tls, address })
+    let clients = Port::bind(settings.server.listen, tls.clone()).await?;
+    let management = &settings.server.management;
+    let operators = match management.listen {
+        Some(address) => {
+            let tls = tls.clone().filter(|_| !management.plain_http);
+            Some(Port::bind(address, tls).await?)
+        }
+        None => None,
+    };
+    let address = clients.address;
+    Ok(Bound { clients, operators, tls, address })
 }
 
 /// Answers connections by these routes until it is told to stop, and then until the requests are answered
@@ -108,11 +145,15 @@ pub async fn run(app: App, bound: Bound) -> Result<(), RunError> {
     if let Some(tls) = &bound.tls {
         background.push(tokio::spawn(Arc::clone(tls).watch(stopping.clone())));
     }
-    let mut serving = serve(app.router(), bound.listener, bound.tls, stopping);
+    let routers = app.routers();
+    let mut serving = vec![bound.clients.serve(routers.clients, &stopping)];
+    if let (Some(port), Some(routes)) = (bound.operators, routers.operators) {
+        serving.push(port.serve(routes, &stopping));
+    }
     let lost = tokio::select! {
         () = asked_to_stop() => None,
         lost = app.catalog.store_closed() => Some(lost),
-        ended = &mut serving => {
+        (ended, ..) = select_all(serving.iter_mut()) => {
             let ended = ended.unwrap_or_else(|panic| Err(io::Error::other(panic)));
             return ended.map_err(RunError::Serve);
         }
@@ -120,7 +161,7 @@ pub async fn run(app: App, bound: Bound) -> Result<(), RunError> {
     tracing::info!("stopping: requests under way get to end");
     let _ = stop.send(true);
     let drain_max = Duration::from_secs(app.settings.server.drain_seconds_max);
-    if tokio::time::timeout(drain_max, &mut serving).await.is_err() {
+    if tokio::time::timeout(drain_max, join_all(&mut serving)).await.is_err() {
         tracing::warn!(seconds = drain_max.as_secs(), "some requests did not end in time");
     }
     for task in background {

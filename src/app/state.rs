@@ -81,7 +81,7 @@ impl State {
             // Objects of a log are written once, and nothing is ever replaced there.
             parts.push((log_url, Opened { conditional_update: false, ..opened }));
         }
-        let patience = Duration::from_secs(settings.state.start_seconds_max.max(1));
+        let patience = settings.state.start_patience();
         Ok(Self { url, place, parts, patience })
     }
 

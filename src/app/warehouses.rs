@@ -76,6 +76,7 @@ pub(super) async fn open_all(
     for (name, warehouse) in &settings.warehouses {
         let configured = Configured::new(settings, name, warehouse, opener)?;
         let known = store.durable().get(&WarehouseKey(name.clone())).await.map_err(failed)?;
+        warn_if_moved(name, warehouse, known.as_ref(), &configured.location);
         check_taken_over(name, known.as_ref(), &configured.location)?;
         let (location, id) = (&configured.location, ids.random());
         let record = store.ensure_warehouse(permit, name, location, id, *now_ms).await;
@@ -108,6 +109,27 @@ fn check_taken_over(
     }
     tracing::warn!(warehouse = name, "the configuration takes over what was made through the API");
     Ok(())
+}
+
+/// Tells of a warehouse that is where it is by default, and by default was elsewhere.
+fn warn_if_moved(
+    name: &str,
+    warehouse: &WarehouseSettings,
+    known: Option<&WarehouseRecord>,
+    location: &str,
+) {
+    if let Some(known) = known
+        && warehouse.location.is_empty()
+        && !same_place(&known.location, location)
+    {
+        tracing::warn!(
+            warehouse = name,
+            location,
+            before = known.location,
+            "the warehouse has no location in the settings, and is not where it was: if it has tables there, \
+             say the old location"
+        );
+    }
 }
 
 fn open_made(
@@ -169,13 +191,14 @@ async fn records(store: &impl Read) -> Result<Vec<(String, WarehouseRecord)>, st
 }
 
 /// A configured warehouse's location, and the places that its tables may be in.
-struct Configured {
-    location: String,
+pub(super) struct Configured {
+    pub(super) location: String,
+    options: BTreeMap<String, String>,
     roots: Vec<Root>,
 }
 
 impl Configured {
-    fn new(
+    pub(super) fn new(
         settings: &Settings,
         name: &str,
         warehouse: &WarehouseSettings,
@@ -183,28 +206,25 @@ impl Configured {
     ) -> Result<Self, BuildError> {
         let at = |reason: String| BuildError::Setting(format!("warehouses.{name}: {reason}"));
         warehouse::validate_name(name).map_err(|refusal| at(refusal.to_string()))?;
-        let location = match warehouse.location.trim_end_matches('/') {
-            "" => data_dir_url(settings, &format!("{DIRECTORY}/{name}"))?,
-            location => location.to_owned(),
-        };
+        let Place { location, options } = Place::of(settings, name, warehouse)?;
         let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
         let access = warehouse.access.clone().into();
         let mut roots = Vec::new();
         for url in urls {
             let parsed = Location::parse(url).map_err(|error| at(error.to_string()))?;
-            let Opened { object_store, .. } = open(url, &warehouse.options, settings, opener)?;
-            let options = all_options(url, &warehouse.options, settings);
+            let Opened { object_store, .. } = open(url, &options, settings, opener)?;
+            let options = all_options(url, &options, settings);
             let vendor = Vendor::open(&parsed, &options, &access);
             let vendor = vendor.map_err(|error| at(error.to_string()))?.map(Arc::new);
             roots.push(Root { location: parsed, object_store, vendor });
         }
-        Ok(Self { location, roots })
+        Ok(Self { location, options, roots })
     }
 
     /// The warehouse, as the catalog serves it. Options that could be secrets stay here.
     fn entry(&self, name: &str, configured: &WarehouseSettings, record: WarehouseRecord) -> Entry {
         let scheme = self.roots.first().map_or("", |root| root.location.scheme());
-        let shown = configured.options.iter().filter(|(option, _)| is_harmless(scheme, option));
+        let shown = self.options.iter().filter(|(option, _)| is_harmless(scheme, option));
         let storage = StorageProfile {
             location: self.location.clone(),
             allowed_locations: configured.allowed_locations.clone(),
@@ -221,6 +241,43 @@ impl Configured {
             version: 0,
         };
         Entry { warehouse: warehouse.into(), record: record.into(), shut: None }
+    }
+}
+
+/// Where a warehouse is.
+struct Place {
+    location: String,
+    options: BTreeMap<String, String>,
+}
+
+impl Place {
+    /// Where the settings say, or else beside the state: in the data directory, or in the state's bucket. What is
+    /// in a bucket is not for a machine to lose.
+    fn of(
+        settings: &Settings,
+        name: &str,
+        warehouse: &WarehouseSettings,
+    ) -> Result<Self, BuildError> {
+        let options = warehouse.options.clone();
+        let state = settings.state.url.trim_end_matches('/');
+        match warehouse.location.trim_end_matches('/') {
+            "" => {}
+            location => return Ok(Self { location: location.to_owned(), options }),
+        }
+        let parsed = Location::parse(state).ok();
+        let Some(bucket) = parsed.filter(|it| !matches!(it.scheme(), "file" | "memory")) else {
+            let location = data_dir_url(settings, &format!("{DIRECTORY}/{name}"))?;
+            return Ok(Self { location, options });
+        };
+        if bucket.path().is_empty() {
+            return Err(BuildError::Setting(format!(
+                "warehouses.{name}.location: expected one, as the state has the whole of {state}, which leaves \
+                 no place beside it"
+            )));
+        }
+        let location = format!("{state}-{DIRECTORY}/{name}");
+        let options = objects::open::laid_over(&location, settings.state.options.clone(), &options);
+        Ok(Self { location, options })
     }
 }
 
@@ -261,4 +318,36 @@ fn data_dir(settings: &Settings) -> Result<PathBuf, BuildError> {
 
 fn wrong_data_dir(settings: &Settings, reason: &str) -> BuildError {
     BuildError::Setting(format!("data_dir: {}: {reason}", settings.data_dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(state: &str, location: &str) -> Result<Place, BuildError> {
+        let mut settings = Settings::default();
+        settings.data_dir = "/data".into();
+        settings.state.url = state.to_owned();
+        settings.state.options = BTreeMap::from([("aws_region".to_owned(), "here".to_owned())]);
+        let warehouse = WarehouseSettings { location: location.to_owned(), ..Default::default() };
+        Place::of(&settings, "lake", &warehouse)
+    }
+
+    #[test]
+    fn a_warehouse_without_a_location_is_beside_the_state() {
+        let found = |state, location| {
+            let Place { location, options } = place(state, location).expect("there is a place");
+            (location, options.len())
+        };
+        let at = |location: &str, options| (location.to_owned(), options);
+        assert_eq!(found("", ""), at("file:///data/warehouse/lake", 0));
+        assert_eq!(found("file:///other", ""), at("file:///data/warehouse/lake", 0));
+        assert_eq!(found("s3://b/p/", ""), at("s3://b/p-warehouse/lake", 1));
+        assert_eq!(found("s3://b/p", "s3://c/w/"), at("s3://c/w", 0));
+        // What is within the state would be the state's to delete.
+        let (state, warehouse) = (Location::parse("s3://b/p"), Location::parse("s3://b/p-warehouse"));
+        assert!(!warehouse.expect("valid").overlaps(&state.expect("valid")));
+        let refused = place("s3://b", "").map(|it| it.location).expect_err("there is none");
+        assert!(refused.to_string().starts_with("warehouses.lake.location: "), "{refused}");
+    }
 }

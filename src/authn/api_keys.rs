@@ -104,20 +104,24 @@ impl ApiKeys {
         Ok(())
     }
 
-    /// A key that may do everything, and its record, which is not written yet.
-    pub(super) fn mint_admin(&self, name: &str) -> (Secret, ApiKeyRecord) {
+    /// A key that may do everything, and its record, which is not written yet: a given one, or a new one.
+    pub(super) fn admin(&self, name: &str, given: Option<Secret>) -> (Secret, ApiKeyRecord) {
         let wanted = NewKey {
             name: name.to_owned(),
             roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
             warehouses: None,
             expires_ms: None,
         };
-        self.mint("slateberg", wanted)
+        self.record("slateberg", wanted, given.unwrap_or_else(key_text::mint))
     }
 
-    fn mint(&self, created_by: &str, wanted: NewKey) -> (Secret, ApiKeyRecord) {
-        let secret = key_text::mint();
-        let hash = key_text::hash(secret.reveal()).expect("what was minted is a key");
+    fn record(
+        &self,
+        created_by: &str,
+        wanted: NewKey,
+        secret: Secret,
+    ) -> (Secret, ApiKeyRecord) {
+        let hash = key_text::hash(secret.reveal()).expect("settings and mint take nothing else");
         let record = ApiKeyRecord {
             id: self.inner.ids.ordered(),
             name: wanted.name,
@@ -142,7 +146,7 @@ impl ApiKeys {
         let keys = self.clone();
         let (by, origin) = (asker.principal.id().to_owned(), asker.origin.clone());
         apart(async move {
-            let (secret, record) = keys.mint(&by, wanted);
+            let (secret, record) = keys.record(&by, wanted, key_text::mint());
             let log = keys.change("create_api_key", &by, &record, permit.decision());
             let (written, log) = (&record, &Change { origin: Some(origin), ..log });
             let store = &keys.inner.store;

@@ -77,6 +77,8 @@ pub struct Parts {
     pub settings: Settings,
     /// The issuers of those settings.
     pub issuers: Issuers,
+    /// The admin key that a first start is to have, in the place of one that is minted.
+    pub bootstrap_key: Option<Secret>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// New identifiers.
@@ -87,7 +89,8 @@ impl Authenticator {
     /// Loads what there is, and mints what a first start needs. Returns the admin key that was minted, if
     /// one was: this is the only time that its text is known.
     pub async fn open(parts: Parts) -> Result<(Self, Option<Secret>)> {
-        let Parts { store, authority, catalog_id, settings, issuers, clock, ids } = parts;
+        let Parts { store, authority, catalog_id, settings, issuers, bootstrap_key, clock, ids } =
+            parts;
         let keys = ApiKeys::new(
             store.clone(),
             authority,
@@ -111,11 +114,11 @@ impl Authenticator {
         if authenticator.inner.settings.insecure_no_auth {
             return Ok((authenticator, None));
         }
-        let minted = authenticator.load(&store).await?;
+        let minted = authenticator.load(&store, bootstrap_key).await?;
         Ok((authenticator, minted))
     }
 
-    async fn load(&self, store: &Store) -> Result<Option<Secret>> {
+    async fn load(&self, store: &Store, given: Option<Secret>) -> Result<Option<Secret>> {
         let Inner { settings, keys, own, .. } = &*self.inner;
         let durable = store.durable();
         let known = durable.scan::<ApiKeyKey>(&Range::prefix([space::API_KEYS]), None).await?;
@@ -127,7 +130,11 @@ impl Authenticator {
         keys.admit(known.into_iter().map(|(_, record)| record))?;
         let fresh_signing = signing.is_empty().then(|| own.mint_signing_key());
         let name = if first { BOOTSTRAP_NAME } else { FURTHER_ADMIN_NAME };
-        let admin = (first || settings.new_admin_key).then(|| keys.mint_admin(name));
+        // What its owner has already is not told again.
+        let given = given.filter(|_| first);
+        let told = given.is_none();
+        let wanted = first || settings.new_admin_key;
+        let admin = wanted.then(|| keys.admin(name, given));
         if fresh_signing.is_some() || admin.is_some() {
             let (fresh, minted) = (&fresh_signing, &admin.as_ref().map(|(_, record)| record));
             let permit = Permit::for_task(Task::Open);
@@ -149,7 +156,7 @@ impl Authenticator {
         own.take_up(&signing)?;
         let Some((secret, record)) = admin else { return Ok(None) };
         keys.admit([record])?;
-        Ok(Some(secret))
+        Ok(told.then_some(secret))
     }
 
     /// Whether everybody is let in.

@@ -3,13 +3,15 @@
 //! Nobody guesses 256 bits. This is for those who try all the same: they get less of the server's time,
 //! and of its log. Whoever has a good credential is never held back, wherever they are.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
+
+use crate::base::network::network;
 
 /// Sources that are remembered; beyond that, the least active are forgotten.
 const SOURCES_MAX: usize = 4096;
@@ -78,17 +80,6 @@ impl Failures {
     }
 }
 
-/// Whoever has one address of IPv6 usually has 2^64 of them.
-fn network(source: IpAddr) -> IpAddr {
-    match source.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        address => address,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -106,14 +97,6 @@ mod tests {
         assert_eq!(delays, [0, 0, 50, 100, 150, 150]);
         assert!(failures.delay(other, 1_000).is_zero());
         assert!(failures.delay(source, 1_000 + FORGIVEN_AFTER_MS + 1).is_zero());
-    }
-
-    #[test]
-    fn a_network_is_one_source() {
-        let of = |text: &str| network(text.parse().expect("an address"));
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
     }
 
     #[tokio::test]

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::key_text;
+use crate::base::secret::Secret;
+
 /// Settings of authentication; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -16,6 +19,10 @@ pub struct Settings {
     pub insecure_no_auth_on_public_address: bool,
     /// Whether `GET /metrics` asks for a credential too.
     pub metrics_need_credential: bool,
+    /// A file with the admin key of the first start, in the place of one that is minted.
+    pub bootstrap_key_file: PathBuf,
+    /// That key itself; empty for none.
+    pub bootstrap_key: Secret,
     /// API keys that there may be.
     pub api_keys_max: usize,
     /// Bytes that a token may have; longer ones are refused unread.
@@ -125,6 +132,8 @@ impl Default for Settings {
             insecure_no_auth: false,
             insecure_no_auth_on_public_address: false,
             metrics_need_credential: false,
+            bootstrap_key_file: PathBuf::new(),
+            bootstrap_key: Secret::new(""),
             api_keys_max: 10_000,
             token_bytes_max: 16 << 10,
             verified_tokens_max: 10_000,
@@ -174,6 +183,29 @@ impl Settings {
         Ok(())
     }
 
+    /// Whether they say which admin key the first start is to have.
+    pub fn brings_bootstrap_key(&self) -> bool {
+        !self.bootstrap_key_file.as_os_str().is_empty() || !self.bootstrap_key.reveal().is_empty()
+    }
+
+    /// The admin key that the first start is to have, if the settings bring one.
+    pub fn bootstrap_key(&self) -> Result<Option<Secret>, String> {
+        let (file, key) = (&self.bootstrap_key_file, &self.bootstrap_key);
+        let in_file = !file.as_os_str().is_empty();
+        match (in_file, key.reveal().is_empty()) {
+            (true, false) => Err("authn.bootstrap_key: there is a bootstrap_key_file".to_owned()),
+            (false, true) => Ok(None),
+            (false, false) => checked(key.clone(), |it| format!("authn.bootstrap_key: {it}")),
+            (true, true) => {
+                let wrong = |it: &str| {
+                    format!("authn.bootstrap_key_file: {}: {it}", file.display())
+                };
+                let text = std::fs::read_to_string(file).map_err(|it| wrong(&it.to_string()))?;
+                checked(Secret::new(text.trim()), wrong)
+            }
+        }
+    }
+
     /// How far clocks may differ, in milliseconds.
     pub(super) fn leeway_ms(&self) -> i64 {
         ms(self.clock_leeway_seconds)
@@ -197,6 +229,14 @@ impl Settings {
     /// Between two looks for the sake of an unknown key, in milliseconds.
     pub(super) fn issuer_refetch_pause_ms(&self) -> i64 {
         ms(self.issuer_refetch_pause_seconds)
+    }
+}
+
+/// Refuses what is no key, without repeating it.
+fn checked(key: Secret, wrong: impl Fn(&str) -> String) -> Result<Option<Secret>, String> {
+    match key_text::hash(key.reveal()) {
+        Some(_) => Ok(Some(key)),
+        None => Err(wrong("expected an API key as `slateberg key generate` makes it")),
     }
 }
 

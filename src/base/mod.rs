@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod ids;
+pub mod network;
 pub mod pace;
 pub mod rate;
 pub mod retry;

@@ -4,6 +4,7 @@
 //! stays entered until both the log and the file are there, however long that takes. The caller waits
 //! for a bounded time and is then told that the outcome is unknown. Nothing is deleted.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -97,16 +98,24 @@ impl Catalog {
 
     /// Finishes every publication that an earlier process left: writes the file from the inline copy,
     /// and forgets the marker. Those of a warehouse that is not configured any more, and those whose
-    /// name another file has, stay. Returns how many markers there were.
-    pub async fn finish_publications(&self) -> Result<usize> {
-        self.finish_publications_of(None).await
+    /// name another file has, stay. A warehouse whose store does not let that be done within `patience` is
+    /// waited for no longer: what it lacks is carried on with beside the requests, and until that is done its
+    /// tables are answered 503 that need it. Returns how many markers there were.
+    pub async fn finish_publications(&self, patience: Duration) -> Result<usize> {
+        self.finish_publications_of(None, patience).await
     }
 
     /// The same for one warehouse alone, if there is one.
-    pub(super) async fn finish_publications_of(&self, warehouse: Option<Uuid>) -> Result<usize> {
+    pub(super) async fn finish_publications_of(
+        &self,
+        warehouse: Option<Uuid>,
+        patience: Duration,
+    ) -> Result<usize> {
         let store = self.store().latest();
         let markers =
             store.scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None).await?;
+        // Warehouses that have had their time.
+        let mut late = HashSet::new();
         for (key, marker) in &markers {
             let record = store.get(&TabularKey(key.id)).await?;
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
@@ -124,17 +133,53 @@ impl Catalog {
                 }
                 let warehouse = record.warehouse;
                 let file = MetadataFile { warehouse, location, text: document.text };
-                if self.publish(&file).await.is_err() {
-                    self.check_open()?;
-                    continue;
+                let at_most = if late.contains(&warehouse) { Duration::ZERO } else { patience };
+                if !self.finish_publication(*key, file, at_most).await? {
+                    late.insert(warehouse);
                 }
+                continue;
             }
             self.store().landed(*key);
         }
+        self.check_open()?;
         if !markers.is_empty() {
             self.forget_landed().await?;
         }
         Ok(markers.len())
+    }
+
+    /// Carries one publication to its end, and waits for that at most so long. Whether it has ended by then.
+    async fn finish_publication(
+        &self,
+        key: PublicationKey,
+        file: MetadataFile,
+        at_most: Duration,
+    ) -> Result<bool> {
+        // As with a change that is made now: nobody reads the version before its file is there, and none
+        // comes behind it.
+        let flight = self.inner.flights.register(vec![key]);
+        let lanes = self.inner.lanes.enter(vec![key.id]).await?;
+        let (catalog, location) = (self.clone(), file.location.clone());
+        let publishing = tokio::spawn(async move {
+            if catalog.publish(&file).await.is_ok() {
+                catalog.store().landed(key);
+            }
+            drop((flight, lanes));
+        });
+        match tokio::time::timeout(at_most, publishing).await {
+            Ok(Ok(())) => Ok(true),
+            Ok(Err(stopped)) => Err(Error::unknown(stopped)),
+            Err(_) => {
+                let seconds = at_most.as_secs();
+                tracing::error!(
+                    location,
+                    seconds,
+                    "a warehouse's store does not take what an earlier run left: its other tables are \
+                     served, this one once that is written"
+                );
+                Ok(false)
+            }
+        }
     }
 
     /// Takes the markers of landed publications out of the store, should no other batch come along.

@@ -1,4 +1,4 @@
-//! `slateberg key`: the API keys of a running server.
+//! `slateberg key`: the API keys of a running server, and the first one of a server that is to run.
 
 use std::process::ExitCode;
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::ask_server;
 use super::client::{ClientError, Connection};
 use super::output::{Output, span, table, text};
+use crate::authn::key_text;
 use crate::base::clock::{Clock, SystemClock};
 
 const PATH: &str = "/management/v1/api-keys";
@@ -24,6 +25,8 @@ pub struct Key {
 enum Command {
     /// Make a key, and print it this once
     Create(Create),
+    /// Print a new key that no server knows, for authn.bootstrap_key: the admin key of a first start
+    Generate,
     /// List the keys, without their texts
     List(List),
     /// Revoke a key: it is refused from the next request on
@@ -66,6 +69,8 @@ impl Key {
     pub fn run(self) -> ExitCode {
         ask_server(async {
             match self.command {
+                // Nobody has to be asked for that.
+                Command::Generate => Ok(format!("{}\n", key_text::mint().reveal())),
                 Command::Create(create) => create.run().await,
                 Command::List(list) => list.run().await,
                 Command::Revoke(revoke) => revoke.run().await,

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{self, Settings, Sources};
+use crate::config::{Error as ConfigError, Settings, Sources, load};
 
 pub mod bench;
 mod client;
+pub mod config;
 pub mod encryption;
 pub mod fsck;
 pub mod grant;
@@ -34,6 +35,8 @@ enum Command {
     Serve(serve::Serve),
     /// Check every record of a catalog, without writing, while no server runs on it
     Fsck(fsck::Fsck),
+    /// Check settings, or show those that hold
+    Config(config::Config),
     /// Try out whether an object store may be relied on
     Store(store::Store),
     /// Make, list and revoke API keys of a running server
@@ -68,12 +71,20 @@ pub struct Common {
 }
 
 impl Common {
-    fn settings(&self) -> Result<Settings, config::Error> {
-        let mut settings = config::load(&Sources { config: self.config.clone() })?;
+    fn sources(&self) -> Sources {
+        Sources { config: self.config.clone() }
+    }
+
+    fn settings(&self) -> Result<Settings, ConfigError> {
+        let mut settings = load(&self.sources())?;
+        self.change(&mut settings);
+        Ok(settings)
+    }
+
+    fn change(&self, settings: &mut Settings) {
         if let Some(data_dir) = &self.data_dir {
             settings.data_dir.clone_from(data_dir);
         }
-        Ok(settings)
     }
 }
 
@@ -86,6 +97,7 @@ impl Cli {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
+            Command::Config(config) => config.run(),
             Command::Store(store) => store.run(),
             Command::Key(key) => key.run(),
             Command::Warehouse(warehouse) => warehouse.run(),

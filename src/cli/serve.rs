@@ -71,7 +71,7 @@ async fn serve(settings: Settings, seams: Seams) -> ExitCode {
         Ok(app) => app,
         Err(error) => return fail(1, error),
     };
-    print(&banner(&app, &bound.url()));
+    print(&banner(&app, &bound));
     match run::run(app, bound).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, error),

@@ -5,8 +5,12 @@
 //! `SLATEBERG__SECTION__KEY`, then flags.
 
 pub mod client;
+pub mod layers;
 pub mod load;
+pub mod problem;
+mod secrets;
 pub mod settings;
+pub mod show;
 
-pub use load::{Error, Sources, load};
+pub use load::{Error, Read, Sources, load, read};
 pub use settings::{FileAccessSettings, Settings, WarehouseSettings};

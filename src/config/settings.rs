@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,13 @@ impl Default for StateSettings {
             options: BTreeMap::new(),
             wal_options: BTreeMap::new(),
         }
+    }
+}
+
+impl StateSettings {
+    /// For how long a start waits for an object store that does not answer.
+    pub fn start_patience(&self) -> Duration {
+        Duration::from_secs(self.start_seconds_max.max(1))
     }
 }
 

@@ -103,6 +103,11 @@ impl Location {
         &self.authority
     }
 
+    /// The length of the longest name in the path.
+    pub fn part_bytes_max(&self) -> usize {
+        self.segments.iter().map(String::len).max().unwrap_or(0)
+    }
+
     /// The path below the bucket's or the file system's root, without a leading slash.
     pub fn path(&self) -> String {
         self.segments.join("/")

@@ -15,6 +15,9 @@ use super::scrub::scrub;
 use super::vend::Vendor;
 use crate::base::secret::Secret;
 
+/// Bytes that a name may have in file systems.
+const FILE_NAME_BYTES_MAX: usize = 255;
+
 /// The object stores of all warehouses, and who lets clients in. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Objects {
@@ -202,6 +205,9 @@ impl Objects {
         let root = usable.find(|root| location.is_within(&root.location)).ok_or_else(|| {
             Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
         })?;
+        if location.scheme() == "file" && location.part_bytes_max() > FILE_NAME_BYTES_MAX {
+            return Err(Error::name_too_long(text));
+        }
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
         Ok(Target { object_store: &root.object_store, path })
@@ -212,6 +218,20 @@ impl Objects {
 mod tests {
     use super::*;
     use crate::objects::open::open_url;
+
+    #[tokio::test]
+    async fn a_name_that_no_file_system_takes_is_refused() {
+        let directory = tempfile::tempdir().expect("there is room");
+        let url = format!("file://{}", directory.path().display());
+        let root = Location::parse(&url).expect("it is a location");
+        let opened = open_url(&url, &Default::default()).expect("it opens");
+        let id = Uuid::nil();
+        let root = Root { location: root, object_store: opened.object_store, vendor: None };
+        let objects = Objects::new([(id, vec![root])]);
+        let read = async |bytes: usize| objects.read(id, &format!("{url}/{}", "x".repeat(bytes))).await;
+        assert!(matches!(read(FILE_NAME_BYTES_MAX).await, Err(Error::NotFound(_))));
+        assert!(matches!(read(FILE_NAME_BYTES_MAX + 1).await, Err(Error::NotAllowed(_))));
+    }
 
     #[tokio::test]
     async fn what_a_store_says_of_a_failure_holds_no_secret() {

@@ -2,6 +2,8 @@
 
 pub mod audit;
 pub mod cache;
+#[cfg(feature = "console")]
+mod console;
 pub mod counters;
 pub mod jobs;
 pub mod logs;

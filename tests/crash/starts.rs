@@ -10,10 +10,12 @@ use slateberg::app::App;
 use slateberg::app::build::{BuildError, OfflineCatalog, Seams};
 use slateberg::config::Settings;
 
-use crate::scene::{PATIENCE, within};
-use crate::support::app::{bucket_opener, memory_settings};
+use crate::scene::{PATIENCE, Scene, TABLE, within};
+use crate::support::app::{TestApp, bucket_opener, memory_settings};
 use crate::support::bucket::bucket;
-use crate::support::faults::{EVERYTHING, Fault, FaultStore, MANIFESTS, Verb};
+use crate::support::faults::{EVERYTHING, Fault, FaultStore, MANIFESTS, METADATA_FILES, Verb};
+use crate::support::fsck::assert_sound;
+use crate::support::table::set_property;
 
 /// Starts on this bucket, and waits for it at most so long.
 async fn start(faults: &Arc<FaultStore>, seconds: u64) -> Result<App, BuildError> {
@@ -139,4 +141,39 @@ async fn a_state_that_fsck_cannot_reach_is_no_sound_one() {
     let opened = within(PATIENCE, "fsck", OfflineCatalog::open(&settings, &seams)).await;
     let refused = opened.map(|_| ()).expect_err("it gives up");
     assert!(matches!(refused, BuildError::Silent { .. }), "{refused}");
+}
+
+/// A commit that has not landed when the process dies, and a warehouse that is down at the next start.
+#[tokio::test]
+async fn a_warehouse_that_is_down_is_not_waited_for_for_ever() {
+    let scene = Scene::new().await;
+    scene.app.create_table("ns", "other").await;
+    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
+    let unknown = scene.set("left").await;
+    assert_eq!(unknown.status.as_u16(), 500, "{}", unknown.body);
+    scene.faults.kill();
+
+    let faults = FaultStore::new(Arc::clone(&scene.bucket));
+    faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
+    let mut settings = memory_settings();
+    settings.state.start_seconds_max = 1;
+    settings.catalog.commit_deadline_ms = 300;
+    let opened = TestApp::with(Arc::clone(&faults) as Arc<dyn ObjectStore>, settings);
+    let app = within(PATIENCE, "starting", opened).await;
+    // What does not need the file is served; what does says that it is on its way.
+    app.get("/v1/namespaces/ns/tables/other").await.expect(200);
+    app.get(TABLE).await.expect_error(503, "SlowDownException");
+    app.commit("ns", "t", vec![], vec![set_property("late", "late")]).await.expect(503);
+
+    faults.lift();
+    let landed = async {
+        while app.get(TABLE).await.status.as_u16() != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within(PATIENCE, "landing", landed).await;
+    let properties = app.get(TABLE).await.body["metadata"]["properties"].clone();
+    assert_eq!(properties["left"], "left", "{properties}");
+    app.app.catalog.close().await.expect("it closes");
+    assert_sound(Arc::clone(&scene.bucket)).await;
 }

@@ -218,11 +218,47 @@ def test_identities_are_on_the_service_account():
     assert azure.workload["spec"]["template"]["metadata"]["labels"]["azure.workload.identity/use"] == "true"
 
 
+def test_operators_have_a_port_of_their_own_if_one_wants():
+    rendered = Rendered("--values", CHART / "ci/production.yaml")
+    ports = {port["name"]: port["containerPort"] for port in rendered.container["ports"]}
+    assert ports == {"http": 8181, "management": 9181}
+    assert {port["name"]: port["targetPort"] for port in rendered.one("Service")["spec"]["ports"]} == {
+        "http": "http",
+        "management": "management",
+    }
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert rendered.container[probe]["httpGet"]["port"] == "management"
+        assert rendered.container[probe]["httpGet"]["scheme"] == "HTTP"
+    (endpoint,) = rendered.one("ServiceMonitor")["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["scheme"]) == ("management", "http")
+    http, management = rendered.one("NetworkPolicy")["spec"]["ingress"]
+    assert http["ports"][0]["port"] == "http" and management["ports"][0]["port"] == "management"
+    assert http["from"] != management["from"]
+    assert tomllib.loads(rendered.settings)["server"]["management"] == {"listen": "0.0.0.0:9181", "plain_http": True}
+
+
+def test_operators_ask_where_clients_do_by_default():
+    rendered = Rendered("--values", CHART / "ci/bucket.yaml")
+    assert [port["name"] for port in rendered.one("Service")["spec"]["ports"]] == ["http"]
+    assert rendered.container["readinessProbe"]["httpGet"]["port"] == "http"
+    assert "management" not in tomllib.loads(rendered.settings)["server"]
+
+
+def test_the_first_key_comes_out_of_a_secret():
+    rendered = Rendered("--values", CHART / "ci/production.yaml")
+    volumes = {volume["name"]: volume for volume in rendered.workload["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["bootstrap"]["secret"]["secretName"] == "slateberg-bootstrap"
+    (mount,) = [mount for mount in rendered.container["volumeMounts"] if mount["name"] == "bootstrap"]
+    file = tomllib.loads(rendered.settings)["authn"]["bootstrap_key_file"]
+    assert file == f"{mount['mountPath']}/{volumes['bootstrap']['secret']['items'][0]['path']}"
+
+
 @pytest.mark.parametrize(
     "arguments, says",
     [
         ("", "config.state.url is not set"),
-        ("config.state.url=s3://b/p", "config.warehouses.default.location is not set"),
+        ("config.state.url=s3://b/p,config.server.management.plain_http=true", "needs management.enabled"),
+        ("config.state.url=s3://b/p,config.authn.bootstrap_key=sb_x", "bootstrap_key"),
         ("config.state.url=s3://b/p,persistence.enabled=true", "the state is in one place"),
         ("persistence.enabled=true,config.default_warehouse=lake", "there is no warehouse 'lake'"),
         ("persistence.enabled=true,replicas=2", "replicas"),

@@ -53,16 +53,33 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- dig "server" "tls" "client_certificates" "off" .Values.config -}}
 {{- end -}}
 
+{{/* Where operators ask, which is where clients do unless they have a port of their own. */}}
+{{- define "slateberg.operatorPort" -}}
+{{- ternary "management" "http" .Values.management.enabled -}}
+{{- end -}}
+
+{{- define "slateberg.operatorScheme" -}}
+{{- $plain := and .Values.management.enabled (dig "server" "management" "plain_http" false .Values.config) -}}
+{{- ternary "http" (include "slateberg.scheme" .) $plain -}}
+{{- end -}}
+
+{{/* Whether operators have to show a certificate: "yes" or nothing. */}}
+{{- define "slateberg.operatorsShowCertificate" -}}
+{{- if and (eq (include "slateberg.clientCertificates" .) "required") (eq (include "slateberg.operatorScheme" .) "https") -}}
+yes
+{{- end -}}
+{{- end -}}
+
 {{/* A probe of this path. Who has no certificate gets no further than the connection where one is required. */}}
 {{- define "slateberg.probe" -}}
-{{- if eq (include "slateberg.clientCertificates" .root) "required" -}}
+{{- if include "slateberg.operatorsShowCertificate" .root -}}
 tcpSocket:
-  port: http
+  port: {{ include "slateberg.operatorPort" .root }}
 {{- else -}}
 httpGet:
   path: {{ .path }}
-  port: http
-  scheme: {{ include "slateberg.scheme" .root | upper }}
+  port: {{ include "slateberg.operatorPort" .root }}
+  scheme: {{ include "slateberg.operatorScheme" .root | upper }}
 {{- end -}}
 {{- end -}}
 
@@ -79,6 +96,9 @@ httpGet:
 {{- $config := deepCopy .Values.config -}}
 {{- include "slateberg.check" . -}}
 {{- $server := dict "listen" (printf "0.0.0.0:%v" .Values.containerPort) -}}
+{{- if .Values.management.enabled -}}
+{{- $_ := set $server "management" (dict "listen" (printf "0.0.0.0:%v" .Values.management.containerPort)) -}}
+{{- end -}}
 {{- if .Values.tls.secretName -}}
 {{- $tls := dict "certificate_file" "/etc/slateberg/tls/tls.crt" "key_file" "/etc/slateberg/tls/tls.key" -}}
 {{- if .Values.tls.clientCa.secretName -}}
@@ -90,6 +110,9 @@ httpGet:
 {{- if and .Values.cache.enabled (not .Values.persistence.enabled) -}}
 {{- $bytes := div (mul (int64 .Values.cache.sizeGib) 1073741824 9) 10 -}}
 {{- $_ := set $ours "store" (dict "object_cache_dir" "/var/cache/slateberg" "object_cache_bytes" $bytes) -}}
+{{- end -}}
+{{- if .Values.bootstrapKey.secretName -}}
+{{- $_ := set $ours "authn" (dict "bootstrap_key_file" "/etc/slateberg/bootstrap/key") -}}
 {{- end -}}
 {{- if .Values.policies -}}
 {{- $_ := set $ours "authz" (dict "policy_paths" (list "/etc/slateberg/policies")) -}}
@@ -108,18 +131,15 @@ httpGet:
 {{- if not (dig "state" "url" "" $config) -}}
 {{- fail "config.state.url is not set: say where the catalog's state is, such as s3://bucket/slateberg, or set persistence.enabled" -}}
 {{- end -}}
-{{- $warehouses := mergeOverwrite (dict "default" dict) (deepCopy (default dict $config.warehouses)) -}}
-{{- range $name, $warehouse := $warehouses -}}
-{{- if not (dig "location" "" (default dict $warehouse)) -}}
-{{- fail (printf "config.warehouses.%s.location is not set: without a disk of its own, the pod has no place for it" $name) -}}
-{{- end -}}
-{{- end -}}
 {{- end -}}
 {{- if not (hasKey (mergeOverwrite (dict "default" dict) (deepCopy (default dict $config.warehouses))) (default "default" $config.default_warehouse)) -}}
 {{- fail (printf "config.default_warehouse: there is no warehouse '%s' in config.warehouses" $config.default_warehouse) -}}
 {{- end -}}
 {{- if and (ne (include "slateberg.clientCertificates" .) "off") (not .Values.tls.clientCa.secretName) -}}
 {{- fail "config.server.tls.client_certificates asks for certificates: tls.clientCa.secretName says who signs them" -}}
+{{- end -}}
+{{- if and (not .Values.management.enabled) (dig "server" "management" "plain_http" false $config) -}}
+{{- fail "config.server.management.plain_http needs management.enabled" -}}
 {{- end -}}
 {{- if and .Values.tls.clientCa.secretName (not .Values.tls.secretName) -}}
 {{- fail "tls.clientCa needs tls.secretName: there are no client certificates without HTTPS" -}}

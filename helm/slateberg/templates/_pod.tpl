@@ -57,13 +57,18 @@ spec:
         - name: http
           containerPort: {{ .Values.containerPort }}
           protocol: TCP
+        {{- if .Values.management.enabled }}
+        - name: management
+          containerPort: {{ .Values.management.containerPort }}
+          protocol: TCP
+        {{- end }}
       startupProbe:
         {{- include "slateberg.probe" (dict "root" . "path" "/ready") | nindent 8 }}
         periodSeconds: 2
         timeoutSeconds: 2
         failureThreshold: {{ div (add .Values.startupSecondsMax 1) 2 }}
       {{- /* Without a certificate, a probe learns no more than the one of readiness does. */}}
-      {{- if ne (include "slateberg.clientCertificates" .) "required" }}
+      {{- if not (include "slateberg.operatorsShowCertificate" .) }}
       livenessProbe:
         {{- include "slateberg.probe" (dict "root" . "path" "/health") | nindent 8 }}
         periodSeconds: 10
@@ -93,6 +98,11 @@ spec:
         {{- if .Values.policies }}
         - name: policies
           mountPath: /etc/slateberg/policies
+          readOnly: true
+        {{- end }}
+        {{- if .Values.bootstrapKey.secretName }}
+        - name: bootstrap
+          mountPath: /etc/slateberg/bootstrap
           readOnly: true
         {{- end }}
         {{- if .Values.tls.secretName }}
@@ -132,6 +142,15 @@ spec:
     - name: policies
       configMap:
         name: {{ include "slateberg.fullname" . }}-policies
+    {{- end }}
+    {{- with .Values.bootstrapKey }}
+    {{- if .secretName }}
+    - name: bootstrap
+      secret:
+        secretName: {{ .secretName }}
+        items: [{key: {{ .key }}, path: key}]
+        defaultMode: 0440
+    {{- end }}
     {{- end }}
     {{- with .Values.tls.secretName }}
     - name: tls

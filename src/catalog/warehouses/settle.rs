@@ -170,7 +170,7 @@ impl Catalog {
                 let shut = Some("metadata files are being written".into());
                 let not_yet = with_stores.with_settings(Entry { shut, ..entry.clone() });
                 all.serve(not_yet);
-                self.finish_publications_of(Some(entry.warehouse.id)).await?;
+                self.finish_publications_of(Some(entry.warehouse.id), Duration::MAX).await?;
                 all.serve(with_stores);
             }
         }

@@ -72,3 +72,31 @@ fn a_file_that_is_not_there_is_an_error() {
     let sources = Sources { config: Some("no/such/file.toml".into()) };
     assert!(load(&sources).is_err());
 }
+
+#[test]
+fn every_mistake_is_found_and_the_rest_is_read() {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let text = "data_dirr = \"x\"\n[catalog]\npage_size_max = \"many\"\nname_bytes_max = 7\n\
+                [warehouses.\"a.b\"]\nlocation = 1\n";
+    file.write_all(text.as_bytes()).expect("it can be written");
+    let read = read(&Sources { config: Some(file.path().to_owned()) });
+    assert_eq!(read.settings.catalog.name_bytes_max, 7);
+    let mut told: Vec<_> = read.problems.iter().map(|it| (it.key.as_str(), line_of(it))).collect();
+    told.sort_unstable();
+    let keys = [("catalog.page_size_max", 3), ("data_dirr", 1), ("warehouses.a.b.location", 6)];
+    assert_eq!(told, keys);
+    // Something that is found out later is told where the key stands.
+    let problem = read.problem("warehouses.a.b", "no".to_owned());
+    assert_eq!(line_of(&problem), 5);
+    let problem = read.problem("catalog.name_bytes_max.more", "no".to_owned());
+    assert_eq!(line_of(&problem), 4, "the nearest that stands there");
+    let problem = read.problem("server.listen", "no".to_owned());
+    assert_eq!(problem.place, Place::Default);
+}
+
+fn line_of(problem: &Problem) -> usize {
+    match problem.place {
+        Place::File { line: Some(line), .. } => line,
+        _ => panic!("{problem}"),
+    }
+}

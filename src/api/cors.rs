@@ -1,0 +1,55 @@
+//! CORS: what a browser asks before a web page of another origin gets to talk to the server.
+//!
+//! A page brings its credential in a header, as every client does. Nothing that a browser would add by
+//! itself counts here, so that no page can do anything in somebody's name without having been given a key.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, header};
+use axum::response::Response;
+use futures::future::BoxFuture;
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::guard::{Guarded, REQUEST_ID};
+use super::listen_settings::CorsSettings;
+
+/// What pages of other origins may do.
+pub struct Cors(CorsLayer);
+
+impl Cors {
+    /// What these settings let them do; none if that is nothing.
+    pub fn new(settings: &CorsSettings) -> Option<Self> {
+        if settings.allowed_origins.is_empty() {
+            return None;
+        }
+        let origins = settings.allowed_origins.iter();
+        let origins = match settings.allows_any() {
+            true => AllowOrigin::any(),
+            // The settings were checked before: whatever is no header is no origin.
+            false => AllowOrigin::list(origins.filter_map(|it| HeaderValue::from_str(it).ok())),
+        };
+        let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE];
+        let exposed =
+            [header::ETAG, header::RETRY_AFTER, header::WWW_AUTHENTICATE, REQUEST_ID];
+        let layer = CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods(methods)
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers(exposed)
+            .max_age(Duration::from_secs(settings.max_age_seconds));
+        Some(Self(layer))
+    }
+
+    /// Answers a browser's question, or lets the request be answered and says who may read that.
+    pub(super) fn answer(
+        &self,
+        server: Guarded,
+        request: Request,
+    ) -> BoxFuture<'static, Result<Response, Infallible>> {
+        Box::pin(self.0.layer(server).call(request))
+    }
+}

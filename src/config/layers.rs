@@ -1,0 +1,219 @@
+//! Where settings come from: layers, of which a later one wins, and where in them a key stands.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use figment::providers::{Env, Format, Toml};
+use figment::value::{Dict, Value};
+use figment::{Profile, Provider};
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Excerpt, Problem};
+
+/// What every variable of ours begins with.
+const ENV_PREFIX: &str = "SLATEBERG__";
+/// What stands between the parts of a variable's name.
+const ENV_SEPARATOR: &str = "__";
+
+/// Where a setting stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere: it is what holds anyway.
+    Default,
+    /// In a file.
+    File {
+        /// Its path.
+        file: PathBuf,
+        /// The line, from 1; none where the file as a whole is meant.
+        line: Option<usize>,
+        /// The column, from 1, in characters.
+        column: Option<usize>,
+    },
+    /// In a variable of the environment.
+    Variable(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => write!(f, "default"),
+            Self::Variable(name) => write!(f, "variable {name}"),
+            Self::File { file, line: Some(line), column: Some(column) } => {
+                write!(f, "{}:{line}:{column}", file.display())
+            }
+            Self::File { file, .. } => write!(f, "{}", file.display()),
+        }
+    }
+}
+
+/// One place of settings, with what it says.
+pub(super) struct Layer {
+    origin: Origin,
+    pub(super) dict: Dict,
+}
+
+enum Origin {
+    File { file: PathBuf, text: String },
+    Environment { variables: Vec<(Vec<String>, String)> },
+}
+
+impl Layer {
+    /// What a file says.
+    pub(super) fn file(file: &Path) -> Result<Self, Problem> {
+        let whole = Place::File { file: file.to_owned(), line: None, column: None };
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Problem::new(whole.clone(), "", error.to_string()))?;
+        match Toml::from_str::<Dict>(&text) {
+            Ok(dict) => Ok(Self { origin: Origin::File { file: file.to_owned(), text }, dict }),
+            Err(error) => {
+                let at = error.span().map(|span| at(file, &text, &span));
+                let (place, excerpt) = at.map_or((whole, None), |(place, it)| (place, Some(it)));
+                let message = format!("not TOML: {}", error.message().trim_end());
+                Err(Problem { excerpt, ..Problem::new(place, "", message) })
+            }
+        }
+    }
+
+    /// What the environment says.
+    pub(super) fn environment() -> Result<Self, Problem> {
+        let mut data = Env::prefixed(ENV_PREFIX).split(ENV_SEPARATOR).data().map_err(|error| {
+            let place = Place::Variable(format!("{ENV_PREFIX}..."));
+            Problem::new(place, "", error.to_string())
+        })?;
+        let dict = data.remove(&Profile::Default).unwrap_or_default();
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let ours = names.filter_map(|name| {
+            let key = name.get(..ENV_PREFIX.len())?.eq_ignore_ascii_case(ENV_PREFIX);
+            let key = key.then(|| name[ENV_PREFIX.len()..].to_lowercase())?;
+            Some((key.split(ENV_SEPARATOR).map(str::to_owned).collect(), name))
+        });
+        Ok(Self { origin: Origin::Environment { variables: ours.collect() }, dict })
+    }
+
+    /// What it is called; none if it says nothing.
+    pub(super) fn name(&self) -> Option<String> {
+        match &self.origin {
+            Origin::File { file, .. } => Some(file.display().to_string()),
+            Origin::Environment { variables } => match variables.len() {
+                0 => None,
+                1 => Some("1 variable".to_owned()),
+                count => Some(format!("{count} variables")),
+            },
+        }
+    }
+
+    /// Whether it says something of this key, or of what is below it.
+    pub(super) fn has(&self, path: &[String]) -> bool {
+        value_at(&self.dict, path).is_some()
+    }
+
+    /// Where a key of it stands, and how that looks.
+    pub(super) fn place(&self, path: &[String]) -> (Place, Option<Excerpt>) {
+        match &self.origin {
+            Origin::File { file, text } => match span_of(text, path) {
+                Some(span) => {
+                    let (place, excerpt) = at(file, text, &span);
+                    (place, Some(excerpt))
+                }
+                None => (Place::File { file: file.clone(), line: None, column: None }, None),
+            },
+            Origin::Environment { variables } => {
+                let found = variables.iter().find(|(key, _)| {
+                    key.starts_with(path) || (!key.is_empty() && path.starts_with(key))
+                });
+                let name = match found {
+                    Some((_, name)) => name.clone(),
+                    None => ENV_PREFIX.to_owned() + &path.join(ENV_SEPARATOR).to_uppercase(),
+                };
+                (Place::Variable(name), None)
+            }
+        }
+    }
+
+    /// Takes a key away: the whole array, if it is in one.
+    pub(super) fn remove(&mut self, path: &[String]) {
+        let mut dict = &mut self.dict;
+        for (depth, segment) in path.iter().enumerate() {
+            let leads_on = matches!(dict.get(segment), Some(Value::Dict(..)));
+            if depth + 1 == path.len() || !leads_on {
+                dict.remove(segment);
+                return;
+            }
+            match dict.get_mut(segment) {
+                Some(Value::Dict(_, below)) => dict = below,
+                _ => return,
+            }
+        }
+    }
+
+    /// The key that a text such as `warehouses.lake.location` means, as far as this layer has it: names may
+    /// hold dots themselves.
+    pub(super) fn path_of(&self, key: &str) -> Option<Vec<String>> {
+        let mut path = Vec::new();
+        let (mut dict, mut rest) = (&self.dict, key);
+        loop {
+            let fits = |name: &&String| {
+                rest.strip_prefix(name.as_str()).is_some_and(|it| it.is_empty() || it.starts_with('.'))
+            };
+            let name = dict.keys().filter(fits).max_by_key(|name| name.len())?;
+            path.push(name.clone());
+            rest = rest[name.len()..].trim_start_matches('.');
+            match dict.get(name) {
+                _ if rest.is_empty() => return Some(path),
+                Some(Value::Dict(_, below)) => dict = below,
+                // Something in a list: the list as a whole is the nearest that has a name.
+                _ => return Some(path),
+            }
+        }
+    }
+}
+
+fn value_at<'a>(dict: &'a Dict, path: &[String]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    let mut value = dict.get(first)?;
+    for segment in rest {
+        value = match value {
+            Value::Dict(_, below) => below.get(segment)?,
+            // What is wrong with a part of a list is so with the list.
+            list @ Value::Array(..) => return Some(list),
+            _ => return None,
+        };
+    }
+    Some(value)
+}
+
+/// Where the last part of a path stands in a text, or the innermost part of it that stands there.
+fn span_of(text: &str, path: &[String]) -> Option<Range<usize>> {
+    let document = DeTable::parse(text).ok()?;
+    let mut table = document.get_ref();
+    let mut found = None;
+    for segment in path {
+        let entry = table.iter().find(|(key, _)| **key.get_ref() == **segment);
+        let Some((key, value)) = entry else { break };
+        found = Some(key.span());
+        match value.get_ref() {
+            DeValue::Table(below) => table = below,
+            _ => break,
+        }
+    }
+    found
+}
+
+/// A stretch of a file.
+fn at(file: &Path, text: &str, span: &Range<usize>) -> (Place, Excerpt) {
+    let before = text.get(..span.start).unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    let column = before[line_start..].chars().count() + 1;
+    let line_text = text[line_start..].lines().next().unwrap_or_default();
+    let marked = text.get(span.clone()).unwrap_or_default().lines().next().unwrap_or_default();
+    let excerpt = Excerpt {
+        text: line_text.to_owned(),
+        line,
+        column,
+        chars: marked.chars().count().max(1),
+    };
+    let place = Place::File { file: file.to_owned(), line: Some(line), column: Some(column) };
+    (place, excerpt)
+}

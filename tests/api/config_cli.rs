@@ -1,0 +1,166 @@
+//! `slateberg config`, and what the program itself makes of settings.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::authn_cli::Server;
+
+/// Runs the program in a directory, with variables.
+fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
+    command.args(arguments).current_dir(directory).envs(variables.iter().copied());
+    command.output().expect("it runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// Checks a file; the exit code, and what was said as JSON.
+fn checked(text: &str, variables: &[(&str, &str)]) -> (i32, Value) {
+    let directory = tempfile::tempdir().expect("there is room");
+    fs::write(directory.path().join("s.toml"), text).expect("it is written");
+    let arguments = ["config", "check", "--config", "s.toml", "--output", "json"];
+    let output = run(directory.path(), variables, &arguments);
+    let told = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(!directory.path().join("slateberg-data").exists(), "nothing is written");
+    (output.status.code().expect("it exits"), told)
+}
+
+#[test]
+fn settings_that_are_good_are_summed_up() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let output = run(directory.path(), &[], &["config", "check"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = said(&output);
+    assert!(text.starts_with("ok: the defaults alone\n"), "{text}");
+    assert!(text.contains("http://127.0.0.1:8181"), "{text}");
+    assert!(text.contains("default at file://"), "{text}");
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_with_its_place() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let text = "[server]\nlisen = \"127.0.0.1:1\"\nbody_bytes_max = \"much\"\n\n[nothing]\nx = 1\n";
+    fs::write(directory.path().join("s.toml"), text).expect("it is written");
+    let variables = [("SLATEBERG__STORE__BLOCK_CASH_BYTES", "1")];
+    let output = run(directory.path(), &variables, &["config", "check", "--config", "s.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = said(&output);
+    for part in [
+        "server.lisen: unknown key\n  --> s.toml:2:1",
+        " 2 | lisen = \"127.0.0.1:1\"\n   | ^^^^^\n   = is 'listen' meant?",
+        "server.body_bytes_max: expected",
+        "--> s.toml:3:1",
+        "nothing: unknown key\n  --> s.toml:5:2",
+        "store.block_cash_bytes: unknown key\n  --> variable SLATEBERG__STORE__BLOCK_CASH_BYTES",
+        "is 'block_cache_bytes' meant?",
+        "4 problems in s.toml, 1 variable",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    // A server says the same of it, and does not start.
+    let output = run(directory.path(), &variables, &["serve", "--config", "s.toml"]);
+    assert_eq!(output.status.code(), Some(78));
+    let text = String::from_utf8(output.stderr).expect("text");
+    assert!(text.contains("server.lisen: unknown key\n  --> s.toml:2:1"), "{text}");
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_line() {
+    let (code, told) = checked("[server]\nlisten = \n", &[]);
+    assert_eq!(code, 1);
+    let problem = &told["problems"][0];
+    assert_eq!((&problem["file"], &problem["line"]), (&"s.toml".into(), &2.into()), "{told}");
+}
+
+#[test]
+fn what_a_start_would_stumble_over_is_found() {
+    for (text, key, part) in [
+        ("default_warehouse = \"lake\"", "default_warehouse", "no warehouse 'lake'"),
+        ("[server.tls]\ncertificate_file = \"no.pem\"", "server.tls.key_file", "certificate_file"),
+        (
+            "[server.tls]\ncertificate_file = \"no.pem\"\nkey_file = \"no.pem\"",
+            "server.tls.certificate_file",
+            "No such file",
+        ),
+        ("[authz]\npolicy_paths = [\"no.cedar\"]", "authz.policy_paths", "no.cedar"),
+        ("[warehouses.lake]\nlocation = \"lake\"", "warehouses.lake", "Invalid location"),
+        ("[state]\nurl = \"ftp://x/y\"", "state.url", "ftp://x/y"),
+        ("[state]\nurl = \"s3://bucket\"", "warehouses.default.location", "whole of"),
+        ("[server.cors]\nallowed_origins = [\"x\"]", "server.cors.allowed_origins", "'x'"),
+        ("[server]\nlisten = \"0.0.0.0:1\"\n[authn]\ninsecure_no_auth = true", "authn", "0.0.0.0:1"),
+        (
+            "[server.management]\nlisten = \"0.0.0.0:1\"\n[authn]\ninsecure_no_auth = true",
+            "authn",
+            "0.0.0.0:1",
+        ),
+        ("[encryption]\nkms = \"local\"", "encryption", "local_key_file"),
+        ("[audit]\nto = \"file\"\nfile = \"no/such/file\"", "audit.file", "directory"),
+        ("[authn]\nbootstrap_key = \"sb_x\"", "authn.bootstrap_key", "slateberg key generate"),
+        ("[log]\nlevel = \"a=b=c\"", "log.level", "invalid filter directive"),
+    ] {
+        let (code, told) = checked(text, &[]);
+        assert_eq!(code, 1, "{text}: {told}");
+        let problems = told["problems"].as_array().expect("a list");
+        let fits = |problem: &&Value| {
+            problem["key"].as_str().is_some_and(|it| it.starts_with(key))
+                && problem["message"].as_str().is_some_and(|it| it.contains(part))
+        };
+        assert!(problems.iter().any(|problem| fits(&problem)), "{text}: {told}");
+    }
+}
+
+#[test]
+fn no_secret_is_told() {
+    let text = "[credentials.lake]\naws_secret_access_key = 271828\n\
+                [state]\nurl = \"s3://b/p\"\n[state.options]\naws_secret_access_key = 271828\n\
+                aws_region = \"here\"\n[authn]\nbootstrap_key = \"sb_271828\"\n";
+    let directory = tempfile::tempdir().expect("there is room");
+    fs::write(directory.path().join("s.toml"), text).expect("it is written");
+    let output = run(directory.path(), &[], &["config", "check", "--config", "s.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!said(&output).contains("271828"), "{}", said(&output));
+    assert!(said(&output).contains("credentials.lake.aws_secret_access_key"), "{}", said(&output));
+
+    let text = text.replace("271828", "\"271828\"").replace("\"sb_\"271828\"\"", "\"sb_271828\"");
+    fs::write(directory.path().join("s.toml"), text).expect("it is written");
+    let output = run(directory.path(), &[], &["config", "show", "--config", "s.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = said(&output);
+    assert!(!text.contains("271828"), "{text}");
+    let line = |key: &str| text.lines().find(|line| line.starts_with(key)).expect(key).to_owned();
+    assert!(line("state.options.aws_region ").contains("\"here\""), "{text}");
+    assert!(line("state.options.aws_secret_access_key ").contains("(hidden)"), "{text}");
+    assert!(line("state.options.aws_region ").ends_with("s.toml:7:1"), "{text}");
+    assert!(line("server.listen ").ends_with("default"), "{text}");
+}
+
+#[test]
+fn the_first_key_can_be_brought_along() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let key = said(&run(directory.path(), &[], &["key", "generate"]));
+    let key = key.trim();
+    fs::write(directory.path().join("first"), format!("{key}\n")).expect("it is written");
+    let settings = "[authn]\nbootstrap_key_file = \"first\"\n";
+    fs::write(directory.path().join("s.toml"), settings).expect("it is written");
+
+    let server = Server::start(directory.path(), &["--config", "s.toml"]);
+    assert_eq!(server.keys(), Vec::<String>::new(), "it is not printed");
+    let listed = server.run(directory.path(), key, &["key", "list", "--output", "json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    assert_eq!(listed["api-keys"].as_array().map(Vec::len), Some(1));
+    assert_eq!(listed["api-keys"][0]["roles"], serde_json::json!(["admin"]));
+    drop(server);
+
+    // Another one in its place changes nothing: the store has had its first start.
+    let other = said(&run(directory.path(), &[], &["key", "generate"]));
+    assert_ne!(other.trim(), key);
+    fs::write(directory.path().join("first"), &other).expect("it is written");
+    let server = Server::start(directory.path(), &["--config", "s.toml"]);
+    assert!(!server.run(directory.path(), other.trim(), &["key", "list"]).status.success());
+    assert!(server.run(directory.path(), key, &["key", "list"]).status.success());
+}
