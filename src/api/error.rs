@@ -64,7 +64,9 @@ impl From<catalog::Error> for ApiError {
             E::NoSuchNamespace(_) => (StatusCode::NOT_FOUND, "NoSuchNamespaceException"),
             E::NoSuchTable(_) => (StatusCode::NOT_FOUND, "NoSuchTableException"),
             E::NoSuchView(_) => (StatusCode::NOT_FOUND, "NoSuchViewException"),
-            E::NoSuchFile(_) | E::NoSuchPolicy(_) => (StatusCode::NOT_FOUND, "NotFoundException"),
+            E::NoSuchFile(_) | E::NoSuchPolicy(_) | E::NoSuchCheckpoint(_) => {
+                (StatusCode::NOT_FOUND, "NotFoundException")
+            }
             E::AlreadyExists(_) => (StatusCode::CONFLICT, "AlreadyExistsException"),
             E::NamespaceNotEmpty(_) => (StatusCode::CONFLICT, "NamespaceNotEmptyException"),
             E::WarehouseNotEmpty(_) => (StatusCode::CONFLICT, "WarehouseNotEmptyException"),

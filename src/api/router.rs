@@ -11,7 +11,8 @@ use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
 use super::management::{
-    api_keys, encryption, explain, grants, openapi, policies, server, warehouses, whoami,
+    api_keys, checkpoints, encryption, explain, grants, openapi, policies, server, warehouses,
+    whoami,
 };
 use super::oauth;
 use super::ops::{health, metrics as counters};
@@ -136,6 +137,8 @@ fn management_routes() -> Router<ApiState> {
             "/warehouses/{name}",
             get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
         )
+        .route("/checkpoints", get(checkpoints::list).post(checkpoints::create))
+        .route("/checkpoints/{checkpoint}", get(checkpoints::load).delete(checkpoints::delete))
         .route("/encryption", get(encryption::load))
         .route("/encryption/rotate", post(encryption::rotate))
         .route("/encryption/rewrap", post(encryption::rewrap))

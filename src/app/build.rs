@@ -334,10 +334,18 @@ impl OfflineCatalog {
 }
 
 /// With what the settings say that the state is encrypted.
-async fn encryption(settings: &Settings, seams: &Seams) -> Result<Option<Encryption>, BuildError> {
+pub(super) async fn encryption(
+    settings: &Settings,
+    seams: &Seams,
+) -> Result<Option<Encryption>, BuildError> {
     let kms = kms::open(&settings.encryption).await?;
     let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
     Ok(kms.map(|kms| Encryption { kms, clock, ids }))
+}
+
+/// Why a store cannot be opened that is at a URL.
+pub(super) fn at_state(url: &str, source: store::Error) -> BuildError {
+    BuildError::Store { url: url.to_owned(), source }
 }
 
 /// Whether anything is kept in the data directory.
@@ -345,7 +353,7 @@ fn uses_data_dir(settings: &Settings) -> bool {
     settings.state.url.is_empty()
 }
 
-fn lock_data_dir(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {
+pub(super) fn lock_data_dir(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {
     if !uses_data_dir(settings) {
         return Ok(None);
     }

@@ -7,4 +7,5 @@ pub mod clock;
 pub mod ids;
 pub mod pace;
 pub mod retry;
+pub mod rfc3339;
 pub mod secret;

@@ -16,6 +16,7 @@
 mod cloud;
 pub mod conditional;
 pub mod error;
+pub mod found;
 pub mod harmless;
 pub mod location;
 pub mod metadata_file;

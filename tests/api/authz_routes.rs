@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes in the words of the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 75] = [
+const ROUTES: [(&str, &str); 79] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -119,6 +119,10 @@ const ROUTES: [(&str, &str); 75] = [
     ("PUT /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", "of nobody"),
+    ("GET /management/v1/checkpoints", ""),
+    ("POST /management/v1/checkpoints", ""),
+    ("GET /management/v1/checkpoints/{checkpoint}", ""),
+    ("DELETE /management/v1/checkpoints/{checkpoint}", ""),
     ("GET /management/v1/encryption", ""),
     ("POST /management/v1/encryption/rotate", ""),
     ("POST /management/v1/encryption/rewrap", ""),
@@ -170,6 +174,7 @@ impl Place {
             .replace("{number}", "0")
             .replace("{to}", "0")
             .replace("{name}", if variant == "of nobody" { "nothing" } else { "default" })
+            .replace("{checkpoint}", ID)
             .replace("{id}", ID);
         match variant {
             "below one" if method == "GET" => path.push_str("?parent=sales"),
@@ -241,6 +246,7 @@ impl Place {
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),
             "rewrap" => json!({}),
+            "checkpoints" => json!({ "name": format!("c{n}") }),
             "rollback" => json!({ "to": 0 }),
             "warehouses" => json!({
                 "name": format!("w{n}"), "storage": { "location": format!("memory:///w{n}") },

@@ -33,6 +33,7 @@ mod views;
 
 mod bad_bodies;
 mod bad_input;
+mod checkpoints;
 mod compression;
 mod conditional;
 mod connections;
