@@ -26,7 +26,7 @@ const RANKS: [(&str, u8); 14] = [
 ];
 
 /// Outside crates that only these files or rooms may name.
-const FENCES: [(&str, &[&str]); 44] = [
+const FENCES: [(&str, &[&str]); 45] = [
     ("slatedb", &["store/", "kms/block_transformer.rs"]),
     ("slatedb_common", &["store/sealed_objects.rs"]),
     ("aws_config", &["kms/aws.rs"]),
@@ -73,7 +73,10 @@ const FENCES: [(&str, &[&str]); 44] = [
     // What Cedar's errors say of their place.
     ("miette", &["authz/"]),
     // Cedar takes the time as a text.
-    ("chrono", &["authz/context.rs", "telemetry/audit.rs", "objects/vend/azure.rs"]),
+    (
+        "chrono",
+        &["base/rfc3339.rs", "authz/context.rs", "telemetry/audit.rs", "objects/vend/azure.rs"],
+    ),
     ("toml", &["cli/policy/", "config/layers.rs"]),
     ("strsim", &["config/problem.rs"]),
     ("governor", &["api/rate_limits.rs"]),
@@ -92,7 +95,12 @@ const FENCES: [(&str, &[&str]); 44] = [
     ("rustls", &["app/tls/"]),
     ("tokio_rustls", &["app/tls/"]),
     // The keys of issuers are fetched, a running server is spoken to, and so are providers of credentials.
-    ("reqwest", &["app/", "cli/client.rs", "objects/vend/", "objects/sign/trial.rs"]),
+    (
+        "reqwest",
+        &["app/", "cli/client.rs", "cli/migrate/rest.rs", "objects/vend/", "objects/sign/trial.rs"],
+    ),
+    // The databases of PyIceberg's own catalog.
+    ("rusqlite", &["cli/migrate/sql.rs"]),
 ];
 
 /// Words that a room may not hold in its code, and why.

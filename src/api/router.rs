@@ -14,7 +14,8 @@ use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
 use super::management::{
-    api_keys, encryption, explain, grants, jobs, openapi, policies, server, warehouses, whoami,
+    api_keys, checkpoints, encryption, explain, grants, jobs, openapi, policies, server, warehouses,
+    whoami,
 };
 use super::oauth;
 use super::ops::{health, metrics as counters};
@@ -178,6 +179,8 @@ fn management_routes() -> Router<ApiState> {
         .route("/jobs", get(jobs::list).post(jobs::start))
         .route("/jobs/{id}", get(jobs::load))
         .route("/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/checkpoints", get(checkpoints::list).post(checkpoints::create))
+        .route("/checkpoints/{checkpoint}", get(checkpoints::load).delete(checkpoints::delete))
         .route("/encryption", get(encryption::load))
         .route("/encryption/rotate", post(encryption::rotate))
         .route("/encryption/rewrap", post(encryption::rewrap))

@@ -349,12 +349,17 @@ impl OfflineCatalog {
     }
 }
 
+/// Why a store cannot be opened that is at a URL.
+pub(super) fn at_state(url: &str, source: store::Error) -> BuildError {
+    BuildError::Store { url: url.to_owned(), source }
+}
+
 /// Whether anything is kept in the data directory.
 fn uses_data_dir(settings: &Settings) -> bool {
     settings.state.url.is_empty()
 }
 
-fn lock_data_dir(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {
+pub(super) fn lock_data_dir(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {
     if !uses_data_dir(settings) {
         return Ok(None);
     }

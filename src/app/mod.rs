@@ -10,6 +10,7 @@ pub mod plain;
 pub mod policies;
 pub mod run;
 pub mod state;
+pub mod stopped;
 pub mod tasks;
 pub mod tls;
 mod warehouses;

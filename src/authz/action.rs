@@ -80,6 +80,8 @@ actions! {
     ManageJobs
     /// Seeing and changing the keys that encrypt what slateberg keeps.
     ManageEncryption
+    /// Making, listing and deleting checkpoints of the catalog.
+    ManageCheckpoints
     /// What slateberg's own background tasks do to the records. No policy speaks of it.
     Maintain
 }

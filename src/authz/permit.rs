@@ -68,6 +68,10 @@ pub enum Task {
     Jobs,
     /// Forgets idempotency records whose time is over, and the oldest of the change log.
     Expiry,
+    /// Makes and deletes checkpoints, and goes back to them, while no server runs.
+    Restore,
+    /// Brings an export into an empty catalog, while no server runs.
+    Import,
     /// Remembers the refusal that an idempotency key was answered with.
     Idempotency,
 }

@@ -9,4 +9,5 @@ pub mod network;
 pub mod pace;
 pub mod rate;
 pub mod retry;
+pub mod rfc3339;
 pub mod secret;

@@ -32,6 +32,9 @@ pub enum Error {
     /// A policy, a revision or a grant is not there.
     #[error("{0}")]
     NoSuchPolicy(String),
+    /// A checkpoint is not there.
+    #[error("Checkpoint does not exist: {0}")]
+    NoSuchCheckpoint(String),
     /// The name is taken.
     #[error("{0}")]
     AlreadyExists(String),

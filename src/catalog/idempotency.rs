@@ -172,6 +172,7 @@ macro_rules! refusals {
 }
 
 refusals! {
-    NoSuchWarehouse NoSuchNamespace NoSuchTable NoSuchView NoSuchFile NoSuchPolicy AlreadyExists
+    NoSuchWarehouse NoSuchNamespace NoSuchTable NoSuchView NoSuchFile NoSuchPolicy NoSuchCheckpoint
+    AlreadyExists
     NamespaceNotEmpty WarehouseNotEmpty Conflict CommitFailed Invalid Unprocessable
 }

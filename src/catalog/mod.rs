@@ -16,6 +16,7 @@
 
 mod carried;
 pub mod change_log;
+pub mod checkpoints;
 pub mod delegation;
 pub mod denials;
 mod described;
@@ -42,6 +43,7 @@ pub mod rename;
 pub mod settings;
 pub mod tables;
 pub mod tabulars;
+pub mod transfer;
 mod turns;
 pub mod version_cache;
 pub mod views;

@@ -63,7 +63,19 @@ pub(super) enum ClientError {
 }
 
 impl Connection {
-    fn client(&self) -> Result<Client, ClientError> {
+    /// The URL of the server, without a slash at its end.
+    pub(super) fn base(&self) -> String {
+        let url = self.url.clone().unwrap_or_else(environment::url);
+        url.trim_end_matches('/').to_owned()
+    }
+
+    /// What is sent as a bearer token, if anything is.
+    pub(super) fn key(&self) -> Option<Secret> {
+        self.api_key.clone().or_else(environment::api_key)
+    }
+
+    /// What speaks to the server.
+    pub(super) fn client(&self) -> Result<Client, ClientError> {
         let mut client = Client::builder();
         if let Some(file) = self.ca_cert.clone().or_else(environment::ca_cert) {
             let certificates = Certificate::from_pem_bundle(&read(&file)?);
@@ -86,11 +98,10 @@ impl Connection {
         path: &str,
         body: &Value,
     ) -> Result<Value, ClientError> {
-        let url = self.url.clone().unwrap_or_else(environment::url);
-        let url = format!("{}{path}", url.trim_end_matches('/'));
+        let url = format!("{}{path}", self.base());
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let mut request = self.client()?.request(method, url);
-        if let Some(key) = self.api_key.clone().or_else(environment::api_key) {
+        if let Some(key) = self.key() {
             request = request.bearer_auth(key.reveal());
         }
         if !body.is_null() {

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{Error as ConfigError, Settings, Sources, load};
 
 pub mod bench;
+pub mod checkpoint;
 mod client;
 pub mod config;
 pub mod encryption;
@@ -15,10 +16,13 @@ pub mod fsck;
 pub mod grant;
 pub mod job;
 pub mod key;
+pub mod migrate;
 mod output;
 pub mod policy;
+pub mod restore;
 pub mod serve;
 pub mod store;
+pub mod transfer;
 pub mod warehouse;
 
 /// An Apache Iceberg REST catalog whose only dependency is a bucket.
@@ -37,6 +41,16 @@ enum Command {
     Fsck(fsck::Fsck),
     /// Check settings, or show those that hold
     Config(config::Config),
+    /// Make, list and delete checkpoints: states that the catalog can be taken back to
+    Checkpoint(checkpoint::Checkpoint),
+    /// Take the catalog back to what a checkpoint has kept, while no server runs on it
+    Restore(restore::Restore),
+    /// Write the catalog as lines of JSON
+    Export(transfer::Export),
+    /// Bring the lines of an export into an empty catalog, while no server runs on it
+    Import(transfer::Import),
+    /// Register what another catalog has, or a directory, with a running server
+    Migrate(Box<migrate::Migrate>),
     /// Try out whether an object store may be relied on
     Store(store::Store),
     /// Make, list and revoke API keys of a running server
@@ -98,6 +112,11 @@ impl Cli {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
             Command::Config(config) => config.run(),
+            Command::Checkpoint(checkpoint) => checkpoint.run(),
+            Command::Restore(restore) => restore.run(),
+            Command::Export(export) => export.run(),
+            Command::Import(import) => import.run(),
+            Command::Migrate(migrate) => migrate.run(),
             Command::Store(store) => store.run(),
             Command::Key(key) => key.run(),
             Command::Warehouse(warehouse) => warehouse.run(),

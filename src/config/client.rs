@@ -12,6 +12,10 @@ pub const API_KEY: &str = "SLATEBERG_API_KEY";
 pub const CA_CERT: &str = "SLATEBERG_CA_CERT";
 /// The variable with the file of the certificate to show, and its key.
 pub const CLIENT_CERT: &str = "SLATEBERG_CLIENT_CERT";
+/// The variable with the token for the catalog that a migration reads.
+pub const SOURCE_TOKEN: &str = "SLATEBERG_SOURCE_TOKEN";
+/// The variable with the credential that is exchanged for such a token: `<id>:<secret>`.
+pub const SOURCE_CREDENTIAL: &str = "SLATEBERG_SOURCE_CREDENTIAL";
 /// Where a server is that was told nothing.
 pub const URL_DEFAULT: &str = "http://127.0.0.1:8181";
 
@@ -23,6 +27,16 @@ pub fn url() -> String {
 /// The key to send, if there is one.
 pub fn api_key() -> Option<Secret> {
     variable(API_KEY).map(Secret::new)
+}
+
+/// The token for the catalog that a migration reads, if there is one.
+pub fn source_token() -> Option<Secret> {
+    variable(SOURCE_TOKEN).map(Secret::new)
+}
+
+/// The credential that is exchanged for such a token.
+pub fn source_credential() -> Option<Secret> {
+    variable(SOURCE_CREDENTIAL).map(Secret::new)
 }
 
 /// The file of certificates that the server's may come from, besides those of the system.

@@ -121,7 +121,11 @@ pub async fn create(
 
 /// Reads a metadata file's text, whatever its compression.
 pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<Bytes, Error> {
-    let content = objects.read(warehouse, location).await?;
+    unfold(location, objects.read(warehouse, location).await?)
+}
+
+/// The text in a metadata file's content.
+pub(super) fn unfold(location: &str, content: Bytes) -> Result<Bytes, Error> {
     if !content.starts_with(&GZIP_MAGIC) {
         return Ok(content);
     }

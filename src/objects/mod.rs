@@ -18,6 +18,7 @@ mod cloud;
 pub mod conditional;
 pub mod directory;
 pub mod error;
+pub mod found;
 pub mod harmless;
 pub mod location;
 pub mod metadata_file;

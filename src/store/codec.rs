@@ -118,6 +118,11 @@ const INLINE_MARK: u8 = 0;
 const PIECE_MARK: u8 = 1;
 
 impl Head {
+    /// The same metadata, as that of another version of its record.
+    pub fn at_version(self, version: u64) -> Self {
+        Self { version, ..self }
+    }
+
     /// The hashes of its pieces, in order. One that stands in it twice comes twice.
     pub fn pieces(&self) -> impl Iterator<Item = PieceHash> {
         self.segments.iter().filter_map(|segment| match segment {

@@ -14,6 +14,7 @@
 //! - a **publication** says that a metadata file may still be missing from the warehouse
 //!   ([`records::Publication`]); it is **landed** when both the log and the file are there, and its
 //!   marker goes with a later batch;
+//! - a **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is deleted;
 //! - the log of a bucket may be in another one, which is faster ([`separate_log`]): the two are a pair;
 //! - the **policy book** is what was made of policies and grants at run time ([`policy_book`]), and the
 //!   **policy log** all its **revisions**, which only grows.
@@ -21,6 +22,7 @@
 //! The store knows no principal: who wants to begin a transaction shows a permit.
 
 pub mod audit;
+pub mod checkpoints;
 pub mod codec;
 mod documents;
 pub mod encryption;
@@ -32,11 +34,13 @@ pub mod jobs;
 mod journal;
 mod key_ring;
 pub mod keys;
+mod offline;
 pub mod open;
 pub mod policy_book;
 pub mod read;
 mod recent;
 pub mod records;
+pub mod restore;
 mod sealed_objects;
 pub mod separate_log;
 pub mod settings;

@@ -11,8 +11,8 @@ use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
 use slatedb::{
-    BlockTransformer, BloomFilterPolicy, CacheTarget, CloseReason, Db, DbBuilder, DbReader,
-    DbReaderMode, GarbageCollectorBuilder, IterationOrder,
+    BlockTransformer, BloomFilterPolicy, CacheTarget, CloseReason, Db, DbBuilder,
+    GarbageCollectorBuilder, IterationOrder,
 };
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ use super::error::Error;
 use super::flusher::Flusher;
 use super::journal::{self, Hold, Journal};
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
-use super::read::{Durable, Latest, Offline, Read};
+use super::read::{Durable, Latest, Read};
 use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
 use super::separate_log::{self, Log};
@@ -66,8 +66,12 @@ pub(super) struct Shared {
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
     pub(super) recent: Recent,
+    /// Where the store is, read and written through its keys if it is encrypted.
+    pub(super) place: Place,
     /// The keys, if the store is encrypted.
     pub(super) unlocked: Option<Unlocked>,
+    /// Held by whoever makes or deletes a checkpoint.
+    pub(super) checkpointing: tokio::sync::Mutex<()>,
     /// Keeps the journal ours until the store is closed.
     journal: Mutex<Option<Hold>>,
 }
@@ -94,10 +98,10 @@ impl Store {
     /// Opens the store for writing. Any other process that has it open is fenced; one that has it open
     /// in a local directory makes this fail.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
-        let (db, unlocked, journal) = match &place.directory {
+        let (db, place, unlocked, journal) = match &place.directory {
             None => {
-                let (db, unlocked) = open_bucket(place, &settings).await?;
-                (db, unlocked, None)
+                let (db, place, unlocked) = open_bucket(place, &settings).await?;
+                (db, place, unlocked, None)
             }
             Some(directory) => {
                 // The lock of the journal is the ring's lock, too.
@@ -105,7 +109,7 @@ impl Store {
                 let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
                 let opened = open_directory(&place, &settings, journal, unlocked.as_ref());
                 match opened.await {
-                    Ok((db, hold)) => (db, unlocked, Some(hold)),
+                    Ok((db, hold)) => (db, place, unlocked, Some(hold)),
                     Err(error) => return Err(explained(plain, unlocked.as_ref(), error).await),
                 }
             }
@@ -116,39 +120,14 @@ impl Store {
             next_change: AtomicU64::new(0),
             landed: Landed::default(),
             flusher: Flusher::start(db.clone()),
+            place,
             unlocked,
+            checkpointing: tokio::sync::Mutex::default(),
             journal: Mutex::new(journal),
         };
         let store = Self { db, shared: Arc::new(shared), audit: Arc::default() };
         store.shared.next_change.store(store.first_free_change().await?, Ordering::Relaxed);
         Ok(store)
-    }
-
-    /// Opens the store for reading alone, without writing a byte.
-    pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
-        let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
-        let keys = unlocked.as_ref().map(|unlocked| &unlocked.keys);
-        separate_log::check(&place).await?;
-        let builder = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
-            .with_reader_mode(DbReaderMode::FollowLatest);
-        let builder = match &place.log {
-            Some(log) => builder.with_wal_object_store(log.store()),
-            None => builder,
-        };
-        let builder = match keys {
-            Some(keys) => builder.with_block_transformer(sealed_blocks(keys)),
-            None => builder,
-        };
-        let reader = |directory| journal::reader(directory, keys.cloned());
-        let journal = place.directory.as_deref().map(reader).transpose()?.flatten();
-        let builder = match journal {
-            Some(journal) => builder.with_wal_reader(journal),
-            None => builder,
-        };
-        match builder.build().await {
-            Ok(reader) => Ok(Offline { reader }),
-            Err(error) => Err(explained(plain, unlocked.as_ref(), error).await),
-        }
     }
 
     /// The same store, whose changes are told to this audit log, too.
@@ -290,9 +269,9 @@ impl Store {
     pub async fn close(&self) -> Result<(), Error> {
         self.db.close_with_options(in_order()).await?;
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A checkpoint may need what stands in the journal.
+        // Checkpoints that are not ours may need what stands in the journal.
         if let Some(journal) = journal
-            && self.db.manifest().checkpoints().is_empty()
+            && !self.is_log_pinned()
             && let Err(error) = journal.discard()
         {
             tracing::warn!(%error, "the journal is left to the next start");
@@ -311,7 +290,10 @@ impl Store {
 }
 
 /// Opens a store whose log is in its bucket.
-async fn open_bucket(place: &Place, settings: &Settings) -> Result<(Db, Option<Unlocked>), Error> {
+async fn open_bucket(
+    place: &Place,
+    settings: &Settings,
+) -> Result<(Db, Place, Option<Unlocked>), Error> {
     refuse_left_journal(place).await?;
     let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
     separate_log::settle(&place).await?;
@@ -333,7 +315,7 @@ async fn open_bucket(place: &Place, settings: &Settings) -> Result<(Db, Option<U
         unlocked.refresh().await?;
     }
     separate_log::check(&place).await?;
-    Ok((db, unlocked))
+    Ok((db, place, unlocked))
 }
 
 /// Opens a store whose log is a journal.
@@ -353,7 +335,7 @@ async fn open_directory(
     Ok((db, hold))
 }
 
-fn sealed_blocks(keys: &Arc<Keys>) -> Arc<dyn BlockTransformer> {
+pub(super) fn sealed_blocks(keys: &Arc<Keys>) -> Arc<dyn BlockTransformer> {
     Arc::new(SealedBlocks::new(Arc::clone(keys)))
 }
 

@@ -44,6 +44,18 @@ impl Transaction {
         Ok(self.inner.delete(key)?)
     }
 
+    /// Writes the bytes of a record.
+    pub(super) fn put_at(&self, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
+        self.mark(&key);
+        Ok(self.inner.put_with_options(key, value, &PutOptions::default())?)
+    }
+
+    /// Removes what stands at a key.
+    pub(super) fn delete_at(&self, key: Vec<u8>) -> Result<(), Error> {
+        self.mark(&key);
+        Ok(self.inner.delete(key)?)
+    }
+
     /// Takes note that a key is written: before it is, so that nothing is ever written without a mark.
     fn mark(&self, key: &[u8]) {
         if is_kept(key) {

@@ -23,7 +23,12 @@ fn slateberg(directory: &Path, arguments: &[&str]) -> Command {
 
 impl Server {
     pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
-        let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"];
+        Self::start_on(directory, "data", arguments)
+    }
+
+    /// Starts one on another data directory.
+    pub(crate) fn start_on(directory: &Path, data_dir: &str, arguments: &[&str]) -> Self {
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
         let mut command = slateberg(directory, &[&serve[..], arguments].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
@@ -46,6 +51,13 @@ impl Server {
     pub(crate) fn keys(&self) -> Vec<String> {
         let words = self.banner.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         words.filter(|word| word.starts_with("sb_")).map(str::to_owned).collect()
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        let told = Command::new("kill").args(["-TERM", &self.pid()]).status().expect("it runs");
+        assert!(told.success());
+        assert!(self.child.wait().expect("it ends").success());
     }
 
     /// The number of its process.

@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes in the words of the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 79] = [
+const ROUTES: [(&str, &str); 83] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -123,6 +123,10 @@ const ROUTES: [(&str, &str); 79] = [
     ("POST /management/v1/jobs", ""),
     ("GET /management/v1/jobs/{id}", ""),
     ("POST /management/v1/jobs/{id}/cancel", ""),
+    ("GET /management/v1/checkpoints", ""),
+    ("POST /management/v1/checkpoints", ""),
+    ("GET /management/v1/checkpoints/{checkpoint}", ""),
+    ("DELETE /management/v1/checkpoints/{checkpoint}", ""),
     ("GET /management/v1/encryption", ""),
     ("POST /management/v1/encryption/rotate", ""),
     ("POST /management/v1/encryption/rewrap", ""),
@@ -174,6 +178,7 @@ impl Place {
             .replace("{number}", "0")
             .replace("{to}", "0")
             .replace("{name}", if variant == "of nobody" { "nothing" } else { "default" })
+            .replace("{checkpoint}", ID)
             .replace("{id}", ID);
         match variant {
             "below one" if method == "GET" => path.push_str("?parent=sales"),
@@ -248,6 +253,7 @@ impl Place {
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),
             "rewrap" => json!({}),
+            "checkpoints" => json!({ "name": format!("c{n}") }),
             "rollback" => json!({ "to": 0 }),
             "warehouses" => json!({
                 "name": format!("w{n}"), "storage": { "location": format!("memory:///w{n}") },

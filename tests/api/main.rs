@@ -34,6 +34,7 @@ mod views;
 
 mod bad_bodies;
 mod bad_input;
+mod checkpoints;
 mod compression;
 mod conditional;
 mod connections;

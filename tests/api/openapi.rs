@@ -261,6 +261,37 @@ impl Pinned {
             self.check("post", cancel, &answer.expect(status));
         }
     }
+
+    /// Asks all that can be asked of checkpoints.
+    async fn checkpoints(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = self.app.key_with_role("reader").await;
+        let (all, one) = ("/management/v1/checkpoints", "/management/v1/checkpoints/{checkpoint}");
+        let named = json!({ "name": "mine", "lifetime-seconds": 60 });
+        for (credential, code) in [(admin.as_str(), 201), (&admin, 409), (&reader, 403), ("", 401)]
+        {
+            self.ask(credential, "post", all, named.clone()).await.expect(code);
+        }
+        self.ask(&admin, "post", all, json!({})).await.expect(201);
+        for wrong in [json!({ "lifetime": 1 }), json!({ "name": "a/b" }), json!({ "name": ".." })] {
+            self.ask(&admin, "post", all, wrong).await.expect(400);
+        }
+        self.ask(&admin, "post", all, json!({ "lifetime-seconds": 0 })).await.expect(400);
+        for (credential, code) in [(admin.as_str(), 200), (&reader, 403), ("", 401)] {
+            self.ask(credential, "get", all, Value::Null).await.expect(code);
+        }
+        for (credential, method, word) in [
+            (admin.as_str(), "get", "mine"),
+            (&reader, "get", "mine"),
+            (&admin, "get", "nothing"),
+            (&reader, "delete", "mine"),
+            (&admin, "delete", "mine"),
+            (&admin, "delete", "mine"),
+        ] {
+            let answer = self.send(credential, method, &format!("{all}/{word}"), Value::Null).await;
+            self.check(method, one, &answer);
+        }
+    }
 }
 
 #[tokio::test]
@@ -335,6 +366,7 @@ async fn answers_are_what_the_document_says() {
     pinned.warehouses().await;
     pinned.encryption().await;
     pinned.jobs().await;
+    pinned.checkpoints().await;
     let open = TestApp::new().await;
     pinned.check("get", whoami, &open.get(whoami).await.expect(200));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use slateberg::authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
-    ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies, ManageWarehouse, Purge,
+    ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies, ManageWarehouse, Purge,
     ReadConfig, ReadData, ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace,
     WriteData,
 };
@@ -26,6 +26,7 @@ fn every_action_of_the_schema_is_a_type_and_the_other_way_round() {
         DropNamespace::NAME,
         List::NAME,
         Load::NAME,
+        ManageCheckpoints::NAME,
         ManageEncryption::NAME,
         ManageGrants::NAME,
         ManageJobs::NAME,

@@ -113,6 +113,11 @@ impl Client {
         self.post(table, &body).await
     }
 
+    /// Keeps the state of the catalog under a name.
+    pub async fn checkpoint(&self, name: &str) -> Reply {
+        self.post("../management/v1/checkpoints", &json!({ "name": name })).await
+    }
+
     /// A table that has to be there: the answer of `loadTable`.
     pub async fn load(&self, table: &str) -> Value {
         self.get(table).await.expect(200)

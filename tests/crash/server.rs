@@ -146,6 +146,22 @@ pub fn fsck(data_dir: &Path) -> (Option<i32>, String) {
     said(slateberg(data_dir, "fsck").output().expect("fsck can be started"))
 }
 
+/// Runs another subcommand; returns its exit code and all that it said.
+pub fn run(data_dir: &Path, subcommand: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = slateberg(data_dir, subcommand);
+    said(command.args(arguments).output().expect("it can be started"))
+}
+
+/// Starts a subcommand and kills it soon after, wherever it has got to.
+pub fn run_and_kill(data_dir: &Path, subcommand: &str, arguments: &[&str], after: Duration) {
+    let mut command = slateberg(data_dir, subcommand);
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().expect("it can be started");
+    std::thread::sleep(after);
+    // It may have ended by itself.
+    drop(Server { child, uri: String::new() });
+}
+
 /// Starts a server that has to give up; returns its exit code and all that it said.
 pub fn serve_in_vain(data_dir: &Path) -> (Option<i32>, String) {
     serve_in_vain_with(data_dir, &[])

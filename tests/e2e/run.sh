@@ -77,5 +77,13 @@ for home in ${JAVA_HOME:-} /usr/lib/jvm/*; do
 done
 export TRINO_JAVA_HOME=${TRINO_JAVA_HOME:?no Java $trino_java_min or newer, which Trino needs: set it to where one is}
 
+# Iceberg's own REST server; the one that the benchmarks have is as good.
+export ICEBERG_FIXTURE_CLASSPATH=$cache/bench/java-fixture/classpath
+if [[ ! -f $ICEBERG_FIXTURE_CLASSPATH ]]; then
+    mkdir -p "${ICEBERG_FIXTURE_CLASSPATH%/*}"
+    mvn --quiet --batch-mode -f "$here/../../benches/java-fixture/pom.xml" dependency:build-classpath \
+        -Dmdep.outputFile="$ICEBERG_FIXTURE_CLASSPATH"
+fi
+
 cd "$here"
 PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

@@ -173,6 +173,11 @@ impl TestApp {
     /// Stops the catalog, and opens it anew on what it left.
     pub async fn restart(self) -> Self {
         self.app.catalog.close().await.expect("the catalog closes");
+        self.restart_closed().await
+    }
+
+    /// Opens a catalog anew that was closed, on what there is by now.
+    pub async fn restart_closed(self) -> Self {
         let settings = Settings::clone(&self.app.settings);
         let credential = self.credential;
         let app = Self::with_clock(self.bucket, settings, self.clock).await;

@@ -1,6 +1,7 @@
 //! `/management/v1`: what the specification of Iceberg has no word for.
 
 pub mod api_keys;
+pub mod checkpoints;
 pub mod encryption;
 pub mod explain;
 pub mod grants;

@@ -3,6 +3,7 @@
 //! Schemas, specs, updates and requirements stay JSON text here ([`serde_json::value::RawValue`]); what
 //! they mean is the model's to say.
 
+pub mod checkpoints;
 pub mod encryption;
 pub mod explain;
 pub mod grants;

@@ -1,0 +1,415 @@
+//! A catalog whose store is worked on by a subcommand, while no server runs on it.
+//!
+//! Who opens a store in a local directory has its lock; who opens one in a bucket fences the server that runs
+//! on it, as any second writer does. What may be found out without that is read only ([`preview`]).
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::build::{BuildError, Seams, at_state, lock_data_dir};
+use super::lock::DataDirLock;
+use super::policies;
+use super::state::State;
+use crate::authz::action::Maintain;
+use crate::authz::permit::{Permit, Task};
+use crate::authz::schema::Schema;
+use crate::base::clock::Clock;
+use crate::base::ids::Ids;
+use crate::base::rfc3339;
+use crate::catalog;
+use crate::catalog::checkpoints::checked_name;
+use crate::catalog::places::ensure_places;
+use crate::catalog::policies::Sources;
+use crate::catalog::transfer::export::{Counts, export};
+use crate::catalog::transfer::{self, check, import};
+use crate::config::Settings;
+use crate::store::checkpoints::{Checkpoint, Made, NewCheckpoint};
+use crate::store::fsck::{Report, walk};
+use crate::store::keys::StoreKey;
+use crate::store::policy_book::PolicyBook;
+use crate::store::read::{Offline, Read};
+use crate::store::records::{Change, FORMAT_VERSION, PolicyRevision};
+use crate::store::restore::{Plan, Told};
+use crate::store::{self, Store};
+use crate::telemetry::audit::AuditLog;
+
+/// Who is said to have done what a subcommand has done to the store.
+pub const OFFLINE: &str = "offline";
+
+/// Why something could not be done to a catalog without a server.
+#[derive(Debug, thiserror::Error)]
+pub enum StoppedError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The store fails.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// What is wanted is not possible.
+    #[error(transparent)]
+    Catalog(#[from] catalog::Error),
+    /// A catalog cannot become lines, or lines a catalog.
+    #[error(transparent)]
+    Transfer(#[from] transfer::Error),
+    /// The same, of what only subcommands do.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A catalog that this process writes to alone.
+pub struct StoppedCatalog {
+    /// The records.
+    pub store: Store,
+    /// Where the state is.
+    pub state_url: String,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
+    pub(super) sources: Sources,
+    pub(super) permit: Permit<Maintain>,
+    _lock: Option<DataDirLock>,
+}
+
+/// Which state is wanted back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// The one that the checkpoint of this id or name has kept.
+    Checkpoint(String),
+    /// The one of the newest checkpoint that was made at this time or before.
+    Time(i64),
+}
+
+/// A restore that is done.
+pub struct Restored {
+    /// To which checkpoint.
+    pub to: Checkpoint,
+    /// The checkpoint that undoes it.
+    pub undo: Checkpoint,
+    /// What it has done, in numbers.
+    pub told: Told,
+    /// What `fsck` finds in the records after it.
+    pub report: Report,
+}
+
+impl Wanted {
+    /// What a text wants: a time if it is one, or else a checkpoint.
+    pub fn parse(text: &str) -> Self {
+        rfc3339::parse(text).map_or_else(|| Self::Checkpoint(text.to_owned()), Self::Time)
+    }
+
+    fn find(&self, kept: &[Checkpoint]) -> Result<Checkpoint, StoppedError> {
+        let found = match self {
+            Self::Checkpoint(word) => kept.iter().find(|kept| kept.is_called(word)),
+            Self::Time(ms) => kept.iter().rev().find(|kept| kept.created_ms <= *ms),
+        };
+        let missing = || {
+            StoppedError::Refused(match self {
+                Self::Checkpoint(word) => format!("there is no checkpoint '{word}'"),
+                Self::Time(ms) => format!(
+                    "there is no checkpoint from {} or before: the oldest is {}",
+                    rfc3339::format(*ms),
+                    kept.first().map_or("none".to_owned(), |it| rfc3339::format(it.created_ms))
+                ),
+            })
+        };
+        found.cloned().ok_or_else(missing)
+    }
+}
+
+/// Says what a restore would do, reading only.
+pub async fn preview(
+    settings: &Settings,
+    seams: &Seams,
+    wanted: &Wanted,
+) -> Result<(Checkpoint, Told), StoppedError> {
+    let _lock = lock_there(settings)?;
+    let state = state(settings, seams).await?;
+    let now_ms = seams.clock.now_ms();
+    let place = &state.place;
+    let reading = async {
+        let now = Store::open_offline(place).await;
+        let now = now.map_err(|source| at_state(&state.url, source))?;
+        let kept = Store::checkpoints_offline(place, now_ms).await;
+        let kept = kept.map_err(|source| at_state(&state.url, source))?;
+        Ok((now, kept))
+    };
+    let (now, kept) = Box::pin(state.within_reach(reading)).await?;
+    let found = wanted.find(&kept)?;
+    let then = Store::open_checkpoint(place, found.id).await?;
+    refuse_newer(&then).await?;
+    let plan = Plan::between(&now, &then).await?;
+    Ok((found, plan.told))
+}
+
+/// Writes a catalog as lines: as it is, while no server runs, or as a checkpoint has kept it, which may be read
+/// beside a running server.
+pub async fn export_lines(
+    settings: &Settings,
+    seams: &Seams,
+    wanted: Option<&Wanted>,
+    out: &mut impl Write,
+) -> Result<Counts, StoppedError> {
+    check_there(settings)?;
+    let _lock = if wanted.is_none() { lock_data_dir(settings)? } else { None };
+    let state = state(settings, seams).await?;
+    let now_ms = seams.clock.now_ms();
+    let opening = async {
+        let failed = |source| at_state(&state.url, source);
+        let Some(wanted) = wanted else {
+            return Ok((Store::open_offline(&state.place).await.map_err(failed)?, now_ms));
+        };
+        let kept = Store::checkpoints_offline(&state.place, now_ms).await.map_err(failed)?;
+        let found = wanted.find(&kept)?;
+        let opened = Store::open_checkpoint(&state.place, found.id).await.map_err(failed)?;
+        Ok::<_, StoppedError>((opened, found.created_ms))
+    };
+    let (store, as_of_ms) = opening.await?;
+    Ok(export(&store, &rfc3339::format(as_of_ms), out).await?)
+}
+
+impl StoppedCatalog {
+    /// Opens a catalog that is there.
+    pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, StoppedError> {
+        check_there(settings)?;
+        Self::open_or_make(settings, seams).await
+    }
+
+    /// Opens a catalog, or makes an empty one.
+    pub async fn open_or_make(settings: &Settings, seams: &Seams) -> Result<Self, StoppedError> {
+        let sources = policies::from_files(&settings.authz).map_err(BuildError::Policies)?;
+        let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
+        let lock = lock_data_dir(settings)?;
+        let state = state(settings, seams).await?;
+        Box::pin(state.tried(seams)).await?;
+        let opening = async {
+            let opened = Store::open(&state.place, settings.store.clone()).await;
+            opened.map_err(|source| at_state(&state.url, source))
+        };
+        let store = Box::pin(state.within_reach(Box::pin(opening))).await?;
+        let catalog = Self {
+            store: store.audited(audit),
+            state_url: state.url.clone(),
+            clock: Arc::clone(&seams.clock),
+            ids: Arc::clone(&seams.ids),
+            sources,
+            permit: Permit::for_task(Task::Restore),
+            _lock: lock,
+        };
+        catalog.upgrade().await?;
+        Ok(catalog)
+    }
+
+    /// Brings the records into this binary's format, as a start does.
+    async fn upgrade(&self) -> Result<(), StoppedError> {
+        ensure_places(&self.store, &self.permit).await?;
+        let (id, now_ms) = (self.ids.random(), self.clock.now_ms());
+        self.store.ensure_format(&self.permit, id, now_ms).await?;
+        Ok(())
+    }
+
+    /// Closes the store in order.
+    pub async fn close(&self) -> Result<(), StoppedError> {
+        Ok(self.store.close().await?)
+    }
+
+    /// The checkpoints, from the oldest on.
+    pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, StoppedError> {
+        Ok(self.store.checkpoints(self.clock.now_ms()).await?)
+    }
+
+    /// Makes a checkpoint.
+    pub async fn create_checkpoint(
+        &self,
+        name: Option<String>,
+        lifetime_seconds: Option<u64>,
+    ) -> Result<Checkpoint, StoppedError> {
+        let name = name.map(checked_name).transpose()?;
+        let wanted = NewCheckpoint { name, lifetime: lifetime_seconds.map(Duration::from_secs) };
+        let made = self.store.create_checkpoint(&self.permit, &wanted, self.clock.now_ms()).await?;
+        match made {
+            Made::Checkpoint(made) => {
+                self.log("create_checkpoint", &made).await?;
+                Ok(made)
+            }
+            Made::Taken(taken) => {
+                let name = taken.name.unwrap_or_default();
+                Err(StoppedError::Refused(format!("there is a checkpoint '{name}' already")))
+            }
+            Made::TooMany(max) => Err(StoppedError::Refused(format!(
+                "there are {max} checkpoints already: delete some"
+            ))),
+        }
+    }
+
+    /// Deletes the checkpoint of this id or name.
+    pub async fn delete_checkpoint(&self, word: &str) -> Result<(), StoppedError> {
+        let found = Wanted::Checkpoint(word.to_owned()).find(&self.checkpoints().await?)?;
+        self.store.delete_checkpoint(&self.permit, found.id).await?;
+        self.log("delete_checkpoint", &found).await
+    }
+
+    async fn log(&self, action: &'static str, about: &Checkpoint) -> Result<(), StoppedError> {
+        let name = about.name.clone().unwrap_or_default();
+        let entry = &self.entry(action, about.id, name);
+        let written = self.store.transact(action, &self.permit, |t| async move { t.log(entry) });
+        let ((), accepted) = written.await?;
+        Ok(accepted.durable().await?)
+    }
+
+    /// An entry in the change log.
+    pub(super) fn entry(&self, action: &str, subject: Uuid, name: String) -> Change {
+        Change {
+            at_ms: self.clock.now_ms(),
+            action: action.to_owned(),
+            principal: OFFLINE.to_owned(),
+            warehouse: Uuid::nil(),
+            subject,
+            name,
+            version_before: None,
+            version_after: None,
+            allowed: None,
+            origin: None,
+        }
+    }
+
+    /// Takes the catalog back to what a checkpoint has kept, after making one of what is now.
+    pub async fn restore(&self, wanted: &Wanted) -> Result<Restored, StoppedError> {
+        let to = wanted.find(&self.checkpoints().await?)?;
+        let then = self.store.at_checkpoint(to.id).await?;
+        refuse_newer(&then).await?;
+        let plan = Plan::between(&self.store.latest(), &then).await?;
+        let revision = self.revision(&plan, &to).await?;
+        let name = format!("before-restore-{}", rfc3339::format(self.clock.now_ms()));
+        let undo = self.create_checkpoint(Some(name), None).await?;
+        let called = to.name.clone().unwrap_or_else(|| to.id.to_string());
+        let entry = self.entry("restore", to.id, called);
+        self.store.restore(&self.permit, &plan, revision.as_ref(), &entry).await?;
+        // What was kept may be in the format of an older binary.
+        self.upgrade().await?;
+        let report = walk(&self.store.latest()).await?;
+        Ok(Restored { to, undo, told: plan.told, report })
+    }
+
+    /// Brings the lines of an export into this catalog, which has to be empty but for what an earlier try has
+    /// left. `open` opens the lines from the beginning; they are read twice.
+    pub async fn import<R: BufRead>(
+        &self,
+        open: impl Fn() -> std::io::Result<R>,
+        progress: impl FnMut(usize),
+    ) -> Result<Counts, StoppedError> {
+        let permit = Permit::for_task(Task::Import);
+        let checked = check::check(open().map_err(transfer::Error::from)?)?;
+        import::check_target(&self.store, &checked).await?;
+        let revision = self.imported_policies(&checked.book).await?;
+        let lines = open().map_err(transfer::Error::from)?;
+        import::write(&self.store, &permit, &checked, lines, progress).await?;
+        let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
+        let revision = revision.as_ref();
+        let written = self.store.transact("import_policies", &permit, |t| async move {
+            if let Some(revision) = revision {
+                t.revise_policies(revision).await?;
+            }
+            t.log(entry)
+        });
+        let ((), accepted) = written.await?;
+        accepted.durable().await?;
+        Ok(checked.counts)
+    }
+
+    /// The revision of the policy log that adds the policies and grants of an export.
+    async fn imported_policies(
+        &self,
+        imported: &PolicyBook,
+    ) -> Result<Option<PolicyRevision>, StoppedError> {
+        let known = PolicyBook::read(&self.store.latest()).await?;
+        let mut book = known.clone();
+        book.number += 1;
+        book.policies.extend(imported.policies.clone());
+        book.grants.extend(imported.grants.clone());
+        let changes = known.changes_to(&book);
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let number = book.number;
+        Ok(Some(PolicyRevision {
+            number,
+            at_ms: self.clock.now_ms(),
+            by: OFFLINE.to_owned(),
+            action: "import".to_owned(),
+            comment: None,
+            in_force: self.in_force(book)?,
+            rolled_back_to: None,
+            changes,
+        }))
+    }
+
+    /// What `fsck` finds in the records.
+    pub async fn walk(&self) -> Result<Report, StoppedError> {
+        Ok(walk(&self.store.latest()).await?)
+    }
+
+    /// The revision of the policy log that a plan needs, if it does. A set of policies with which no server
+    /// would start is refused.
+    async fn revision(
+        &self,
+        plan: &Plan,
+        to: &Checkpoint,
+    ) -> Result<Option<PolicyRevision>, StoppedError> {
+        if plan.policy_changes.is_empty() {
+            return Ok(None);
+        }
+        let number = PolicyBook::read(&self.store.latest()).await?.number + 1;
+        let book = PolicyBook { number, ..plan.book.clone() };
+        let in_force = self.in_force(book)?;
+        let called = to.name.clone().unwrap_or_else(|| to.id.to_string());
+        Ok(Some(PolicyRevision {
+            number,
+            at_ms: self.clock.now_ms(),
+            by: OFFLINE.to_owned(),
+            action: "restore".to_owned(),
+            comment: Some(format!("restored to checkpoint {called}")),
+            in_force,
+            rolled_back_to: None,
+            changes: plan.policy_changes.clone(),
+        }))
+    }
+
+    /// Which set of policies a book makes with the policy files.
+    pub(super) fn in_force(&self, book: PolicyBook) -> Result<String, StoppedError> {
+        let sources = Sources { book: Arc::new(book), ..self.sources.clone() };
+        let set = sources.build(Arc::new(Schema::bundled()));
+        let set =
+            set.map_err(|problems| BuildError::Policies(policies::Error::Invalid(problems)))?;
+        Ok(set.revision().to_string())
+    }
+}
+
+/// Refuses records that a newer binary has written.
+async fn refuse_newer(then: &Offline) -> Result<(), StoppedError> {
+    let format = then.get(&StoreKey).await?.map_or(0, |format| format.format_version);
+    if format > FORMAT_VERSION {
+        return Err(store::Error::NewerFormat { found: format, known: FORMAT_VERSION }.into());
+    }
+    Ok(())
+}
+
+async fn state(settings: &Settings, seams: &Seams) -> Result<State, BuildError> {
+    let state = State::with_keys(settings, seams).await?;
+    Ok(state)
+}
+
+/// Refuses a data directory without a catalog, so that a wrong word makes no new one.
+fn check_there(settings: &Settings) -> Result<(), BuildError> {
+    if settings.state.url.is_empty() && !settings.data_dir.join("state").is_dir() {
+        let directory = settings.data_dir.display();
+        return Err(BuildError::Setting(format!("{directory}: no catalog here")));
+    }
+    Ok(())
+}
+
+fn lock_there(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {
+    check_there(settings)?;
+    lock_data_dir(settings)
+}

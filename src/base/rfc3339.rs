@@ -1,0 +1,29 @@
+//! Times as people write them: RFC 3339, such as `2026-11-22T05:04:21Z`.
+
+use chrono::{DateTime, SecondsFormat};
+
+/// The milliseconds since the Unix epoch that a text tells; none if it tells none.
+pub fn parse(text: &str) -> Option<i64> {
+    DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
+}
+
+/// Milliseconds since the Unix epoch as a text, in UTC.
+pub fn format(ms: i64) -> String {
+    let time = DateTime::from_timestamp_millis(ms).unwrap_or_default();
+    time.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_survives_being_written_and_read() {
+        assert_eq!(format(1_792_649_061_250), "2026-10-22T06:04:21.250Z");
+        assert_eq!(parse("2026-10-22T06:04:21.250Z"), Some(1_792_649_061_250));
+        assert_eq!(parse("2026-10-22T08:04:21.25+02:00"), Some(1_792_649_061_250));
+        for wrong in ["", "yesterday", "2026-10-22", "2026-10-22T06:04:21", "1792649061250"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Metadata files as they lie in the directories of tables, and lists of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::MigrateError;
+use super::source::{Contents, FoundTabular, Located};
+use crate::model::ident::TabularKind;
+use crate::objects::found::{newest_metadata, read_metadata};
+
+/// What the directory of a Hive database ends with.
+const HIVE_DATABASE: &str = ".db";
+
+/// Reads metadata files where they lie.
+pub(super) struct Reader {
+    options: BTreeMap<String, String>,
+}
+
+impl Reader {
+    pub(super) fn new(options: &[(String, String)]) -> Self {
+        Self { options: options.iter().cloned().collect() }
+    }
+
+    /// The tables of a list, or those below a directory or URL.
+    pub(super) async fn list(&self, source: &str) -> Result<Contents, MigrateError> {
+        if Path::new(source).is_file() {
+            let text = std::fs::read_to_string(source);
+            let text = text.map_err(|error| MigrateError(format!("{source}: {error}")))?;
+            return lines(source, &text);
+        }
+        let url = match source.contains("://") {
+            true => source.to_owned(),
+            false => {
+                let path = std::fs::canonicalize(source);
+                let path = path.map_err(|error| MigrateError(format!("{source}: {error}")))?;
+                format!("file://{}", path.display())
+            }
+        };
+        let found = newest_metadata(&url, &self.options).await.map_err(MigrateError::new)?;
+        let mut contents = Contents::default();
+        for file in found {
+            let Some((name, namespace)) = file.table.split_last() else {
+                contents.failures.push(format!("{}: no table's directory", file.location));
+                continue;
+            };
+            let level = |part: &String| part.strip_suffix(HIVE_DATABASE).unwrap_or(part).to_owned();
+            contents.tabulars.push(FoundTabular {
+                kind: TabularKind::Table,
+                namespace: namespace.iter().map(level).collect(),
+                name: name.clone(),
+                metadata_location: Some(file.location),
+            });
+        }
+        Ok(contents)
+    }
+
+    /// Reads a metadata file to find out whose it is.
+    pub(super) async fn locate(
+        &self,
+        kind: TabularKind,
+        location: &str,
+    ) -> Result<Located, MigrateError> {
+        let text = read_metadata(location, &self.options).await.map_err(MigrateError::new)?;
+        let metadata: Value = serde_json::from_slice(&text)
+            .map_err(|error| MigrateError(format!("{location}: {error}")))?;
+        let loaded = serde_json::json!({ "metadata-location": location, "metadata": metadata });
+        super::rest::located(kind, &loaded)
+    }
+}
+
+/// A list: a line for each table, its name with its namespace, a tab, and where its metadata file is.
+fn lines(source: &str, text: &str) -> Result<Contents, MigrateError> {
+    let mut contents = Contents::default();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = || {
+            MigrateError(format!(
+                "{source}: line {}: expected NAMESPACE.TABLE, a tab, and where its metadata file is",
+                number + 1
+            ))
+        };
+        let (name, location) = line.split_once('\t').ok_or_else(wrong)?;
+        let levels: Vec<String> = name.trim().split('.').map(str::to_owned).collect();
+        let (name, namespace) = levels.split_last().ok_or_else(wrong)?;
+        if levels.iter().any(String::is_empty) || location.trim().is_empty() {
+            return Err(wrong());
+        }
+        contents.tabulars.push(FoundTabular {
+            kind: TabularKind::Table,
+            namespace: namespace.to_vec(),
+            name: name.clone(),
+            metadata_location: Some(location.trim().to_owned()),
+        });
+    }
+    Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_and_its_wrong_lines_are_named() {
+        let text = "# ours\n\nsales.eu.orders\ts3://b/orders/metadata/v1.metadata.json\n";
+        let found = lines("list", text).expect("it is one").tabulars;
+        assert_eq!(found[0].namespace, ["sales", "eu"]);
+        assert_eq!(found[0].name, "orders");
+        for wrong in ["\norders s3://b/x", "\n.orders\ts3://b/x", "\nsales.orders\t "] {
+            let error = lines("list", wrong).expect_err(wrong).to_string();
+            assert!(error.starts_with("list: line 2:"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! An Iceberg REST catalog: the one that is read, and the server that everything goes to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reqwest::{Client, Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::MigrateError;
+use super::source::{Contents, FoundNamespace, FoundTabular, Located};
+use crate::base::retry::Backoff;
+use crate::base::secret::Secret;
+use crate::cli::client::{Connection, below, query};
+use crate::model::ident::TabularKind;
+
+/// Names that are asked for at once.
+const PAGE: &str = "1000";
+/// Tries of one request that may be made again.
+const ATTEMPTS_MAX: u32 = 6;
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long one request may take.
+const REQUEST_MAX: Duration = Duration::from_secs(60);
+/// Stands between the levels of a namespace in paths.
+const SEPARATOR: &str = "\u{1f}";
+/// The endpoint that a catalog names which has views.
+const VIEWS: &str = "GET /v1/{prefix}/namespaces/{namespace}/views";
+
+/// A catalog that is spoken to.
+pub(super) struct Rest {
+    client: Client,
+    /// In front of `/v1`.
+    base: String,
+    /// In front of `/namespaces`, and behind `/v1`.
+    prefix: String,
+    token: Mutex<Option<Secret>>,
+    exchange: Option<Exchange>,
+    /// Whether it says that it has views; none if it does not say.
+    has_views: Option<bool>,
+}
+
+/// How a token is got for a credential.
+struct Exchange {
+    url: String,
+    credential: Secret,
+    scope: String,
+}
+
+/// How a source is reached.
+pub(super) struct Wanted<'a> {
+    pub(super) url: &'a str,
+    pub(super) warehouse: Option<&'a str>,
+    pub(super) token: Option<Secret>,
+    pub(super) credential: Option<Secret>,
+    pub(super) oauth2_server_uri: Option<&'a str>,
+    pub(super) scope: &'a str,
+}
+
+/// An answer that is none of a success.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    pub(super) message: String,
+}
+
+/// What came of a request.
+pub(super) type Answer = Result<Value, Refused>;
+
+impl Refused {
+    fn error(self, what: &str) -> MigrateError {
+        MigrateError(format!("{what}: {} ({})", self.message, self.status))
+    }
+
+    /// Whether there is no such thing, or no such thing here.
+    fn is_missing(&self) -> bool {
+        matches!(self.status, 400 | 404 | 405 | 406 | 501)
+    }
+}
+
+impl Rest {
+    /// The catalog that is read.
+    pub(super) async fn source(wanted: Wanted<'_>) -> Result<Self, MigrateError> {
+        let base = wanted.url.trim_end_matches('/');
+        let base = base.strip_suffix("/v1").unwrap_or(base).to_owned();
+        let url = wanted.oauth2_server_uri.map(str::to_owned);
+        let exchange = wanted.credential.map(|credential| Exchange {
+            url: url.unwrap_or_else(|| format!("{base}/v1/oauth/tokens")),
+            credential,
+            scope: wanted.scope.to_owned(),
+        });
+        let client = Client::builder().timeout(REQUEST_MAX).build().map_err(MigrateError::new)?;
+        Self::open(client, base, wanted.token, exchange, wanted.warehouse).await
+    }
+
+    /// The server that everything goes to.
+    pub(super) async fn target(
+        connection: &Connection,
+        warehouse: Option<&str>,
+    ) -> Result<Self, MigrateError> {
+        let client = connection.client().map_err(MigrateError::new)?;
+        Self::open(client, connection.base(), connection.key(), None, warehouse).await
+    }
+
+    async fn open(
+        client: Client,
+        base: String,
+        token: Option<Secret>,
+        exchange: Option<Exchange>,
+        warehouse: Option<&str>,
+    ) -> Result<Self, MigrateError> {
+        let mut rest = Self {
+            client,
+            base,
+            prefix: String::new(),
+            token: Mutex::new(token),
+            exchange,
+            has_views: None,
+        };
+        if rest.exchange.is_some() {
+            rest.renew(None).await?;
+        }
+        let path = format!("/v1/config{}", query(&[("warehouse", warehouse.map(str::to_owned))]));
+        let config = rest.send(Method::GET, &path, &Value::Null).await?;
+        let config = config.map_err(|refused| refused.error(&rest.base))?;
+        let prefix = ["overrides", "defaults"]
+            .iter()
+            .find_map(|which| config[which]["prefix"].as_str())
+            .unwrap_or_default();
+        rest.prefix = match prefix.trim_matches('/') {
+            "" => "/v1".to_owned(),
+            prefix => prefix.split('/').fold("/v1".to_owned(), |path, part| below(&path, part)),
+        };
+        rest.has_views = config["endpoints"]
+            .as_array()
+            .map(|endpoints| endpoints.iter().any(|endpoint| endpoint == VIEWS));
+        Ok(rest)
+    }
+
+    /// Gets a new token, unless somebody else has since `stale` was refused.
+    async fn renew(&self, stale: Option<&str>) -> Result<bool, MigrateError> {
+        let Some(Exchange { url, credential, scope }) = &self.exchange else { return Ok(false) };
+        let mut token = self.token.lock().await;
+        if token.as_ref().map(Secret::reveal) != stale {
+            return Ok(true);
+        }
+        let text = credential.reveal();
+        let (id, secret) = text.split_once(':').unwrap_or(("", text));
+        let form = [
+            ("grant_type", "client_credentials"),
+            ("client_id", id),
+            ("client_secret", secret),
+            ("scope", scope),
+        ];
+        let form = query(&form.map(|(name, value)| (name, Some(value.to_owned()))));
+        let request = self
+            .client
+            .post(url)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(form.trim_start_matches('?').to_owned());
+        let failed = |error: &dyn std::fmt::Display| MigrateError(format!("{url}: {error}"));
+        let response = request.send().await.map_err(|error| failed(&error.without_url()))?;
+        let status = response.status();
+        let answer: Value = response.json().await.unwrap_or_default();
+        let Some(new) = answer["access_token"].as_str().filter(|_| status.is_success()) else {
+            return Err(failed(&format!("no token for the credential ({status})")));
+        };
+        *token = Some(Secret::new(new));
+        Ok(true)
+    }
+
+    /// Sends a request, again while it may pass. What is sent here may be sent twice.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<Answer, MigrateError> {
+        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+        for attempt in 1.. {
+            let token = self.token.lock().await.clone();
+            let tried = self.send_once(method.clone(), path, body, token.as_ref()).await;
+            let last = attempt >= ATTEMPTS_MAX;
+            match tried {
+                Ok(Err(refused)) if refused.status == 401 && !last => {
+                    let stale = token.as_ref().map(Secret::reveal);
+                    if !self.renew(stale).await? {
+                        return Ok(Err(refused));
+                    }
+                }
+                Ok(Err(refused)) if matches!(refused.status, 429 | 500..=599) && !last => {}
+                Err(_) if !last => {}
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    let error = error.without_url();
+                    return Err(MigrateError(format!("{}{path}: {error}", self.base)));
+                }
+            }
+            backoff.wait().await;
+        }
+        Err(MigrateError::new("no request was made"))
+    }
+
+    async fn send_once(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+        token: Option<&Secret>,
+    ) -> reqwest::Result<Answer> {
+        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        if let Some(token) = token {
+            request = request.bearer_auth(token.reveal());
+        }
+        if !body.is_null() {
+            request = request.json(body);
+        }
+        let response = request.send().await?;
+        let status: StatusCode = response.status();
+        let text = response.text().await?;
+        let answer = serde_json::from_str::<Value>(&text);
+        if status.is_success() {
+            return Ok(match answer {
+                Ok(answer) => Ok(answer),
+                Err(_) if text.is_empty() => Ok(Value::Null),
+                Err(_) => Err(Refused { status: status.as_u16(), message: "no JSON".to_owned() }),
+            });
+        }
+        let message = answer.ok().and_then(|it| Some(it["error"]["message"].as_str()?.to_owned()));
+        let message = message.unwrap_or_else(|| text.chars().take(200).collect());
+        Ok(Err(Refused { status: status.as_u16(), message }))
+    }
+
+    /// The path of what is below a namespace.
+    fn in_namespace(&self, levels: &[String]) -> String {
+        below(&format!("{}/namespaces", self.prefix), &levels.join(SEPARATOR))
+    }
+
+    /// The path of a table or view.
+    fn of(&self, kind: TabularKind, namespace: &[String], name: &str) -> String {
+        below(&format!("{}/{}", self.in_namespace(namespace), plural(kind)), name)
+    }
+
+    /// A whole listing, page by page.
+    async fn listed(
+        &self,
+        path: &str,
+        member: &str,
+        parent: Option<String>,
+    ) -> Result<Result<Vec<Value>, Refused>, MigrateError> {
+        let mut all = Vec::new();
+        let mut token = String::new();
+        loop {
+            let page = query(&[
+                ("parent", parent.clone()),
+                ("pageToken", Some(token.clone())),
+                ("pageSize", Some(PAGE.to_owned())),
+            ]);
+            let answer =
+                match self.send(Method::GET, &format!("{path}{page}"), &Value::Null).await? {
+                    Ok(answer) => answer,
+                    Err(refused) => return Ok(Err(refused)),
+                };
+            all.extend(answer[member].as_array().cloned().unwrap_or_default());
+            match answer["next-page-token"].as_str() {
+                Some(next) if !next.is_empty() && next != token => token = next.to_owned(),
+                _ => return Ok(Ok(all)),
+            }
+        }
+    }
+
+    /// Everything that the catalog has.
+    pub(super) async fn contents(&self) -> Result<Contents, MigrateError> {
+        let mut contents = Contents::default();
+        let mut left: Vec<Vec<String>> = vec![Vec::new()];
+        while let Some(parent) = left.pop() {
+            let children = self.children(&parent, &mut contents).await?;
+            if !parent.is_empty() {
+                let properties = self.properties(&parent, &mut contents).await?;
+                for kind in [TabularKind::Table, TabularKind::View] {
+                    self.tabulars(kind, &parent, &mut contents).await?;
+                }
+                contents.namespaces.push(FoundNamespace { levels: parent, properties });
+            }
+            left.extend(children.into_iter().rev());
+        }
+        Ok(contents)
+    }
+
+    async fn children(
+        &self,
+        parent: &[String],
+        contents: &mut Contents,
+    ) -> Result<Vec<Vec<String>>, MigrateError> {
+        let path = format!("{}/namespaces", self.prefix);
+        let of = (!parent.is_empty()).then(|| parent.join(SEPARATOR));
+        let listed = match self.listed(&path, "namespaces", of).await? {
+            Ok(listed) => listed,
+            // A catalog without nested namespaces need not know the question.
+            Err(refused) if !parent.is_empty() && refused.is_missing() => {
+                let reason = refused.error("namespaces below it were not listed");
+                contents.notes.push(format!("{}: {reason}", parent.join(".")));
+                return Ok(Vec::new());
+            }
+            Err(refused) => return Err(refused.error(&path)),
+        };
+        let found = listed.iter().filter_map(|levels| strings(levels));
+        // One that answers with all that it has, whatever is asked, would be asked for ever.
+        let is_child =
+            |levels: &Vec<String>| levels.len() == parent.len() + 1 && levels.starts_with(parent);
+        Ok(found.filter(is_child).collect())
+    }
+
+    async fn properties(
+        &self,
+        levels: &[String],
+        contents: &mut Contents,
+    ) -> Result<BTreeMap<String, String>, MigrateError> {
+        let path = self.in_namespace(levels);
+        match self.send(Method::GET, &path, &Value::Null).await? {
+            Ok(answer) => {
+                let properties = serde_json::from_value(answer["properties"].clone());
+                Ok(properties.unwrap_or_default())
+            }
+            Err(refused) => {
+                let reason = refused.error("its properties cannot be read");
+                contents.failures.push(format!("namespace {}: {reason}", levels.join(".")));
+                Ok(BTreeMap::new())
+            }
+        }
+    }
+
+    async fn tabulars(
+        &self,
+        kind: TabularKind,
+        namespace: &[String],
+        contents: &mut Contents,
+    ) -> Result<(), MigrateError> {
+        if kind == TabularKind::View && self.has_views == Some(false) {
+            return Ok(());
+        }
+        let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
+        let listed = match self.listed(&path, "identifiers", None).await? {
+            Ok(listed) => listed,
+            // One that says nothing of views may have none.
+            Err(refused)
+                if kind == TabularKind::View
+                    && self.has_views.is_none()
+                    && refused.is_missing() =>
+            {
+                return Ok(());
+            }
+            Err(refused) => {
+                let what = format!("{} of {}", plural(kind), namespace.join("."));
+                contents.failures.push(refused.error(&what).to_string());
+                return Ok(());
+            }
+        };
+        let names = listed.iter().filter_map(|identifier| identifier["name"].as_str());
+        contents.tabulars.extend(names.map(|name| FoundTabular {
+            kind,
+            namespace: namespace.to_vec(),
+            name: name.to_owned(),
+            metadata_location: None,
+        }));
+        Ok(())
+    }
+
+    /// Where the metadata file of a table or view is, by loading it.
+    pub(super) async fn locate(&self, found: &FoundTabular) -> Result<Located, MigrateError> {
+        let loaded = self.load(found.kind, &found.namespace, &found.name).await?;
+        let loaded = loaded.map_err(|refused| refused.error("it cannot be loaded"))?;
+        located(found.kind, &loaded)
+    }
+
+    /// Loads a table or view.
+    pub(super) async fn load(
+        &self,
+        kind: TabularKind,
+        namespace: &[String],
+        name: &str,
+    ) -> Result<Answer, MigrateError> {
+        let refs = match kind {
+            TabularKind::Table => "?snapshots=refs",
+            TabularKind::View => "",
+        };
+        let path = format!("{}{refs}", self.of(kind, namespace, name));
+        self.send(Method::GET, &path, &Value::Null).await
+    }
+
+    /// Registers a metadata file.
+    pub(super) async fn register(
+        &self,
+        kind: TabularKind,
+        namespace: &[String],
+        name: &str,
+        metadata_location: &str,
+    ) -> Result<Answer, MigrateError> {
+        let register = match kind {
+            TabularKind::Table => "register",
+            TabularKind::View => "register-view",
+        };
+        let path = format!("{}/{register}", self.in_namespace(namespace));
+        let body = json!({ "name": name, "metadata-location": metadata_location });
+        self.send(Method::POST, &path, &body).await
+    }
+
+    /// Makes a namespace.
+    pub(super) async fn create_namespace(
+        &self,
+        levels: &[String],
+        properties: &BTreeMap<String, String>,
+    ) -> Result<Answer, MigrateError> {
+        let path = format!("{}/namespaces", self.prefix);
+        let body = json!({ "namespace": levels, "properties": properties });
+        self.send(Method::POST, &path, &body).await
+    }
+
+    /// A namespace's properties, if it is there.
+    pub(super) async fn load_namespace(&self, levels: &[String]) -> Result<Answer, MigrateError> {
+        self.send(Method::GET, &self.in_namespace(levels), &Value::Null).await
+    }
+}
+
+/// What a loaded table or view says of itself.
+pub(super) fn located(kind: TabularKind, loaded: &Value) -> Result<Located, MigrateError> {
+    let uuid = match kind {
+        TabularKind::Table => &loaded["metadata"]["table-uuid"],
+        TabularKind::View => &loaded["metadata"]["view-uuid"],
+    };
+    match (loaded["metadata-location"].as_str(), uuid.as_str()) {
+        (Some(location), Some(uuid)) => {
+            Ok(Located { metadata_location: location.to_owned(), uuid: uuid.to_owned() })
+        }
+        (None, _) => Err(MigrateError::new("the catalog does not tell its metadata-location")),
+        (_, None) => Err(MigrateError::new("its metadata has no uuid")),
+    }
+}
+
+fn plural(kind: TabularKind) -> &'static str {
+    match kind {
+        TabularKind::Table => "tables",
+        TabularKind::View => "views",
+    }
+}
+
+fn strings(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|level| level.as_str().map(str::to_owned)).collect()
+}

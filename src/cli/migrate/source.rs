@@ -1,0 +1,139 @@
+//! What a migration reads: namespaces, and where the metadata files of tables and views are.
+
+use std::collections::BTreeMap;
+
+use super::{Kind, Migrate, MigrateError, locations, rest, sql};
+use crate::config::client as environment;
+use crate::model::ident::TabularKind;
+
+/// A namespace of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FoundNamespace {
+    pub(super) levels: Vec<String>,
+    pub(super) properties: BTreeMap<String, String>,
+}
+
+/// A table or view of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FoundTabular {
+    pub(super) kind: TabularKind,
+    pub(super) namespace: Vec<String>,
+    pub(super) name: String,
+    /// Where its metadata file is; none if the source tells it only when it is asked for this one.
+    pub(super) metadata_location: Option<String>,
+}
+
+/// What a source has.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Each behind its parent.
+    pub(super) namespaces: Vec<FoundNamespace>,
+    pub(super) tabulars: Vec<FoundTabular>,
+    /// What could not be read, in words.
+    pub(super) failures: Vec<String>,
+    /// What people should know, and is no failure.
+    pub(super) notes: Vec<String>,
+}
+
+/// Where a table's or view's metadata file is, and which it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Located {
+    pub(super) metadata_location: String,
+    pub(super) uuid: String,
+}
+
+/// A source.
+pub(super) enum Source {
+    Rest(Box<rest::Rest>),
+    Listed(locations::Reader),
+}
+
+impl Source {
+    /// Opens what is to be migrated, and reads what it has.
+    pub(super) async fn open(wanted: &Migrate) -> Result<(Self, Contents), MigrateError> {
+        let (source, mut contents) = match wanted.from {
+            Kind::Rest => {
+                let source = rest::Rest::source(rest::Wanted {
+                    url: &wanted.source,
+                    warehouse: wanted.source_warehouse.as_deref(),
+                    token: wanted.source_token.clone().or_else(environment::source_token),
+                    credential: wanted
+                        .source_credential
+                        .clone()
+                        .or_else(environment::source_credential),
+                    oauth2_server_uri: wanted.source_oauth2_server_uri.as_deref(),
+                    scope: &wanted.source_scope,
+                });
+                let source = source.await?;
+                let contents = source.contents().await?;
+                (Self::Rest(Box::new(source)), contents)
+            }
+            Kind::Sql => {
+                let contents = sql::read(&wanted.source, wanted.source_catalog.as_deref())?;
+                (Self::Listed(locations::Reader::new(&wanted.source_options)), contents)
+            }
+            Kind::Locations => {
+                let reader = locations::Reader::new(&wanted.source_options);
+                let contents = reader.list(&wanted.source).await?;
+                (Self::Listed(reader), contents)
+            }
+        };
+        add_ancestors(&mut contents);
+        Ok((source, contents))
+    }
+
+    /// Where a table's or view's metadata file is, and which table or view it is of.
+    pub(super) async fn locate(&self, found: &FoundTabular) -> Result<Located, MigrateError> {
+        match (self, &found.metadata_location) {
+            (Self::Rest(rest), _) => rest.locate(found).await,
+            (Self::Listed(reader), Some(location)) => reader.locate(found.kind, location).await,
+            (Self::Listed(_), None) => Err(MigrateError::new("the source tells no location")),
+        }
+    }
+}
+
+/// Sources know tables in namespaces that they do not list, and namespaces in others: each is made, its parent
+/// before it.
+fn add_ancestors(contents: &mut Contents) {
+    let mut all: BTreeMap<Vec<String>, BTreeMap<String, String>> = BTreeMap::new();
+    for found in contents.namespaces.drain(..) {
+        all.entry(found.levels).or_default().extend(found.properties);
+    }
+    let known: Vec<_> = all.keys().cloned().collect();
+    let of_tabulars = contents.tabulars.iter().map(|found| &found.namespace);
+    for levels in known.iter().chain(of_tabulars) {
+        for end in 1..=levels.len() {
+            all.entry(levels[..end].to_vec()).or_default();
+        }
+    }
+    // A parent sorts before what lies below it.
+    let found = all.into_iter().map(|(levels, properties)| FoundNamespace { levels, properties });
+    contents.namespaces = found.collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_come_first_and_nothing_comes_twice() {
+        let levels = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
+        let properties = BTreeMap::from([("owner".to_owned(), "me".to_owned())]);
+        let mut contents = Contents {
+            namespaces: vec![FoundNamespace { levels: levels("a.b"), properties }],
+            tabulars: ["a.b", "c.d.e"]
+                .map(|namespace| FoundTabular {
+                    kind: TabularKind::Table,
+                    namespace: levels(namespace),
+                    name: "t".to_owned(),
+                    metadata_location: None,
+                })
+                .into(),
+            ..Contents::default()
+        };
+        add_ancestors(&mut contents);
+        let told: Vec<_> = contents.namespaces.iter().map(|it| it.levels.join(".")).collect();
+        assert_eq!(told, ["a", "a.b", "c", "c.d", "c.d.e"]);
+        assert_eq!(contents.namespaces[1].properties.len(), 1);
+    }
+}

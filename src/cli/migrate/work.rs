@@ -1,0 +1,240 @@
+//! Making namespaces and registering tables and views with the server, and counting what came of each.
+
+use futures::StreamExt;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::progress::Progress;
+use super::rest::{Rest, located};
+use super::source::{Contents, FoundNamespace, FoundTabular, Located, Source};
+use super::{Migrate, MigrateError};
+use crate::model::ident::TabularKind;
+
+/// How many of one kind came to which end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Tally {
+    /// Are new in the catalog; or would be.
+    pub(super) done: usize,
+    /// Were there already.
+    pub(super) present: usize,
+    /// Have a name that something else has.
+    pub(super) conflicts: usize,
+    /// Could not be read or registered.
+    pub(super) failed: usize,
+}
+
+/// What came of a migration.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    pub(super) dry_run: bool,
+    pub(super) namespaces: Tally,
+    pub(super) tables: Tally,
+    pub(super) views: Tally,
+    /// Every conflict and failure, and what else people should know, in words.
+    pub(super) notes: Vec<String>,
+    /// Whether part of the source could not be read.
+    unread: bool,
+}
+
+/// The end of one thing.
+enum End {
+    Done,
+    Present,
+    /// It is there, with other metadata than the source has now.
+    Moved(String),
+    Conflict(String),
+    Failed(String),
+}
+
+impl Tally {
+    fn add(&mut self, end: &End) {
+        let count = match end {
+            End::Done => &mut self.done,
+            End::Present | End::Moved(_) => &mut self.present,
+            End::Conflict(_) => &mut self.conflicts,
+            End::Failed(_) => &mut self.failed,
+        };
+        *count += 1;
+    }
+
+    fn is_complete(self) -> bool {
+        self.conflicts == 0 && self.failed == 0
+    }
+}
+
+impl End {
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Conflict(_) | Self::Failed(_))
+    }
+
+    fn note(&self, what: &str) -> Option<String> {
+        match self {
+            Self::Done | Self::Present => None,
+            Self::Moved(reason) => Some(format!("{what} is there already, {reason}")),
+            Self::Conflict(reason) => Some(format!("conflict: {what}: {reason}")),
+            Self::Failed(reason) => Some(format!("failed: {what}: {reason}")),
+        }
+    }
+}
+
+impl Summary {
+    /// Whether all of the source is in the catalog now.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.unread && [self.namespaces, self.tables, self.views].iter().all(|it| it.is_complete())
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "dry-run": self.dry_run,
+            "complete": self.is_complete(),
+            "namespaces": self.namespaces,
+            "tables": self.tables,
+            "views": self.views,
+            "notes": self.notes,
+        })
+    }
+
+    fn add(&mut self, found: &FoundTabular, end: &End) {
+        let tally = match found.kind {
+            TabularKind::Table => &mut self.tables,
+            TabularKind::View => &mut self.views,
+        };
+        tally.add(end);
+        let what = format!(
+            "{} {}.{}",
+            found.kind.title().to_lowercase(),
+            found.namespace.join("."),
+            found.name
+        );
+        self.notes.extend(end.note(&what));
+    }
+}
+
+/// Reads the source, and registers what it has.
+pub(super) async fn migrate(wanted: &Migrate) -> Result<Summary, MigrateError> {
+    let target = Rest::target(&wanted.connection, wanted.warehouse.as_deref()).await?;
+    let (source, contents) = Source::open(wanted).await?;
+    let mut summary = Summary { dry_run: wanted.dry_run, ..Summary::default() };
+    let Contents { namespaces, tabulars, failures, notes } = contents;
+    summary.unread = !failures.is_empty();
+    summary.notes = notes;
+    summary.notes.extend(failures.into_iter().map(|reason| format!("failed: {reason}")));
+    let work = Work { source, target, root: wanted.root(), dry_run: wanted.dry_run };
+    for levels in (1..=work.root.len()).map(|end| work.root[..end].to_vec()) {
+        work.namespace(&FoundNamespace { levels, properties: Default::default() }, &mut summary)
+            .await;
+    }
+    for found in namespaces {
+        let levels = work.placed(&found.levels);
+        work.namespace(&FoundNamespace { levels, ..found }, &mut summary).await;
+    }
+    let progress = Progress::of(tabulars.len());
+    let work = &work;
+    let ends = tabulars.iter().map(|found| async move { (found, work.tabular(found).await) });
+    let mut ends = futures::stream::iter(ends).buffer_unordered(usize::from(wanted.concurrency));
+    while let Some((found, end)) = ends.next().await {
+        progress.one(end.is_missing());
+        summary.add(found, &end);
+    }
+    drop(progress);
+    summary.notes.sort();
+    Ok(summary)
+}
+
+struct Work {
+    source: Source,
+    target: Rest,
+    /// What everything goes below.
+    root: Vec<String>,
+    dry_run: bool,
+}
+
+impl Work {
+    /// A namespace of the source, as the catalog is to have it.
+    fn placed(&self, levels: &[String]) -> Vec<String> {
+        [self.root.as_slice(), levels].concat()
+    }
+
+    async fn namespace(&self, found: &FoundNamespace, summary: &mut Summary) {
+        let end = self.make_namespace(found).await;
+        let end = end.unwrap_or_else(|error| End::Failed(error.to_string()));
+        summary.namespaces.add(&end);
+        summary.notes.extend(end.note(&format!("namespace {}", found.levels.join("."))));
+    }
+
+    async fn make_namespace(&self, found: &FoundNamespace) -> Result<End, MigrateError> {
+        let known = match self.target.load_namespace(&found.levels).await? {
+            Ok(known) => Some(known),
+            Err(refused) if refused.status == 404 => None,
+            Err(refused) => return Ok(End::Failed(refused.message)),
+        };
+        if let Some(known) = known {
+            let is_other = |(key, value): (&String, &String)| known["properties"][key] != *value;
+            return Ok(match found.properties.iter().any(is_other) {
+                true => End::Moved("with other properties, which it keeps".to_owned()),
+                false => End::Present,
+            });
+        }
+        if self.dry_run {
+            return Ok(End::Done);
+        }
+        Ok(match self.target.create_namespace(&found.levels, &found.properties).await? {
+            Ok(_) => End::Done,
+            // Made by an earlier try of this request, or by somebody else at this moment.
+            Err(refused) if refused.status == 409 => End::Present,
+            Err(refused) => End::Failed(refused.message),
+        })
+    }
+
+    async fn tabular(&self, found: &FoundTabular) -> End {
+        let end = self.register(found).await;
+        end.unwrap_or_else(|error| End::Failed(error.to_string()))
+    }
+
+    async fn register(&self, found: &FoundTabular) -> Result<End, MigrateError> {
+        let namespace = self.placed(&found.namespace);
+        let own = self.source.locate(found).await?;
+        if let Some(end) = self.known(found, &namespace, &own).await? {
+            return Ok(end);
+        }
+        if self.dry_run {
+            return Ok(End::Done);
+        }
+        let Located { metadata_location, .. } = &own;
+        let (kind, name) = (found.kind, found.name.as_str());
+        let registered = self.target.register(kind, &namespace, name, metadata_location).await?;
+        match registered {
+            Ok(_) => Ok(End::Done),
+            Err(refused) if refused.status == 409 => {
+                let known = self.known(found, &namespace, &own).await?;
+                Ok(known.unwrap_or(End::Conflict(refused.message)))
+            }
+            Err(refused) => Ok(End::Failed(refused.message)),
+        }
+    }
+
+    /// What there is to say if the catalog has something of this name; none if it has not.
+    async fn known(
+        &self,
+        found: &FoundTabular,
+        namespace: &[String],
+        own: &Located,
+    ) -> Result<Option<End>, MigrateError> {
+        let loaded = match self.target.load(found.kind, namespace, &found.name).await? {
+            Ok(loaded) => loaded,
+            Err(refused) if refused.status == 404 => return Ok(None),
+            Err(refused) => return Ok(Some(End::Failed(refused.message))),
+        };
+        let known = located(found.kind, &loaded)?;
+        Ok(Some(if known.uuid != own.uuid {
+            End::Conflict(format!("the catalog has another one there, {}", known.uuid))
+        } else if known.metadata_location != own.metadata_location {
+            End::Moved(format!(
+                "at {}, while the source is at {}",
+                known.metadata_location, own.metadata_location
+            ))
+        } else {
+            End::Present
+        }))
+    }
+}

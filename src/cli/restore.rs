@@ -1,0 +1,152 @@
+//! `slateberg restore`: takes the catalog back to what a checkpoint has kept, while no server runs.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::output::{Output, table};
+use super::{Common, EX_CONFIG, fail, print, runtime};
+use crate::app::build::Seams;
+use crate::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, preview};
+use crate::base::rfc3339;
+use crate::config::Settings;
+use crate::store::checkpoints::Checkpoint;
+use crate::store::restore::{Counts, Told};
+
+/// Take the catalog back to what a checkpoint has kept, while no server runs on it.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// A checkpoint's name or id; or a time such as 2026-11-22T05:04:21Z, for the newest checkpoint that was
+    /// made until then
+    #[arg(long, value_name = "CHECKPOINT|TIME")]
+    to: String,
+    /// Do it; without this, it is only told what would change
+    #[arg(long)]
+    yes: bool,
+    /// How it is told
+    #[arg(long, value_enum, default_value = "table")]
+    output: Output,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Restore {
+    /// Does it, and says what has changed; or says what would.
+    pub fn run(self) -> ExitCode {
+        let settings = match self.common.settings() {
+            Ok(settings) => settings,
+            Err(error) => return fail(EX_CONFIG, error),
+        };
+        let runtime = match runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => return fail(1, error),
+        };
+        let wanted = Wanted::parse(&self.to);
+        if !self.yes {
+            return match runtime.block_on(preview(&settings, &Seams::default(), &wanted)) {
+                Ok((to, told)) => {
+                    print(&self.foretold(&to, &told));
+                    ExitCode::SUCCESS
+                }
+                Err(error) => fail(1, error),
+            };
+        }
+        match runtime.block_on(restore(&settings, &wanted)) {
+            Ok(done) => {
+                print(&self.told(&done));
+                match done.report.broken.is_empty() {
+                    true => ExitCode::SUCCESS,
+                    false => fail(1, "the records are broken: see above"),
+                }
+            }
+            Err(error) => fail(1, error),
+        }
+    }
+
+    fn foretold(&self, to: &Checkpoint, told: &Told) -> String {
+        if self.output == Output::Json {
+            let told = json!({ "done": false, "to": shown(to), "changes": told });
+            return format!("{told:#}\n");
+        }
+        format!(
+            "checkpoint {}\n\n{}\nNothing was changed. Stop the server, and say --yes to restore.\n",
+            called(to),
+            changes(told)
+        )
+    }
+
+    fn told(&self, done: &Restored) -> String {
+        let Restored { to, undo, told, report } = done;
+        if self.output == Output::Json {
+            let told = json!({
+                "done": true, "to": shown(to), "undo": shown(undo), "changes": told,
+                "broken": report.broken,
+            });
+            return format!("{told:#}\n");
+        }
+        let broken: String = report.broken.iter().map(|it| format!("broken: {it}\n")).collect();
+        format!(
+            "restored to checkpoint {}\n\n{}\n{broken}{} records: {} namespaces, {} tables, {} views; {} broken\n\
+             To undo it: slateberg restore --yes --to {}\n",
+            called(to),
+            changes(told),
+            report.records,
+            report.namespaces,
+            report.tables,
+            report.views,
+            report.broken.len(),
+            undo.name.as_deref().unwrap_or_default()
+        )
+    }
+}
+
+async fn restore(settings: &Settings, wanted: &Wanted) -> Result<Restored, StoppedError> {
+    // A checkpoint that is not there, or a plan that cannot be made, is found out without taking the store.
+    preview(settings, &Seams::default(), wanted).await?;
+    let catalog = StoppedCatalog::open(settings, &Seams::default()).await?;
+    let done = catalog.restore(wanted).await;
+    let closed = catalog.close().await;
+    let done = done?;
+    closed.map(|()| done)
+}
+
+fn shown(checkpoint: &Checkpoint) -> serde_json::Value {
+    json!({
+        "id": checkpoint.id,
+        "name": checkpoint.name,
+        "created-at-ms": checkpoint.created_ms,
+    })
+}
+
+fn called(checkpoint: &Checkpoint) -> String {
+    let name = checkpoint.name.clone().unwrap_or_else(|| checkpoint.id.to_string());
+    format!("{name} of {}", rfc3339::format(checkpoint.created_ms))
+}
+
+/// What comes back, changes and goes, kind by kind.
+fn changes(told: &Told) -> String {
+    let row = |what: &str, counts: Counts| {
+        let Counts { returning, changing, going } = counts;
+        [what.to_owned(), returning.to_string(), changing.to_string(), going.to_string()]
+    };
+    let rows = [
+        row("warehouses", told.warehouses),
+        row("namespaces", told.namespaces),
+        row("tables", told.tables),
+        row("views", told.views),
+        row("policies", told.policies),
+        row("grants", told.grants),
+    ];
+    let mut text = table(["", "COME BACK", "CHANGE", "GO"], &rows);
+    if told.purged > 0 {
+        text += &format!(
+            "{} of the tables that come back were purged: their data files may be gone.\n",
+            told.purged
+        );
+    }
+    if told.is_empty() {
+        text += "All is as it was.\n";
+    }
+    text
+}

@@ -1,0 +1,65 @@
+//! Reading a store that is not opened for writing: as it is at this moment, or as a checkpoint has kept it.
+
+use std::sync::Arc;
+
+use slatedb::config::DbReaderOptions;
+use slatedb::{DbReader, DbReaderMode};
+use uuid::Uuid;
+
+use super::checkpoints::{self, Checkpoint};
+use super::encryption::{Missing, explained, unlock};
+use super::error::Error;
+use super::journal;
+use super::open::{Place, Store, sealed_blocks};
+use super::read::Offline;
+use super::separate_log;
+
+impl Store {
+    /// Opens the store for reading alone, without writing a byte. What is read is the state of this moment.
+    pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
+        let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
+        let keys = unlocked.as_ref().map(|unlocked| &unlocked.keys);
+        separate_log::check(&place).await?;
+        let options = DbReaderOptions {
+            manifest_poll_interval: checkpoints::NEVER,
+            ..DbReaderOptions::default()
+        };
+        let builder = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
+            .with_reader_mode(DbReaderMode::FollowLatest)
+            .with_options(options);
+        let builder = match &place.log {
+            Some(log) => builder.with_wal_object_store(log.store()),
+            None => builder,
+        };
+        let builder = match keys {
+            Some(keys) => builder.with_block_transformer(sealed_blocks(keys)),
+            None => builder,
+        };
+        let reader = |directory| journal::reader(directory, keys.cloned());
+        let journal = place.directory.as_deref().map(reader).transpose()?.flatten();
+        let builder = match journal {
+            Some(journal) => builder.with_wal_reader(journal),
+            None => builder,
+        };
+        match builder.build().await {
+            Ok(reader) => Ok(Offline { reader }),
+            Err(error) => Err(explained(plain, unlocked.as_ref(), error).await),
+        }
+    }
+
+    /// The checkpoints of a store that need not be opened, from the oldest on.
+    pub async fn checkpoints_offline(place: &Place, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
+        let (place, _) = unlock(place, Missing::Refuse).await?;
+        checkpoints::listed(&place, now_ms).await
+    }
+
+    /// Opens a checkpoint for reading, beside whatever server runs.
+    pub async fn open_checkpoint(place: &Place, id: Uuid) -> Result<Offline, Error> {
+        let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
+        let keys = unlocked.as_ref().map(|unlocked| &unlocked.keys);
+        match checkpoints::read_at(&place, keys, id).await {
+            Ok(reader) => Ok(reader),
+            Err(error) => Err(explained(plain, unlocked.as_ref(), error).await),
+        }
+    }
+}

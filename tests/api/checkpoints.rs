@@ -1,0 +1,316 @@
+//! Checkpoints of a whole catalog, and going back to them.
+
+mod cli;
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use serde_json::{Value, json};
+use slateberg::app::build::Seams;
+use slateberg::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, preview};
+use slateberg::base::clock::{Clock, SystemClock};
+use slateberg::config::Settings;
+
+use super::encryption::encrypted;
+use crate::support::app::{TestApp, bucket_opener, memory_settings};
+use crate::support::fsck::assert_sound;
+use crate::support::table::{append, create_table, set_property};
+
+const PATH: &str = "/management/v1/checkpoints";
+const TABLE: &str = "/v1/namespaces/ns/tables/t";
+
+fn seams(bucket: &Arc<dyn ObjectStore>) -> Seams {
+    Seams { opener: bucket_opener(Arc::clone(bucket)), ..Seams::default() }
+}
+
+/// Keeps the state of a catalog under a name.
+async fn keep(app: &TestApp, name: &str) {
+    app.post(PATH, json!({ "name": name })).await.expect(201);
+}
+
+/// What a stopped catalog is taken back to.
+async fn restore(
+    bucket: &Arc<dyn ObjectStore>,
+    settings: &Settings,
+    to: &str,
+) -> Result<Restored, StoppedError> {
+    let wanted = Wanted::parse(to);
+    let catalog = StoppedCatalog::open(settings, &seams(bucket)).await.expect("it opens");
+    let restored = catalog.restore(&wanted).await;
+    catalog.close().await.expect("it closes");
+    if let Ok(restored) = &restored {
+        assert_eq!(restored.report.broken, Vec::<String>::new());
+    }
+    restored
+}
+
+/// A catalog that was taken back to a checkpoint, and serves again.
+async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
+    app.app.catalog.close().await.expect("the catalog closes");
+    let settings = Settings::clone(&app.app.settings);
+    let done = restore(&app.bucket, &settings, to).await.expect("it is restored");
+    (app.restart_closed().await, done)
+}
+
+/// Everything that clients see, without what no restore brings back: the versions in ETags are not seen.
+async fn seen(app: &TestApp) -> Value {
+    app.seen("/v1").await
+}
+
+/// A catalog with something of every kind.
+async fn furnished() -> TestApp {
+    let app = TestApp::secured().await;
+    app.create_namespace(&["ns"]).await;
+    app.create_namespace(&["ns", "below"]).await;
+    for table in ["t", "dropped", "purged", "renamed"] {
+        app.create_table("ns", table).await;
+    }
+    app.create_view("ns", "v").await;
+    app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
+    let policy = r#"@id("a") permit (principal, action in Action::"Browse", resource);"#;
+    app.post("/management/v1/policies", json!({ "text": policy })).await.expect(201);
+    app.grant("role:kept").await;
+    app
+}
+
+impl TestApp {
+    async fn grant(&self, to: &str) {
+        let grant =
+            json!({ "template": "read", "grantee": to, "resource": "namespace:default/ns" });
+        self.post("/management/v1/grants", grant).await.expect(201);
+    }
+
+    /// What is in force of what was made at run time.
+    async fn book(&self) -> (Value, Value) {
+        let grants = self.get("/management/v1/grants").await.expect(200).body;
+        let policies = self.get("/management/v1/policies?page_size=1000").await.expect(200).body;
+        (grants["grants"].clone(), policies["policies"].clone())
+    }
+}
+
+/// Changes something of every kind.
+async fn change(app: &TestApp) {
+    app.commit("ns", "t", vec![], vec![set_property("later", "yes")]).await.expect(200);
+    app.delete("/v1/namespaces/ns/tables/dropped").await.expect(204);
+    app.delete("/v1/namespaces/ns/tables/purged?purgeRequested=true").await.expect(204);
+    let rename = json!({
+        "source": { "namespace": ["ns"], "name": "renamed" },
+        "destination": { "namespace": ["ns", "below"], "name": "other" },
+    });
+    app.post("/v1/tables/rename", rename).await.expect(204);
+    app.delete("/v1/namespaces/ns/views/v").await.expect(204);
+    app.create_namespace(&["new"]).await;
+    app.create_table("new", "t").await;
+    let properties = json!({ "removals": [], "updates": { "color": "red" } });
+    app.post("/v1/namespaces/ns/properties", properties).await.expect(200);
+    app.delete("/management/v1/policies/a").await.expect(200);
+    app.grant("role:later").await;
+}
+
+#[tokio::test]
+async fn everything_comes_back_and_the_way_back_can_be_gone_too() {
+    let app = furnished().await;
+    keep(&app, "before").await;
+    let (before, book_before) = (seen(&app).await, app.book().await);
+    change(&app).await;
+    let (after, book_after) = (seen(&app).await, app.book().await);
+    assert_ne!(before, after);
+
+    let (app, done) = restored(app, "before").await;
+    assert_eq!(seen(&app).await, before);
+    assert_eq!(app.book().await, book_before);
+    let told = done.told;
+    assert_eq!((told.tables.returning, told.tables.changing, told.tables.going), (2, 2, 1));
+    assert_eq!((told.views.returning, told.namespaces.going, told.namespaces.changing), (1, 1, 1));
+    assert_eq!((told.policies.returning, told.grants.going, told.purged), (1, 1, 1));
+    assert_sound(Arc::clone(&app.bucket)).await;
+
+    let undo = done.undo.name.expect("it has a name");
+    let (app, done) = restored(app, &undo).await;
+    assert_eq!(seen(&app).await, after);
+    assert_eq!(app.book().await, book_after);
+    assert_eq!(done.told.purged, 0);
+    let again = done.undo.name.expect("it has a name");
+    let (app, _) = restored(app, &again).await;
+    assert_eq!(seen(&app).await, before);
+    // What was restored is a catalog like any other.
+    app.commit("ns", "t", vec![], vec![set_property("more", "yes")]).await.expect(200);
+    app.post("/v1/namespaces/ns/tables", create_table("fresh")).await.expect(200);
+}
+
+#[tokio::test]
+async fn no_version_comes_twice() {
+    let app = furnished().await;
+    keep(&app, "before").await;
+    let tag = async |app: &TestApp| app.get(TABLE).await.expect(200).header("etag").to_owned();
+    let before = tag(&app).await;
+    app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
+    let between = tag(&app).await;
+    let (app, _) = restored(app, "before").await;
+    let after = tag(&app).await;
+    app.commit("ns", "t", vec![], vec![set_property("a", "2")]).await.expect(200);
+    let last = tag(&app).await;
+    let all = std::collections::BTreeSet::from([&before, &between, &after, &last]);
+    assert_eq!(all.len(), 4, "{all:?}");
+
+    // The same of a table that was gone in between, and had gone on after the checkpoint.
+    let app = furnished().await;
+    keep(&app, "before").await;
+    app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
+    let between = tag(&app).await;
+    app.delete(TABLE).await.expect(204);
+    let (app, _) = restored(app, "before").await;
+    app.commit("ns", "t", vec![], vec![set_property("a", "2")]).await.expect(200);
+    assert_ne!(tag(&app).await, between);
+}
+
+#[tokio::test]
+async fn a_metadata_file_that_was_deleted_since_is_written_again() {
+    let app = furnished().await;
+    let purged = app.get("/v1/namespaces/ns/tables/purged").await.expect(200).body;
+    let location = purged["metadata-location"].as_str().expect("a file").to_owned();
+    keep(&app, "before").await;
+    app.delete("/v1/namespaces/ns/tables/purged?purgeRequested=true").await.expect(204);
+    assert_eq!(app.app.catalog.run_file_deletions().await.expect("it runs"), 1);
+    assert_eq!(app.file(&location).await, None);
+    let (app, done) = restored(app, "before").await;
+    assert_eq!(done.told.purged, 1);
+    assert!(app.file(&location).await.is_some());
+    assert_eq!(app.get("/v1/namespaces/ns/tables/purged").await.expect(200).body, purged);
+    assert_sound(Arc::clone(&app.bucket)).await;
+}
+
+#[tokio::test]
+async fn nothing_is_deleted_because_of_a_restore() {
+    // The job to delete the files of a purged table is there on both sides of the restore.
+    let app = furnished().await;
+    let purged = app.get("/v1/namespaces/ns/tables/purged").await.expect(200).body;
+    let location = purged["metadata-location"].as_str().expect("a file").to_owned();
+    app.delete("/v1/namespaces/ns/tables/purged?purgeRequested=true").await.expect(204);
+    keep(&app, "before").await;
+    let register = json!({ "name": "again", "metadata-location": location });
+    app.post("/v1/namespaces/ns/register", register).await.expect(200);
+    let (app, done) = restored(app, "before").await;
+    assert_eq!(app.app.catalog.run_file_deletions().await.expect("it runs"), 0);
+    assert!(app.file(&location).await.is_some());
+    let undo = done.undo.name.expect("it has a name");
+    let (app, _) = restored(app, &undo).await;
+    assert_eq!(app.app.catalog.run_file_deletions().await.expect("it runs"), 0);
+    app.get("/v1/namespaces/ns/tables/again").await.expect(200);
+    assert_sound(Arc::clone(&app.bucket)).await;
+}
+
+#[tokio::test]
+async fn keys_stay_as_they_are() {
+    let app = furnished().await;
+    let (revoked, revoked_key) = app.make_key(json!({ "name": "old", "roles": ["admin"] })).await;
+    keep(&app, "before").await;
+    app.delete(&format!("/management/v1/api-keys/{revoked}")).await.expect(204);
+    let (_, made_key) = app.make_key(json!({ "name": "new", "roles": ["admin"] })).await;
+    let (app, _) = restored(app, "before").await;
+    app.get_as(&revoked_key, "/v1/namespaces").await.expect(401);
+    app.get_as(&made_key, "/v1/namespaces").await.expect(200);
+}
+
+#[tokio::test]
+async fn what_was_answered_since_is_not_answered_again() {
+    let app = furnished().await;
+    keep(&app, "before").await;
+    let body = json!({ "namespace": ["again"] });
+    let key = [("idempotency-key", "0190b6ad-aaaa-7000-8000-000000000001")];
+    let create = async |app: &TestApp| {
+        app.request(axum::http::Method::POST, "/v1/namespaces", &key, &body).await.expect(200)
+    };
+    create(&app).await;
+    let (app, _) = restored(app, "before").await;
+    app.get("/v1/namespaces/again").await.expect(404);
+    create(&app).await;
+    app.get("/v1/namespaces/again").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_time_is_that_of_the_newest_checkpoint_until_then() {
+    let app = furnished().await;
+    keep(&app, "first").await;
+    let after_first = slateberg::base::rfc3339::format(SystemClock.now_ms());
+    // Times of checkpoints are told to the millisecond.
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    app.create_namespace(&["second"]).await;
+    keep(&app, "second").await;
+    app.app.catalog.close().await.expect("it closes");
+    let (bucket, settings) = (&app.bucket, Settings::clone(&app.app.settings));
+    let found = async |to: &str| {
+        let (found, told) = preview(&settings, &seams(bucket), &Wanted::parse(to)).await?;
+        Ok::<_, StoppedError>((found.name.expect("a name"), told.namespaces.going))
+    };
+    assert_eq!(found(&after_first).await.expect("one"), ("first".to_owned(), 1));
+    assert_eq!(found("2100-01-01T00:00:00Z").await.expect("one"), ("second".to_owned(), 0));
+    let early = found("2001-01-01T00:00:00Z").await.expect_err("there is none").to_string();
+    assert!(early.contains("there is no checkpoint from 2001-01-01"), "{early}");
+    let unknown = found("nothing").await.expect_err("there is none").to_string();
+    assert_eq!(unknown, "there is no checkpoint 'nothing'");
+}
+
+#[tokio::test]
+async fn an_encrypted_catalog_is_restored_as_well() {
+    let (app, _file) = encrypted().await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    keep(&app, "before").await;
+    let before = seen(&app).await;
+    app.post("/management/v1/encryption/rotate", json!({})).await.expect(200);
+    app.delete(TABLE).await.expect(204);
+    app.create_namespace(&["later"]).await;
+    let (app, _) = restored(app, "before").await;
+    assert_eq!(seen(&app).await, before);
+}
+
+#[tokio::test]
+async fn names_are_unique_and_checkpoints_end() {
+    let app = TestApp::secured().await;
+    keep(&app, "mine").await;
+    let taken = app.post(PATH, json!({ "name": "mine" })).await;
+    assert_eq!(taken.error(), (409, "AlreadyExistsException", "Checkpoint already exists: mine"));
+    let body = json!({ "name": "brief", "lifetime-seconds": 1 });
+    let brief = app.post(PATH, body).await.expect(201).body;
+    let lived = brief["expires-at-ms"].as_i64().expect("a time")
+        - brief["created-at-ms"].as_i64().expect("a time");
+    assert_eq!(lived, 1000);
+    let unnamed = app.post(PATH, json!({})).await.expect(201).body;
+    assert_eq!(unnamed["name"], Value::Null);
+    let id = unnamed["id"].as_str().expect("an id");
+    assert_eq!(app.get(&format!("{PATH}/{id}")).await.expect(200).body, unnamed);
+    app.delete(&format!("{PATH}/{id}")).await.expect(204);
+    app.get(&format!("{PATH}/{id}")).await.expect_error(404, "NotFoundException");
+    app.delete(&format!("{PATH}/mine")).await.expect(204);
+    keep(&app, "mine").await;
+    for wrong in ["", "..", "a/b", "a b", "0190b6ad-0000-7000-8000-000000000000"] {
+        app.post(PATH, json!({ "name": wrong }))
+            .await
+            .expect_error(400, "IllegalArgumentException");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_again_makes_no_second_one() {
+    let app = TestApp::secured().await;
+    let key = [("idempotency-key", "0190b6ad-bbbb-7000-8000-000000000001")];
+    let body = json!({ "name": "once" });
+    let make = async || app.request(axum::http::Method::POST, PATH, &key, &body).await.expect(201);
+    let (first, second) = (make().await, make().await);
+    assert_eq!(first.body, second.body);
+    let listed = app.get(PATH).await.expect(200).body;
+    assert_eq!(listed["checkpoints"].as_array().expect("a list").len(), 1);
+}
+
+#[tokio::test]
+async fn a_word_that_is_wrong_makes_no_catalog() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let mut settings = memory_settings();
+    settings.state.url = String::new();
+    settings.data_dir = directory.path().join("nowhere");
+    let refused = StoppedCatalog::open(&settings, &Seams::default()).await.err();
+    let refused = refused.expect("it is refused").to_string();
+    assert!(refused.ends_with("no catalog here"), "{refused}");
+    assert!(!settings.data_dir.exists());
+}

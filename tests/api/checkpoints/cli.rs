@@ -1,0 +1,195 @@
+//! The same by the program itself, on a directory.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::authn_cli::{Server, said};
+use crate::support::table::create_table;
+
+/// Runs a subcommand without a server.
+fn offline(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
+    command.args(arguments).current_dir(directory).output().expect("it runs")
+}
+
+fn refused(output: Output) -> String {
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const DATA: [&str; 2] = ["--data-dir", "data"];
+
+async fn post(server: &Server, key: &str, path: &str, body: &Value) -> Value {
+    let client = reqwest::Client::new();
+    let sent = client.post(format!("{}{path}", server.uri)).bearer_auth(key).json(body).send();
+    let answer = sent.await.expect("it answers");
+    assert!(answer.status().is_success(), "{path}: {}", answer.status());
+    answer.json().await.unwrap_or_default()
+}
+
+async fn status(server: &Server, key: &str, path: &str) -> u16 {
+    let sent = reqwest::Client::new().get(format!("{}{path}", server.uri)).bearer_auth(key).send();
+    sent.await.expect("it answers").status().as_u16()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_is_made_restored_and_exported() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let server = Server::start(at, &[]);
+    let key = server.keys()[0].clone();
+    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["ns"] })).await;
+    post(&server, &key, "/v1/namespaces/ns/tables", &create_table("t")).await;
+    let made =
+        said(server.run(at, &key, &["checkpoint", "create", "mine", "--expires-in-hours", "1"]));
+    assert!(made.starts_with("checkpoint ") && made.ends_with("  mine\n"), "{made}");
+    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["later"] })).await;
+    let listed = said(server.run(at, &key, &["checkpoint", "list"]));
+    assert!(listed.contains("  mine  ") && listed.contains("in 59 min"), "{listed}");
+
+    // Beside a running server a checkpoint can be read, and nothing be changed.
+    let restore = ["restore", "--to", "mine", "--yes"];
+    let told = refused(offline(at, &[&restore[..], &DATA].concat()));
+    assert!(told.contains("in use"), "{told}");
+    let told = refused(offline(at, &[&["export", "now.jsonl"][..], &DATA].concat()));
+    assert!(told.contains("in use"), "{told}");
+    assert!(!at.join("now.jsonl").exists());
+    let export = ["export", "mine.jsonl", "--checkpoint", "mine"];
+    said(offline(at, &[&export[..], &DATA].concat()));
+    let lines = std::fs::read_to_string(at.join("mine.jsonl")).expect("it is there");
+    assert!(lines.contains(r#""type":"table""#) && !lines.contains("later"), "{lines}");
+    assert!(!lines.contains(&key), "the text of a key is nowhere");
+    drop(server);
+
+    let told = said(offline(at, &[&restore[..3], &DATA].concat()));
+    assert!(told.contains("Nothing was changed"), "{told}");
+    let told = said(offline(at, &[&restore[..], &DATA].concat()));
+    assert!(told.contains("restored to checkpoint mine of "), "{told}");
+    let undo = told.lines().last().expect("a line").split_whitespace().last().expect("a name");
+    let listed = said(offline(at, &[&["checkpoint", "list", "--offline"][..], &DATA].concat()));
+    assert!(listed.contains(undo), "{listed}");
+    said(offline(at, &[&["fsck"][..], &DATA].concat()));
+    let server = Server::start(at, &[]);
+    assert_eq!(status(&server, &key, "/v1/namespaces/later").await, 404);
+    assert_eq!(status(&server, &key, "/v1/namespaces/ns/tables/t").await, 200);
+    drop(server);
+    said(offline(at, &[&["restore", "--to", undo, "--yes"][..], &DATA].concat()));
+    let delete = ["checkpoint", "delete", "mine", "--offline"];
+    said(offline(at, &[&delete[..], &DATA].concat()));
+    let server = Server::start(at, &[]);
+    assert_eq!(status(&server, &key, "/v1/namespaces/later").await, 200);
+    assert!(!said(server.run(at, &key, &["checkpoint", "list"])).contains("mine"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_becomes_the_same_catalog_elsewhere() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let server = Server::start(at, &[]);
+    let key = server.keys()[0].clone();
+    for levels in [vec!["ns"], vec!["ns", "be.low"], vec!["other"]] {
+        let body = json!({ "namespace": levels, "properties": { "color": "red" } });
+        post(&server, &key, "/v1/namespaces", &body).await;
+    }
+    for table in ["t", "ü"] {
+        post(&server, &key, "/v1/namespaces/ns/tables", &create_table(table)).await;
+    }
+    let view = crate::support::view::create_view("v");
+    post(&server, &key, "/v1/namespaces/ns%1Fbe.low/views", &view).await;
+    let grant = ["grant", "read", "--to", "role:x", "--on", "table:default/ns/t"];
+    said(server.run(at, &key, &grant));
+    server.stop();
+    said(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
+    let told = refused(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
+    assert!(told.contains("all.jsonl"), "it is not written over: {told}");
+
+    // The warehouse stays where it is; only the state is another.
+    let warehouse = format!("file://{}", at.join("data/warehouse/default").display());
+    let config = at.join("elsewhere.toml");
+    let text = format!("[warehouses.default]\nlocation = {warehouse:?}\n");
+    std::fs::write(&config, text).expect("it is written");
+    let elsewhere = ["--data-dir", "elsewhere", "--config", "elsewhere.toml"];
+    let import = [&["import", "all.jsonl"][..], &elsewhere].concat();
+    let told = said(offline(at, &import));
+    assert!(told.contains("2 tables, 1 views, 0 policies, 1 grants, 1 API keys"), "{told}");
+    // Again, it is all there already.
+    said(offline(at, &import));
+    said(offline(at, &[&["fsck"][..], &elsewhere].concat()));
+    let again = [&["export", "again.jsonl"][..], &elsewhere].concat();
+    said(offline(at, &again));
+    let lines = |file: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(at.join(file)).expect("it is there");
+        text.lines().skip(1).map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    assert_eq!(lines("again.jsonl"), lines("all.jsonl"));
+
+    // Nothing of it goes into a catalog that holds something else.
+    let other = ["--data-dir", "third"];
+    let third = Server::start_on(at, "third", &[]);
+    let third_key = third.keys()[0].clone();
+    post(&third, &third_key, "/v1/namespaces", &json!({ "namespace": ["mine"] })).await;
+    third.stop();
+    let told = refused(offline(at, &[&["import", "all.jsonl"][..], &other].concat()));
+    assert!(told.contains("the catalog is not empty: it has 1 namespaces"), "{told}");
+}
+
+#[test]
+fn wrong_lines_are_told_by_their_numbers_and_nothing_is_written() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let id = |n: u8| format!("0190b6ad-0000-7000-8000-0000000000{n:02}");
+    let header =
+        json!({ "type": "slateberg-export", "version": 1, "catalog-id": id(0), "as-of": "" });
+    let warehouse = json!({
+        "type": "warehouse", "name": "default", "id": id(1), "location": "file:///w",
+        "created-at-ms": 0, "definition": null,
+    });
+    let namespace = |levels: Value, number| {
+        json!({
+            "type": "namespace", "warehouse": "default", "namespace": levels, "id": id(number),
+            "properties": {}, "version": 1, "created-at-ms": 0, "owner": null,
+        })
+    };
+    let table = json!({
+        "type": "table", "warehouse": "default", "namespace": ["a"], "name": "t", "id": id(9),
+        "uuid": id(9), "metadata-location": "file:///w/x.metadata.json", "version": 1,
+        "created-at-ms": 0, "updated-at-ms": 0, "owner": null, "metadata": "{}",
+    });
+    let end = |lines| json!({ "type": "end", "lines": lines });
+    let newer =
+        json!({ "type": "slateberg-export", "version": 2, "catalog-id": id(0), "as-of": "" });
+    let mut strange = namespace(json!(["a"]), 2);
+    strange["colour"] = json!("red");
+    let cases: Vec<(Vec<Value>, &str)> = vec![
+        (vec![], "line 1: the last line is missing"),
+        (vec![newer], "line 1: the export has version 2, this slateberg knows up to 1"),
+        (vec![warehouse.clone()], "line 1: expected"),
+        (vec![header.clone(), header.clone()], "line 2: expected"),
+        (vec![header.clone(), warehouse.clone()], "line 3: the last line is missing"),
+        (vec![header.clone(), end(3)], "line 2: expected 3 lines"),
+        (vec![header.clone(), end(2), warehouse.clone()], "line 3: there is something behind"),
+        (vec![header.clone(), json!({ "type": "nonsense" })], "line 2: not a line of an export"),
+        (vec![header.clone(), namespace(json!(["a"]), 2)], "line 2: its parent is not among"),
+        (
+            vec![header.clone(), warehouse.clone(), namespace(json!(["a", "b"]), 2)],
+            "line 3: its parent is not among",
+        ),
+        (vec![header.clone(), warehouse.clone(), namespace(json!(["a"]), 1)], "line 3: the id"),
+        (vec![header.clone(), warehouse.clone(), strange], "line 3: not a line of an export"),
+        (
+            vec![header.clone(), warehouse.clone(), namespace(json!(["a"]), 2), table],
+            "line 4: its metadata cannot be read",
+        ),
+    ];
+    for (lines, expected) in cases {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(at.join("lines.jsonl"), text).expect("it is written");
+        let told = refused(offline(at, &[&["import", "lines.jsonl"][..], &DATA].concat()));
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    std::fs::write(at.join("lines.jsonl"), b"\xff\xfe nonsense\n").expect("it is written");
+    let told = refused(offline(at, &[&["import", "lines.jsonl"][..], &DATA].concat()));
+    assert!(told.contains("line 1: not a line of an export"), "{told}");
+}

@@ -1,0 +1,137 @@
+//! Checkpoints under load, and restores that are killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+
+use crate::client::{Client, Reply};
+use crate::server::{Server, assert_sound, run, run_and_kill};
+use crate::support::knobs::{knob, seed};
+
+const WRITERS: usize = 4;
+/// Checkpoints that are made under load, and restores that are killed.
+const ROUNDS: u64 = 6;
+/// When a restore is killed, in milliseconds after it was started.
+const KILL_AFTER_MS: std::ops::Range<u64> = 0..400;
+
+/// What an export tells of tables: their names, and the properties that the tests have set.
+type Tables = BTreeMap<String, BTreeSet<String>>;
+
+/// The tables at a checkpoint, or now.
+fn tables(data_dir: &Path, checkpoint: Option<&str>) -> Tables {
+    let mut arguments = vec!["-"];
+    arguments.extend(checkpoint.iter().flat_map(|name| ["--checkpoint", name]));
+    let (code, said) = run(data_dir, "export", &arguments);
+    assert_eq!(code, Some(0), "{said}");
+    let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let tables = lines.filter(|line| line["type"] == "table");
+    tables
+        .map(|line| {
+            let metadata = line["metadata"].as_str().expect("a text");
+            let metadata: Value = serde_json::from_str(metadata).expect("JSON");
+            let properties = metadata["properties"].as_object().cloned().unwrap_or_default();
+            let set = properties.into_iter().filter(|(key, value)| *value == key.as_str());
+            let name = format!("{}.{}", line["namespace"], line["name"]);
+            (name, set.map(|(key, _)| key).collect())
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checkpoint_under_load_has_every_commit_that_was_acknowledged_before() {
+    let rounds = knob("SLATEBERG_CRASH_ROUNDS", ROUNDS);
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let server = Server::start(data_dir.path());
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    let acknowledged: Arc<Mutex<Vec<(usize, String)>>> = Arc::default();
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        client.create_table("ns", &format!("t{writer}")).await.expect(200);
+        let (client, acknowledged) = (client.clone(), Arc::clone(&acknowledged));
+        writers.push(tokio::spawn(async move {
+            for commit in 0.. {
+                let key = format!("{writer}-{commit}");
+                match client.set(&format!("namespaces/ns/tables/t{writer}"), &key).await {
+                    Reply::Answered(200, _) => {
+                        acknowledged.lock().expect("no panic").push((writer, key));
+                    }
+                    Reply::Answered(status, body) => panic!("{status}: {body}"),
+                    Reply::Lost => return,
+                }
+            }
+        }));
+    }
+    let mut kept = Vec::new();
+    for round in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let before = acknowledged.lock().expect("no panic").clone();
+        let name = format!("c{round}");
+        client.checkpoint(&name).await.expect(201);
+        kept.push((name, before));
+    }
+    // Some are read while the server writes on, the others when it is dead.
+    let (name, before) = &kept[0];
+    assert_holds(&tables(data_dir.path(), Some(name)), before, name);
+    server.kill();
+    for writer in writers {
+        writer.await.expect("no writer was answered what it must not be");
+    }
+    for (name, before) in &kept {
+        assert_holds(&tables(data_dir.path(), Some(name)), before, name);
+    }
+    assert!(kept.iter().any(|(_, before)| before.len() > WRITERS), "the writers got somewhere");
+    assert_sound(data_dir.path(), "after checkpoints under load");
+}
+
+fn assert_holds(tables: &Tables, acknowledged: &[(usize, String)], name: &str) {
+    for (writer, key) in acknowledged {
+        let keys = &tables[&format!("[\"ns\"].\"t{writer}\"")];
+        assert!(keys.contains(key), "checkpoint {name} has lost {key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_that_is_killed_has_happened_or_not() {
+    let rounds = knob("SLATEBERG_CRASH_ROUNDS", ROUNDS);
+    let seed = seed("SLATEBERG_CRASH_SEED");
+    eprintln!("seed {seed}, {rounds} rounds");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let at = data_dir.path();
+    let server = Server::start(at);
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    client.create_table("ns", "t").await.expect(200);
+    client.checkpoint("old").await.expect(201);
+    server.kill();
+    let old = tables(at, Some("old"));
+    let mut happened = 0;
+    for round in 0..rounds {
+        let server = Server::start(at);
+        let client = Client::of(&server.uri);
+        client.set("namespaces/ns/tables/t", &format!("round-{round}")).await.expect(200);
+        client.create_table("ns", &format!("later-{round}")).await.expect(200);
+        // What a kill leaves in the log is there for the restore.
+        server.kill();
+        let new = tables(at, None);
+        assert_ne!(old, new);
+        let after = Duration::from_millis(rng.random_range(KILL_AFTER_MS));
+        run_and_kill(at, "restore", &["--to", "old", "--yes"], after);
+        let found = tables(at, None);
+        assert!(found == old || found == new, "round {round}: {found:?}");
+        happened += u64::from(found == old);
+        let server = Server::start(at);
+        drop(server);
+        assert_sound(at, "after a restore that was killed");
+    }
+    eprintln!("{happened} of {rounds} restores had happened");
+    let (code, said) = run(at, "restore", &["--to", "old", "--yes"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(tables(at, None), old);
+}
