@@ -19,16 +19,19 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tower_service::Service;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use super::admission::Admission;
 use super::authenticate::{authenticate, peer, source};
 use super::error::ApiError;
+use super::observe::Observer;
 use super::state::ApiState;
 use super::unread;
 use crate::catalog::operation::{Context as Circumstances, RequestId};
 use crate::catalog::{self, Operation};
 use crate::model::principal::Principal;
+use crate::telemetry::traces::Trace;
 
 /// By what client and server call one request in their logs.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -53,6 +56,7 @@ struct Rules {
 /// Where credentials are asked for.
 pub struct Door {
     state: ApiState,
+    observer: Observer,
     /// Paths at which they are not.
     for_everybody: &'static [&'static str],
     /// What the names of this process's requests begin with, which no other process's do.
@@ -75,19 +79,31 @@ impl Guarded {
 
     /// Answers under the request's id, which the answer repeats.
     async fn answer(self, request: Request) -> Response {
+        let Self { routes, rules } = self;
         let (request, unread) = unread::watch(request);
-        let Some(door) = &self.rules.door else {
-            return unread.over(self.answer_as(request, None).await).await;
+        let Some(door) = &rules.door else {
+            return unread.over(rules.answer(routes, request, None).await).await;
         };
         let id = door.request_id(request.headers());
         let header = header_of(&id);
-        let mut response = self.answer_as(request, Some(id)).await;
+        let observed = door.observer.begin(&request, &id);
+        let asked = Some((id.clone(), observed.trace()));
+        let answer = rules.answer(routes, request, asked).instrument(observed.log());
+        let mut response = answer.await;
+        observed.answered(&mut response, &id);
         response.headers_mut().insert(REQUEST_ID, header);
         unread.over(response).await
     }
+}
 
-    async fn answer_as(mut self, mut request: Request, id: Option<RequestId>) -> Response {
-        let Rules { admission, always_open, door } = self.rules.as_ref();
+impl Rules {
+    async fn answer(
+        &self,
+        mut routes: Router,
+        mut request: Request,
+        asked: Option<(RequestId, Trace)>,
+    ) -> Response {
+        let Self { admission, always_open, door } = self;
         // The room is held until the answer is made.
         let _room = match always_open.contains(&request.uri().path()) {
             true => None,
@@ -96,12 +112,12 @@ impl Guarded {
                 Err(_) => return too_many().into_response(),
             },
         };
-        if let (Some(door), Some(id)) = (door, id)
-            && let Err(refused) = door.let_in(&mut request, id).await
+        if let (Some(door), Some((id, trace))) = (door, asked)
+            && let Err(refused) = door.let_in(&mut request, id, trace).await
         {
             return refused.into_response();
         }
-        let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
+        let answer = AssertUnwindSafe(routes.call(request)).catch_unwind();
         match answer.await {
             Ok(Ok(response)) => response,
             Ok(Err(impossible)) => match impossible {},
@@ -112,22 +128,40 @@ impl Guarded {
 
 impl Door {
     /// Asks for credentials, but at the paths of `for_everybody`.
-    pub fn new(state: ApiState, for_everybody: &'static [&'static str]) -> Self {
+    pub fn new(
+        state: ApiState,
+        observer: Observer,
+        for_everybody: &'static [&'static str],
+    ) -> Self {
         let run = state.catalog.new_run_id();
-        Self { state, for_everybody, run, requests: AtomicU64::new(1) }
+        Self { state, observer, for_everybody, run, requests: AtomicU64::new(1) }
     }
 
     /// Lets a request in as what its credential makes it, or as nobody's where that is for everybody.
-    async fn let_in(&self, request: &mut Request, id: RequestId) -> Result<(), ApiError> {
+    async fn let_in(
+        &self,
+        request: &mut Request,
+        id: RequestId,
+        trace: Trace,
+    ) -> Result<(), ApiError> {
         if self.is_for_everybody(request.uri().path()) {
             // Whoever serves it finds the request's id where a client would have put it.
             request.headers_mut().insert(REQUEST_ID, header_of(&id));
             return Ok(());
         }
         let peer = peer(request.extensions());
-        let principal = authenticate(&self.state, request.headers(), peer, &id).await?;
+        let authenticated = {
+            let mut span = trace.span("authenticate");
+            let authenticated = authenticate(&self.state, request.headers(), peer, &id).await;
+            if authenticated.is_err() {
+                span.fail("refused");
+            }
+            authenticated
+        };
+        let principal = authenticated?;
         let source = source(request.extensions());
         let operation = self.operation(principal, source, request.headers(), id);
+        let operation = Operation { trace, ..operation };
         request.extensions_mut().insert(operation);
         Ok(())
     }

@@ -15,6 +15,7 @@ pub mod guard;
 pub mod iceberg;
 pub mod management;
 pub mod oauth;
+pub mod observe;
 pub mod ops;
 pub mod peer;
 pub mod respond;

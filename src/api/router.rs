@@ -1,5 +1,7 @@
 //! All routes, on one page.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{MethodRouter, get, post};
@@ -14,8 +16,10 @@ use super::management::{
     api_keys, encryption, explain, grants, openapi, policies, server, warehouses, whoami,
 };
 use super::oauth;
+use super::observe::Observer;
 use super::ops::{health, metrics as counters};
 use super::state::ApiState;
+use crate::telemetry::http::HttpMetrics;
 
 /// What `GET /v1/config` tells clients to be served: the routes of `catalog_routes` that a client
 /// chooses by, in the specification's own spelling.
@@ -57,19 +61,25 @@ const ALWAYS_OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
 const FOR_EVERYBODY: [&str; 5] =
     ["/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
+/// The beginning of what a warehouse serves: with its name as a prefix or, for the default one, without.
+const PREFIXES: [&str; 2] = ["/v1", "/v1/{prefix}"];
+/// The beginning of what managing the server takes.
+const MANAGEMENT: &str = "/management/v1";
+
 /// The whole server.
 pub fn router(state: ApiState) -> Guarded {
     let admission = Admission::new(&state.settings);
-    let mut routes = Router::new()
-        .route("/v1/config", get(config::get_config))
-        .route("/health", get(health::health))
-        .route("/ready", get(health::ready))
-        .route("/metrics", get(counters::metrics))
-        .route("/v1/oauth/tokens", post(oauth::tokens::get_token))
-        .route("/v1/oauth/jwks", get(oauth::jwks::get_jwks))
-        .nest("/management/v1", management_routes());
-    // What a warehouse serves, with its name as a prefix or, for the default one, without.
-    for prefix in ["/v1", "/v1/{prefix}"] {
+    let observer = observer(&state);
+    let mut routes = Router::new();
+    for (path, endpoints) in own_routes() {
+        routes = routes.route(path, endpoints);
+    }
+    let mut management = Router::new();
+    for (path, endpoints) in management_routes() {
+        management = management.route(path, endpoints);
+    }
+    routes = routes.nest(MANAGEMENT, management);
+    for prefix in PREFIXES {
         for (path, endpoints) in catalog_routes() {
             routes = routes.route(&format!("{prefix}{path}"), endpoints);
         }
@@ -78,7 +88,34 @@ pub fn router(state: ApiState) -> Guarded {
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .with_state(state.clone());
-    Guarded::new(routes, admission, &ALWAYS_OPEN, Some(Door::new(state, &FOR_EVERYBODY)))
+    let door = Door::new(state, observer, &FOR_EVERYBODY);
+    Guarded::new(routes, admission, &ALWAYS_OPEN, Some(door))
+}
+
+/// Observes requests by the templates of all routes.
+fn observer(state: &ApiState) -> Observer {
+    let own = own_routes().map(|(path, _)| path.to_owned());
+    let management = management_routes().map(|(path, _)| format!("{MANAGEMENT}{path}"));
+    let of_catalog = PREFIXES
+        .iter()
+        .flat_map(|prefix| catalog_routes().map(|(path, _)| format!("{prefix}{path}")));
+    let templates: Vec<_> = own.into_iter().chain(management).chain(of_catalog).collect();
+    let metrics = Arc::new(HttpMetrics::new(state.scheme, templates.clone()));
+    let told = Arc::clone(&metrics);
+    state.registry.register("http", move |into| told.collect(into));
+    Observer::new(metrics, &templates, state.tracer.clone())
+}
+
+/// What belongs to no warehouse.
+fn own_routes() -> [(&'static str, MethodRouter<ApiState>); 6] {
+    [
+        ("/v1/config", get(config::get_config)),
+        ("/health", get(health::health)),
+        ("/ready", get(health::ready)),
+        ("/metrics", get(counters::metrics)),
+        ("/v1/oauth/tokens", post(oauth::tokens::get_token)),
+        ("/v1/oauth/jwks", get(oauth::jwks::get_jwks)),
+    ]
 }
 
 /// What a warehouse serves, below its prefix.
@@ -113,34 +150,32 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
 }
 
 /// What managing the server itself takes.
-fn management_routes() -> Router<ApiState> {
-    Router::new()
-        .route("/openapi.json", get(openapi::document))
-        .route("/whoami", get(whoami::whoami))
-        .route("/server", get(server::server))
-        .route("/api-keys", get(api_keys::list).post(api_keys::create))
-        .route("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke))
-        .route("/policies", get(policies::list).post(policies::create))
-        .route("/policies/rollback", post(policies::roll_back))
-        .route("/policies/revisions", get(policies::revisions))
-        .route("/policies/revisions/{number}", get(policies::load_revision))
-        .route("/policies/revisions/{number}/diff/{to}", get(policies::diff))
-        .route(
-            "/policies/{id}",
-            get(policies::load).put(policies::replace).delete(policies::remove),
-        )
-        .route("/grants", get(grants::list).post(grants::create))
-        .route("/grants/{id}", get(grants::load).delete(grants::revoke))
-        .route("/warehouses", get(warehouses::list).post(warehouses::create))
-        .route(
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 20] {
+    [
+        ("/openapi.json", get(openapi::document)),
+        ("/whoami", get(whoami::whoami)),
+        ("/server", get(server::server)),
+        ("/api-keys", get(api_keys::list).post(api_keys::create)),
+        ("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke)),
+        ("/policies", get(policies::list).post(policies::create)),
+        ("/policies/rollback", post(policies::roll_back)),
+        ("/policies/revisions", get(policies::revisions)),
+        ("/policies/revisions/{number}", get(policies::load_revision)),
+        ("/policies/revisions/{number}/diff/{to}", get(policies::diff)),
+        ("/policies/{id}", get(policies::load).put(policies::replace).delete(policies::remove)),
+        ("/grants", get(grants::list).post(grants::create)),
+        ("/grants/{id}", get(grants::load).delete(grants::revoke)),
+        ("/warehouses", get(warehouses::list).post(warehouses::create)),
+        (
             "/warehouses/{name}",
             get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
-        )
-        .route("/encryption", get(encryption::load))
-        .route("/encryption/rotate", post(encryption::rotate))
-        .route("/encryption/rewrap", post(encryption::rewrap))
-        .route("/authorize", post(explain::authorize))
-        .route("/permissions", get(explain::permissions))
+        ),
+        ("/encryption", get(encryption::load)),
+        ("/encryption/rotate", post(encryption::rotate)),
+        ("/encryption/rewrap", post(encryption::rewrap)),
+        ("/authorize", post(explain::authorize)),
+        ("/permissions", get(explain::permissions)),
+    ]
 }
 
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {

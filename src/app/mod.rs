@@ -5,6 +5,7 @@ pub mod banner;
 pub mod build;
 pub mod issuers;
 pub mod lock;
+mod measure;
 pub mod plain;
 pub mod policies;
 pub mod run;

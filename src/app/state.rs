@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -14,11 +15,13 @@ use super::build::{BuildError, Seams};
 use super::warehouses::{data_dir_url, open};
 use crate::base::retry::Backoff;
 use crate::config::Settings;
+use crate::objects::measured::measured;
 use crate::objects::open::{Opened, Opener};
 use crate::objects::probe::{self, Findings, probe_state};
 use crate::objects::reach::answers;
 use crate::store::open::Place;
 use crate::store::separate_log::Log;
+use crate::telemetry::requests::Requests;
 
 /// How long one try at a bucket may take.
 const TRY_MAX: Duration = Duration::from_secs(10);
@@ -80,6 +83,15 @@ impl State {
         }
         let patience = Duration::from_secs(settings.state.start_seconds_max.max(1));
         Ok(Self { url, place, parts, patience })
+    }
+
+    /// From now on, what the store asks of the buckets is measured.
+    pub(super) fn measure(&mut self, requests: &Arc<Requests>) {
+        let place = &mut self.place;
+        place.object_store = measured(Arc::clone(&place.object_store), requests, "state");
+        if let Some(log) = &mut place.log {
+            log.object_store = measured(Arc::clone(&log.object_store), requests, "log");
+        }
     }
 
     /// Waits until the buckets answer, tries out whether they are safe for a state, and logs what there is to

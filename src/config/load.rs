@@ -7,6 +7,7 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 
 use super::settings::Settings;
+use crate::telemetry::otlp::environment;
 
 /// What every variable of ours begins with.
 const ENV_PREFIX: &str = "SLATEBERG__";
@@ -41,6 +42,8 @@ pub fn load(sources: &Sources) -> Result<Settings, Error> {
         Error(errors.join("\n"))
     })?;
     settings.ambient_options = ambient_options();
+    let told = environment::settings(&variables(&[environment::PREFIX])).map_err(Error)?;
+    settings.telemetry.otlp = settings.telemetry.otlp.or(told);
     Ok(settings)
 }
 
@@ -78,11 +81,14 @@ fn describe(error: &figment::Error) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn variables(prefixes: &[&str]) -> BTreeMap<String, String> {
+    let ours = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    std::env::vars().filter(|(name, _)| ours(name)).collect()
+}
+
 fn ambient_options() -> BTreeMap<String, String> {
-    std::env::vars()
-        .filter(|(key, _)| AMBIENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix)))
-        .map(|(key, value)| (key.to_ascii_lowercase(), value))
-        .collect()
+    let known = variables(&AMBIENT_PREFIXES).into_iter();
+    known.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod conditional;
 pub mod error;
 pub mod harmless;
 pub mod location;
+pub mod measured;
 pub mod metadata_file;
 pub mod open;
 pub mod probe;

@@ -21,6 +21,7 @@
 //! The store knows no principal: who wants to begin a transaction shows a permit.
 
 pub mod audit;
+mod builder;
 pub mod codec;
 mod documents;
 pub mod encryption;
@@ -31,6 +32,7 @@ pub mod invariants;
 mod journal;
 mod key_ring;
 pub mod keys;
+mod metrics;
 pub mod open;
 pub mod policy_book;
 pub mod read;

@@ -6,33 +6,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use slatedb::config::{CloseOptions, FlushType};
-use slatedb::db_cache::SplitCache;
-use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
-use slatedb::{
-    BlockTransformer, BloomFilterPolicy, CacheTarget, CloseReason, Db, DbBuilder, DbReader,
-    DbReaderMode, GarbageCollectorBuilder, IterationOrder,
-};
+use slatedb::{CloseReason, Db, DbReader, DbReaderMode, IterationOrder};
 use uuid::Uuid;
 
+use super::builder::{How, builder, sealed_blocks};
 use super::encryption::{Encryption, Missing, Unlocked, explained, unlock};
 use super::error::Error;
 use super::flusher::Flusher;
 use super::journal::{self, Hold, Journal};
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
+use super::metrics::Metrics;
 use super::read::{Durable, Latest, Offline, Read};
 use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
 use super::separate_log::{self, Log};
-use super::settings::{FILTER_BITS_PER_KEY, Settings};
+use super::settings::Settings;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 use crate::kms;
-use crate::kms::block_transformer::SealedBlocks;
-use crate::kms::keys::Keys;
 use crate::telemetry::audit::AuditLog;
 use crate::telemetry::cache::CacheUsage;
+use crate::telemetry::collection::Collection;
 
 /// Where the store is.
 #[derive(Clone)]
@@ -66,6 +62,7 @@ pub(super) struct Shared {
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
     pub(super) recent: Recent,
+    pub(super) metrics: Metrics,
     /// The keys, if the store is encrypted.
     pub(super) unlocked: Option<Unlocked>,
     /// Keeps the journal ours until the store is closed.
@@ -94,16 +91,19 @@ impl Store {
     /// Opens the store for writing. Any other process that has it open is fenced; one that has it open
     /// in a local directory makes this fail.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
+        let metrics = Metrics::default();
         let (db, unlocked, journal) = match &place.directory {
             None => {
-                let (db, unlocked) = open_bucket(place, &settings).await?;
+                let (db, unlocked) = open_bucket(place, &settings, &metrics).await?;
                 (db, unlocked, None)
             }
             Some(directory) => {
                 // The lock of the journal is the ring's lock, too.
                 let journal = Journal::open(directory)?;
                 let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
-                let opened = open_directory(&place, &settings, journal, unlocked.as_ref());
+                let how =
+                    How { settings: &settings, unlocked: unlocked.as_ref(), metrics: &metrics };
+                let opened = open_directory(&place, how, journal);
                 match opened.await {
                     Ok((db, hold)) => (db, unlocked, Some(hold)),
                     Err(error) => return Err(explained(plain, unlocked.as_ref(), error).await),
@@ -115,7 +115,8 @@ impl Store {
             settings,
             next_change: AtomicU64::new(0),
             landed: Landed::default(),
-            flusher: Flusher::start(db.clone()),
+            flusher: Flusher::start(db.clone(), metrics.clone()),
+            metrics,
             unlocked,
             journal: Mutex::new(journal),
         };
@@ -258,6 +259,13 @@ impl Store {
         self.shared.recent.page_usage()
     }
 
+    /// Tells what is measured.
+    pub fn collect(&self, into: &mut Collection) {
+        self.shared.metrics.collect(into);
+        self.record_cache_usage().collect(into, "record", "Names and small records");
+        self.page_cache_usage().collect(into, "page", "Pages of names");
+    }
+
     /// Whether the store still answers, or why not.
     pub fn check_open(&self) -> Result<(), Error> {
         match self.db.status().close_reason {
@@ -311,11 +319,16 @@ impl Store {
 }
 
 /// Opens a store whose log is in its bucket.
-async fn open_bucket(place: &Place, settings: &Settings) -> Result<(Db, Option<Unlocked>), Error> {
+async fn open_bucket(
+    place: &Place,
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<(Db, Option<Unlocked>), Error> {
     refuse_left_journal(place).await?;
     let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
     separate_log::settle(&place).await?;
-    let open = async || builder(&place, settings, unlocked.as_ref()).build().await;
+    let how = How { settings, unlocked: unlocked.as_ref(), metrics };
+    let open = async || builder(&place, how).build().await;
     let db = match (open().await, &unlocked) {
         // The writer before this one may have changed the data key since the ring was read.
         (Err(error), Some(some)) => match some.refresh().await? {
@@ -339,66 +352,17 @@ async fn open_bucket(place: &Place, settings: &Settings) -> Result<(Db, Option<U
 /// Opens a store whose log is a journal.
 async fn open_directory(
     place: &Place,
-    settings: &Settings,
+    how: How<'_>,
     journal: Journal,
-    unlocked: Option<&Unlocked>,
 ) -> Result<(Db, Hold), Error> {
     separate_log::check(place).await?;
     if journal.is_empty()? {
-        take_over_log(place, settings, unlocked).await?;
+        take_over_log(place, how).await?;
     }
     let hold = journal.hold()?;
-    let writer = journal.into_writer(unlocked.map(|unlocked| Arc::clone(&unlocked.keys)));
-    let db = builder(place, settings, unlocked).with_wal_writer(writer).build().await?;
+    let writer = journal.into_writer(how.unlocked.map(|unlocked| Arc::clone(&unlocked.keys)));
+    let db = builder(place, how).with_wal_writer(writer).build().await?;
     Ok((db, hold))
-}
-
-fn sealed_blocks(keys: &Arc<Keys>) -> Arc<dyn BlockTransformer> {
-    Arc::new(SealedBlocks::new(Arc::clone(keys)))
-}
-
-/// How the store is opened for writing, wherever its log is.
-fn builder(place: &Place, settings: &Settings, unlocked: Option<&Unlocked>) -> DbBuilder<String> {
-    let cache = |bytes| {
-        Some(Arc::new(MokaCache::new_with_opts(MokaCacheOptions {
-            max_capacity: bytes,
-            time_to_live: None,
-            time_to_idle: None,
-        })) as Arc<dyn slatedb::db_cache::DbCache>)
-    };
-    let caches = SplitCache::new()
-        .with_block_cache(cache(settings.block_cache_bytes))
-        .with_meta_cache(cache(settings.meta_cache_bytes))
-        .build();
-    // By default the data blocks that a compaction writes are not cached, so that every hot key
-    // would be cold after each one.
-    let keep_warm = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
-        CacheTarget::data::<&[u8], _>(..),
-        CacheTarget::Index,
-        CacheTarget::Filters,
-    ]);
-    let collector =
-        GarbageCollectorBuilder::new(place.path.clone(), Arc::clone(&place.object_store))
-            .with_options(settings.garbage_collector(place.conditional_update));
-    let collector = match &place.directory {
-        Some(directory) => collector.with_wal_gc(journal::collector(directory)),
-        None => collector,
-    };
-    let builder = Db::builder(place.path.clone(), Arc::clone(&place.object_store));
-    let builder = match &place.log {
-        Some(log) => builder.with_wal_object_store(log.store()),
-        None => builder,
-    };
-    let builder = builder
-        .with_settings(settings.for_slatedb(place.directory.is_some()))
-        .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
-        .with_gc_builder(collector)
-        .with_db_cache(Arc::new(caches), 0)
-        .with_block_cache_policy(keep_warm);
-    match unlocked {
-        Some(unlocked) => builder.with_block_transformer(sealed_blocks(&unlocked.keys)),
-        None => builder,
-    }
 }
 
 /// Closes with everything in sorted runs, and nothing left in the log.
@@ -421,11 +385,7 @@ async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
 
 /// Turns what a log of objects still holds into sorted runs: a directory that comes from a bucket, or from
 /// a slateberg that had no journal.
-async fn take_over_log(
-    place: &Place,
-    settings: &Settings,
-    unlocked: Option<&Unlocked>,
-) -> Result<(), Error> {
+async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
     let Some(log) = place.directory.as_ref().map(|directory| directory.join("wal")) else {
         return Ok(());
     };
@@ -433,7 +393,7 @@ async fn take_over_log(
         return Ok(());
     }
     let without_journal = Place { directory: None, ..place.clone() };
-    let db = builder(&without_journal, settings, unlocked).build().await?;
+    let db = builder(&without_journal, how).build().await?;
     db.close_with_options(in_order()).await?;
     let removed = std::fs::remove_dir_all(&log);
     removed.map_err(|error| Error::Unavailable(format!("{}: {error}", log.display())))

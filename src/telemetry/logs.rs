@@ -20,7 +20,8 @@ pub fn init(settings: &Settings) -> Result<(), InvalidLevel> {
         .with_writer(std::io::stderr);
     let begun = match settings.format {
         Format::Text => builder.try_init(),
-        Format::Json => builder.json().try_init(),
+        // The span is the request's, if its trace is kept: it has the ids.
+        Format::Json => builder.json().with_span_list(false).try_init(),
     };
     // A second server in the same process logs where the first one does.
     if begun.is_err() {
