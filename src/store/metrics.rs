@@ -117,6 +117,7 @@ impl Metrics {
             labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         all.sort();
         let mut registered = self.0.slatedb.lock().unwrap_or_else(PoisonError::into_inner);
+        let help = if help.is_empty() { "Of SlateDB." } else { help };
         let made = || Registered { help: help.to_owned(), handle: new() };
         registered.entry((name.to_owned(), all)).or_insert_with(made).handle.clone()
     }
