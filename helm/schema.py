@@ -27,13 +27,14 @@ OF_THE_CHART = {
 # Tables whose keys are names that an operator chooses.
 BY_NAME = {"authn.issuers", "authn.client_certificates.subjects", "credentials"}
 # Tables of options that are not ours, but an object store's or a client's.
-OPTIONS = {"options", "wal_options", "client_defaults", "client_overrides"}
+OPTIONS = {"options", "wal_options", "client_defaults", "client_overrides", "headers", "resource_attributes"}
 # Words of which one is to be said.
 CHOICES = {
     "server.tls.client_certificates": ["off", "optional", "required"],
     "authn.client_certificates.name_from": ["common_name", "dns_name", "uri"],
     "encryption.kms": ["none", "local", "aws"],
     "log.format": ["text", "json"],
+    "telemetry.otlp.protocol": ["http/protobuf"],
     "audit.to": ["nowhere", "stdout", "file"],
 }
 TEXTS_BY_NAME = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -73,6 +74,8 @@ def schema_of(path, value, said):
             return schema | {"type": "boolean"}
         case int():
             return schema | {"type": "integer", "minimum": 0}
+        case float():
+            return schema | {"type": "number", "minimum": 0}
         case str():
             return schema | {"type": "string"}
         case list():

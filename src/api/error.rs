@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use super::observe::ForOperator;
 use super::rate_limits::TooSoon;
 use crate::model::refusal::Refusal;
 use crate::{authn, catalog};
@@ -130,13 +131,14 @@ impl From<Refusal> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self { status, kind, message, operator, challenge, retry_after_seconds } = self;
-        if let Some(operator) = operator {
-            tracing::error!(status = status.as_u16(), kind, operator, "{message}");
-        }
         let body = json!({
             "error": { "message": message, "type": kind, "code": status.as_u16() }
         });
         let mut response = (status, Json(body)).into_response();
+        // Who knows the request's id tells the log.
+        if let Some(operator) = operator {
+            response.extensions_mut().insert(ForOperator { kind, message, operator });
+        }
         let headers = response.headers_mut();
         if let Some(challenge) = challenge {
             headers.insert(header::WWW_AUTHENTICATE, challenge);

@@ -19,18 +19,21 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tower_service::Service;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use super::admission::Admission;
 use super::authenticate::{authenticate, peer, source};
 use super::cors::Cors;
 use super::error::ApiError;
+use super::observe::Observer;
 use super::rate_limits::RateLimits;
 use super::state::ApiState;
 use super::unread;
 use crate::catalog::operation::{Context as Circumstances, RequestId};
 use crate::catalog::{self, Operation};
 use crate::model::principal::Principal;
+use crate::telemetry::traces::Trace;
 
 /// By what client and server call one request in their logs.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -57,6 +60,7 @@ struct Rules {
 /// Where credentials are asked for.
 pub struct Door {
     state: ApiState,
+    observer: Arc<Observer>,
     /// How often one may come, if there are limits.
     limits: Option<Arc<RateLimits>>,
     /// Paths at which they are not.
@@ -89,19 +93,31 @@ impl Guarded {
 
     /// Answers under the request's id, which the answer repeats.
     async fn answer(self, request: Request) -> Response {
+        let Self { routes, rules, .. } = self;
         let (request, unread) = unread::watch(request);
-        let Some(door) = &self.rules.door else {
-            return unread.over(self.answer_as(request, None).await).await;
+        let Some(door) = &rules.door else {
+            return unread.over(rules.answer(routes, request, None).await).await;
         };
         let id = door.request_id(request.headers());
         let header = header_of(&id);
-        let mut response = self.answer_as(request, Some(id)).await;
+        let observed = door.observer.begin(&request, &id);
+        let asked = Some((id.clone(), observed.trace()));
+        let answer = rules.answer(routes, request, asked).instrument(observed.log());
+        let mut response = answer.await;
+        observed.answered(&mut response, &id);
         response.headers_mut().insert(REQUEST_ID, header);
         unread.over(response).await
     }
+}
 
-    async fn answer_as(mut self, mut request: Request, id: Option<RequestId>) -> Response {
-        let Rules { admission, always_open, door } = self.rules.as_ref();
+impl Rules {
+    async fn answer(
+        &self,
+        mut routes: Router,
+        mut request: Request,
+        asked: Option<(RequestId, Trace)>,
+    ) -> Response {
+        let Self { admission, always_open, door } = self;
         let limits = match door {
             Some(door) if !always_open.contains(&request.uri().path()) => door.limits.as_deref(),
             _ => None,
@@ -119,12 +135,12 @@ impl Guarded {
                 Err(_) => return too_many().into_response(),
             },
         };
-        if let (Some(door), Some(id)) = (door, id)
-            && let Err(refused) = door.let_in(&mut request, id, limits).await
+        if let (Some(door), Some(asked)) = (door, asked)
+            && let Err(refused) = door.let_in(&mut request, asked, limits).await
         {
             return refused.into_response();
         }
-        let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
+        let answer = AssertUnwindSafe(routes.call(request)).catch_unwind();
         match answer.await {
             Ok(Ok(response)) => response,
             Ok(Err(impossible)) => match impossible {},
@@ -137,18 +153,19 @@ impl Door {
     /// Asks for credentials, but at the paths of `for_everybody`.
     pub fn new(
         state: ApiState,
+        observer: Arc<Observer>,
         limits: Option<Arc<RateLimits>>,
         for_everybody: &'static [&'static str],
     ) -> Self {
         let run = state.catalog.new_run_id();
-        Self { state, limits, for_everybody, run, requests: AtomicU64::new(1) }
+        Self { state, observer, limits, for_everybody, run, requests: AtomicU64::new(1) }
     }
 
     /// Lets a request in as what its credential makes it, or as nobody's where that is for everybody.
     async fn let_in(
         &self,
         request: &mut Request,
-        id: RequestId,
+        (id, trace): (RequestId, Trace),
         limits: Option<&RateLimits>,
     ) -> Result<(), ApiError> {
         if self.is_for_everybody(request.uri().path()) {
@@ -157,13 +174,22 @@ impl Door {
             return Ok(());
         }
         let peer = peer(request.extensions());
-        let principal = authenticate(&self.state, request.headers(), peer, &id).await?;
+        let authenticated = {
+            let mut span = trace.span("authenticate");
+            let authenticated = authenticate(&self.state, request.headers(), peer, &id).await;
+            if authenticated.is_err() {
+                span.fail("refused");
+            }
+            authenticated
+        };
+        let principal = authenticated?;
         // Everybody is one where nobody has to say who they are: only addresses tell them apart there.
         if let (Some(limits), Principal::Identified(identity)) = (limits, &principal) {
             limits.take_of_principal(&identity.id).map_err(ApiError::too_soon)?;
         }
         let source = source(request.extensions());
         let operation = self.operation(principal, source, request.headers(), id);
+        let operation = Operation { trace, ..operation };
         request.extensions_mut().insert(operation);
         Ok(())
     }

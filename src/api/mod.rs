@@ -17,6 +17,7 @@ pub mod iceberg;
 pub mod listen_settings;
 pub mod management;
 pub mod oauth;
+pub mod observe;
 pub mod ops;
 pub mod peer;
 pub mod rate_limits;

@@ -18,9 +18,11 @@ use super::management::{
     whoami,
 };
 use super::oauth;
+use super::observe::Observer;
 use super::ops::{health, metrics as counters};
 use super::rate_limits::RateLimits;
 use super::state::ApiState;
+use crate::telemetry::http::HttpMetrics;
 
 /// What `GET /v1/config` tells clients to be served: the routes of `catalog_routes` that a client
 /// chooses by, in the specification's own spelling.
@@ -62,6 +64,11 @@ const ALWAYS_OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
 const FOR_EVERYBODY: [&str; 5] =
     ["/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
+/// The beginning of what a warehouse serves: with its name as a prefix or, for the default one, without.
+const PREFIXES: [&str; 2] = ["/v1", "/v1/{prefix}"];
+/// The beginning of what managing the server takes.
+const MANAGEMENT: &str = "/management/v1";
+
 /// The routes of a server, by who asks for them.
 pub struct Routers {
     /// Clients.
@@ -70,55 +77,78 @@ pub struct Routers {
     pub operators: Option<Guarded>,
 }
 
+/// Paths, and what answers there.
+type Routes = Vec<(String, MethodRouter<ApiState>)>;
+
 /// The whole server.
 pub fn routers(state: ApiState) -> Routers {
     let settings = &state.settings;
     // What one may do is one's own at both ports together.
     let limits = RateLimits::new(&settings.rate_limits).map(Arc::new);
     let cors = Cors::new(&settings.cors).map(Arc::new);
-    let guarded = |routes: Router<ApiState>| {
+    let observer = Arc::new(observer(&state));
+    let guarded = |routes: Routes| {
+        let all = for_both().into_iter().chain(routes);
+        let routes = all.fold(Router::new(), |router, (path, route)| router.route(&path, route));
         let routes = routes
-            .route("/health", get(health::health))
-            .route("/ready", get(health::ready))
             .fallback(no_such_route)
             .method_not_allowed_fallback(no_such_method)
             .with_state(state.clone());
-        let door = Door::new(state.clone(), limits.clone(), &FOR_EVERYBODY);
+        let door = Door::new(state.clone(), Arc::clone(&observer), limits.clone(), &FOR_EVERYBODY);
         let admission = Admission::new(settings);
         Guarded::new(routes, admission, &ALWAYS_OPEN, Some(door)).with_cors(cors.clone())
     };
     match settings.management.listen {
         None => {
-            let everything = client_routes().merge(operator_routes());
+            let mut everything = for_clients();
+            everything.extend(for_operators());
             Routers { clients: guarded(everything), operators: None }
         }
         Some(_) => Routers {
-            clients: guarded(client_routes()),
-            operators: Some(guarded(operator_routes())),
+            clients: guarded(for_clients()),
+            operators: Some(guarded(for_operators())),
         },
     }
 }
 
+/// Observes requests by the templates of all routes.
+fn observer(state: &ApiState) -> Observer {
+    let routes = [for_both(), for_clients(), for_operators()].into_iter().flatten();
+    let templates: Vec<_> = routes.map(|(path, _)| path).collect();
+    let metrics = Arc::new(HttpMetrics::new(state.scheme, templates.clone()));
+    let told = Arc::clone(&metrics);
+    state.registry.register("http", move |into| told.collect(into));
+    Observer::new(metrics, &templates, state.tracer.clone())
+}
+
+/// What is asked at every port.
+fn for_both() -> Routes {
+    vec![
+        ("/health".to_owned(), get(health::health)),
+        ("/ready".to_owned(), get(health::ready)),
+    ]
+}
+
 /// What clients ask for.
-fn client_routes() -> Router<ApiState> {
-    let mut routes = Router::new()
-        .route("/v1/config", get(config::get_config))
-        .route("/v1/oauth/tokens", post(oauth::tokens::get_token))
-        .route("/v1/oauth/jwks", get(oauth::jwks::get_jwks));
-    // What a warehouse serves, with its name as a prefix or, for the default one, without.
-    for prefix in ["/v1", "/v1/{prefix}"] {
-        for (path, endpoints) in catalog_routes() {
-            routes = routes.route(&format!("{prefix}{path}"), endpoints);
-        }
+fn for_clients() -> Routes {
+    let mut routes = vec![
+        ("/v1/config".to_owned(), get(config::get_config)),
+        ("/v1/oauth/tokens".to_owned(), post(oauth::tokens::get_token)),
+        ("/v1/oauth/jwks".to_owned(), get(oauth::jwks::get_jwks)),
+    ];
+    for prefix in PREFIXES {
+        let served = catalog_routes().into_iter();
+        routes.extend(served.map(|(path, route)| (format!("{prefix}{path}"), route)));
     }
     routes
 }
 
 /// What operators ask for.
-fn operator_routes() -> Router<ApiState> {
-    Router::new()
-        .route("/metrics", get(counters::metrics))
-        .nest("/management/v1", management_routes())
+fn for_operators() -> Routes {
+    let managing = management_routes().into_iter();
+    let managing = managing.map(|(path, route)| (format!("{MANAGEMENT}{path}"), route));
+    let metrics = ("/metrics".to_owned(), get(counters::metrics));
+    std::iter::once(metrics).chain(managing).collect()
 }
 
 /// What a warehouse serves, below its prefix.
@@ -153,39 +183,37 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
 }
 
 /// What managing the server itself takes.
-fn management_routes() -> Router<ApiState> {
-    Router::new()
-        .route("/openapi.json", get(openapi::document))
-        .route("/whoami", get(whoami::whoami))
-        .route("/server", get(server::server))
-        .route("/api-keys", get(api_keys::list).post(api_keys::create))
-        .route("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke))
-        .route("/policies", get(policies::list).post(policies::create))
-        .route("/policies/rollback", post(policies::roll_back))
-        .route("/policies/revisions", get(policies::revisions))
-        .route("/policies/revisions/{number}", get(policies::load_revision))
-        .route("/policies/revisions/{number}/diff/{to}", get(policies::diff))
-        .route(
-            "/policies/{id}",
-            get(policies::load).put(policies::replace).delete(policies::remove),
-        )
-        .route("/grants", get(grants::list).post(grants::create))
-        .route("/grants/{id}", get(grants::load).delete(grants::revoke))
-        .route("/warehouses", get(warehouses::list).post(warehouses::create))
-        .route(
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 25] {
+    [
+        ("/openapi.json", get(openapi::document)),
+        ("/whoami", get(whoami::whoami)),
+        ("/server", get(server::server)),
+        ("/api-keys", get(api_keys::list).post(api_keys::create)),
+        ("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke)),
+        ("/policies", get(policies::list).post(policies::create)),
+        ("/policies/rollback", post(policies::roll_back)),
+        ("/policies/revisions", get(policies::revisions)),
+        ("/policies/revisions/{number}", get(policies::load_revision)),
+        ("/policies/revisions/{number}/diff/{to}", get(policies::diff)),
+        ("/policies/{id}", get(policies::load).put(policies::replace).delete(policies::remove)),
+        ("/grants", get(grants::list).post(grants::create)),
+        ("/grants/{id}", get(grants::load).delete(grants::revoke)),
+        ("/warehouses", get(warehouses::list).post(warehouses::create)),
+        (
             "/warehouses/{name}",
             get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
-        )
-        .route("/jobs", get(jobs::list).post(jobs::start))
-        .route("/jobs/{id}", get(jobs::load))
-        .route("/jobs/{id}/cancel", post(jobs::cancel))
-        .route("/checkpoints", get(checkpoints::list).post(checkpoints::create))
-        .route("/checkpoints/{checkpoint}", get(checkpoints::load).delete(checkpoints::delete))
-        .route("/encryption", get(encryption::load))
-        .route("/encryption/rotate", post(encryption::rotate))
-        .route("/encryption/rewrap", post(encryption::rewrap))
-        .route("/authorize", post(explain::authorize))
-        .route("/permissions", get(explain::permissions))
+        ),
+        ("/jobs", get(jobs::list).post(jobs::start)),
+        ("/jobs/{id}", get(jobs::load)),
+        ("/jobs/{id}/cancel", post(jobs::cancel)),
+        ("/checkpoints", get(checkpoints::list).post(checkpoints::create)),
+        ("/checkpoints/{checkpoint}", get(checkpoints::load).delete(checkpoints::delete)),
+        ("/encryption", get(encryption::load)),
+        ("/encryption/rotate", post(encryption::rotate)),
+        ("/encryption/rewrap", post(encryption::rewrap)),
+        ("/authorize", post(explain::authorize)),
+        ("/permissions", get(explain::permissions)),
+    ]
 }
 
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {

@@ -9,6 +9,8 @@ use super::settings::Settings;
 use crate::authn::Authenticator;
 use crate::catalog::Catalog;
 use crate::telemetry::counters::Counters;
+use crate::telemetry::registry::Registry;
+use crate::telemetry::traces::Tracer;
 
 /// State of the router. Each request clones it several times over, on every core: so that it is one pointer.
 #[derive(Clone)]
@@ -23,11 +25,17 @@ pub struct Parts {
     /// Bounds of requests.
     pub settings: Settings,
     /// Answers that are ready.
-    pub answers: Answers,
+    pub answers: Arc<Answers>,
     /// What clients were told lately of how to get at files.
     pub files: FilesKept,
     /// What is counted.
     pub counters: Arc<Counters>,
+    /// What is measured.
+    pub registry: Arc<Registry>,
+    /// Who begins traces, if they go anywhere.
+    pub tracer: Option<Arc<Tracer>>,
+    /// By which scheme the server is asked.
+    pub scheme: &'static str,
 }
 
 impl ApiState {

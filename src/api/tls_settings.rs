@@ -55,6 +55,11 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
+    /// Whether connections are to be encrypted.
+    pub fn is_on(&self) -> bool {
+        !self.certificate_file.as_os_str().is_empty()
+    }
+
     /// Whether connections are encrypted; or what is wrong with the settings in themselves.
     pub fn check(&self) -> Result<bool, String> {
         let set = |file: &PathBuf| !file.as_os_str().is_empty();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::issuers;
 use super::lock::{DataDirLock, LockError};
+use super::measure::Measures;
 use super::policies;
 use super::state::State;
 use super::warehouses::{self, Opening};
@@ -23,6 +24,7 @@ use crate::catalog::policies::Sources;
 use crate::catalog::{self, Catalog, Parts};
 use crate::config::Settings;
 use crate::kms;
+use crate::kms::measured::measured;
 use crate::objects::Objects;
 use crate::objects::open::{OpenError, Opener, opener};
 use crate::objects::probe::ProbeError;
@@ -30,7 +32,9 @@ use crate::store::open::Place;
 use crate::store::read::Offline;
 use crate::store::{self, Store};
 use crate::telemetry::audit::{AuditError, AuditLog};
-use crate::telemetry::counters::Counters;
+use crate::telemetry::otlp::{Exporter, InvalidOtlp};
+use crate::telemetry::requests::Requests;
+use crate::telemetry::traces::Tracer;
 
 /// Why a catalog cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +103,9 @@ pub enum BuildError {
     /// The credentials cannot be loaded.
     #[error("cannot load the API keys: {0}")]
     Authn(#[from] authn::Error),
+    /// What is said of OpenTelemetry is wrong.
+    #[error(transparent)]
+    Otlp(#[from] InvalidOtlp),
 }
 
 /// An open catalog, ready to serve.
@@ -115,8 +122,12 @@ pub struct App {
     pub settings: Arc<Settings>,
     /// Where the state is.
     pub state_url: String,
-    /// What is counted.
-    pub counters: Arc<Counters>,
+    /// What is measured.
+    pub(super) measures: Measures,
+    /// Where traces and metrics go.
+    pub(super) exporter: Option<Exporter>,
+    tracer: Option<Arc<Tracer>>,
+    pub(super) answers: Arc<Answers>,
     _lock: Option<DataDirLock>,
 }
 
@@ -148,14 +159,19 @@ impl App {
             policies: policies::from_files(&settings.authz)?,
             bootstrap_key: settings.authn.bootstrap_key().map_err(BuildError::Setting)?,
             audit: Arc::new(AuditLog::open(&settings.audit)?),
+            exporter: Exporter::new(&settings.telemetry.otlp, &seams.clock)?,
         };
+        let measures = Measures::default();
         let lock = lock_data_dir(&settings)?;
-        let state = State::with_keys(&settings, &seams).await?;
+        let mut state = State::with_keys(&settings, &seams, &measures.kms).await?;
+        state.measure(&measures.object_stores);
         check_object_cache(&settings, &state.place)?;
         // In boxes: together they would take much of a thread's stack.
         Box::pin(state.tried(&seams)).await?;
-        let opening = Box::pin(Self::open(settings, seams, files, lock, &state));
-        Box::pin(state.within_reach(opening)).await
+        let opening = Box::pin(Self::open(settings, seams, files, lock, &state, measures));
+        let app = Box::pin(state.within_reach(opening)).await?;
+        app.register();
+        Ok(app)
     }
 
     /// Opens it on a state that is there.
@@ -165,23 +181,24 @@ impl App {
         files: Files,
         lock: Option<DataDirLock>,
         state: &State,
+        measures: Measures,
     ) -> Result<Self, BuildError> {
-        let Files { issuers, policies, bootstrap_key, audit } = files;
+        let Files { issuers, policies, bootstrap_key, audit, exporter } = files;
+        let opener = measures.warehouses(&seams.opener);
         let issuer_client = client_for(&issuers)?;
         let state_url = state.url.clone();
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
-        let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
-        let store = store.audited(audit);
-        let permit = Permit::for_task(Task::Open);
-        let now_ms = seams.clock.now_ms();
+        let store = Store::open(&state.place, settings.store.clone()).await;
+        let store = store.map_err(failed)?.audited(audit);
+        let (permit, now_ms) = (Permit::for_task(Task::Open), seams.clock.now_ms());
         catalog::places::ensure_whereabouts(&store, &permit).await.map_err(BuildError::Recover)?;
         let format =
             store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
 
-        let stores = warehouses::stores(&settings, &seams.opener, &state_url)?;
+        let stores = warehouses::stores(&settings, &opener, &state_url)?;
         let opening = Opening {
             settings: &settings,
-            opener: &seams.opener,
+            opener: &opener,
             ids: seams.ids.as_ref(),
             permit: &permit,
             now_ms,
@@ -202,12 +219,7 @@ impl App {
             clock: seams.clock,
             ids: seams.ids,
         });
-        let patience = settings.state.start_patience();
-        let finished =
-            catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
-        if finished > 0 {
-            tracing::info!(publications = finished, "finished what an earlier run left");
-        }
+        finish_publications(&catalog, settings.state.start_patience()).await?;
         // Last of all that can fail: a key that is minted is one that its owner gets to see.
         let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
             store: authn_store,
@@ -225,9 +237,12 @@ impl App {
             authn,
             minted_key,
             issuer_client,
+            answers: Arc::new(Answers::new(&settings.server)),
             settings: Arc::new(settings),
             state_url,
-            counters: Arc::new(Counters::default()),
+            measures,
+            tracer: exporter.tracer().map(Arc::clone),
+            exporter: Some(exporter),
             _lock: lock,
         })
     }
@@ -241,22 +256,35 @@ impl App {
     pub fn routers(&self) -> Routers {
         routers(ApiState::new(state::Parts {
             catalog: self.catalog.clone(),
-            answers: Answers::new(&self.settings.server),
+            answers: Arc::clone(&self.answers),
             files: FilesKept::default(),
             authn: self.authn.clone(),
             settings: self.settings.server.clone(),
-            counters: Arc::clone(&self.counters),
+            counters: Arc::clone(&self.measures.counters),
+            registry: Arc::clone(&self.measures.registry),
+            tracer: self.tracer.clone(),
+            scheme: if self.settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }
 }
 
-/// What files say, read before anything is opened.
+/// Finishes what an earlier process has begun to publish.
+async fn finish_publications(catalog: &Catalog, patience: Duration) -> Result<(), BuildError> {
+    let finished = catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
+    if finished > 0 {
+        tracing::info!(publications = finished, "finished what an earlier run left");
+    }
+    Ok(())
+}
+
+/// What files and settings say, read before anything is opened.
 struct Files {
     issuers: Issuers,
     policies: Sources,
     /// The admin key that a first start is to have, in the place of one that is minted.
     bootstrap_key: Option<Secret>,
     audit: Arc<AuditLog>,
+    exporter: Exporter,
 }
 
 pub(super) fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
@@ -334,7 +362,8 @@ impl OfflineCatalog {
             )));
         }
         let lock = lock_data_dir(settings)?;
-        let state = State::with_keys(settings, seams).await?;
+        let requests = Arc::new(Requests::to_kms());
+        let state = State::with_keys(settings, seams, &requests).await?;
         let state_url = state.url.clone();
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
         let opening = async {

@@ -6,6 +6,7 @@ pub mod build;
 pub mod check;
 pub mod issuers;
 pub mod lock;
+mod measure;
 pub mod plain;
 pub mod policies;
 pub mod run;

@@ -139,9 +139,19 @@ pub fn serve(
 }
 
 /// Serves until a signal comes or the store shuts, then drains and closes.
-pub async fn run(app: App, bound: Bound) -> Result<(), RunError> {
+pub async fn run(mut app: App, bound: Bound) -> Result<(), RunError> {
+    let telling = app.exporter.take().map(|exporter| exporter.start(&app.measures.registry));
+    let ended = serve_until_stopped(&app, bound).await;
+    // Last of all, so that what the end of the server did is told as well.
+    if let Some(telling) = telling {
+        telling.finish().await;
+    }
+    ended
+}
+
+async fn serve_until_stopped(app: &App, bound: Bound) -> Result<(), RunError> {
     let (stop, stopping) = watch::channel(false);
-    let mut background = tasks::spawn(&app, &stopping);
+    let mut background = tasks::spawn(app, &stopping);
     if let Some(tls) = &bound.tls {
         background.push(tokio::spawn(Arc::clone(tls).watch(stopping.clone())));
     }

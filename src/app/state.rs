@@ -16,12 +16,15 @@ use super::warehouses::{data_dir_url, open};
 use crate::base::retry::Backoff;
 use crate::config::Settings;
 use crate::kms;
+use crate::kms::measured::measured as measured_kms;
+use crate::objects::measured::measured;
 use crate::objects::open::{Opened, Opener};
 use crate::objects::probe::{self, Findings, probe_state};
 use crate::objects::reach::answers;
 use crate::store::encryption::Encryption;
 use crate::store::open::Place;
 use crate::store::separate_log::Log;
+use crate::telemetry::requests::Requests;
 
 /// How long one try at a bucket may take.
 const TRY_MAX: Duration = Duration::from_secs(10);
@@ -85,13 +88,28 @@ impl State {
         Ok(Self { url, place, parts, patience })
     }
 
-    /// Opens what the settings name, with the keys that it is encrypted with: those may be asked for.
-    pub(super) async fn with_keys(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+    /// Opens what the settings name, with the keys that it is encrypted with: those may be asked for, and
+    /// that is measured.
+    pub(super) async fn with_keys(
+        settings: &Settings,
+        seams: &Seams,
+        requests: &Arc<Requests>,
+    ) -> Result<Self, BuildError> {
         let mut state = Self::of(settings, seams)?;
         let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
         let kms = kms::open(&settings.encryption).await?;
+        let kms = kms.map(|kms| measured_kms(kms, Arc::clone(requests)));
         state.place.encryption = kms.map(|kms| Encryption { kms, clock, ids });
         Ok(state)
+    }
+
+    /// From now on, what the store asks of the buckets is measured.
+    pub(super) fn measure(&mut self, requests: &Arc<Requests>) {
+        let place = &mut self.place;
+        place.object_store = measured(Arc::clone(&place.object_store), requests, "state");
+        if let Some(log) = &mut place.log {
+            log.object_store = measured(Arc::clone(&log.object_store), requests, "log");
+        }
     }
 
     /// Waits until the buckets answer, tries out whether they are safe for a state, and logs what there is to

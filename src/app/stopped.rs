@@ -35,6 +35,7 @@ use crate::store::records::{Change, FORMAT_VERSION, PolicyRevision};
 use crate::store::restore::{Plan, Told};
 use crate::store::{self, Store};
 use crate::telemetry::audit::AuditLog;
+use crate::telemetry::requests::Requests;
 
 /// Who is said to have done what a subcommand has done to the store.
 pub const OFFLINE: &str = "offline";
@@ -396,8 +397,7 @@ async fn refuse_newer(then: &Offline) -> Result<(), StoppedError> {
 }
 
 async fn state(settings: &Settings, seams: &Seams) -> Result<State, BuildError> {
-    let state = State::with_keys(settings, seams).await?;
-    Ok(state)
+    State::with_keys(settings, seams, &Arc::new(Requests::to_kms())).await
 }
 
 /// Refuses a data directory without a catalog, so that a wrong word makes no new one.

@@ -15,6 +15,7 @@ use super::permit::Permit;
 use super::policy_set::PolicySet;
 use super::resource::{Kind, Resource};
 use crate::model::principal::{Identity, Principal};
+use crate::telemetry::collection::Collection;
 
 /// Whoever wants a permit asks here. A new set of policies decides from the next question on.
 #[derive(Debug)]
@@ -47,6 +48,11 @@ impl Authority {
     pub fn new(policies: PolicySet, decisions_max: usize) -> Self {
         let in_force = ArcSwap::from_pointee(policies);
         Self { in_force, decisions: DecisionCache::new(decisions_max) }
+    }
+
+    /// Tells what is measured.
+    pub fn collect(&self, into: &mut Collection) {
+        self.decisions.collect(into);
     }
 
     /// The policies in force.

@@ -12,12 +12,20 @@ use super::facts::Asks;
 use super::policy_set::{PolicySet, Revision};
 use super::resource::{Kind, Node, Resource};
 use crate::model::principal::Identity;
+use crate::telemetry::cache::{CacheRequests, CacheUsage};
+use crate::telemetry::collection::{Collection, attributes};
+use crate::telemetry::instruments::{Histograms, SECONDS};
+
+const EVALUATIONS: &str = "slateberg.policy.evaluation.duration";
 
 /// Decisions by everything that they depend on: a change of any of it is another question, so that nothing
 /// here can be out of date.
 #[derive(Debug)]
 pub struct DecisionCache {
     decisions: Cache<Key, Arc<Decision>>,
+    requests: CacheRequests,
+    /// What Cedar takes for a decision, by action.
+    evaluations: Histograms<&'static str>,
 }
 
 /// Everything that a decision depends on.
@@ -57,7 +65,27 @@ struct Key {
 impl DecisionCache {
     /// A cache of at most so many decisions.
     pub fn new(decisions_max: usize) -> Self {
-        Self { decisions: Cache::new(decisions_max) }
+        Self {
+            decisions: Cache::new(decisions_max),
+            requests: CacheRequests::default(),
+            evaluations: Histograms::new(SECONDS),
+        }
+    }
+
+    /// Tells what is measured.
+    pub fn collect(&self, into: &mut Collection) {
+        let CacheUsage { hits, misses, .. } = self.requests.usage(0);
+        let help = "Decisions asked of the cache.";
+        for (result, count) in [("hit", hits), ("miss", misses)] {
+            let series = attributes([("result", result)]);
+            into.counter("slateberg.decision.cache.requests", "{request}", help, series, count);
+        }
+        let help = "What the evaluation of policies took for a decision.";
+        into.declare_histogram(EVALUATIONS, "s", help);
+        for (action, distribution) in self.evaluations.read() {
+            let series = attributes([("action", action)]);
+            into.histogram(EVALUATIONS, "s", help, series, distribution);
+        }
     }
 
     /// Decides, or remembers. Where policies ask for the time, nothing is remembered.
@@ -69,13 +97,16 @@ impl DecisionCache {
     ) -> Arc<Decision> {
         let asks = policies.asks(action);
         if asks.time {
-            return Arc::new(policies.decide(action, request));
+            return Arc::new(self.evaluations.timed(action, || policies.decide(action, request)));
         }
         let question = Question::of(policies.revision(), asks, action, request);
-        if let Some(known) = self.decisions.get(&question) {
+        let known = self.decisions.get(&question);
+        self.requests.count(known.is_some());
+        if let Some(known) = known {
             return known;
         }
-        let decision = Arc::new(policies.decide(action, request));
+        let evaluated = self.evaluations.timed(action, || policies.decide(action, request));
+        let decision = Arc::new(evaluated);
         self.decisions.insert(question.kept(request.resource), Arc::clone(&decision));
         decision
     }

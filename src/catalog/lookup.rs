@@ -197,17 +197,23 @@ impl Catalog {
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
             let permit: Permit<Load> = self.permit_tabular(&store, operation, target).await?;
             let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
+            let mut span = operation.trace.span("lookup");
             let record = tabular_record(&store, warehouse.id, kind, ident).await?;
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };
             self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
             let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
             if let Some(known) = known(seen) {
+                span.set("slateberg.cache", || "answer");
                 return Ok(Loaded::Known(known));
             }
             let cached = match self.inner.versions.get((id, version)) {
-                Some(cached) => cached,
+                Some(cached) => {
+                    span.set("slateberg.cache", || "version");
+                    cached
+                }
                 None => {
+                    span.set("slateberg.cache", || "none");
                     let Some(text) = text_of(&store, &record).await? else { continue };
                     let cached = Cached { text, metadata: None };
                     self.inner.versions.keep((id, version), cached.clone());

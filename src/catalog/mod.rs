@@ -67,7 +67,8 @@ use crate::objects::stores::Stores;
 use crate::objects::vend::cache::VendCache;
 use crate::store::warm::Warmed;
 use crate::store::{self, Store};
-use crate::telemetry::cache::CacheUsage;
+use crate::telemetry::collection::Collection;
+use crate::telemetry::commits::CommitMetrics;
 
 /// The result of a use case.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -115,6 +116,7 @@ struct Inner {
     warehouses: warehouses::Warehouses,
     vended: VendCache,
     staged: delegation::StagedTables,
+    commits: Arc<CommitMetrics>,
 }
 
 impl Catalog {
@@ -132,6 +134,7 @@ impl Catalog {
             warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
             vended: VendCache::new(settings.vended_credentials_max),
             staged: delegation::StagedTables::default(),
+            commits: Arc::default(),
             parts,
         };
         Self { inner: Arc::new(inner) }
@@ -147,19 +150,14 @@ impl Catalog {
         self.inner.warehouses.served()
     }
 
-    /// How the cache of versions is used.
-    pub fn version_cache_usage(&self) -> CacheUsage {
-        self.inner.versions.usage()
-    }
-
-    /// How the records that the store keeps in process are used.
-    pub fn record_cache_usage(&self) -> CacheUsage {
-        self.store().record_cache_usage()
-    }
-
-    /// How the pages of names that the store keeps in process are used.
-    pub fn page_cache_usage(&self) -> CacheUsage {
-        self.store().page_cache_usage()
+    /// Tells what is measured.
+    pub fn collect(&self, into: &mut Collection) {
+        self.inner.commits.collect(into);
+        self.inner.groups.collect(into);
+        self.inner.jobs.counters.collect(into);
+        self.inner.versions.usage().collect(into, "version", "Versions of tables and views");
+        self.inner.parts.authority.collect(into);
+        self.store().collect(into);
     }
 
     /// Whether the catalog's store is open for writing, or why not.

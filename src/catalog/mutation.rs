@@ -3,6 +3,8 @@
 
 use std::future::Future;
 
+use tracing::Instrument;
+
 use super::tabulars::TabularState;
 use super::{Catalog, Error, Operation, Result};
 
@@ -63,11 +65,25 @@ impl Catalog {
             }
             outcome
         };
-        match tokio::spawn(run).await {
+        match tokio::spawn(run.in_current_span()).await {
             Ok(outcome) => outcome,
             // A panic may have struck after the batch was handed to the log.
             Err(stopped) => Err(Error::unknown(stopped)),
         }
+    }
+
+    /// Counts how a commit ended.
+    pub(super) fn counted<T>(&self, action: &'static str, ended: Result<T>) -> Result<T> {
+        let outcome = match &ended {
+            Ok(_) => "done",
+            Err(Error::CommitFailed(_)) => "conflict",
+            Err(Error::CommitStateUnknown { .. }) => "unknown",
+            Err(Error::Unavailable { .. }) => "unavailable",
+            Err(Error::Internal { .. }) => "failed",
+            Err(_) => "refused",
+        };
+        self.inner.commits.ended(action, outcome);
+        ended
     }
 
     /// A refusal waits until the state that it was judged by is durable, so that no crash makes it a lie.

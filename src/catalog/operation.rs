@@ -7,6 +7,7 @@ use uuid::Uuid;
 pub use crate::authz::context::Context;
 use crate::model::principal::Principal;
 use crate::store::records::Origin;
+use crate::telemetry::traces::Trace;
 
 /// What a use case knows of the request that it runs for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Operation {
     pub request_id: Option<RequestId>,
     /// The request's `Idempotency-Key`, if it has one.
     pub idempotency: Option<Idempotency>,
+    /// Where in its trace it is, if it is kept.
+    pub trace: Trace,
 }
 
 /// By what client and server call one request in their logs: printable ASCII. It is displayed when it is
@@ -53,7 +56,7 @@ impl Operation {
 
     /// A request by this principal.
     pub fn by(principal: Principal, context: Context) -> Self {
-        Self { principal, context, request_id: None, idempotency: None }
+        Self { principal, context, request_id: None, idempotency: None, trace: Trace::default() }
     }
 
     /// Where the request comes from, for the change log and the audit log.

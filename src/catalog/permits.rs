@@ -99,6 +99,7 @@ impl Catalog {
         warehouse: &Warehouse,
         word: &str,
     ) -> Result<Permit<A>> {
+        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -120,6 +121,7 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
     ) -> Result<Permit<A>> {
+        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -146,6 +148,7 @@ impl Catalog {
         parent: Option<&NamespaceIdent>,
         new: impl FnOnce(Resource) -> Resource + Send,
     ) -> Result<Permit<A>> {
+        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -195,6 +198,7 @@ impl Catalog {
         operation: &Operation,
         target: Target<'_>,
     ) -> Result<Permit<A>> {
+        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -233,6 +237,7 @@ impl Catalog {
         target: Target<'_>,
         kinds: &BTreeSet<CommitKind>,
     ) -> Result<Permit<Commit>> {
+        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -273,6 +278,7 @@ impl Catalog {
         attributes: impl FnOnce() -> Attributes,
         intent: Intent,
     ) -> Result<Permit<Commit>> {
+        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,

@@ -5,7 +5,8 @@
 //! for a bounded time and is then told that the outcome is unknown. Nothing is deleted.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -20,6 +21,8 @@ use crate::objects::{self, metadata_file};
 use crate::store::keys::{PublicationKey, TabularKey, space};
 use crate::store::read::{Range, Read};
 use crate::store::txn::Accepted;
+use crate::telemetry::commits::{CommitMetrics, Phase};
+use crate::telemetry::traces::{Span, Trace};
 
 /// The first wait before a metadata file is tried again, and the longest.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
@@ -46,6 +49,23 @@ pub struct Landing {
     pub flight: Flight,
     /// The lanes that stay entered until then.
     pub lanes: Entered,
+    /// Where in the trace of a request it is.
+    pub trace: Trace,
+}
+
+/// A part of a commit that is under way. It ends when this is dropped.
+#[must_use = "a part of a commit ends when this is dropped"]
+pub(super) struct Part {
+    metrics: Arc<CommitMetrics>,
+    phase: Phase,
+    began: Instant,
+    _span: Span,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.metrics.phase(self.phase, self.began);
+    }
 }
 
 impl Catalog {
@@ -55,10 +75,17 @@ impl Catalog {
     pub(super) async fn land(&self, landing: Landing) -> Result<Entered> {
         let catalog = self.clone();
         let landed = async move {
-            let Landing { accepted, files, flight, lanes } = landing;
-            let published = files.iter().map(|file| catalog.publish(file));
-            let (durable, published) =
-                tokio::join!(accepted.durable(), futures::future::join_all(published));
+            let Landing { accepted, files, flight, lanes, trace } = landing;
+            let durable = async {
+                let _part = catalog.phase(&trace, Phase::Wal);
+                accepted.durable().await
+            };
+            let (publishing, at) = (&catalog, &trace);
+            let published = files.iter().map(|file| async move {
+                let _part = publishing.phase(at, Phase::Metadata);
+                publishing.publish(file).await
+            });
+            let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
             durable?;
             published.into_iter().collect::<Result<()>>()?;
             for key in flight.keys() {
@@ -69,6 +96,13 @@ impl Catalog {
         };
         let late = "the commit has not landed within its deadline";
         carried(self.settings().commit_deadline(), late, landed).await
+    }
+
+    /// Begins a part of a commit.
+    pub(super) fn phase(&self, trace: &Trace, phase: Phase) -> Part {
+        let metrics = Arc::clone(&self.inner.commits);
+        let span = trace.span(phase.span());
+        Part { metrics, phase, began: Instant::now(), _span: span }
     }
 
     /// Writes a metadata file, and does not give up before it is there or the store has shut. Only a

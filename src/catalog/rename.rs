@@ -59,7 +59,8 @@ impl Catalog {
             })
             .await?;
         let flight = self.inner.flights.register(Vec::new());
-        self.land(Landing { accepted, files: Vec::new(), flight, lanes }).await?;
+        let (files, trace) = (Vec::new(), operation.trace.clone());
+        self.land(Landing { accepted, files, flight, lanes, trace }).await?;
         Ok(Answer::Done)
     }
 

@@ -28,6 +28,7 @@ use crate::store::keys::{NamespaceKey, PublicationKey, TabularKey, TabularNameKe
 use crate::store::read::Read;
 use crate::store::records::{NameEntry, Outcome, Publication, TabularRecord};
 use crate::store::txn::Transaction;
+use crate::telemetry::commits::Phase;
 
 /// The state of a table or view, as it is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,6 +190,7 @@ impl Catalog {
         let key = PublicationKey { id: record.id, version: record.version };
         let flight = self.inner.flights.register(vec![key]);
         let (catalog, new_ref) = (self, &new);
+        let applying = self.phase(&operation.trace, Phase::Apply);
         let ((), accepted) = self
             .store()
             .transact(action, permit, |t| async move {
@@ -196,8 +198,10 @@ impl Catalog {
                 catalog.remember(&t, operation, outcome_of(&new_ref.record))
             })
             .await?;
+        drop(applying);
         let files = if new.publish { vec![metadata_file(record, &new.text)] } else { Vec::new() };
-        self.land(Landing { accepted, files, flight, lanes }).await?;
+        let trace = operation.trace.clone();
+        self.land(Landing { accepted, files, flight, lanes, trace }).await?;
         Ok(Answer::Tabular(state_of(&new.record, new.text)))
     }
 
@@ -234,6 +238,7 @@ impl Catalog {
         let flight = self.inner.flights.register(keys.collect());
         let record = new.as_ref().map_or(&found.record, |new| &new.after);
         let (catalog, new_ref) = (self, new.as_ref());
+        let applying = self.phase(&operation.trace, Phase::Apply);
         let (written, accepted) = self
             .store()
             .transact(action, permit, |t| async move {
@@ -246,6 +251,7 @@ impl Catalog {
                 Ok::<_, Error>(true)
             })
             .await?;
+        drop(applying);
         if !written {
             return Ok(None);
         }
@@ -255,7 +261,8 @@ impl Catalog {
             Some(new) => state_of(&new.after, new.text),
             None => found.into(),
         };
-        self.land(Landing { accepted, files, flight, lanes }).await?;
+        let trace = operation.trace.clone();
+        self.land(Landing { accepted, files, flight, lanes, trace }).await?;
         Ok(Some(Answer::Tabular(state)))
     }
 

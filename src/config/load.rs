@@ -11,6 +11,7 @@ use super::layers::{Layer, Place};
 use super::problem::{Excerpt, Problem, help_for};
 use super::secrets::is_secret;
 use super::settings::Settings;
+use crate::telemetry::otlp::environment;
 
 /// The directory whose files are read if `--config` names none.
 const CONFIG_DIR: &str = "config";
@@ -75,6 +76,10 @@ pub fn read(sources: &Sources) -> Read {
         let error = match figment.extract::<Settings>() {
             Ok(mut settings) => {
                 settings.ambient_options = ambient_options();
+                match environment::settings(&variables(&[environment::PREFIX])) {
+                    Ok(told) => settings.telemetry.otlp = settings.telemetry.otlp.or(told),
+                    Err(message) => problems.push(Problem::new(Place::Default, "", message)),
+                }
                 return Read { settings, problems, layers };
             }
             Err(error) => error,
@@ -169,11 +174,14 @@ fn is_ours(path: &Path) -> bool {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn variables(prefixes: &[&str]) -> BTreeMap<String, String> {
+    let ours = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    std::env::vars().filter(|(name, _)| ours(name)).collect()
+}
+
 fn ambient_options() -> BTreeMap<String, String> {
-    std::env::vars()
-        .filter(|(key, _)| AMBIENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix)))
-        .map(|(key, value)| (key.to_ascii_lowercase(), value))
-        .collect()
+    let known = variables(&AMBIENT_PREFIXES).into_iter();
+    known.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }
 
 #[cfg(test)]

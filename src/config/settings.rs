@@ -36,6 +36,8 @@ pub struct Settings {
     pub log: telemetry::settings::Settings,
     /// The audit log.
     pub audit: telemetry::settings::AuditSettings,
+    /// What is told to others.
+    pub telemetry: telemetry::settings::TelemetrySettings,
     /// Options of object stores, secret ones among them, for warehouses that are made at run time: by the
     /// name that these say.
     pub credentials: BTreeMap<String, BTreeMap<String, Secret>>,
@@ -163,6 +165,7 @@ impl Default for Settings {
             catalog: catalog::settings::Settings::default(),
             log: telemetry::settings::Settings::default(),
             audit: telemetry::settings::AuditSettings::default(),
+            telemetry: telemetry::settings::TelemetrySettings::default(),
             credentials: BTreeMap::new(),
             warehouses: BTreeMap::from([(
                 DEFAULT_WAREHOUSE.to_owned(),

@@ -21,6 +21,7 @@ pub mod data_key;
 pub mod error;
 pub mod keys;
 pub mod local;
+pub mod measured;
 pub mod ring;
 pub mod settings;
 

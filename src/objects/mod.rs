@@ -21,6 +21,7 @@ pub mod error;
 pub mod found;
 pub mod harmless;
 pub mod location;
+pub mod measured;
 pub mod metadata_file;
 pub mod open;
 pub mod probe;

@@ -17,7 +17,8 @@ use slatedb::{Checkpoint as Pinned, DbReader, DbReaderMode};
 use uuid::Uuid;
 
 use super::error::Error;
-use super::open::{Place, Store, sealed_blocks};
+use super::builder::sealed_blocks;
+use super::open::{Place, Store};
 use super::read::Offline;
 use crate::authz::action::Action;
 use crate::authz::permit::Permit;

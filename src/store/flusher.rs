@@ -17,6 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::error::Error;
+use super::metrics::Metrics;
 use crate::base::pace::Pace;
 
 /// How the flush of a group ended; none while it has not.
@@ -51,9 +52,9 @@ pub(super) struct Membership(watch::Receiver<Flushed>);
 
 impl Flusher {
     /// Starts flushing the log of `db`.
-    pub(super) fn start(db: Db) -> Self {
+    pub(super) fn start(db: Db, metrics: Metrics) -> Self {
         let shared = Arc::new(Shared { gathering: Mutex::default(), wanted: Notify::new() });
-        let task = tokio::spawn(run(db, Arc::clone(&shared))).abort_handle();
+        let task = tokio::spawn(run(db, Arc::clone(&shared), metrics)).abort_handle();
         Self { shared, task }
     }
 
@@ -92,7 +93,7 @@ impl Shared {
     }
 }
 
-async fn run(db: Db, shared: Arc<Shared>) {
+async fn run(db: Db, shared: Arc<Shared>, metrics: Metrics) {
     let mut pace = Pace::default();
     loop {
         shared.wanted.notified().await;
@@ -102,6 +103,7 @@ async fn run(db: Db, shared: Arc<Shared>) {
             continue;
         }
         let began = Instant::now();
+        metrics.flushed(group.members);
         let flushed = flush(&db).await;
         pace.ended(group.members, shared.gathering().members, began);
         // Nobody needs to listen any more: whoever does not is served all the same.

@@ -22,6 +22,7 @@
 //! The store knows no principal: who wants to begin a transaction shows a permit.
 
 pub mod audit;
+mod builder;
 pub mod checkpoints;
 pub mod codec;
 mod documents;
@@ -34,6 +35,7 @@ pub mod jobs;
 mod journal;
 mod key_ring;
 pub mod keys;
+mod metrics;
 mod offline;
 pub mod open;
 pub mod policy_book;

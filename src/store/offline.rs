@@ -10,7 +10,8 @@ use super::checkpoints::{self, Checkpoint};
 use super::encryption::{Missing, explained, unlock};
 use super::error::Error;
 use super::journal;
-use super::open::{Place, Store, sealed_blocks};
+use super::builder::sealed_blocks;
+use super::open::{Place, Store};
 use super::read::Offline;
 use super::separate_log;
 

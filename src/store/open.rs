@@ -6,33 +6,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use slatedb::config::{CloseOptions, FlushType};
-use slatedb::db_cache::SplitCache;
-use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
-use slatedb::{
-    BlockTransformer, BloomFilterPolicy, CacheTarget, CloseReason, Db, DbBuilder,
-    GarbageCollectorBuilder, IterationOrder,
-};
+use slatedb::{CloseReason, Db, IterationOrder};
 use uuid::Uuid;
 
+use super::builder::{How, builder, sealed_blocks};
 use super::encryption::{Encryption, Missing, Unlocked, explained, unlock};
 use super::error::Error;
 use super::flusher::Flusher;
 use super::journal::{self, Hold, Journal};
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
+use super::metrics::Metrics;
 use super::read::{Durable, Latest, Read};
 use super::recent::Recent;
 use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
 use super::separate_log::{self, Log};
-use super::settings::{FILTER_BITS_PER_KEY, Settings};
+use super::settings::Settings;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 use crate::kms;
-use crate::kms::block_transformer::SealedBlocks;
-use crate::kms::keys::Keys;
 use crate::telemetry::audit::AuditLog;
 use crate::telemetry::cache::CacheUsage;
+use crate::telemetry::collection::Collection;
 
 /// Where the store is.
 #[derive(Clone)]
@@ -66,6 +62,7 @@ pub(super) struct Shared {
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
     pub(super) recent: Recent,
+    pub(super) metrics: Metrics,
     /// Where the store is, read and written through its keys if it is encrypted.
     pub(super) place: Place,
     /// The keys, if the store is encrypted.
@@ -98,16 +95,19 @@ impl Store {
     /// Opens the store for writing. Any other process that has it open is fenced; one that has it open
     /// in a local directory makes this fail.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
-        let (db, place, unlocked, journal) = match &place.directory {
+        let metrics = Metrics::default();
+        let (db, unlocked, journal) = match &place.directory {
             None => {
-                let (db, place, unlocked) = open_bucket(place, &settings).await?;
-                (db, place, unlocked, None)
+                let (db, unlocked) = open_bucket(place, &settings, &metrics).await?;
+                (db, unlocked, None)
             }
             Some(directory) => {
                 // The lock of the journal is the ring's lock, too.
                 let journal = Journal::open(directory)?;
                 let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
-                let opened = open_directory(&place, &settings, journal, unlocked.as_ref());
+                let how =
+                    How { settings: &settings, unlocked: unlocked.as_ref(), metrics: &metrics };
+                let opened = open_directory(&place, how, journal);
                 match opened.await {
                     Ok((db, hold)) => (db, place, unlocked, Some(hold)),
                     Err(error) => return Err(explained(plain, unlocked.as_ref(), error).await),
@@ -119,8 +119,10 @@ impl Store {
             settings,
             next_change: AtomicU64::new(0),
             landed: Landed::default(),
-            flusher: Flusher::start(db.clone()),
+@@@            flusher: Flusher::start(db.clone()),
             place,
+###            flusher: Flusher::start(db.clone(), metrics.clone()),
+            metrics,
             unlocked,
             checkpointing: tokio::sync::Mutex::default(),
             journal: Mutex::new(journal),
@@ -237,6 +239,13 @@ impl Store {
         self.shared.recent.page_usage()
     }
 
+    /// Tells what is measured.
+    pub fn collect(&self, into: &mut Collection) {
+        self.shared.metrics.collect(into);
+        self.record_cache_usage().collect(into, "record", "Names and small records");
+        self.page_cache_usage().collect(into, "page", "Pages of names");
+    }
+
     /// Whether the store still answers, or why not.
     pub fn check_open(&self) -> Result<(), Error> {
         match self.db.status().close_reason {
@@ -293,11 +302,14 @@ impl Store {
 async fn open_bucket(
     place: &Place,
     settings: &Settings,
-) -> Result<(Db, Place, Option<Unlocked>), Error> {
+@@@) -> Result<(Db, Place, Option<Unlocked>), Error> {
+###    metrics: &Metrics,
+) -> Result<(Db, Option<Unlocked>), Error> {
     refuse_left_journal(place).await?;
     let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
     separate_log::settle(&place).await?;
-    let open = async || builder(&place, settings, unlocked.as_ref()).build().await;
+    let how = How { settings, unlocked: unlocked.as_ref(), metrics };
+    let open = async || builder(&place, how).build().await;
     let db = match (open().await, &unlocked) {
         // The writer before this one may have changed the data key since the ring was read.
         (Err(error), Some(some)) => match some.refresh().await? {
@@ -321,21 +333,20 @@ async fn open_bucket(
 /// Opens a store whose log is a journal.
 async fn open_directory(
     place: &Place,
-    settings: &Settings,
+    how: How<'_>,
     journal: Journal,
-    unlocked: Option<&Unlocked>,
 ) -> Result<(Db, Hold), Error> {
     separate_log::check(place).await?;
     if journal.is_empty()? {
-        take_over_log(place, settings, unlocked).await?;
+        take_over_log(place, how).await?;
     }
     let hold = journal.hold()?;
-    let writer = journal.into_writer(unlocked.map(|unlocked| Arc::clone(&unlocked.keys)));
-    let db = builder(place, settings, unlocked).with_wal_writer(writer).build().await?;
+    let writer = journal.into_writer(how.unlocked.map(|unlocked| Arc::clone(&unlocked.keys)));
+    let db = builder(place, how).with_wal_writer(writer).build().await?;
     Ok((db, hold))
 }
 
-pub(super) fn sealed_blocks(keys: &Arc<Keys>) -> Arc<dyn BlockTransformer> {
+@@@pub(super) fn sealed_blocks(keys: &Arc<Keys>) -> Arc<dyn BlockTransformer> {
     Arc::new(SealedBlocks::new(Arc::clone(keys)))
 }
 
@@ -383,7 +394,7 @@ fn builder(place: &Place, settings: &Settings, unlocked: Option<&Unlocked>) -> D
     }
 }
 
-/// Closes with everything in sorted runs, and nothing left in the log.
+###/// Closes with everything in sorted runs, and nothing left in the log.
 fn in_order() -> CloseOptions {
     CloseOptions { flush_type: Some(FlushType::MemTable) }
 }
@@ -403,11 +414,7 @@ async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
 
 /// Turns what a log of objects still holds into sorted runs: a directory that comes from a bucket, or from
 /// a slateberg that had no journal.
-async fn take_over_log(
-    place: &Place,
-    settings: &Settings,
-    unlocked: Option<&Unlocked>,
-) -> Result<(), Error> {
+async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
     let Some(log) = place.directory.as_ref().map(|directory| directory.join("wal")) else {
         return Ok(());
     };
@@ -415,7 +422,7 @@ async fn take_over_log(
         return Ok(());
     }
     let without_journal = Place { directory: None, ..place.clone() };
-    let db = builder(&without_journal, settings, unlocked).build().await?;
+    let db = builder(&without_journal, how).build().await?;
     db.close_with_options(in_order()).await?;
     let removed = std::fs::remove_dir_all(&log);
     removed.map_err(|error| Error::Unavailable(format!("{}: {error}", log.display())))

@@ -117,7 +117,10 @@ impl Store {
             })?;
             match self.commit(transaction).await? {
                 Some(accepted) => return Ok((value, accepted)),
-                None => tracing::debug!(transaction = name, attempt, "transaction conflict"),
+                None => {
+                    self.shared.metrics.conflict(name);
+                    tracing::debug!(transaction = name, attempt, "transaction conflict");
+                }
             }
         }
         Err(Error::Contended { name, attempts: attempts_max }.into())

@@ -1,31 +1,21 @@
 //! How a cache is used.
 //!
-//! Caches are asked several times in each request, on all cores at once. A number that all of them count in
-//! would wander from core to core; so each thread counts in a stripe, and who reads adds them up.
+//! Caches are asked several times in each request, on all cores at once: they count in [`Stripes`].
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Stripes that threads share among them.
-const STRIPES: usize = 16;
+use super::collection::{Collection, attributes};
+use super::stripes::Stripes;
 
 /// Counts what is asked of a cache.
 #[derive(Debug, Default)]
-pub struct CacheRequests([Stripe; STRIPES]);
+pub struct CacheRequests(Stripes<Asked>);
 
-/// What some threads have counted, on cache lines of its own.
+/// What some threads have counted.
 #[derive(Debug, Default)]
-#[repr(align(128))]
-struct Stripe {
+struct Asked {
     hits: AtomicU64,
     misses: AtomicU64,
-}
-
-thread_local! {
-    /// The stripe of this thread: the next one's follows it.
-    static STRIPE: usize = {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES
-    };
 }
 
 /// How a cache is used: hits / (hits + misses) is its hit ratio.
@@ -42,22 +32,38 @@ pub struct CacheUsage {
 impl CacheRequests {
     /// Counts a request, which the cache could answer or not.
     pub fn count(&self, hit: bool) {
-        let stripe = &self.0[STRIPE.with(|stripe| *stripe)];
-        let counter = if hit { &stripe.hits } else { &stripe.misses };
+        let asked = self.0.own();
+        let counter = if hit { &asked.hits } else { &asked.misses };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The requests so far, of a cache that keeps so many bytes.
     pub fn usage(&self, bytes: u64) -> CacheUsage {
-        let sum = |counter: fn(&Stripe) -> &AtomicU64| {
-            self.0.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).sum()
+        let sum = |counter: fn(&Asked) -> &AtomicU64| {
+            self.0.all().map(|asked| counter(asked).load(Ordering::Relaxed)).sum()
         };
-        CacheUsage { hits: sum(|stripe| &stripe.hits), misses: sum(|stripe| &stripe.misses), bytes }
+        CacheUsage { hits: sum(|asked| &asked.hits), misses: sum(|asked| &asked.misses), bytes }
+    }
+}
+
+impl CacheUsage {
+    /// Tells it, of the cache with this name, which keeps `what`.
+    pub fn collect(self, into: &mut Collection, cache: &str, what: &str) {
+        let name = format!("slateberg.{cache}.cache.requests");
+        let help = format!("{what} asked of the cache.");
+        let results = [("hit", self.hits), ("miss", self.misses)];
+        for (result, count) in results {
+            into.counter(&name, "{request}", &help, attributes([("result", result)]), count);
+        }
+        let name = format!("slateberg.{cache}.cache");
+        let help = "Bytes that the cache keeps, about.";
+        into.gauge(&name, "By", help, Vec::new(), self.bytes as f64);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::stripes::STRIPES;
     use super::*;
 
     #[test]

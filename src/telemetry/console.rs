@@ -15,7 +15,7 @@ pub(super) fn begin(settings: &Settings, filter: EnvFilter) -> Result<(), TryIni
         fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let lines = match settings.format {
         Format::Text => lines.boxed(),
-        Format::Json => lines.json().boxed(),
+        Format::Json => lines.json().with_span_list(false).boxed(),
     };
     // What is logged is for the filter to say; the console sees everything that Tokio tells.
     let console = ConsoleLayer::builder().with_default_env().spawn();

@@ -1,7 +1,8 @@
-//! Counters, readable in Prometheus' text format.
+//! What happens seldom enough to be counted in one place.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::collection::{Collection, attributes};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ impl Counter {
     }
 }
 
-/// Everything that is counted.
+/// Everything that is counted so.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Scan reports that clients sent.
@@ -35,37 +36,24 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The text that a Prometheus server scrapes.
-    pub fn render(&self) -> String {
-        let mut text = String::from(
-            "# HELP slateberg_metrics_reports_total Metrics reports that clients sent.\n\
-             # TYPE slateberg_metrics_reports_total counter\n",
-        );
+    /// Tells them all.
+    pub fn collect(&self, into: &mut Collection) {
+        let help = "Metrics reports that clients sent.";
         let reports =
             [("scan-report", &self.scan_reports), ("commit-report", &self.commit_reports)];
         for (kind, counter) in reports {
-            let _ = writeln!(
-                text,
-                "slateberg_metrics_reports_total{{report_type=\"{kind}\"}} {}",
-                counter.get()
-            );
+            let series = attributes([("report.type", kind)]);
+            into.counter("slateberg.metrics.reports", "{report}", help, series, counter.get());
         }
-        let _ = write!(
-            text,
-            "# HELP slateberg_authentication_failures_total Requests with a credential that was not good.\n\
-             # TYPE slateberg_authentication_failures_total counter\n\
-             slateberg_authentication_failures_total {}\n",
-            self.authentication_failures.get()
-        );
-        let _ = write!(
-            text,
-            "# HELP slateberg_policy_reloads_total Changes of policy files, by what came of them.\n\
-             # TYPE slateberg_policy_reloads_total counter\n\
-             slateberg_policy_reloads_total{{result=\"in_force\"}} {}\n\
-             slateberg_policy_reloads_total{{result=\"refused\"}} {}\n",
-            self.policy_reloads.get(),
-            self.policy_reload_failures.get()
-        );
-        text
+        let help = "Requests with a credential that was not good.";
+        let failures = self.authentication_failures.get();
+        into.counter("slateberg.authentication.failures", "{request}", help, Vec::new(), failures);
+        let help = "Changes of policy files, by what came of them.";
+        let reloads =
+            [("in_force", &self.policy_reloads), ("refused", &self.policy_reload_failures)];
+        for (result, counter) in reloads {
+            let series = attributes([("result", result)]);
+            into.counter("slateberg.policy.reloads", "{change}", help, series, counter.get());
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! What background jobs have done, readable in Prometheus' text format.
+//! What background jobs have done.
 
+use super::collection::{Collection, attributes};
 use super::counters::Counter;
 
 /// What is counted of background jobs.
@@ -18,25 +19,22 @@ pub struct JobCounters {
 }
 
 impl JobCounters {
-    /// The text that a Prometheus server scrapes.
-    pub fn render(&self) -> String {
-        format!(
-            "# HELP slateberg_jobs_total Background jobs, by how they ended.\n\
-             # TYPE slateberg_jobs_total counter\n\
-             slateberg_jobs_total{{result=\"done\"}} {}\n\
-             slateberg_jobs_total{{result=\"failed\"}} {}\n\
-             slateberg_jobs_total{{result=\"cancelled\"}} {}\n\
-             # HELP slateberg_job_retries_total Failures of background jobs that go on later.\n\
-             # TYPE slateberg_job_retries_total counter\n\
-             slateberg_job_retries_total {}\n\
-             # HELP slateberg_job_files_deleted_total Files that background jobs have deleted.\n\
-             # TYPE slateberg_job_files_deleted_total counter\n\
-             slateberg_job_files_deleted_total {}\n",
-            self.jobs_done.get(),
-            self.jobs_failed.get(),
-            self.jobs_cancelled.get(),
-            self.retries.get(),
-            self.files_deleted.get()
-        )
+    /// Tells them all.
+    pub fn collect(&self, into: &mut Collection) {
+        let help = "Background jobs, by how they ended.";
+        let ends = [
+            ("done", &self.jobs_done),
+            ("failed", &self.jobs_failed),
+            ("cancelled", &self.jobs_cancelled),
+        ];
+        for (result, counter) in ends {
+            let series = attributes([("result", result)]);
+            into.counter("slateberg.jobs", "{job}", help, series, counter.get());
+        }
+        let help = "Failures of background jobs that go on later.";
+        into.counter("slateberg.job.retries", "{failure}", help, Vec::new(), self.retries.get());
+        let help = "Files that background jobs have deleted.";
+        let deleted = self.files_deleted.get();
+        into.counter("slateberg.job.files_deleted", "{file}", help, Vec::new(), deleted);
     }
 }

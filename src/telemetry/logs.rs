@@ -48,6 +48,7 @@ fn begin(
         .with_writer(std::io::stderr);
     match settings.format {
         Format::Text => builder.try_init(),
-        Format::Json => builder.json().try_init(),
+        // The span is the request's, if its trace is kept: it has the ids.
+        Format::Json => builder.json().with_span_list(false).try_init(),
     }
 }

@@ -1,10 +1,26 @@
-//! Rank 2: what the process tells about itself: logs, counters, and who did what.
+//! Rank 2: what the process tells about itself: logs, metrics, traces, and who did what.
+//!
+//! Whatever is measured is written down with [`instruments`], on the threads' own [`stripes`]. A
+//! [`registry`] knows who has something to tell, and makes a [`collection`] of it when somebody asks: the
+//! page for [`prometheus`], or the task that sends it over [`otlp`]. Traces are made by [`traces`], and go
+//! the same way.
 
 pub mod audit;
 pub mod cache;
+pub mod collection;
+pub mod commits;
 #[cfg(feature = "console")]
 mod console;
 pub mod counters;
+pub mod http;
+pub mod instruments;
 pub mod jobs;
 pub mod logs;
+pub mod otlp;
+pub mod prometheus;
+pub mod registry;
+pub mod requests;
 pub mod settings;
+pub mod stripes;
+pub mod trace_context;
+pub mod traces;

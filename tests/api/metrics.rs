@@ -131,3 +131,62 @@ async fn a_report_that_is_none_is_refused_and_not_counted() {
     slateberg_metrics_reports_total{report_type="commit-report"} 0
     "#);
 }
+
+/// The lines of a metric's series.
+async fn series(app: &TestApp, name: &str) -> Vec<String> {
+    let metrics = app.get("/metrics").await.expect(200);
+    let text = metrics.body.as_str().expect("text").to_owned();
+    text.lines().filter(|line| line.starts_with(name)).map(ToOwned::to_owned).collect()
+}
+
+#[tokio::test]
+async fn requests_are_told_by_method_route_and_status() {
+    let app = TestApp::with_table().await;
+    for path in ["/v1/namespaces/ns/tables/t", "/v1/default/namespaces/ns/tables/none", "/nowhere"]
+    {
+        let _answer = app.get(path).await;
+    }
+    let _answer = app.get("/management/v1/server").await;
+    let found = series(&app, "http_server_request_duration_seconds_count{").await.join("\n");
+    for (route, status) in [
+        ("http_route=\"/v1/namespaces/{namespace}/tables/{table}\",", 200),
+        ("http_route=\"/v1/{prefix}/namespaces/{namespace}/tables/{table}\",", 404),
+        ("http_route=\"/management/v1/server\",", 200),
+        ("", 404),
+    ] {
+        let line = format!(
+            "{{http_request_method=\"GET\",url_scheme=\"http\",{route}http_response_status_code=\"{status}\"}} 1"
+        );
+        assert!(found.contains(&line), "{line}\n{found}");
+    }
+    // Who asks is under way.
+    let active = series(&app, "http_server_active_requests{http_request_method=\"GET\"").await;
+    assert!(active[0].ends_with(" 1"), "{active:?}");
+}
+
+#[tokio::test]
+async fn the_parts_of_a_commit_and_how_it_ended_are_told() {
+    let app = TestApp::with_table().await;
+    app.post("/v1/namespaces/ns/tables/t", &set_property("a", "1")).await.expect(200);
+    let stale = json!({
+        "requirements": [{ "type": "assert-table-uuid", "uuid": uuid::Uuid::nil() }],
+        "updates": [],
+    });
+    app.post("/v1/namespaces/ns/tables/t", &stale).await.expect(409);
+    for phase in ["wait", "judge", "apply", "wal", "metadata"] {
+        let name = format!("slateberg_commit_phase_duration_seconds_count{{phase=\"{phase}\"}} ");
+        assert!(metric(&app, &name).await >= 1, "{phase}");
+    }
+    for outcome in ["done", "conflict"] {
+        let name = format!(
+            "slateberg_commit_outcomes_total{{action=\"commit_table\",outcome=\"{outcome}\"}} "
+        );
+        assert_eq!(metric(&app, &name).await, 1, "{outcome}");
+    }
+    assert!(metric(&app, "slateberg_commit_group_size_count ").await >= 2);
+    assert!(metric(&app, "slateberg_store_flush_group_size_count ").await >= 1);
+    // And SlateDB's own.
+    assert!(!series(&app, "slatedb_db_").await.is_empty());
+    let puts = "slateberg_object_store_request_duration_seconds_count{store=\"warehouse\",operation=\"put\"} ";
+    assert!(metric(&app, puts).await >= 2);
+}

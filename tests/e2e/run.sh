@@ -6,7 +6,8 @@ set -euo pipefail
 SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
 export SLATEBERG_BIN
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cache=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}
+export SLATEBERG_CACHE=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}
+cache=$SLATEBERG_CACHE
 venv=$cache/e2e-venv
 keycloak_version=26.7.3
 export KEYCLOAK_HOME=$cache/keycloak/keycloak-$keycloak_version
@@ -16,6 +17,10 @@ export TRINO_HOME=$cache/trino/trino-server-$trino_version
 export TRINO_CLI=$cache/trino/trino-cli-$trino_version-executable.jar
 
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
+
+# What the server is watched with.
+"$here/../../scripts/tools" otelcol jaeger prometheus
+export OTELCOL_BIN=$cache/tools/bin/otelcol JAEGER_BIN=$cache/tools/bin/jaeger PROMETHEUS_BIN=$cache/tools/bin/prometheus
 
 # fetch DIRECTORY ARTIFACT: from Maven Central, into a directory of the cache.
 fetch() {

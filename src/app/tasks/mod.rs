@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use super::build::App;
 use super::issuers::keep_fresh;
 use crate::authn::issuers::Issuer;
+use crate::telemetry::requests::TaskRuns;
 use crate::telemetry::settings::AuditTo;
 use hangups::Hangups;
 use policy_files::{PolicyFiles, watch_policy_files};
@@ -31,27 +32,38 @@ const ROTATE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Starts every task. Each ends soon after `stopping` turns true.
 pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    let runs = || Arc::clone(&app.measures.task_runs);
     let forget = app.catalog.clone();
     let expire = app.catalog.clone();
     let flush = app.catalog.clone();
     let authn = app.authn.clone();
     let mut tasks = vec![
-        tokio::spawn(repeat("forget_landed", FORGET_LANDED_EVERY, stopping.clone(), move || {
-            let catalog = forget.clone();
-            async move { catalog.forget_landed().await.map(|()| 0) }
-        })),
-        tokio::spawn(repeat("expire", EXPIRE_EVERY, stopping.clone(), move || {
+        tokio::spawn(repeat(
+            ("forget_landed", runs()),
+            FORGET_LANDED_EVERY,
+            stopping.clone(),
+            move || {
+                let catalog = forget.clone();
+                async move { catalog.forget_landed().await.map(|()| 0) }
+            },
+        )),
+        tokio::spawn(repeat(("expire", runs()), EXPIRE_EVERY, stopping.clone(), move || {
             let catalog = expire.clone();
             async move { catalog.expire().await }
         })),
-        tokio::spawn(repeat("flush", FLUSH_EVERY, stopping.clone(), move || {
+        tokio::spawn(repeat(("flush", runs()), FLUSH_EVERY, stopping.clone(), move || {
             let catalog = flush.clone();
             async move { catalog.flush().await.map(|()| 0) }
         })),
-        tokio::spawn(repeat("rotate_signing_keys", ROTATE_EVERY, stopping.clone(), move || {
-            let authn = authn.clone();
-            async move { authn.own_tokens().rotate().await }
-        })),
+        tokio::spawn(repeat(
+            ("rotate_signing_keys", runs()),
+            ROTATE_EVERY,
+            stopping.clone(),
+            move || {
+                let authn = authn.clone();
+                async move { authn.own_tokens().rotate().await }
+            },
+        )),
         tokio::spawn(jobs::run_jobs(app.catalog.clone(), stopping.clone())),
     ];
     tasks.extend(warm_up(app, stopping));
@@ -96,7 +108,7 @@ fn watch_issuers(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<
 
 /// Does `work` again and again, with a pause of `period` before each time.
 async fn repeat<F, W, E>(
-    name: &'static str,
+    (name, runs): (&'static str, Arc<TaskRuns>),
     period: Duration,
     mut stopping: watch::Receiver<bool>,
     work: W,
@@ -110,7 +122,9 @@ async fn repeat<F, W, E>(
             _ = stopping.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(period) => {}
         }
-        match work().await {
+        let done = work().await;
+        runs.ended(name, done.is_ok());
+        match done {
             Ok(0) => {}
             Ok(records) => tracing::debug!(task = name, records, "background task"),
             Err(error) => tracing::warn!(task = name, ?error, "background task failed"),

@@ -28,7 +28,7 @@ impl PolicyFiles {
     /// The files of this server; none if it has those alone that come with the program.
     pub fn of(app: &App) -> Option<Self> {
         let paths = app.settings.authz.policy_paths.clone();
-        let (catalog, counters) = (app.catalog.clone(), Arc::clone(&app.counters));
+        let (catalog, counters) = (app.catalog.clone(), Arc::clone(&app.measures.counters));
         (!paths.is_empty()).then_some(Self { catalog, counters, paths, wrong: None })
     }
 

@@ -134,11 +134,6 @@ fn kind_of(work: &Work) -> &'static str {
 }
 
 impl Catalog {
-    /// What jobs have done since the start.
-    pub fn job_counters(&self) -> &JobCounters {
-        &self.inner.jobs.counters
-    }
-
     /// Returns when there is a new job, or after `at_most`.
     pub async fn jobs_wanted(&self, at_most: Duration) {
         let _ = tokio::time::timeout(at_most, self.inner.jobs.wanted.notified()).await;

@@ -28,6 +28,7 @@ use crate::model::update::TableUpdate;
 use crate::model::warehouse::Warehouse;
 use crate::store::records::Outcome;
 use crate::store::txn::Transaction;
+use crate::telemetry::commits::Phase;
 
 /// How often a commit is judged anew because the state under it changed.
 const COMMIT_ATTEMPTS_MAX: usize = 16;
@@ -85,7 +86,7 @@ impl Catalog {
         change: TableChange,
     ) -> Result<TabularState> {
         let warehouse = warehouse.clone();
-        self.mutate(operation, |catalog, operation| async move {
+        let ended = self.mutate(operation, |catalog, operation| async move {
             for _ in 0..COMMIT_ATTEMPTS_MAX {
                 let permit = catalog.permit_change(&operation, &warehouse, &change).await?;
                 let ended = match catalog.id_of(&warehouse, &change).await? {
@@ -102,9 +103,8 @@ impl Catalog {
                 }
             }
             Err(Error::unavailable("The table changes too fast", brief(&change.ident)))
-        })
-        .await?
-        .into_tabular()
+        });
+        self.counted("commit_table", ended.await)?.into_tabular()
     }
 
     /// The permit for a change of a table as it is now, or to make it.
@@ -161,12 +161,11 @@ impl Catalog {
         changes: Vec<TableChange>,
     ) -> Result<()> {
         let warehouse = warehouse.clone();
-        self.mutate(operation, |catalog, operation| async move {
+        let ended = self.mutate(operation, |catalog, operation| async move {
             catalog.commit_all(&operation, &warehouse, changes).await?;
             Ok(Answer::Done)
-        })
-        .await?;
-        Ok(())
+        });
+        self.counted(TRANSACTION, ended.await).map(|_| ())
     }
 
     async fn commit_all(
@@ -179,7 +178,10 @@ impl Catalog {
         for _ in 0..COMMIT_ATTEMPTS_MAX {
             self.permit_changes(operation, warehouse, &changes).await?;
             let ids = self.ids_of(warehouse, &changes).await?;
+            let waiting = self.phase(&operation.trace, Phase::Wait);
             let lanes = self.inner.lanes.enter(ids.iter().flatten().copied().collect()).await?;
+            drop(waiting);
+            let judging = self.phase(&operation.trace, Phase::Judge);
             let permits = self.permit_changes(operation, warehouse, &changes).await?;
             let mut planned = Vec::with_capacity(changes.len());
             for ((change, id), permit) in changes.iter().zip(&ids).zip(permits) {
@@ -191,9 +193,12 @@ impl Catalog {
             if planned.len() < changes.len() {
                 continue;
             }
+            drop(judging);
             let keys = planned.iter().filter_map(Planned::publication).collect();
             let flight = self.inner.flights.register(keys);
+            let applying = self.phase(&operation.trace, Phase::Apply);
             let written = self.write(operation, &planned).await?;
+            drop(applying);
             let Some(accepted) = written else { continue };
             for plan in planned.iter().filter(|plan| plan.publication().is_some()) {
                 let key = (plan.record().id, plan.record().version);
@@ -201,7 +206,8 @@ impl Catalog {
                 self.inner.versions.keep(key, Cached { text: plan.text.clone(), metadata });
             }
             let files = planned.iter().filter_map(Planned::file).collect();
-            self.land(Landing { accepted, files, flight, lanes }).await?;
+            let trace = operation.trace.clone();
+            self.land(Landing { accepted, files, flight, lanes, trace }).await?;
             if planned.iter().any(|plan| plan.outdates_files()) {
                 self.inner.jobs.announce();
             }

@@ -34,6 +34,9 @@ use crate::model::table::TableMetadata;
 use crate::model::warehouse::Warehouse;
 use crate::store::keys::PublicationKey;
 use crate::store::records::{Outcome, TabularRecord};
+use crate::telemetry::collection::Collection;
+use crate::telemetry::commits::Phase;
+use crate::telemetry::traces::{Span, Trace};
 
 /// The transaction's name.
 const ACTION: &str = "commit_table";
@@ -153,6 +156,19 @@ impl Groups {
         self.tables().get(&id).map_or(0, |table| table.members.len())
     }
 
+    /// Tells how many commits wait.
+    pub fn collect(&self, into: &mut Collection) {
+        let (mut all, mut most) = (0, 0);
+        for table in self.tables().values() {
+            all += table.members.len();
+            most = most.max(table.members.len());
+        }
+        let help = "Commits that wait for the commits before them.";
+        into.gauge("slateberg.commit.waiting", "{commit}", help, Vec::new(), all as f64);
+        let help = "The most commits that wait for one table.";
+        into.gauge("slateberg.commit.lane.depth", "{commit}", help, Vec::new(), most as f64);
+    }
+
     fn tables(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Gathering>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,17 +214,25 @@ impl Catalog {
         change: TableChange,
     ) -> Verdict {
         let (verdict, told) = oneshot::channel();
-        let member = Member { operation: operation.clone(), change, verdict };
+        let mut span = operation.trace.span("commit");
+        let operation = Operation { trace: span.trace(), ..operation.clone() };
+        let trace = operation.trace.clone();
+        let member = Member { operation, change, verdict };
         if let Some(leadership) = self.inner.groups.join(id, member)? {
+            let waiting = self.phase(&trace, Phase::Wait);
             let entered = self.inner.lanes.enter(vec![id]).await;
             leadership.let_others_join().await;
             let members = leadership.begin();
+            drop(waiting);
+            self.inner.commits.group(members.len());
+            link(&mut span, &members);
             match entered {
-                Ok(lanes) => self.commit_group(warehouse, id, members, lanes).await,
+                Ok(lanes) => self.commit_group(warehouse, id, members, lanes, &trace).await,
                 Err(error) => members.into_iter().for_each(|it| it.tell(Err(error.clone()))),
             }
         }
-        told.await.unwrap_or_else(|_| Err(Error::unknown("the leader of the group has failed")))
+        let verdict = told.await;
+        verdict.unwrap_or_else(|_| Err(Error::unknown("the leader of the group has failed")))
     }
 
     /// Judges, writes and lands a group, and tells each member how its commit ended.
@@ -218,8 +242,12 @@ impl Catalog {
         id: Uuid,
         members: Vec<Member>,
         lanes: Entered,
+        trace: &Trace,
     ) {
-        let judged = match self.judge(warehouse, id, members).await {
+        let judging = self.phase(trace, Phase::Judge);
+        let judged = self.judge(warehouse, id, members).await;
+        drop(judging);
+        let judged = match judged {
             Ok(Some(judged)) => judged,
             Ok(None) => return,
             Err((members, error)) => {
@@ -227,7 +255,7 @@ impl Catalog {
             }
         };
         let began = Instant::now();
-        let landed = self.write_group(&judged, lanes).await;
+        let landed = self.write_group(&judged, lanes, trace).await;
         self.inner.groups.ended(id, judged.members.len(), began);
         // Only now may the next group set out, which goes by this one's pace.
         let landed = landed.map(|lanes| lanes.is_some());
@@ -320,7 +348,12 @@ impl Catalog {
 
     /// Writes what a group comes to, in one transaction, and lands it. None if the table has changed since
     /// the group was judged.
-    async fn write_group(&self, judged: &Judged, lanes: Entered) -> Result<Option<Entered>> {
+    async fn write_group(
+        &self,
+        judged: &Judged,
+        lanes: Entered,
+        trace: &Trace,
+    ) -> Result<Option<Entered>> {
         let Some(permit) = judged.members.iter().find_map(|(_, it)| it.settled()) else {
             return Ok(Some(lanes));
         };
@@ -329,6 +362,7 @@ impl Catalog {
             |new: &NewVersion| PublicationKey { id: new.after.id, version: new.after.version };
         let flight = self.inner.flights.register(new.map(key).into_iter().collect());
         let catalog = self;
+        let applying = self.phase(trace, Phase::Apply);
         let (written, accepted) = self
             .store()
             .transact(ACTION, permit, |t| async move {
@@ -349,6 +383,7 @@ impl Catalog {
                 Ok::<_, Error>(true)
             })
             .await?;
+        drop(applying);
         if !written {
             return Ok(None);
         }
@@ -358,8 +393,18 @@ impl Catalog {
             self.inner.versions.keep(key, Cached { text: new.text.clone(), metadata });
         }
         let files = new.iter().map(|new| metadata_file(&new.after, &new.text)).collect();
-        self.land(Landing { accepted, files, flight, lanes }).await.map(Some)
+        let trace = trace.clone();
+        self.land(Landing { accepted, files, flight, lanes, trace }).await.map(Some)
     }
+}
+
+/// Links the leader's span with those of the members that it commits for, as far as they are kept.
+fn link(span: &mut Span, members: &[Member]) {
+    let own = span.trace().ids();
+    for member in members.iter().filter(|member| member.operation.trace.ids() != own) {
+        span.link(&member.operation.trace);
+    }
+    span.set("slateberg.commit.group.size", || members.len());
 }
 
 impl Judged {

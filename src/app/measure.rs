@@ -1,0 +1,67 @@
+//! What is measured, and who tells of it.
+
+use std::sync::Arc;
+
+use super::build::App;
+use crate::objects::measured::measured_opener;
+use crate::objects::open::Opener;
+use crate::telemetry::counters::Counters;
+use crate::telemetry::registry::Registry;
+use crate::telemetry::requests::{Requests, TaskRuns};
+
+/// What is measured with while a catalog is opened, and from then on.
+pub(super) struct Measures {
+    pub(super) registry: Arc<Registry>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) task_runs: Arc<TaskRuns>,
+    pub(super) object_stores: Arc<Requests>,
+    pub(super) kms: Arc<Requests>,
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        Self {
+            registry: Arc::default(),
+            counters: Arc::default(),
+            task_runs: Arc::default(),
+            object_stores: Arc::new(Requests::to_object_stores()),
+            kms: Arc::new(Requests::to_kms()),
+        }
+    }
+}
+
+impl Measures {
+    /// The same opener, for what warehouses are in.
+    pub(super) fn warehouses(&self, opener: &Opener) -> Opener {
+        measured_opener(Arc::clone(opener), Arc::clone(&self.object_stores), "warehouse")
+    }
+
+    /// Has them told.
+    fn register(&self) {
+        let counters = Arc::clone(&self.counters);
+        self.registry.register("counters", move |into| counters.collect(into));
+        let task_runs = Arc::clone(&self.task_runs);
+        self.registry.register("background", move |into| task_runs.collect(into));
+        for (name, requests) in [("object_stores", &self.object_stores), ("kms", &self.kms)] {
+            let requests = Arc::clone(requests);
+            self.registry.register(name, move |into| requests.collect(into));
+        }
+    }
+}
+
+impl App {
+    /// Has the parts told that have something to tell.
+    pub(super) fn register(&self) {
+        self.measures.register();
+        let registry = &self.measures.registry;
+        let catalog = self.catalog.clone();
+        registry.register("catalog", move |into| catalog.collect(into));
+        let answers = Arc::clone(&self.answers);
+        registry.register("answers", move |into| {
+            answers.usage().collect(into, "answer", "Answers to loadTable");
+        });
+        if let Some(exporter) = &self.exporter {
+            exporter.register(registry);
+        }
+    }
+}

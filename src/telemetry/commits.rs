@@ -1,0 +1,110 @@
+//! [`CommitMetrics`]: what becomes of commits, and what each part of them takes.
+
+use std::time::Instant;
+
+use super::collection::{Collection, attributes};
+use super::instruments::{Counters, Histograms, SECONDS, SIZES};
+
+const PHASES: &str = "slateberg.commit.phase.duration";
+const GROUPS: &str = "slateberg.commit.group.size";
+const OUTCOMES: &str = "slateberg.commit.outcomes";
+
+/// What commits are called, and how they end.
+const ACTIONS: [&str; 3] = ["commit_table", "commit_transaction", "commit_view"];
+const ENDS: [&str; 6] = ["done", "conflict", "unknown", "unavailable", "refused", "failed"];
+
+/// A part of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Until the commits before it have ended, and those that go together have come together.
+    Wait,
+    /// Judging it by the state of the table.
+    Judge,
+    /// The transaction, in memory.
+    Apply,
+    /// Until the write-ahead log is durable.
+    Wal,
+    /// Until the metadata file is written.
+    Metadata,
+}
+
+impl Phase {
+    /// The name of its span.
+    pub fn span(self) -> &'static str {
+        match self {
+            Self::Wait => "commit.wait",
+            Self::Judge => "commit.judge",
+            Self::Apply => "commit.apply",
+            Self::Wal => "wal.put",
+            Self::Metadata => "metadata.put",
+        }
+    }
+
+    /// The value of the metric's attribute.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Judge => "judge",
+            Self::Apply => "apply",
+            Self::Wal => "wal",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
+/// What is measured of commits.
+#[derive(Debug)]
+pub struct CommitMetrics {
+    phases: Histograms<Phase>,
+    groups: Histograms<()>,
+    outcomes: Counters<(&'static str, &'static str)>,
+}
+
+impl Default for CommitMetrics {
+    fn default() -> Self {
+        let (phases, groups) = (Histograms::new(SECONDS), Histograms::new(SIZES));
+        Self { phases, groups, outcomes: Counters::default() }
+    }
+}
+
+impl CommitMetrics {
+    /// Takes note of a part of a commit that began then and has ended.
+    pub fn phase(&self, phase: Phase, began: Instant) {
+        self.phases.record_since(phase, began);
+    }
+
+    /// Takes note of commits to one table that went together.
+    pub fn group(&self, members: usize) {
+        self.groups.record((), members as f64);
+    }
+
+    /// Takes note of how an action ended.
+    pub fn ended(&self, action: &'static str, outcome: &'static str) {
+        self.outcomes.add((action, outcome), 1);
+    }
+
+    /// Tells it.
+    pub fn collect(&self, into: &mut Collection) {
+        let help = "What a part of a commit took.";
+        into.declare_histogram(PHASES, "s", help);
+        for (phase, distribution) in self.phases.read() {
+            let series = attributes([("phase", phase.name())]);
+            into.histogram(PHASES, "s", help, series, distribution);
+        }
+        let help = "Commits to one table that went together.";
+        into.declare_histogram(GROUPS, "{commit}", help);
+        for ((), distribution) in self.groups.read() {
+            into.histogram(GROUPS, "{commit}", help, Vec::new(), distribution);
+        }
+        let help = "How commits ended.";
+        // All from the start: that there is one for the first time is an increase, too.
+        for (action, outcome) in ACTIONS.into_iter().flat_map(|it| ENDS.map(|end| (it, end))) {
+            let series = attributes([("action", action), ("outcome", outcome)]);
+            into.counter(OUTCOMES, "{commit}", help, series, 0);
+        }
+        for ((action, outcome), count) in self.outcomes.read() {
+            let series = attributes([("action", action), ("outcome", outcome)]);
+            into.counter(OUTCOMES, "{commit}", help, series, count);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! [`HttpMetrics`]: how long requests took, and how many are under way, by the conventions of OpenTelemetry
+//! for HTTP servers.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+
+use super::collection::{Attributes, Collection};
+use super::instruments::{Histograms, SECONDS};
+use super::stripes::Stripes;
+
+const DURATION: &str = "http.server.request.duration";
+const ACTIVE: &str = "http.server.active_requests";
+/// Methods with a name of their own; others are the last one.
+const METHODS: [&str; 10] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "_OTHER"];
+
+/// The first so many are told of even while there are none under way.
+const USUAL_METHODS: usize = 5;
+
+/// What is measured of requests.
+#[derive(Debug)]
+pub struct HttpMetrics {
+    scheme: &'static str,
+    /// The templates of routes; a request has the number of one of them.
+    routes: Vec<String>,
+    durations: Histograms<Answered>,
+    active: Stripes<[AtomicI64; METHODS.len()]>,
+}
+
+/// Which of its kind a request's method is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Method(u8);
+
+/// What requests are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Answered {
+    method: Method,
+    /// None where no route was met.
+    route: Option<u16>,
+    status: u16,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub struct Active<'a> {
+    metrics: &'a HttpMetrics,
+    method: Method,
+    route: Option<u16>,
+    began: Instant,
+}
+
+impl Method {
+    /// The method with this name.
+    pub fn named(name: &str) -> Self {
+        let other = METHODS.len() - 1;
+        let found = METHODS[..other].iter().position(|known| *known == name);
+        Self(u8::try_from(found.unwrap_or(other)).unwrap_or_default())
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        METHODS[usize::from(self.0)]
+    }
+}
+
+impl HttpMetrics {
+    /// Nothing yet, of a server with these routes, which is asked by this scheme.
+    pub fn new(scheme: &'static str, routes: Vec<String>) -> Self {
+        let durations = Histograms::new(SECONDS);
+        Self { scheme, routes, durations, active: Stripes::default() }
+    }
+
+    /// The template of a route.
+    pub fn route(&self, number: u16) -> Option<&str> {
+        self.routes.get(usize::from(number)).map(String::as_str)
+    }
+
+    /// By which scheme the server is asked.
+    pub fn scheme(&self) -> &'static str {
+        self.scheme
+    }
+
+    /// Takes note of a request that has come.
+    pub fn begin(&self, method: Method, route: Option<u16>) -> Active<'_> {
+        self.active.own()[usize::from(method.0)].fetch_add(1, Ordering::Relaxed);
+        Active { metrics: self, method, route, began: Instant::now() }
+    }
+
+    /// Tells it.
+    pub fn collect(&self, into: &mut Collection) {
+        let help = "How long requests took until they were answered.";
+        into.declare_histogram(DURATION, "s", help);
+        for (Answered { method, route, status }, distribution) in self.durations.read() {
+            let mut series = self.series(method);
+            if let Some(route) = route.and_then(|route| self.route(route)) {
+                series.push(("http.route".into(), route.to_owned().into()));
+            }
+            series.push(("http.response.status_code".into(), status.to_string().into()));
+            if status >= 500 {
+                series.push(("error.type".into(), status.to_string().into()));
+            }
+            into.histogram(DURATION, "s", help, series, distribution);
+        }
+        for number in 0..METHODS.len() {
+            let stripes = self.active.all();
+            let active: i64 = stripes.map(|stripe| stripe[number].load(Ordering::Relaxed)).sum();
+            if number < USUAL_METHODS || active != 0 {
+                let method = Method(u8::try_from(number).unwrap_or_default());
+                let help = "Requests under way.";
+                into.gauge(ACTIVE, "{request}", help, self.series(method), active as f64);
+            }
+        }
+    }
+
+    fn series(&self, method: Method) -> Attributes {
+        vec![
+            (Cow::Borrowed("http.request.method"), Cow::Borrowed(method.name())),
+            (Cow::Borrowed("url.scheme"), Cow::Borrowed(self.scheme)),
+        ]
+    }
+}
+
+impl Active<'_> {
+    /// Takes note of its answer.
+    pub fn answered(self, status: u16) {
+        let answered = Answered { method: self.method, route: self.route, status };
+        self.metrics.durations.record_since(answered, self.began);
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        // Perhaps in another stripe than it was counted in: together they are right.
+        self.metrics.active.own()[usize::from(self.method.0)].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::prometheus::render;
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart_by_method_route_and_status() {
+        let metrics = HttpMetrics::new("https", vec!["/v1/config".to_owned()]);
+        metrics.begin(Method::named("GET"), Some(0)).answered(200);
+        metrics.begin(Method::named("BREW"), None).answered(503);
+        let under_way = metrics.begin(Method::named("POST"), Some(0));
+        let mut collection = Collection::default();
+        metrics.collect(&mut collection);
+        drop(under_way);
+        let text = render(&collection);
+        for line in [
+            "http_server_request_duration_seconds_count{http_request_method=\"GET\",url_scheme=\"https\",http_route=\"/v1/config\",http_response_status_code=\"200\"} 1",
+            "http_server_request_duration_seconds_count{http_request_method=\"_OTHER\",url_scheme=\"https\",http_response_status_code=\"503\",error_type=\"503\"} 1",
+            "http_server_active_requests{http_request_method=\"POST\",url_scheme=\"https\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        for bound in ["0.05", "0.2"] {
+            assert!(text.contains(&format!("le=\"{bound}\"")), "{bound}");
+        }
+    }
+}

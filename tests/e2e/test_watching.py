@@ -1,0 +1,194 @@
+"""What others see of the server: a commit of PyIceberg's as one trace in a collector and in Jaeger, metrics there and
+in Prometheus, and nobody waits for a collector that is gone."""
+
+import json
+import re
+import secrets
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from processes import Slateberg
+from pyiceberg.catalog.rest import RestCatalog
+from watching import Collector, Jaeger, Prometheus, free_port
+
+RULES = Path(__file__).resolve().parents[2] / "helm/slateberg/alerts/slateberg.yaml"
+SETTINGS = """
+[telemetry.otlp]
+endpoint = "{endpoint}"
+metrics_interval_ms = 500
+sample_ratio = {sample_ratio}
+flush_ms_max = 2000
+[telemetry.otlp.resource_attributes]
+"deployment.environment.name" = "test"
+[log]
+level = "warn,slateberg=debug"
+format = "json"
+"""
+# What a commit is made of, beside its requests.
+PHASES = {"authenticate", "authorize", "commit", "commit.wait", "commit.judge", "commit.apply", "wal.put", "metadata.put"}
+ROUTE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
+
+
+@pytest.fixture
+def jaeger(tmp_path):
+    jaeger = Jaeger(tmp_path)
+    yield jaeger
+    jaeger.stop()
+
+
+@pytest.fixture
+def collector(tmp_path, jaeger):
+    collector = Collector(tmp_path, jaeger)
+    yield collector
+    collector.stop()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a slateberg that tells this collector."""
+    started = []
+
+    def start(endpoint, sample_ratio=1.0):
+        started.append(Slateberg(tmp_path, SETTINGS.format(endpoint=endpoint, sample_ratio=sample_ratio)))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def client(server, **properties):
+    return RestCatalog("slateberg", uri=server.uri, token=server.admin_key, **properties)
+
+
+def rows(number):
+    return pa.table({"n": pa.array(range(number), pa.int64())})
+
+
+def with_table(server):
+    catalog = client(server)
+    catalog.create_namespace("ns")
+    catalog.create_table("ns.t", rows(1).schema)
+
+
+def attributes_of(span):
+    return {it["key"]: next(iter(it["value"].values())) for it in span.get("attributes", [])}
+
+
+def test_a_commit_of_pyiceberg_is_one_trace(start, collector, jaeger):
+    server = start(collector.uri, sample_ratio=0.0)
+    with_table(server)
+    trace_id, caller = secrets.token_hex(16), secrets.token_hex(8)
+    traced = client(server, **{"header.traceparent": f"00-{trace_id}-{caller}-01"})
+    traced.load_table("ns.t").append(rows(3))
+
+    def committed():
+        return any(span["name"] == f"POST {ROUTE}" for span in collector.spans(trace_id))
+
+    collector.wait_until(committed, 30)
+    spans = collector.spans(trace_id)
+    by_id = {span["spanId"]: span for span in spans}
+    assert len(by_id) == len(spans)
+    # Requests continue what the client began, and whatever else there is belongs to one of them.
+    requests = [span for span in spans if span["parentSpanId"] == caller]
+    assert {span["name"] for span in requests} >= {"GET /v1/config", f"GET {ROUTE}", f"POST {ROUTE}"}
+    for span in spans:
+        parent = by_id.get(span["parentSpanId"])
+        assert (parent is None) == (span in requests), span
+        assert parent is None or int(parent["startTimeUnixNano"]) <= int(span["startTimeUnixNano"])
+        assert int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"])
+    (commit,) = (span for span in requests if span["name"] == f"POST {ROUTE}")
+    inside, known = {commit["spanId"]}, 0
+    while len(inside) > known:
+        known = len(inside)
+        inside |= {span["spanId"] for span in spans if span["parentSpanId"] in inside}
+    names = {by_id[span_id]["name"] for span_id in inside}
+    assert names >= PHASES, PHASES - names
+    told = attributes_of(commit)
+    assert told["http.request.method"] == "POST" and told["http.route"] == ROUTE
+    assert told["http.response.status_code"] == "200"
+    # Where nobody asks for it, nothing is kept.
+    assert {span["traceId"] for span in collector.spans()} == {trace_id}
+
+    # Jaeger shows the same.
+    shown = jaeger.wait_until(lambda: jaeger.trace(trace_id), 30)
+    assert {span["operationName"] for span in shown["spans"]} >= PHASES | {f"POST {ROUTE}"}
+    assert [process["serviceName"] for process in shown["processes"].values()] == ["slateberg"]
+
+
+def test_log_lines_carry_the_ids_of_their_trace(start, collector):
+    server = start(collector.uri)
+    trace_id, caller = secrets.token_hex(16), secrets.token_hex(8)
+    headers = {"Authorization": "Bearer wrong", "traceparent": f"00-{trace_id}-{caller}-01", "X-Request-Id": "mine"}
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(urllib.request.Request(f"{server.uri}/v1/config", headers=headers), timeout=10)
+    lines = [json.loads(line) for line in server.said().splitlines() if line.startswith("{")]
+    (refused,) = (line for line in lines if line["fields"]["message"] == "credential refused")
+    (request,) = collector.wait_until(lambda: [it for it in collector.spans(trace_id) if it["parentSpanId"] == caller], 30)
+    assert refused["span"]["trace_id"] == trace_id
+    assert refused["span"]["span_id"] == request["spanId"]
+    assert refused["span"]["request_id"] == attributes_of(request)["slateberg.request_id"] == "mine"
+
+
+def test_metrics_are_the_same_in_the_collector_and_for_prometheus(start, collector):
+    server = start(collector.uri)
+    with_table(server)
+    client(server).load_table("ns.t").append(rows(3))
+
+    def arrived():
+        metrics, _ = collector.metrics()
+        return "slateberg.commit.phase.duration" in metrics
+
+    collector.wait_until(arrived, 30)
+    metrics, resource = collector.metrics()
+    assert resource["service.name"] == "slateberg" and resource["deployment.environment.name"] == "test"
+    with urllib.request.urlopen(f"{server.uri}/metrics", timeout=10) as response:
+        page = response.read().decode()
+    shown = dict(re.findall(r"^# TYPE (\w+) (\w+)", page, re.MULTILINE))
+    kinds = {"sum": "counter", "gauge": "gauge", "histogram": "histogram"}
+    for name, metric in metrics.items():
+        (kind,) = (kind for kind in kinds if kind in metric)
+        bare = re.sub(r"\W", "_", name)
+        candidates = {bare + suffix for suffix in ("", "_total", "_seconds", "_bytes")}
+        (found,) = candidates & set(shown)
+        assert shown[found] == kinds[kind], name
+    durations = metrics["http.server.request.duration"]["histogram"]["dataPoints"]
+    routes = {attributes_of(point).get("http.route") for point in durations}
+    assert ROUTE in routes
+    assert {0.05, 0.2} <= set(durations[0]["explicitBounds"])
+
+
+def test_prometheus_scrapes_it_and_knows_what_the_rules_ask_for(start, collector, tmp_path):
+    server = start(collector.uri)
+    with_table(server)
+    prometheus = Prometheus(tmp_path, server.uri, RULES)
+    try:
+        assert prometheus.wait_until(lambda: prometheus.ask('up{job="slateberg"} == 1'), 60)
+        (target,) = prometheus.targets()
+        assert target["lastError"] == ""
+        catalog = client(server)
+
+        # Two scrapes with requests between them make a rate.
+        prometheus.wait_until(
+            lambda: catalog.load_table("ns.t").append(rows(1))
+            or all(prometheus.ask(f"slateberg:{kind}_seconds:p99_5m > 0") for kind in ("reads", "writes")),
+            60,
+        )
+        broken = [rule for rule in prometheus.rules() if rule["health"] == "err"]
+        assert not broken
+    finally:
+        prometheus.stop()
+
+
+def test_nobody_waits_for_a_collector_that_is_gone(start):
+    server = start(f"http://127.0.0.1:{free_port()}")
+    with_table(server)
+    catalog = client(server)
+    for _ in range(20):
+        catalog.load_table("ns.t")
+    catalog.load_table("ns.t").append(rows(1))
+    assert catalog.load_table("ns.t").scan().to_arrow().num_rows == 1
+    # The fixture sees to it that the server ends in order all the same.

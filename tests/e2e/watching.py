@@ -1,0 +1,166 @@
+"""What the server is watched with: a collector, Jaeger and Prometheus, as they come from their makers."""
+
+import json
+import os
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from processes import Process
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def get_json(url):
+    """What is at a URL; none while nobody answers there."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as response:
+            return json.load(response)
+    except (urllib.error.URLError, ConnectionError):
+        return None
+
+
+class Jaeger:
+    """Jaeger, with its traces in memory."""
+
+    def __init__(self, directory):
+        self.otlp, query, admin = free_port(), free_port(), free_port()
+        self._uri = f"http://127.0.0.1:{query}"
+        command = [os.environ["JAEGER_BIN"]]
+        listening = {
+            "collector.otlp.http.host-port": self.otlp,
+            "collector.otlp.grpc.host-port": 0,
+            "query.http-server.host-port": query,
+            "query.grpc-server.host-port": 0,
+            "admin.http.host-port": admin,
+            "collector.http-server.host-port": 0,
+            "collector.grpc-server.host-port": 0,
+        }
+        command += [f"--{flag}=127.0.0.1:{port}" for flag, port in listening.items()]
+        self._process = Process(command, directory / "jaeger.log", {"SPAN_STORAGE_TYPE": "memory"})
+        self._process.wait_until(lambda: get_json(f"{self._uri}/api/services"), 60)
+
+    def trace(self, trace_id):
+        """The spans of a trace; none if Jaeger knows none."""
+        found = get_json(f"{self._uri}/api/traces/{trace_id}")
+        return found["data"][0] if found and found["data"] else None
+
+    def wait_until(self, is_there, timeout_s):
+        return self._process.wait_until(is_there, timeout_s)
+
+    def stop(self):
+        self._process.stop()
+
+
+class Collector:
+    """An OpenTelemetry collector that writes what it takes into files, and sends traces to Jaeger."""
+
+    def __init__(self, directory, jaeger):
+        self._directory = directory
+        port = free_port()
+        self.uri = f"http://127.0.0.1:{port}"
+        config = directory / "otelcol.yaml"
+        config.write_text(json.dumps(self._config(port, jaeger)))
+        command = [os.environ["OTELCOL_BIN"], "--config", f"file:{config}"]
+        self._process = Process(command, directory / "otelcol.log")
+        self._process.wait_until(lambda: "Everything is ready" in self._process.said(), 60)
+
+    def _config(self, port, jaeger):
+        files = {signal: {"path": str(self._directory / f"{signal}.jsonl")} for signal in ("traces", "metrics")}
+        exporters = {f"file/{signal}": file for signal, file in files.items()}
+        exporters["otlphttp"] = {"endpoint": f"http://127.0.0.1:{jaeger.otlp}", "sending_queue": {"enabled": False}}
+        return {
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+            "exporters": exporters,
+            "service": {
+                "pipelines": {
+                    "traces": {"receivers": ["otlp"], "exporters": ["file/traces", "otlphttp"]},
+                    "metrics": {"receivers": ["otlp"], "exporters": ["file/metrics"]},
+                },
+                "telemetry": {"metrics": {"level": "none"}},
+            },
+        }
+
+    def _lines(self, signal):
+        file = self._directory / f"{signal}.jsonl"
+        # The last line may be on its way.
+        lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def metrics(self):
+        """The last that came of each metric, and what was told of the server with it."""
+        metrics, resource = {}, {}
+        for line in self._lines("metrics"):
+            for of_resource in line["resourceMetrics"]:
+                resource = {it["key"]: it["value"]["stringValue"] for it in of_resource["resource"]["attributes"]}
+                for scope in of_resource["scopeMetrics"]:
+                    metrics.update({metric["name"]: metric for metric in scope["metrics"]})
+        return metrics, resource
+
+    def spans(self, trace_id=None):
+        """The spans that came, of one trace or of all."""
+        return [
+            span
+            for line in self._lines("traces")
+            for of_resource in line["resourceSpans"]
+            for scope in of_resource["scopeSpans"]
+            for span in scope["spans"]
+            if trace_id in (None, span["traceId"])
+        ]
+
+    def wait_until(self, is_there, timeout_s):
+        return self._process.wait_until(is_there, timeout_s)
+
+    def stop(self):
+        self._process.stop()
+
+
+class Prometheus:
+    """A Prometheus that scrapes one server, with the rules of the chart."""
+
+    def __init__(self, directory, server_uri, rules):
+        port = free_port()
+        self._uri = f"http://127.0.0.1:{port}"
+        config = directory / "prometheus.yaml"
+        config.write_text(
+            json.dumps(
+                {
+                    "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+                    "rule_files": [str(Path(rules).resolve())],
+                    "scrape_configs": [
+                        {
+                            "job_name": "slateberg",
+                            "static_configs": [{"targets": [server_uri.removeprefix("http://")]}],
+                        }
+                    ],
+                }
+            )
+        )
+        command = [os.environ["PROMETHEUS_BIN"], f"--config.file={config}"]
+        command += [f"--storage.tsdb.path={directory / 'tsdb'}", f"--web.listen-address=127.0.0.1:{port}"]
+        self._process = Process(command, directory / "prometheus.log")
+        self._process.wait_until(lambda: self.ask("vector(1)"), 60)
+
+    def ask(self, query):
+        """The series that a query answers."""
+        found = get_json(f"{self._uri}/api/v1/query?{urllib.parse.urlencode({'query': query})}")
+        return found and found["data"]["result"]
+
+    def targets(self):
+        return get_json(f"{self._uri}/api/v1/targets")["data"]["activeTargets"]
+
+    def rules(self):
+        groups = get_json(f"{self._uri}/api/v1/rules")["data"]["groups"]
+        return [rule for group in groups for rule in group["rules"]]
+
+    def wait_until(self, is_there, timeout_s):
+        return self._process.wait_until(is_there, timeout_s)
+
+    def stop(self):
+        self._process.stop()
