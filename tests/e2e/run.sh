@@ -19,8 +19,8 @@ export TRINO_CLI=$cache/trino/trino-cli-$trino_version-executable.jar
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
 # What the server is watched with.
-"$here/../../scripts/tools" otelcol jaeger prometheus
-export OTELCOL_BIN=$cache/tools/bin/otelcol JAEGER_BIN=$cache/tools/bin/jaeger PROMETHEUS_BIN=$cache/tools/bin/prometheus
+"$here/../../scripts/tools" otelcol prometheus
+export OTELCOL_BIN=$cache/tools/bin/otelcol PROMETHEUS_BIN=$cache/tools/bin/prometheus
 
 # fetch DIRECTORY ARTIFACT: from Maven Central, into a directory of the cache.
 fetch() {

@@ -1,5 +1,5 @@
-"""What others see of the server: a commit of PyIceberg's as one trace in a collector and in Jaeger, metrics there and
-in Prometheus, and nobody waits for a collector that is gone."""
+"""What others see of the server: a commit of PyIceberg's as one trace in a collector, metrics there and in
+Prometheus, and nobody waits for a collector that is gone."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from processes import Slateberg
 from pyiceberg.catalog.rest import RestCatalog
-from watching import Collector, Jaeger, Prometheus, free_port
+from watching import Collector, Prometheus, free_port
 
 RULES = Path(__file__).resolve().parents[2] / "helm/slateberg/alerts/slateberg.yaml"
 SETTINGS = """
@@ -33,15 +33,8 @@ ROUTE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
 
 
 @pytest.fixture
-def jaeger(tmp_path):
-    jaeger = Jaeger(tmp_path)
-    yield jaeger
-    jaeger.stop()
-
-
-@pytest.fixture
-def collector(tmp_path, jaeger):
-    collector = Collector(tmp_path, jaeger)
+def collector(tmp_path):
+    collector = Collector(tmp_path)
     yield collector
     collector.stop()
 
@@ -78,7 +71,7 @@ def attributes_of(span):
     return {it["key"]: next(iter(it["value"].values())) for it in span.get("attributes", [])}
 
 
-def test_a_commit_of_pyiceberg_is_one_trace(start, collector, jaeger):
+def test_a_commit_of_pyiceberg_is_one_trace(start, collector):
     server = start(collector.uri, sample_ratio=0.0)
     with_table(server)
     trace_id, caller = secrets.token_hex(16), secrets.token_hex(8)
@@ -112,11 +105,6 @@ def test_a_commit_of_pyiceberg_is_one_trace(start, collector, jaeger):
     assert told["http.response.status_code"] == "200"
     # Where nobody asks for it, nothing is kept.
     assert {span["traceId"] for span in collector.spans()} == {trace_id}
-
-    # Jaeger shows the same.
-    shown = jaeger.wait_until(lambda: jaeger.trace(trace_id), 30)
-    assert {span["operationName"] for span in shown["spans"]} >= PHASES | {f"POST {ROUTE}"}
-    assert [process["serviceName"] for process in shown["processes"].values()] == ["slateberg"]
 
 
 def test_log_lines_carry_the_ids_of_their_trace(start, collector):

@@ -1,4 +1,4 @@
-"""What the server is watched with: a collector, Jaeger and Prometheus, as they come from their makers."""
+"""What the server is watched with: a collector and Prometheus, as they come from their makers."""
 
 import json
 import os
@@ -26,61 +26,28 @@ def get_json(url):
         return None
 
 
-class Jaeger:
-    """Jaeger, with its traces in memory."""
+class Collector:
+    """An OpenTelemetry collector that writes what it takes into files."""
 
     def __init__(self, directory):
-        self.otlp, query, admin = free_port(), free_port(), free_port()
-        self._uri = f"http://127.0.0.1:{query}"
-        command = [os.environ["JAEGER_BIN"]]
-        listening = {
-            "collector.otlp.http.host-port": self.otlp,
-            "collector.otlp.grpc.host-port": 0,
-            "query.http-server.host-port": query,
-            "query.grpc-server.host-port": 0,
-            "admin.http.host-port": admin,
-            "collector.http-server.host-port": 0,
-            "collector.grpc-server.host-port": 0,
-        }
-        command += [f"--{flag}=127.0.0.1:{port}" for flag, port in listening.items()]
-        self._process = Process(command, directory / "jaeger.log", {"SPAN_STORAGE_TYPE": "memory"})
-        self._process.wait_until(lambda: get_json(f"{self._uri}/api/services"), 60)
-
-    def trace(self, trace_id):
-        """The spans of a trace; none if Jaeger knows none."""
-        found = get_json(f"{self._uri}/api/traces/{trace_id}")
-        return found["data"][0] if found and found["data"] else None
-
-    def wait_until(self, is_there, timeout_s):
-        return self._process.wait_until(is_there, timeout_s)
-
-    def stop(self):
-        self._process.stop()
-
-
-class Collector:
-    """An OpenTelemetry collector that writes what it takes into files, and sends traces to Jaeger."""
-
-    def __init__(self, directory, jaeger):
         self._directory = directory
         port = free_port()
         self.uri = f"http://127.0.0.1:{port}"
         config = directory / "otelcol.yaml"
-        config.write_text(json.dumps(self._config(port, jaeger)))
+        config.write_text(json.dumps(self._config(port)))
         command = [os.environ["OTELCOL_BIN"], "--config", f"file:{config}"]
         self._process = Process(command, directory / "otelcol.log")
         self._process.wait_until(lambda: "Everything is ready" in self._process.said(), 60)
 
-    def _config(self, port, jaeger):
+    def _config(self, port):
         files = {signal: {"path": str(self._directory / f"{signal}.jsonl")} for signal in ("traces", "metrics")}
         exporters = {f"file/{signal}": file for signal, file in files.items()}
-        exporters["otlphttp"] = {"endpoint": f"http://127.0.0.1:{jaeger.otlp}", "sending_queue": {"enabled": False}}
         return {
             "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
             "exporters": exporters,
             "service": {
                 "pipelines": {
-                    "traces": {"receivers": ["otlp"], "exporters": ["file/traces", "otlphttp"]},
+                    "traces": {"receivers": ["otlp"], "exporters": ["file/traces"]},
                     "metrics": {"receivers": ["otlp"], "exporters": ["file/metrics"]},
                 },
                 "telemetry": {"metrics": {"level": "none"}},

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{OriginalUri, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
@@ -50,7 +50,7 @@ impl Receiver {
 
 async fn receive(
     State(receiver): State<Receiver>,
-    OriginalUri(uri): OriginalUri,
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> StatusCode {
