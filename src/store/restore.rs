@@ -23,7 +23,7 @@ use serde::Serialize;
 use slatedb::DbIterator;
 use uuid::Uuid;
 
-use super::codec::{Head, Value};
+use super::codec::Value;
 use super::error::Error;
 use super::keys::{
     ChangeKey, FileDeletionKey, Key, MetadataKey, NamespaceKey, PieceKey, PublicationKey,
@@ -224,6 +224,7 @@ impl Plan {
             let Some(after) = after else {
                 touched.insert(id);
                 self.deletes.push(different.key.to_vec());
+                self.forget_metadata(now, id).await?;
                 continue;
             };
             self.told.purged += usize::from(before.is_none() && known.purged.contains(&id));
@@ -258,16 +259,18 @@ impl Plan {
         then: &impl Read,
         versions: &HashMap<Uuid, u64>,
     ) -> Result<(), Error> {
+        // Where a purge is under way, it is there to the byte, and gets its version all the same.
+        for (id, version) in versions {
+            let head = then.get(&MetadataKey(*id)).await?;
+            let lost = || corrupt(&MetadataKey(*id).encode(), "the metadata of the checkpoint is gone");
+            self.put(&MetadataKey(*id), &head.ok_or_else(lost)?.at_version(*version));
+        }
         for different in differences(now, then, space::METADATA).await? {
             let id = different.decoded::<MetadataKey>()?.0;
-            let (_, after) = different.records::<MetadataKey>()?;
-            match after {
-                Some(after) if is_there(then, id).await? => {
-                    let head: Head = match versions.get(&id) {
-                        Some(version) => after.at_version(*version),
-                        None => after,
-                    };
-                    self.puts.push((different.key.to_vec(), head.encode()));
+            match different.then {
+                _ if versions.contains_key(&id) => {}
+                Some(head) if is_there(then, id).await? => {
+                    self.puts.push((different.key.to_vec(), head.to_vec()));
                 }
                 _ => self.deletes.push(different.key.to_vec()),
             }
@@ -293,12 +296,18 @@ impl Plan {
             let DoomedFiles::ReachableFrom { id, .. } = job.files else { continue };
             let restored = TabularKey(id).encode();
             if !self.puts.iter().any(|(key, _)| *key == restored) {
-                self.deletes.push(MetadataKey(id).encode());
-                let pieces = Range::below(space::METADATA_PIECES, id);
-                for (key, _) in now.scan::<PieceKey>(&pieces, None).await? {
-                    self.deletes.push(key.encode());
-                }
+                self.forget_metadata(now, id).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// The metadata of what goes goes whole: a purge under way has kept it on the other side, too.
+    async fn forget_metadata(&mut self, now: &impl Read, id: Uuid) -> Result<(), Error> {
+        self.deletes.push(MetadataKey(id).encode());
+        let pieces = Range::below(space::METADATA_PIECES, id);
+        for (key, _) in now.scan::<PieceKey>(&pieces, None).await? {
+            self.deletes.push(key.encode());
         }
         Ok(())
     }
