@@ -167,12 +167,12 @@ async fn requests_are_told_by_method_route_and_status() {
 #[tokio::test]
 async fn the_parts_of_a_commit_and_how_it_ended_are_told() {
     let app = TestApp::with_table().await;
-    app.post("/v1/namespaces/ns/tables/t", &set_property("a", "1")).await.expect(200);
+    app.post("/v1/namespaces/ns/tables/t", set_property("a", "1")).await.expect(200);
     let stale = json!({
         "requirements": [{ "type": "assert-table-uuid", "uuid": uuid::Uuid::nil() }],
         "updates": [],
     });
-    app.post("/v1/namespaces/ns/tables/t", &stale).await.expect(409);
+    app.post("/v1/namespaces/ns/tables/t", stale).await.expect(409);
     for phase in ["wait", "judge", "apply", "wal", "metadata"] {
         let name = format!("slateberg_commit_phase_duration_seconds_count{{phase=\"{phase}\"}} ");
         assert!(metric(&app, &name).await >= 1, "{phase}");
