@@ -61,10 +61,7 @@ const FENCES: [(&str, &[&str]); 48] = [
     ("hyper", &["bench/"]),
     ("hyper_util", &["bench/"]),
     ("hdrhistogram", &["bench/"]),
-    (
-        "percent_encoding",
-        &["api/", "objects/sign/", "objects/reachable.rs", "telemetry/otlp/"],
-    ),
+    ("percent_encoding", &["api/", "objects/sign/", "objects/reachable.rs", "telemetry/otlp/"]),
     // Credentials for the files of tables, and signatures for requests.
     ("aws_sdk_sts", &["objects/vend/aws.rs", "objects/sign/"]),
     ("aws_sigv4", &["objects/sign/"]),

@@ -77,10 +77,7 @@ impl From<catalog::Error> for ApiError {
             E::NoSuchNamespace(_) => (StatusCode::NOT_FOUND, "NoSuchNamespaceException"),
             E::NoSuchTable(_) => (StatusCode::NOT_FOUND, "NoSuchTableException"),
             E::NoSuchView(_) => (StatusCode::NOT_FOUND, "NoSuchViewException"),
-            E::NoSuchFile(_)
-            | E::NoSuchPolicy(_)
-            | E::NoSuchJob(_)
-            | E::NoSuchCheckpoint(_) => {
+            E::NoSuchFile(_) | E::NoSuchPolicy(_) | E::NoSuchJob(_) | E::NoSuchCheckpoint(_) => {
                 (StatusCode::NOT_FOUND, "NotFoundException")
             }
             E::AlreadyExists(_) => (StatusCode::CONFLICT, "AlreadyExistsException"),

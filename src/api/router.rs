@@ -14,8 +14,8 @@ use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
 use super::management::{
-    api_keys, checkpoints, encryption, explain, grants, jobs, openapi, policies, server, warehouses,
-    whoami,
+    api_keys, checkpoints, encryption, explain, grants, jobs, openapi, policies, server,
+    warehouses, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -104,10 +104,9 @@ pub fn routers(state: ApiState) -> Routers {
             everything.extend(for_operators());
             Routers { clients: guarded(everything), operators: None }
         }
-        Some(_) => Routers {
-            clients: guarded(for_clients()),
-            operators: Some(guarded(for_operators())),
-        },
+        Some(_) => {
+            Routers { clients: guarded(for_clients()), operators: Some(guarded(for_operators())) }
+        }
     }
 }
 
@@ -123,10 +122,7 @@ fn observer(state: &ApiState) -> Observer {
 
 /// What is asked at every port.
 fn for_both() -> Routes {
-    vec![
-        ("/health".to_owned(), get(health::health)),
-        ("/ready".to_owned(), get(health::ready)),
-    ]
+    vec![("/health".to_owned(), get(health::health)), ("/ready".to_owned(), get(health::ready))]
 }
 
 /// What clients ask for.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::issuers;
 use super::lock::{DataDirLock, LockError};
@@ -24,7 +25,6 @@ use crate::catalog::policies::Sources;
 use crate::catalog::{self, Catalog, Parts};
 use crate::config::Settings;
 use crate::kms;
-use crate::kms::measured::measured;
 use crate::objects::Objects;
 use crate::objects::open::{OpenError, Opener, opener};
 use crate::objects::probe::ProbeError;

@@ -50,7 +50,7 @@ pub(super) struct State {
 
 impl State {
     /// Opens what the settings name, without a request.
-    fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+    pub(super) fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
         let opener = &seams.opener;
         let url = match settings.state.url.trim_end_matches('/') {
             "" => data_dir_url(settings, "state")?,

@@ -21,7 +21,7 @@ use crate::base::ids::Ids;
 use crate::base::rfc3339;
 use crate::catalog;
 use crate::catalog::checkpoints::checked_name;
-use crate::catalog::places::ensure_places;
+use crate::catalog::places::ensure_whereabouts;
 use crate::catalog::policies::Sources;
 use crate::catalog::transfer::export::{Counts, export};
 use crate::catalog::transfer::{self, check, import};
@@ -204,7 +204,7 @@ impl StoppedCatalog {
 
     /// Brings the records into this binary's format, as a start does.
     async fn upgrade(&self) -> Result<(), StoppedError> {
-        ensure_places(&self.store, &self.permit).await?;
+        ensure_whereabouts(&self.store, &self.permit).await?;
         let (id, now_ms) = (self.ids.random(), self.clock.now_ms());
         self.store.ensure_format(&self.permit, id, now_ms).await?;
         Ok(())

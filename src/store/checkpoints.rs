@@ -16,8 +16,8 @@ use slatedb::config::{CheckpointOptions, CheckpointScope, DbReaderOptions};
 use slatedb::{Checkpoint as Pinned, DbReader, DbReaderMode};
 use uuid::Uuid;
 
-use super::error::Error;
 use super::builder::sealed_blocks;
+use super::error::Error;
 use super::open::{Place, Store};
 use super::read::Offline;
 use crate::authz::action::Action;

@@ -6,11 +6,11 @@ use slatedb::config::DbReaderOptions;
 use slatedb::{DbReader, DbReaderMode};
 use uuid::Uuid;
 
+use super::builder::sealed_blocks;
 use super::checkpoints::{self, Checkpoint};
 use super::encryption::{Missing, explained, unlock};
 use super::error::Error;
 use super::journal;
-use super::builder::sealed_blocks;
 use super::open::{Place, Store};
 use super::read::Offline;
 use super::separate_log;

@@ -11,7 +11,7 @@ use slatedb::object_store::path::Path;
 use slatedb::{CloseReason, Db, IterationOrder};
 use uuid::Uuid;
 
-use super::builder::{How, builder, sealed_blocks};
+use super::builder::{How, builder};
 use super::encryption::{Encryption, Missing, Unlocked, explained, unlock};
 use super::error::Error;
 use super::flusher::Flusher;
@@ -62,9 +62,9 @@ pub(super) struct Shared {
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
     pub(super) recent: Recent,
-    pub(super) metrics: Metrics,
     /// Where the store is, read and written through its keys if it is encrypted.
     pub(super) place: Place,
+    pub(super) metrics: Metrics,
     /// The keys, if the store is encrypted.
     pub(super) unlocked: Option<Unlocked>,
     /// Held by whoever makes or deletes a checkpoint.
@@ -96,10 +96,10 @@ impl Store {
     /// in a local directory makes this fail.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
         let metrics = Metrics::default();
-        let (db, unlocked, journal) = match &place.directory {
+        let (db, place, unlocked, journal) = match &place.directory {
             None => {
-                let (db, unlocked) = open_bucket(place, &settings, &metrics).await?;
-                (db, unlocked, None)
+                let (db, place, unlocked) = open_bucket(place, &settings, &metrics).await?;
+                (db, place, unlocked, None)
             }
             Some(directory) => {
                 // The lock of the journal is the ring's lock, too.
@@ -119,10 +119,9 @@ impl Store {
             settings,
             next_change: AtomicU64::new(0),
             landed: Landed::default(),
-@@@            flusher: Flusher::start(db.clone()),
-            place,
-###            flusher: Flusher::start(db.clone(), metrics.clone()),
+            flusher: Flusher::start(db.clone(), metrics.clone()),
             metrics,
+            place,
             unlocked,
             checkpointing: tokio::sync::Mutex::default(),
             journal: Mutex::new(journal),
@@ -302,9 +301,8 @@ impl Store {
 async fn open_bucket(
     place: &Place,
     settings: &Settings,
-@@@) -> Result<(Db, Place, Option<Unlocked>), Error> {
-###    metrics: &Metrics,
-) -> Result<(Db, Option<Unlocked>), Error> {
+    metrics: &Metrics,
+) -> Result<(Db, Place, Option<Unlocked>), Error> {
     refuse_left_journal(place).await?;
     let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
     separate_log::settle(&place).await?;
@@ -346,55 +344,7 @@ async fn open_directory(
     Ok((db, hold))
 }
 
-@@@pub(super) fn sealed_blocks(keys: &Arc<Keys>) -> Arc<dyn BlockTransformer> {
-    Arc::new(SealedBlocks::new(Arc::clone(keys)))
-}
-
-/// How the store is opened for writing, wherever its log is.
-fn builder(place: &Place, settings: &Settings, unlocked: Option<&Unlocked>) -> DbBuilder<String> {
-    let cache = |bytes| {
-        Some(Arc::new(MokaCache::new_with_opts(MokaCacheOptions {
-            max_capacity: bytes,
-            time_to_live: None,
-            time_to_idle: None,
-        })) as Arc<dyn slatedb::db_cache::DbCache>)
-    };
-    let caches = SplitCache::new()
-        .with_block_cache(cache(settings.block_cache_bytes))
-        .with_meta_cache(cache(settings.meta_cache_bytes))
-        .build();
-    // By default the data blocks that a compaction writes are not cached, so that every hot key
-    // would be cold after each one.
-    let keep_warm = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
-        CacheTarget::data::<&[u8], _>(..),
-        CacheTarget::Index,
-        CacheTarget::Filters,
-    ]);
-    let collector =
-        GarbageCollectorBuilder::new(place.path.clone(), Arc::clone(&place.object_store))
-            .with_options(settings.garbage_collector(place.conditional_update));
-    let collector = match &place.directory {
-        Some(directory) => collector.with_wal_gc(journal::collector(directory)),
-        None => collector,
-    };
-    let builder = Db::builder(place.path.clone(), Arc::clone(&place.object_store));
-    let builder = match &place.log {
-        Some(log) => builder.with_wal_object_store(log.store()),
-        None => builder,
-    };
-    let builder = builder
-        .with_settings(settings.for_slatedb(place.directory.is_some()))
-        .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
-        .with_gc_builder(collector)
-        .with_db_cache(Arc::new(caches), 0)
-        .with_block_cache_policy(keep_warm);
-    match unlocked {
-        Some(unlocked) => builder.with_block_transformer(sealed_blocks(&unlocked.keys)),
-        None => builder,
-    }
-}
-
-###/// Closes with everything in sorted runs, and nothing left in the log.
+/// Closes with everything in sorted runs, and nothing left in the log.
 fn in_order() -> CloseOptions {
     CloseOptions { flush_type: Some(FlushType::MemTable) }
 }
@@ -429,4 +379,4 @@ async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

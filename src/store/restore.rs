@@ -25,28 +25,30 @@ use uuid::Uuid;
 
 use super::codec::Value;
 use super::error::Error;
+use super::jobs::Work;
 use super::keys::{
-    ChangeKey, FileDeletionKey, Key, MetadataKey, NamespaceKey, PieceKey, PublicationKey,
-    TabularKey, WarehouseKey, space,
+    ChangeKey, JobKey, Key, MetadataKey, NamespaceKey, PieceKey, PublicationKey, TabularKey,
+    WarehouseKey, space,
 };
 use super::open::Store;
 use super::policy_book::PolicyBook;
 use super::read::{Range, Read, corrupt, decode_value};
 use super::records::{
-    Change, DoomedFiles, NamespaceRecord, PolicyChanges, PolicyRevision, Publication,
-    TabularRecord, WarehouseRecord,
+    Change, NamespaceRecord, PolicyChanges, PolicyRevision, Publication, TabularRecord,
+    WarehouseRecord,
 };
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 use crate::model::ident::TabularKind;
 
 /// Spaces whose records become what they were, to the byte.
-const AS_THEY_WERE: [u8; 6] = [
+const AS_THEY_WERE: [u8; 7] = [
     space::STORE,
     space::NAMESPACE_NAMES,
     space::TABLE_NAMES,
     space::VIEW_NAMES,
     space::PLACES,
+    space::UUIDS,
     space::IDEMPOTENCY,
 ];
 
@@ -143,7 +145,7 @@ impl Plan {
         plan.namespaces(now, then).await?;
         let versions = plan.tabulars(now, then).await?;
         plan.metadata(now, then, &versions).await?;
-        plan.forget_file_deletions(now).await?;
+        plan.forget_jobs(now).await?;
         Ok(plan)
     }
 
@@ -262,7 +264,8 @@ impl Plan {
         // Where a purge is under way, it is there to the byte, and gets its version all the same.
         for (id, version) in versions {
             let head = then.get(&MetadataKey(*id)).await?;
-            let lost = || corrupt(&MetadataKey(*id).encode(), "the metadata of the checkpoint is gone");
+            let lost =
+                || corrupt(&MetadataKey(*id).encode(), "the metadata of the checkpoint is gone");
             self.put(&MetadataKey(*id), &head.ok_or_else(lost)?.at_version(*version));
         }
         for different in differences(now, then, space::METADATA).await? {
@@ -288,12 +291,12 @@ impl Plan {
     }
 
     /// A job may be about to delete what is needed again: an outdated metadata file, or a purged table's.
-    /// With the jobs goes the metadata that was kept for them alone.
-    async fn forget_file_deletions(&mut self, now: &impl Read) -> Result<(), Error> {
-        let jobs = Range::prefix([space::FILE_DELETIONS]);
-        for (key, job) in now.scan::<FileDeletionKey>(&jobs, None).await? {
+    /// With the jobs goes the metadata that was kept for them alone. Jobs that have ended are history, and stay.
+    async fn forget_jobs(&mut self, now: &impl Read) -> Result<(), Error> {
+        let jobs = Range::prefix([space::JOBS]);
+        for (key, job) in now.scan::<JobKey>(&jobs, None).await? {
             self.deletes.push(key.encode());
-            let DoomedFiles::ReachableFrom { id, .. } = job.files else { continue };
+            let Work::ReachableFrom { id, .. } = job.work else { continue };
             let restored = TabularKey(id).encode();
             if !self.puts.iter().any(|(key, _)| *key == restored) {
                 self.forget_metadata(now, id).await?;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use slateberg::authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
-    ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies, ManageWarehouse, Purge,
-    ReadConfig, ReadData, ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, UpdateNamespace,
-    WriteData,
+    ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
+    ManageWarehouse, Purge, ReadConfig, ReadData, ReadKeys, ReadPolicies, Register, Rename,
+    ReportMetrics, UpdateNamespace, WriteData,
 };
 use slateberg::authz::schema::Schema;
 

@@ -49,7 +49,7 @@ pub(super) struct Jobs {
     running: Mutex<HashMap<Uuid, Arc<Live>>>,
     stopping: AtomicBool,
     rate: Rate,
-    counters: JobCounters,
+    pub(super) counters: JobCounters,
 }
 
 /// A job that is under way.

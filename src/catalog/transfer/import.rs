@@ -13,7 +13,7 @@ use super::line::{ApiKey, Line, Namespace, Tabular, Warehouse};
 use super::{Error, Result};
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
-use crate::catalog::places::{further_paths, put_places};
+use crate::catalog::places::{further_paths, put_whereabouts};
 use crate::model::ident::TabularKind;
 use crate::model::text::Text;
 use crate::store::Store;
@@ -209,7 +209,7 @@ async fn tabular(
     if is_new(t, number, &TabularKey(line.id), &record).await? {
         t.put(&name(kind), &NameEntry { id: line.id })?;
         t.put(&TabularKey(line.id), &record)?;
-        put_places(t, None, Some(&record))?;
+        put_whereabouts(t, None, Some(&record))?;
         let text = Text::from(line.metadata.clone().into_bytes());
         t.put_document(line.id, None, &Document { version: line.version, text })?;
         // The next start writes the file if it is not there, and finds out if another one is.
