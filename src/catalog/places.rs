@@ -2,9 +2,9 @@
 //!
 //! Each place of a table or view has a key of its own in the store, written with its record. So before
 //! credentials for a place are handed out, it can be asked whether it holds files of others: some table may
-//! have been put around, into or onto another one's place by hand, or been registered twice. Who was registered
-//! twice is found by the UUID as well, wherever its place is by now; so before files are deleted, it can be
-//! asked who else may need them.
+//! have been put around, into or onto another one's place by hand, or been registered twice. Who was
+//! registered twice is found by the UUID as well, wherever its place is by now; so before files are
+//! deleted, it can be asked who else may need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -52,7 +52,7 @@ struct RemoveOrphans {
     /// Delete them, and do not only tell which they are
     #[arg(long)]
     delete: bool,
-    /// Leave files that are younger [default: catalog.orphan_age_seconds of the server]
+    /// Leave files that are younger [default: what the server says]
     #[arg(long, value_name = "SECONDS")]
     older_than_seconds: Option<u64>,
     #[command(flatten)]

@@ -72,8 +72,8 @@ impl Directory {
         }
     }
 
-    /// The time by the clock of the object store, by which its files are dated: a small file is written, and
-    /// deleted again.
+    /// The time by the clock of the object store, by which its files are dated: a small file is written,
+    /// and deleted again.
     pub async fn now_ms(&self, id: Uuid) -> Result<i64, Error> {
         let file = self.path.clone().join(format!("{CLOCK}{}", id.simple()));
         let content =

@@ -57,7 +57,8 @@ const COUNTS: [[&str; 2]; 3] = [
     ["deleted_files_count", "deleted_data_files_count"],
 ];
 
-/// The manifests that a manifest list names, each with the number of files that it names, if the list says so.
+/// The manifests that a manifest list names, each with the number of files that it names, if the list says
+/// so.
 pub fn manifests_of(location: &str, list: &Bytes) -> Result<BTreeMap<String, Option<u64>>, Error> {
     avro_entries(location, list, |entry| {
         let path = string_field(entry, "manifest_path")?;
@@ -76,9 +77,9 @@ pub fn files_of(location: &str, manifest: &Bytes) -> Result<BTreeSet<String>, Er
     })
 }
 
-/// A file's path in a form in which two names of one file are the same, however they are written: without what
-/// stands before the path, decoded, and with single slashes. Two files may come to the same here, so that it
-/// is good for nothing but to find out what has to stay.
+/// A file's path in a form in which two names of one file are the same, however they are written: without
+/// what stands before the path, decoded, and with single slashes. Two files may come to the same here, so
+/// that it is good for nothing but to find out what has to stay.
 pub fn comparable(location: &str) -> String {
     let path = match location.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),

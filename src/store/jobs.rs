@@ -56,8 +56,8 @@ pub struct JobTable {
 pub enum Work {
     /// Deletes these metadata files, which a table's log does not name any more.
     Listed(Vec<String>),
-    /// Deletes everything that a purged table's last metadata leads to, and the metadata files themselves. The
-    /// metadata record outlives the table's until the job has ended, and goes with it.
+    /// Deletes everything that a purged table's last metadata leads to, and the metadata files themselves.
+    /// The metadata record outlives the table's until the job has ended, and goes with it.
     ReachableFrom {
         /// The id that the table had.
         id: Uuid,
@@ -83,7 +83,8 @@ pub struct Progress {
     pub done: u64,
     /// All that it is going to delete or leave, as soon as that is known.
     pub total: Option<u64>,
-    /// Files that it has left where they are: another table needs them, or the warehouse may not touch them.
+    /// Files that it has left where they are: another table needs them, or the warehouse may not touch
+    /// them.
     pub kept: u64,
     /// Bytes of the files that it has deleted or would, where a listing told.
     pub bytes: u64,

@@ -1,4 +1,5 @@
-//! Background jobs over crashes, and while the object store misbehaves: all that is to go goes, and nothing else.
+//! Background jobs over crashes, and while the object store misbehaves: all that is to go goes, and nothing
+//! else.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

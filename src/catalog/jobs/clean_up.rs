@@ -1,5 +1,5 @@
-//! Cleaning up: metadata files that a table's log does not name any more. Each commit of a table that wants it
-//! leaves such a job, so that many are done together and forgotten in one transaction.
+//! Cleaning up: metadata files that a table's log does not name any more. Each commit of a table that wants
+//! it leaves such a job, so that many are done together and forgotten in one transaction.
 
 use std::sync::Arc;
 

@@ -226,8 +226,8 @@ fn waiting(failures: u32) -> Duration {
     doubled.min(WAIT_MAX)
 }
 
-/// An error, for whoever may see the job: with what the object store or the record says, and no secret, which
-/// no error of an object store repeats.
+/// An error, for whoever may see the job: with what the object store or the record says, and no secret,
+/// which no error of an object store repeats.
 fn told(error: &Error) -> String {
     match error {
         Error::Unavailable { message, operator } if message != operator => {

@@ -1,9 +1,10 @@
 //! What has to stay although a job would delete it: the files that other tables of the catalog lead to.
 //!
-//! Others come into question if they have a place at, around or below the table's own, if they have its UUID
-//! (then they were registered from the same metadata, wherever their places are by now), or if a file to be
-//! deleted lies at their place. Finding them takes a few short scans, and nearly always there is none. If there
-//! are some, all that they lead to is read, once; when they have changed, what is new in them.
+//! Others come into question if they have a place at, around or below the table's own, if they have its
+//! UUID (then they were registered from the same metadata, wherever their places are by now), or if a file
+//! to be deleted lies at their place. Finding them takes a few short scans, and nearly always there is
+//! none. If there are some, all that they lead to is read, once; when they have changed, what is new in
+//! them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

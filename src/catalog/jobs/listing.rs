@@ -1,7 +1,7 @@
 //! Seeing jobs.
 //!
-//! A job is seen and cancelled by whoever may `Purge` the table that it is about, and by whoever may `ManageJobs`
-//! of its warehouse. To everybody else it is not there.
+//! A job is seen and cancelled by whoever may `Purge` the table that it is about, and by whoever may
+//! `ManageJobs` of its warehouse. To everybody else it is not there.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

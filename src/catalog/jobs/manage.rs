@@ -121,7 +121,8 @@ impl Catalog {
         }
     }
 
-    /// Cancels a job: what it has deleted is gone, the rest stays where it is. Answers what has become of it.
+    /// Cancels a job: what it has deleted is gone, the rest stays where it is. Answers what has become of
+    /// it.
     pub async fn cancel_job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
         // Nobody takes part in a mutation without rights.
         self.job(operation, id).await?;

@@ -1,15 +1,15 @@
 //! Background jobs, which delete files: those of purged tables, metadata files that are not kept, and files
 //! that nothing leads to. Nothing on the path of a request deletes a table's file.
 //!
-//! A **job** is a record, written in the batch of the change that made its files garbage, so that it survives
-//! a restart. Some jobs run side by side ([`due`]), all of them at one bounded rate ([`run`]); each stores from
-//! time to time how far it has come. One that fails waits, and goes on from there. One that has **ended** stays
-//! to be looked at for a bounded time. Whoever may, sees them ([`listing`]), cancels them, and starts the
-//! search for **orphans** ([`manage`]).
+//! A **job** is a record, written in the batch of the change that made its files garbage, so that it
+//! survives a restart. Some jobs run side by side ([`due`]), all of them at one bounded rate ([`run`]);
+//! each stores from time to time how far it has come. One that fails waits, and goes on from there. One
+//! that has **ended** stays to be looked at for a bounded time. Whoever may, sees them ([`listing`]),
+//! cancels them, and starts the search for **orphans** ([`manage`]).
 //!
-//! A [`purge`] goes by what the table's last metadata leads to, an [`orphans`] job by what is there and nothing
-//! leads to, and a [`clean_up`] by a list. What another table of the catalog leads to stays in all of them
-//! ([`kept`]).
+//! A [`purge`] goes by what the table's last metadata leads to, an [`orphans`] job by what is there and
+//! nothing leads to, and a [`clean_up`] by a list. What another table of the catalog leads to stays in all
+//! of them ([`kept`]).
 
 pub mod clean_up;
 pub mod due;

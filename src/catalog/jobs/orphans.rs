@@ -1,10 +1,11 @@
-//! Orphans: files at a table's location that no metadata leads to, such as those of writers that never got to
-//! commit. Metadata files of commits that came to nothing are among them.
+//! Orphans: files at a table's location that no metadata leads to, such as those of writers that never got
+//! to commit. Metadata files of commits that came to nothing are among them.
 //!
-//! A file is an orphan if it is older than a bound, by the clock of the store that dates it, and if neither the
-//! table nor any other at its place leads to it. What leads to what is read before the listing, and again,
-//! as far as tables have changed, right before files are deleted. Hidden files are nobody's: those that begin
-//! with a dot or an underscore, as Iceberg's own `remove_orphan_files` has it, unless it is a partition's name.
+//! A file is an orphan if it is older than a bound, by the clock of the store that dates it, and if neither
+//! the table nor any other at its place leads to it. What leads to what is read before the listing, and
+//! again, as far as tables have changed, right before files are deleted. Hidden files are nobody's: those
+//! that begin with a dot or an underscore, as Iceberg's own `remove_orphan_files` has it, unless it is a
+//! partition's name.
 
 use futures::StreamExt;
 

@@ -1,8 +1,9 @@
 //! Purging: everything that a table's last metadata leads to.
 //!
-//! Files go in the order data, manifests, manifest lists, statistics and older metadata, metadata: as long as
-//! anything is left, what leads to it is left, too. Each step goes through its files in the order of their names,
-//! so that a name says up to where it need not look again after a restart; what is gone counts as deleted.
+//! Files go in the order data, manifests, manifest lists, statistics and older metadata, metadata: as long
+//! as anything is left, what leads to it is left, too. Each step goes through its files in the order of
+//! their names, so that a name says up to where it need not look again after a restart; what is gone counts
+//! as deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,8 @@ struct Purge<'a> {
     kept: Kept,
     /// Up to where it is done.
     done: Option<Position>,
-    /// The files that were deleted and kept up to there: what is behind it comes again, and is counted then.
+    /// The files that were deleted and kept up to there: what is behind it comes again, and is counted
+    /// then.
     counted: (u64, u64),
 }
 
