@@ -33,8 +33,7 @@ impl Cors {
             false => AllowOrigin::list(origins.filter_map(|it| HeaderValue::from_str(it).ok())),
         };
         let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE];
-        let exposed =
-            [header::ETAG, header::RETRY_AFTER, header::WWW_AUTHENTICATE, REQUEST_ID];
+        let exposed = [header::ETAG, header::RETRY_AFTER, header::WWW_AUTHENTICATE, REQUEST_ID];
         let layer = CorsLayer::new()
             .allow_origin(origins)
             .allow_methods(methods)

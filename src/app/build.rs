@@ -204,8 +204,7 @@ impl App {
             ids: seams.ids,
         });
         let patience = settings.state.start_patience();
-        let finished =
-            catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
+        let finished = catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
         if finished > 0 {
             tracing::info!(publications = finished, "finished what an earlier run left");
         }

@@ -5,10 +5,10 @@ use std::path::Path;
 use super::build::{
     BuildError, Seams, check_authn, check_default_warehouse, check_object_cache, read_issuers,
 };
+use super::policies;
 use super::state::State;
 use super::tls::Tls;
 use super::warehouses::{self, Configured};
-use super::policies;
 use crate::config::Settings;
 use crate::kms::local::LocalKms;
 use crate::kms::settings::KmsKind;
@@ -100,7 +100,10 @@ fn state(settings: &Settings, seams: &Seams, found: &mut Findings) {
     if settings.state.url.is_empty() {
         found.note("data_dir", directory_or_none(&settings.data_dir));
     }
-    found.note("catalog.local_warehouse_dirs", warehouses::stores(settings, &seams.opener, &state.url));
+    found.note(
+        "catalog.local_warehouse_dirs",
+        warehouses::stores(settings, &seams.opener, &state.url),
+    );
     found.tell("state", state.url.clone());
     if let Some(log) = &state.place.log {
         found.tell("log", log.url.clone());
@@ -156,9 +159,7 @@ fn audit(settings: &Settings, found: &mut Findings) {
 /// Refuses what is something else than a directory: one that is not there is made.
 fn directory_or_none(path: &Path) -> Result<(), BuildError> {
     match path.exists() && !path.is_dir() {
-        true => {
-            Err(BuildError::Setting(format!("data_dir: {}: not a directory", path.display())))
-        }
+        true => Err(BuildError::Setting(format!("data_dir: {}: not a directory", path.display()))),
         false => Ok(()),
     }
 }

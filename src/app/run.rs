@@ -89,7 +89,11 @@ impl Port {
         format!("{scheme}://{}", self.address)
     }
 
-    fn serve(self, routes: Guarded, stopping: &watch::Receiver<bool>) -> JoinHandle<io::Result<()>> {
+    fn serve(
+        self,
+        routes: Guarded,
+        stopping: &watch::Receiver<bool>,
+    ) -> JoinHandle<io::Result<()>> {
         serve(routes, self.listener, self.tls, stopping.clone())
     }
 }

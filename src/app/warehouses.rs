@@ -345,7 +345,8 @@ mod tests {
         assert_eq!(found("s3://b/p/", ""), at("s3://b/p-warehouse/lake", 1));
         assert_eq!(found("s3://b/p", "s3://c/w/"), at("s3://c/w", 0));
         // What is within the state would be the state's to delete.
-        let (state, warehouse) = (Location::parse("s3://b/p"), Location::parse("s3://b/p-warehouse"));
+        let (state, warehouse) =
+            (Location::parse("s3://b/p"), Location::parse("s3://b/p-warehouse"));
         assert!(!warehouse.expect("valid").overlaps(&state.expect("valid")));
         let refused = place("s3://b", "").map(|it| it.location).expect_err("there is none");
         assert!(refused.to_string().starts_with("warehouses.lake.location: "), "{refused}");

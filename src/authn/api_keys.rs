@@ -115,12 +115,7 @@ impl ApiKeys {
         self.record("slateberg", wanted, given.unwrap_or_else(key_text::mint))
     }
 
-    fn record(
-        &self,
-        created_by: &str,
-        wanted: NewKey,
-        secret: Secret,
-    ) -> (Secret, ApiKeyRecord) {
+    fn record(&self, created_by: &str, wanted: NewKey, secret: Secret) -> (Secret, ApiKeyRecord) {
         let hash = key_text::hash(secret.reveal()).expect("settings and mint take nothing else");
         let record = ApiKeyRecord {
             id: self.inner.ids.ordered(),

@@ -197,9 +197,8 @@ impl Settings {
             (false, true) => Ok(None),
             (false, false) => checked(key.clone(), |it| format!("authn.bootstrap_key: {it}")),
             (true, true) => {
-                let wrong = |it: &str| {
-                    format!("authn.bootstrap_key_file: {}: {it}", file.display())
-                };
+                let wrong =
+                    |it: &str| format!("authn.bootstrap_key_file: {}: {it}", file.display());
                 let text = std::fs::read_to_string(file).map_err(|it| wrong(&it.to_string()))?;
                 checked(Secret::new(text.trim()), wrong)
             }

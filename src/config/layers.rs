@@ -154,7 +154,8 @@ impl Layer {
         let (mut dict, mut rest) = (&self.dict, key);
         loop {
             let fits = |name: &&String| {
-                rest.strip_prefix(name.as_str()).is_some_and(|it| it.is_empty() || it.starts_with('.'))
+                rest.strip_prefix(name.as_str())
+                    .is_some_and(|it| it.is_empty() || it.starts_with('.'))
             };
             let name = dict.keys().filter(fits).max_by_key(|name| name.len())?;
             path.push(name.clone());
@@ -208,12 +209,8 @@ fn at(file: &Path, text: &str, span: &Range<usize>) -> (Place, Excerpt) {
     let column = before[line_start..].chars().count() + 1;
     let line_text = text[line_start..].lines().next().unwrap_or_default();
     let marked = text.get(span.clone()).unwrap_or_default().lines().next().unwrap_or_default();
-    let excerpt = Excerpt {
-        text: line_text.to_owned(),
-        line,
-        column,
-        chars: marked.chars().count().max(1),
-    };
+    let excerpt =
+        Excerpt { text: line_text.to_owned(), line, column, chars: marked.chars().count().max(1) };
     let place = Place::File { file: file.to_owned(), line: Some(line), column: Some(column) };
     (place, excerpt)
 }

@@ -4,8 +4,15 @@
 const OPTIONS: [&str; 2] = ["options", "wal_options"];
 /// Parts of names of options that hold no secret.
 const SHOWN: [&str; 9] = [
-    "endpoint", "region", "allow_http", "bucket", "path_style", "virtual_hosted", "account_name",
-    "metadata", "timeout",
+    "endpoint",
+    "region",
+    "allow_http",
+    "bucket",
+    "path_style",
+    "virtual_hosted",
+    "account_name",
+    "metadata",
+    "timeout",
 ];
 
 /// Whether the value at a path may be a secret. Of the options of object stores, only those are none that

@@ -212,7 +212,8 @@ mod tests {
         let id = Uuid::nil();
         let root = Root { location: root, object_store: opened.object_store, vendor: None };
         let objects = Objects::new([(id, vec![root])]);
-        let read = async |bytes: usize| objects.read(id, &format!("{url}/{}", "x".repeat(bytes))).await;
+        let read =
+            async |bytes: usize| objects.read(id, &format!("{url}/{}", "x".repeat(bytes))).await;
         assert!(matches!(read(FILE_NAME_BYTES_MAX).await, Err(Error::NotFound(_))));
         assert!(matches!(read(FILE_NAME_BYTES_MAX + 1).await, Err(Error::NotAllowed(_))));
     }

@@ -92,7 +92,11 @@ fn what_a_start_would_stumble_over_is_found() {
         ("[state]\nurl = \"ftp://x/y\"", "state.url", "ftp://x/y"),
         ("[state]\nurl = \"s3://bucket\"", "warehouses.default.location", "whole of"),
         ("[server.cors]\nallowed_origins = [\"x\"]", "server.cors.allowed_origins", "'x'"),
-        ("[server]\nlisten = \"0.0.0.0:1\"\n[authn]\ninsecure_no_auth = true", "authn", "0.0.0.0:1"),
+        (
+            "[server]\nlisten = \"0.0.0.0:1\"\n[authn]\ninsecure_no_auth = true",
+            "authn",
+            "0.0.0.0:1",
+        ),
         (
             "[server.management]\nlisten = \"0.0.0.0:1\"\n[authn]\ninsecure_no_auth = true",
             "authn",
