@@ -25,7 +25,7 @@ pub struct Key {
 enum Command {
     /// Make a key, and print it this once
     Create(Create),
-    /// Print a new key that no server knows, for authn.bootstrap_key: the admin key of a first start
+    /// Print a new key that no server knows, for `authn.bootstrap_key`: the admin key of a first start
     Generate,
     /// List the keys, without their texts
     List(List),

@@ -379,4 +379,4 @@ async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

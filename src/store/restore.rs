@@ -341,13 +341,16 @@ impl Store {
     }
 }
 
+/// The records of a key now and then.
+type Records<K> = (Option<<K as Key>::Value>, Option<<K as Key>::Value>);
+
 impl Difference {
     fn decoded<K: Key>(&self) -> Result<K, Error> {
         K::decode(&self.key).ok_or_else(|| corrupt(&self.key, "not a key of its space"))
     }
 
     /// The records on both sides.
-    fn records<K: Key>(&self) -> Result<(Option<K::Value>, Option<K::Value>), Error> {
+    fn records<K: Key>(&self) -> Result<Records<K>, Error> {
         let decode = |bytes: &Option<Bytes>| {
             bytes.as_ref().map(|bytes| decode_value::<K>(&self.key, bytes)).transpose()
         };

@@ -47,10 +47,10 @@ pub struct Migrate {
     /// The warehouse that the REST catalog is asked for
     #[arg(long, value_name = "NAME")]
     source_warehouse: Option<String>,
-    /// Token for the REST catalog; others may see it here, not so in [env: SLATEBERG_SOURCE_TOKEN]
+    /// Token for the REST catalog; others may see it here, not so in [env: `SLATEBERG_SOURCE_TOKEN`]
     #[arg(long, value_name = "TOKEN", value_parser = secret)]
     source_token: Option<Secret>,
-    /// ID:SECRET that is exchanged for a token [env: SLATEBERG_SOURCE_CREDENTIAL]
+    /// ID:SECRET that is exchanged for a token [env: `SLATEBERG_SOURCE_CREDENTIAL`]
     #[arg(long, value_name = "ID:SECRET", value_parser = secret, conflicts_with = "source_token")]
     source_credential: Option<Secret>,
     /// Where it is exchanged [default: /v1/oauth/tokens of the REST catalog]

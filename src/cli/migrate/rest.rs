@@ -304,7 +304,7 @@ impl Rest {
             }
             Err(refused) => return Err(refused.error(&path)),
         };
-        let found = listed.iter().filter_map(|levels| strings(levels));
+        let found = listed.iter().filter_map(strings);
         // One that answers with all that it has, whatever is asked, would be asked for ever.
         let is_child =
             |levels: &Vec<String>| levels.len() == parent.len() + 1 && levels.starts_with(parent);
