@@ -103,8 +103,8 @@ async fn reports_are_counted_by_their_kind() {
     }
     app.post(REPORTS, commit_report()).await.expect(204);
     insta::assert_snapshot!(counted(&app).await, @r#"
-    slateberg_metrics_reports_total{report_type="scan-report"} 3
     slateberg_metrics_reports_total{report_type="commit-report"} 1
+    slateberg_metrics_reports_total{report_type="scan-report"} 3
     "#);
     assert_eq!(app.dump().await, before, "a report leaves nothing behind");
 }
@@ -127,8 +127,8 @@ async fn a_report_that_is_none_is_refused_and_not_counted() {
     let elsewhere = "/v1/namespaces/ns/tables/nope/metrics";
     app.post(elsewhere, scan_report()).await.expect_error(404, "NoSuchTableException");
     insta::assert_snapshot!(counted(&app).await, @r#"
-    slateberg_metrics_reports_total{report_type="scan-report"} 0
     slateberg_metrics_reports_total{report_type="commit-report"} 0
+    slateberg_metrics_reports_total{report_type="scan-report"} 0
     "#);
 }
 
@@ -167,7 +167,7 @@ async fn requests_are_told_by_method_route_and_status() {
 #[tokio::test]
 async fn the_parts_of_a_commit_and_how_it_ended_are_told() {
     let app = TestApp::with_table().await;
-    app.post("/v1/namespaces/ns/tables/t", set_property("a", "1")).await.expect(200);
+    app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let stale = json!({
         "requirements": [{ "type": "assert-table-uuid", "uuid": uuid::Uuid::nil() }],
         "updates": [],

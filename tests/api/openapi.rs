@@ -38,8 +38,8 @@ fn routed() -> BTreeSet<String> {
     let (_, routes) = page.split_once("fn management_routes()").expect("the routes");
     let (routes, _) = routes.split_once("\n}").expect("their end");
     let mut found = BTreeSet::new();
-    for route in routes.split(".route(").skip(1) {
-        let path = route.split('"').nth(1).expect("a path");
+    for route in routes.split("\"/").skip(1) {
+        let path = format!("/{}", route.split('"').next().expect("a path"));
         for method in METHODS {
             let stands =
                 [" ", ".", "\n"].iter().any(|before| route.contains(&format!("{before}{method}(")));
