@@ -325,8 +325,7 @@ mod tests {
     use super::*;
 
     fn place(state: &str, location: &str) -> Result<Place, BuildError> {
-        let mut settings = Settings::default();
-        settings.data_dir = "/data".into();
+        let mut settings = Settings { data_dir: "/data".into(), ..Settings::default() };
         settings.state.url = state.to_owned();
         settings.state.options = BTreeMap::from([("aws_region".to_owned(), "here".to_owned())]);
         let warehouse = WarehouseSettings { location: location.to_owned(), ..Default::default() };

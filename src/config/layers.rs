@@ -1,6 +1,9 @@
 //! Where settings come from: layers, of which a later one wins, and where in them a key stands.
 
-#![expect(clippy::result_large_err, reason = "settings are read once, and problems are shown one by one")]
+#![expect(
+    clippy::result_large_err,
+    reason = "settings are read once, and problems are shown one by one"
+)]
 
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,9 @@
 //! Reading settings: defaults, files, environment.
 
-#![expect(clippy::result_large_err, reason = "settings are read once, and problems are shown one by one")]
+#![expect(
+    clippy::result_large_err,
+    reason = "settings are read once, and problems are shown one by one"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -107,7 +107,7 @@ async fn garbage_collection_passes_by_what_a_checkpoint_needs() {
     store.close().await.expect("it closes");
     let store = open(&place).await;
     collect(&place).await;
-    assert_eq!(store.checkpoints(0).await.expect("they are listed"), [kept.clone()]);
+    assert_eq!(store.checkpoints(0).await.expect("they are listed"), std::slice::from_ref(&kept));
     let then = store.at_checkpoint(kept.id).await.expect("it is there");
     assert!(has(&then, "before").await);
     assert!(store.delete_checkpoint(&permit(), kept.id).await.expect("it is deleted"));
