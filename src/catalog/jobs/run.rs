@@ -1,4 +1,4 @@
-//! [`Run`]: a job that is under way, and its hands: it deletes files, several at a time and no more than so
+//! `Run`: a job that is under way, and its hands: it deletes files, several at a time and no more than so
 //! many in a second, and stores how far it has come.
 
 use std::future::Future;
