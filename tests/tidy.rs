@@ -111,7 +111,7 @@ const FENCES: [(&str, &[&str]); 48] = [
         &[
             "app/",
             "cli/client.rs",
-            "cli/migrate/rest.rs",
+            "cli/migrate/",
             "objects/vend/",
             "objects/sign/trial.rs",
             "telemetry/otlp/",

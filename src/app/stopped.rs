@@ -144,8 +144,8 @@ pub async fn preview(
     Ok((found, plan.told))
 }
 
-/// Writes a catalog as lines: as it is, while no server runs, or as a checkpoint has kept it, which may be read
-/// beside a running server.
+/// Writes a catalog as lines: as it is, while no server runs, or as a checkpoint has kept it, which may be
+/// read beside a running server.
 pub async fn export_lines(
     settings: &Settings,
     seams: &Seams,

@@ -251,8 +251,8 @@ struct Place {
 }
 
 impl Place {
-    /// Where the settings say, or else beside the state: in the data directory, or in the state's bucket. What is
-    /// in a bucket is not for a machine to lose.
+    /// Where the settings say, or else beside the state: in the data directory, or in the state's bucket.
+    /// What is in a bucket is not for a machine to lose.
     fn of(
         settings: &Settings,
         name: &str,

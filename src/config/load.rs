@@ -129,7 +129,9 @@ fn problem_of(error: &figment::Error, layers: &[Layer]) -> (Vec<String>, Problem
     let mut path = error.path.clone();
     let (message, help) = match &error.kind {
         Kind::UnknownField(name, expected) => {
-            path.push(name.clone());
+            if path.last() != Some(name) {
+                path.push(name.clone());
+            }
             ("unknown key".to_owned(), Some(help_for(name, expected)))
         }
         Kind::UnknownVariant(name, expected) => {

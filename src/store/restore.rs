@@ -10,7 +10,7 @@
 //! | idempotency records | as they were: what was done since is not done any more |
 //! | policies and grants | as they were, by a new revision of the policy log |
 //! | versions | go on: a table that changes gets a version that it never had, so that no `ETag` holds twice |
-//! | publications | one for each table and view that changes: the next start writes its metadata file, should it be gone |
+//! | publications | one for each table and view that changes: the next start writes missing files |
 //! | file deletions | none: no file is deleted because of a restore |
 //! | API keys, signing keys | as they are: what was revoked stays revoked |
 //! | change log | goes on, with an entry for the restore |

@@ -105,7 +105,7 @@ fn what_a_start_would_stumble_over_is_found() {
         ("[encryption]\nkms = \"local\"", "encryption", "local_key_file"),
         ("[audit]\nto = \"file\"\nfile = \"no/such/file\"", "audit.file", "directory"),
         ("[authn]\nbootstrap_key = \"sb_x\"", "authn.bootstrap_key", "slateberg key generate"),
-        ("[log]\nlevel = \"a=b=c\"", "log.level", "invalid filter directive"),
+        ("[log]\nlevel = \"a=b=c\"", "log.level", "parsing level filter"),
     ] {
         let (code, told) = checked(text, &[]);
         assert_eq!(code, 1, "{text}: {told}");

@@ -52,8 +52,8 @@ fn not_empty(count: usize, what: &str) -> Error {
     ))
 }
 
-/// Writes all lines but for policies and grants, which are one change of the policy book. Tells how many lines
-/// are done after each batch.
+/// Writes all lines but for policies and grants, which are one change of the policy book. Tells how many
+/// lines are done after each batch.
 pub async fn write(
     store: &Store,
     permit: &Permit<Maintain>,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::MigrateError;
-use super::source::{Contents, FoundNamespace, FoundTabular, Located};
+use super::source::{FoundTabular, Located};
 use crate::base::retry::Backoff;
 use crate::base::secret::Secret;
 use crate::cli::client::{Connection, below, query};
@@ -23,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long one request may take.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
 /// Stands between the levels of a namespace in paths.
-const SEPARATOR: &str = "\u{1f}";
+pub(super) const SEPARATOR: &str = "\u{1f}";
 /// The endpoint that a catalog names which has views.
 const VIEWS: &str = "GET /v1/{prefix}/namespaces/{namespace}/views";
 
@@ -33,11 +33,11 @@ pub(super) struct Rest {
     /// In front of `/v1`.
     base: String,
     /// In front of `/namespaces`, and behind `/v1`.
-    prefix: String,
+    pub(super) prefix: String,
     token: Mutex<Option<Secret>>,
     exchange: Option<Exchange>,
     /// Whether it says that it has views; none if it does not say.
-    has_views: Option<bool>,
+    pub(super) has_views: Option<bool>,
 }
 
 /// How a token is got for a credential.
@@ -68,12 +68,12 @@ pub(super) struct Refused {
 pub(super) type Answer = Result<Value, Refused>;
 
 impl Refused {
-    fn error(self, what: &str) -> MigrateError {
+    pub(super) fn error(self, what: &str) -> MigrateError {
         MigrateError(format!("{what}: {} ({})", self.message, self.status))
     }
 
     /// Whether there is no such thing, or no such thing here.
-    fn is_missing(&self) -> bool {
+    pub(super) fn is_missing(&self) -> bool {
         matches!(self.status, 400 | 404 | 405 | 406 | 501)
     }
 }
@@ -232,7 +232,7 @@ impl Rest {
     }
 
     /// The path of what is below a namespace.
-    fn in_namespace(&self, levels: &[String]) -> String {
+    pub(super) fn in_namespace(&self, levels: &[String]) -> String {
         below(&format!("{}/namespaces", self.prefix), &levels.join(SEPARATOR))
     }
 
@@ -242,7 +242,7 @@ impl Rest {
     }
 
     /// A whole listing, page by page.
-    async fn listed(
+    pub(super) async fn listed(
         &self,
         path: &str,
         member: &str,
@@ -267,103 +267,6 @@ impl Rest {
                 _ => return Ok(Ok(all)),
             }
         }
-    }
-
-    /// Everything that the catalog has.
-    pub(super) async fn contents(&self) -> Result<Contents, MigrateError> {
-        let mut contents = Contents::default();
-        let mut left: Vec<Vec<String>> = vec![Vec::new()];
-        while let Some(parent) = left.pop() {
-            let children = self.children(&parent, &mut contents).await?;
-            if !parent.is_empty() {
-                let properties = self.properties(&parent, &mut contents).await?;
-                for kind in [TabularKind::Table, TabularKind::View] {
-                    self.tabulars(kind, &parent, &mut contents).await?;
-                }
-                contents.namespaces.push(FoundNamespace { levels: parent, properties });
-            }
-            left.extend(children.into_iter().rev());
-        }
-        Ok(contents)
-    }
-
-    async fn children(
-        &self,
-        parent: &[String],
-        contents: &mut Contents,
-    ) -> Result<Vec<Vec<String>>, MigrateError> {
-        let path = format!("{}/namespaces", self.prefix);
-        let of = (!parent.is_empty()).then(|| parent.join(SEPARATOR));
-        let listed = match self.listed(&path, "namespaces", of).await? {
-            Ok(listed) => listed,
-            // A catalog without nested namespaces need not know the question.
-            Err(refused) if !parent.is_empty() && refused.is_missing() => {
-                let reason = refused.error("namespaces below it were not listed");
-                contents.notes.push(format!("{}: {reason}", parent.join(".")));
-                return Ok(Vec::new());
-            }
-            Err(refused) => return Err(refused.error(&path)),
-        };
-        let found = listed.iter().filter_map(strings);
-        // One that answers with all that it has, whatever is asked, would be asked for ever.
-        let is_child =
-            |levels: &Vec<String>| levels.len() == parent.len() + 1 && levels.starts_with(parent);
-        Ok(found.filter(is_child).collect())
-    }
-
-    async fn properties(
-        &self,
-        levels: &[String],
-        contents: &mut Contents,
-    ) -> Result<BTreeMap<String, String>, MigrateError> {
-        let path = self.in_namespace(levels);
-        match self.send(Method::GET, &path, &Value::Null).await? {
-            Ok(answer) => {
-                let properties = serde_json::from_value(answer["properties"].clone());
-                Ok(properties.unwrap_or_default())
-            }
-            Err(refused) => {
-                let reason = refused.error("its properties cannot be read");
-                contents.failures.push(format!("namespace {}: {reason}", levels.join(".")));
-                Ok(BTreeMap::new())
-            }
-        }
-    }
-
-    async fn tabulars(
-        &self,
-        kind: TabularKind,
-        namespace: &[String],
-        contents: &mut Contents,
-    ) -> Result<(), MigrateError> {
-        if kind == TabularKind::View && self.has_views == Some(false) {
-            return Ok(());
-        }
-        let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
-        let listed = match self.listed(&path, "identifiers", None).await? {
-            Ok(listed) => listed,
-            // One that says nothing of views may have none.
-            Err(refused)
-                if kind == TabularKind::View
-                    && self.has_views.is_none()
-                    && refused.is_missing() =>
-            {
-                return Ok(());
-            }
-            Err(refused) => {
-                let what = format!("{} of {}", plural(kind), namespace.join("."));
-                contents.failures.push(refused.error(&what).to_string());
-                return Ok(());
-            }
-        };
-        let names = listed.iter().filter_map(|identifier| identifier["name"].as_str());
-        contents.tabulars.extend(names.map(|name| FoundTabular {
-            kind,
-            namespace: namespace.to_vec(),
-            name: name.to_owned(),
-            metadata_location: None,
-        }));
-        Ok(())
     }
 
     /// Where the metadata file of a table or view is, by loading it.
@@ -437,13 +340,9 @@ pub(super) fn located(kind: TabularKind, loaded: &Value) -> Result<Located, Migr
     }
 }
 
-fn plural(kind: TabularKind) -> &'static str {
+pub(super) fn plural(kind: TabularKind) -> &'static str {
     match kind {
         TabularKind::Table => "tables",
         TabularKind::View => "views",
     }
-}
-
-fn strings(value: &Value) -> Option<Vec<String>> {
-    value.as_array()?.iter().map(|level| level.as_str().map(str::to_owned)).collect()
 }

@@ -92,8 +92,8 @@ impl Source {
     }
 }
 
-/// Sources know tables in namespaces that they do not list, and namespaces in others: each is made, its parent
-/// before it.
+/// Sources know tables in namespaces that they do not list, and namespaces in others: each is made, its
+/// parent before it.
 fn add_ancestors(contents: &mut Contents) {
     let mut all: BTreeMap<Vec<String>, BTreeMap<String, String>> = BTreeMap::new();
     for found in contents.namespaces.drain(..) {

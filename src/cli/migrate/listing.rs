@@ -1,0 +1,114 @@
+//! Everything that an Iceberg REST catalog has: namespaces and what is in them, from the root down.
+
+use std::collections::BTreeMap;
+
+use reqwest::Method;
+use serde_json::Value;
+
+use super::MigrateError;
+use super::rest::{Rest, SEPARATOR, plural};
+use super::source::{Contents, FoundNamespace, FoundTabular};
+use crate::model::ident::TabularKind;
+
+impl Rest {
+    /// Everything that the catalog has.
+    pub(super) async fn contents(&self) -> Result<Contents, MigrateError> {
+        let mut contents = Contents::default();
+        let mut left: Vec<Vec<String>> = vec![Vec::new()];
+        while let Some(parent) = left.pop() {
+            let children = self.children(&parent, &mut contents).await?;
+            if !parent.is_empty() {
+                let properties = self.properties(&parent, &mut contents).await?;
+                for kind in [TabularKind::Table, TabularKind::View] {
+                    self.tabulars(kind, &parent, &mut contents).await?;
+                }
+                contents.namespaces.push(FoundNamespace { levels: parent, properties });
+            }
+            left.extend(children.into_iter().rev());
+        }
+        Ok(contents)
+    }
+
+    async fn children(
+        &self,
+        parent: &[String],
+        contents: &mut Contents,
+    ) -> Result<Vec<Vec<String>>, MigrateError> {
+        let path = format!("{}/namespaces", self.prefix);
+        let of = (!parent.is_empty()).then(|| parent.join(SEPARATOR));
+        let listed = match self.listed(&path, "namespaces", of).await? {
+            Ok(listed) => listed,
+            // A catalog without nested namespaces need not know the question.
+            Err(refused) if !parent.is_empty() && refused.is_missing() => {
+                let reason = refused.error("namespaces below it were not listed");
+                contents.notes.push(format!("{}: {reason}", parent.join(".")));
+                return Ok(Vec::new());
+            }
+            Err(refused) => return Err(refused.error(&path)),
+        };
+        let found = listed.iter().filter_map(strings);
+        // One that answers with all that it has, whatever is asked, would be asked for ever.
+        let is_child =
+            |levels: &Vec<String>| levels.len() == parent.len() + 1 && levels.starts_with(parent);
+        Ok(found.filter(is_child).collect())
+    }
+
+    async fn properties(
+        &self,
+        levels: &[String],
+        contents: &mut Contents,
+    ) -> Result<BTreeMap<String, String>, MigrateError> {
+        let path = self.in_namespace(levels);
+        match self.send(Method::GET, &path, &Value::Null).await? {
+            Ok(answer) => {
+                let properties = serde_json::from_value(answer["properties"].clone());
+                Ok(properties.unwrap_or_default())
+            }
+            Err(refused) => {
+                let reason = refused.error("its properties cannot be read");
+                contents.failures.push(format!("namespace {}: {reason}", levels.join(".")));
+                Ok(BTreeMap::new())
+            }
+        }
+    }
+
+    async fn tabulars(
+        &self,
+        kind: TabularKind,
+        namespace: &[String],
+        contents: &mut Contents,
+    ) -> Result<(), MigrateError> {
+        if kind == TabularKind::View && self.has_views == Some(false) {
+            return Ok(());
+        }
+        let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
+        let listed = match self.listed(&path, "identifiers", None).await? {
+            Ok(listed) => listed,
+            // One that says nothing of views may have none.
+            Err(refused)
+                if kind == TabularKind::View
+                    && self.has_views.is_none()
+                    && refused.is_missing() =>
+            {
+                return Ok(());
+            }
+            Err(refused) => {
+                let what = format!("{} of {}", plural(kind), namespace.join("."));
+                contents.failures.push(refused.error(&what).to_string());
+                return Ok(());
+            }
+        };
+        let names = listed.iter().filter_map(|identifier| identifier["name"].as_str());
+        contents.tabulars.extend(names.map(|name| FoundTabular {
+            kind,
+            namespace: namespace.to_vec(),
+            name: name.to_owned(),
+            metadata_location: None,
+        }));
+        Ok(())
+    }
+}
+
+fn strings(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|level| level.as_str().map(str::to_owned)).collect()
+}
