@@ -188,13 +188,12 @@ impl App {
         let issuer_client = client_for(&issuers)?;
         let state_url = state.url.clone();
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
-        let store = Store::open(&state.place, settings.store.clone()).await;
-        let store = store.map_err(failed)?.audited(audit);
+        let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
+        let store = store.audited(audit);
         let (permit, now_ms) = (Permit::for_task(Task::Open), seams.clock.now_ms());
         catalog::places::ensure_whereabouts(&store, &permit).await.map_err(BuildError::Recover)?;
         let format =
             store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
-
         let stores = warehouses::stores(&settings, &opener, &state_url)?;
         let opening = Opening {
             settings: &settings,

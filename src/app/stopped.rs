@@ -40,6 +40,9 @@ use crate::telemetry::requests::Requests;
 /// Who is said to have done what a subcommand has done to the store.
 pub const OFFLINE: &str = "offline";
 
+/// From the first to the last millisecond of a second.
+const LAST_OF_SECOND_MS: i64 = 999;
+
 /// Why something could not be done to a catalog without a server.
 #[derive(Debug, thiserror::Error)]
 pub enum StoppedError {
@@ -103,7 +106,10 @@ impl Wanted {
     fn find(&self, kept: &[Checkpoint]) -> Result<Checkpoint, StoppedError> {
         let found = match self {
             Self::Checkpoint(word) => kept.iter().find(|kept| kept.is_called(word)),
-            Self::Time(ms) => kept.iter().rev().find(|kept| kept.created_ms <= *ms),
+            // Times of checkpoints are kept in whole seconds: it was made before this one was over.
+            Self::Time(ms) => {
+                kept.iter().rev().find(|kept| kept.created_ms + LAST_OF_SECOND_MS <= *ms)
+            }
         };
         let missing = || {
             StoppedError::Refused(match self {

@@ -146,10 +146,11 @@ impl Store {
 /// The checkpoints of a store, as its newest manifest has them, from the oldest on. Those whose time is over
 /// are not told: they may go at any moment.
 pub(super) async fn listed(place: &Place, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
-    let all = admin(place).list_checkpoints(None).await?;
+    let mut all = admin(place).list_checkpoints(None).await?;
+    // Of one second, the later one pins a later manifest.
+    all.sort_by_key(|pinned| (pinned.create_time, pinned.manifest_id));
     let mut ours: Vec<_> = all.iter().filter_map(Checkpoint::of).collect();
     ours.retain(|ours| ours.expires_ms.is_none_or(|at_ms| at_ms > now_ms));
-    ours.sort_by_key(|ours| (ours.created_ms, ours.id));
     Ok(ours)
 }
 
