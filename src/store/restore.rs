@@ -291,7 +291,8 @@ impl Plan {
     }
 
     /// A job may be about to delete what is needed again: an outdated metadata file, or a purged table's.
-    /// With the jobs goes the metadata that was kept for them alone. Jobs that have ended are history, and stay.
+    /// With the jobs goes the metadata that was kept for them alone. Jobs that have ended are history, and
+    /// stay.
     async fn forget_jobs(&mut self, now: &impl Read) -> Result<(), Error> {
         let jobs = Range::prefix([space::JOBS]);
         for (key, job) in now.scan::<JobKey>(&jobs, None).await? {
