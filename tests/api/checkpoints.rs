@@ -52,7 +52,7 @@ async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
     (app.restart_closed().await, done)
 }
 
-/// Everything that clients see, without what no restore brings back: the versions in ETags are not seen.
+/// Everything that clients see, without what no restore brings back: the versions in entity tags are not seen.
 async fn seen(app: &TestApp) -> Value {
     app.seen("/v1").await
 }

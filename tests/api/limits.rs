@@ -43,7 +43,7 @@ async fn a_principal_that_comes_too_often_is_told_when_to_come_back() {
     }))
     .await;
     let other = app.key_with_role("reader").await;
-    let refused = until_refused(&app, &app.credential().to_owned()).await;
+    let refused = until_refused(&app, app.credential()).await;
     assert!(refused.is_error_model(), "{}", refused.body);
     let refused = refused.expect_error(429, "SlowDownException");
     assert_eq!(refused.header("retry-after"), "1");
