@@ -1,4 +1,4 @@
-//! [`Measured`]: an object store whose requests are measured, by kind, with what went wrong.
+//! `Measured`: an object store whose requests are measured, by kind, with what went wrong.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
 //! `slateberg migrate`: registers what another catalog has with a running server. No file is copied or
 //! written: tables stay where they are, and the other catalog is only read.
 //!
-//! A **source** ([`source`]) tells namespaces first, then tables and views with the places of their metadata
-//! files. The **work** ([`work`]) makes the namespaces, registers the rest, several at a time, and counts.
+//! A **source** (`source`) tells namespaces first, then tables and views with the places of their metadata
+//! files. The **work** (`work`) makes the namespaces, registers the rest, several at a time, and counts.
 //! What is there already with the same uuid is passed by, so that it can be run again.
 
 mod listing;

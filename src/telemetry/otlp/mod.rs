@@ -1,8 +1,8 @@
 //! OTLP: traces and metrics go to a collector, as Protobuf in requests of HTTP.
 //!
 //! - [`environment`]: what `OTEL_*` variables say of the settings;
-//! - [`encode`]: from our own values to OpenTelemetry's messages, which only it and [`send`] know;
-//! - [`send`]: one request, tried again where that may help;
+//! - [`encode`]: from our own values to OpenTelemetry's messages, which only it and `send` know;
+//! - `send`: one request, tried again where that may help;
 //! - [`Exporter`]: the tasks that send while the server runs, and what is left when it ends.
 //!
 //! A collector that does not answer costs memory for `queue_traces_max` traces, and nobody's time.
