@@ -1,9 +1,9 @@
 //! The whole catalog as lines of JSON: out of one store ([`export`]), and into another, empty one
 //! ([`import`]).
 //!
-//! The lines are a format of their own ([`mod@line`]), which is none of the store's records: it stays readable
-//! when those change. `docs/backup.md` describes it. Secrets are not in it: of API keys there are hashes, and
-//! of the credentials of warehouses their names in the configuration.
+//! The lines are a format of their own ([`mod@line`]), which is none of the store's records: it stays
+//! readable when those change. `docs/backup.md` describes it. Secrets are not in it: of API keys there are
+//! hashes, and of the credentials of warehouses their names in the configuration.
 
 pub mod check;
 pub mod export;
