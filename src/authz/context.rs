@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use cedar_policy::RestrictedExpression;
-use chrono::{DateTime, SecondsFormat};
 
+use crate::base::rfc3339;
 use crate::model::principal::Method;
 
 /// What policies can ask of a request besides who, what and on what.
@@ -18,22 +18,11 @@ pub struct Context {
     pub client: Option<String>,
 }
 
-/// A point in time, as RFC 3339 writes it, in milliseconds since 1970 (UTC). None if it is none.
-pub fn parse_time(text: &str) -> Option<i64> {
-    DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
-}
-
-/// A point in time as RFC 3339 writes it.
-pub fn time_text(ms: i64) -> String {
-    let time = DateTime::from_timestamp_millis(ms).unwrap_or_default();
-    time.to_rfc3339_opts(SecondsFormat::Millis, true)
-}
-
 impl Context {
     /// Cedar's own form of it.
     pub(super) fn cedar(&self, method: Method) -> cedar_policy::Context {
         let text = RestrictedExpression::new_string;
-        let time = time_text(self.now_ms);
+        let time = rfc3339::format(self.now_ms);
         let mut pairs = vec![
             ("time".to_owned(), RestrictedExpression::new_datetime(time)),
             ("authentication".to_owned(), text(method.word().to_owned())),

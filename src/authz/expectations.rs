@@ -14,11 +14,12 @@ use serde_json::Value;
 
 use self::reads::{ReadsEntry, said, same};
 use super::action::{Action, Load};
-use super::context::{Context, parse_time};
+use super::context::Context;
 use super::decide::Request;
 use super::grants::{Grant, Grantee, GranteeKind};
 use super::policy_set::PolicySet;
 use super::resource::{Attributes, Kind, Resource};
+use crate::base::rfc3339;
 use crate::model::principal::{Identity, IdentityKind, Method};
 
 /// A file of expectations.
@@ -406,7 +407,7 @@ impl ContextEntry {
     fn context(&self, otherwise: &Context) -> Result<Context> {
         let now_ms = match &self.time {
             None => otherwise.now_ms,
-            Some(text) => parse_time(text).ok_or_else(|| {
+            Some(text) => rfc3339::parse(text).ok_or_else(|| {
                 Unusable(format!("'{text}' is no time: expected one like 2026-01-31T09:00:00Z"))
             })?,
         };

@@ -9,8 +9,16 @@ pub fn parse(text: &str) -> Option<i64> {
 
 /// Milliseconds since the Unix epoch as a text, in UTC.
 pub fn format(ms: i64) -> String {
-    let time = DateTime::from_timestamp_millis(ms).unwrap_or_default();
-    time.to_rfc3339_opts(SecondsFormat::Millis, true)
+    written(ms, SecondsFormat::Millis)
+}
+
+/// The same in whole seconds, as signatures of object stores have it.
+pub fn format_seconds(ms: i64) -> String {
+    written(ms, SecondsFormat::Secs)
+}
+
+fn written(ms: i64, precision: SecondsFormat) -> String {
+    DateTime::from_timestamp_millis(ms).unwrap_or_default().to_rfc3339_opts(precision, true)
 }
 
 #[cfg(test)]
@@ -20,6 +28,7 @@ mod tests {
     #[test]
     fn a_time_survives_being_written_and_read() {
         assert_eq!(format(1_792_649_061_250), "2026-10-22T06:04:21.250Z");
+        assert_eq!(format_seconds(1_792_649_061_250), "2026-10-22T06:04:21Z");
         assert_eq!(parse("2026-10-22T06:04:21.250Z"), Some(1_792_649_061_250));
         assert_eq!(parse("2026-10-22T08:04:21.25+02:00"), Some(1_792_649_061_250));
         for wrong in ["", "yesterday", "2026-10-22", "2026-10-22T06:04:21", "1792649061250"] {

@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 
 use super::settings::{AuditSettings, AuditTo};
+use crate::base::rfc3339;
 
 /// Why there can be no audit log.
 #[derive(Debug, thiserror::Error)]
@@ -72,8 +72,7 @@ impl AuditLog {
     /// to the log, and stops no request.
     pub fn write(&self, at_ms: i64, event: &str, about: &impl Serialize) {
         let Some(sink) = &self.sink else { return };
-        let time = DateTime::from_timestamp_millis(at_ms).unwrap_or_default();
-        let time = time.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let time = rfc3339::format(at_ms);
         let written = serde_json::to_vec(&Line { time, event, about })
             .map_err(io::Error::other)
             .and_then(|line| sink.write(line));

@@ -7,11 +7,12 @@ use slateberg::authz::action::{Commit, Drop, Load};
 use slateberg::authz::authority::{Asked, Authority};
 use slateberg::authz::cache::DecisionCache;
 use slateberg::authz::commit_kind::CommitKind;
-use slateberg::authz::context::{Context, parse_time};
+use slateberg::authz::context::Context;
 use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request};
 use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
 use slateberg::authz::policy_set::PolicySet;
 use slateberg::authz::resource::{Attributes, Kind, Resource};
+use slateberg::base::rfc3339;
 use slateberg::model::principal::{Identity, Principal};
 
 use crate::support::{ask, defaults_and, only, person, resource};
@@ -129,8 +130,8 @@ fn circumstances_can_decide() {
            @id("spark") permit (principal, action == Action::"Load", resource)
            when { context has client && context.client like "Apache-Spark*" };"#,
     );
-    let noon = parse_time("2026-01-31T12:00:00Z").expect("it is a time");
-    let night = parse_time("2026-01-31T05:59:59.999Z").expect("it is a time");
+    let noon = rfc3339::parse("2026-01-31T12:00:00Z").expect("it is a time");
+    let night = rfc3339::parse("2026-01-31T05:59:59.999Z").expect("it is a time");
     let from = |address: &str| Context {
         now_ms: noon,
         source_address: Some(address.parse().expect("it is an address")),
@@ -285,7 +286,7 @@ fn nothing_is_remembered_where_a_policy_asks_for_the_time() {
     );
     let ann = person("ann", None);
     let at = |text: &str| Context {
-        now_ms: parse_time(text).expect("it is a time"),
+        now_ms: rfc3339::parse(text).expect("it is a time"),
         ..Context::default()
     };
     assert!(remembered(&cache, &policies, &ann, &orders(), &at("2025-12-31T23:59:59Z")));

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use super::listing::{InForce, Origin, in_force};
 use crate::authz::action::{Action, Load};
-use crate::authz::context::{Context, parse_time};
+use crate::authz::context::Context;
 use crate::authz::decide::{CREDENTIAL_SCOPE, Request};
 use crate::authz::notation;
 use crate::authz::policy_set::PolicySet;
 use crate::authz::resource::{Attributes, Kind, Resource};
+use crate::base::rfc3339;
 use crate::catalog::described::SEEING;
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::members::brief;
@@ -181,7 +182,7 @@ impl Catalog {
         };
         let now_ms = match &time {
             None => now.now_ms,
-            Some(text) => parse_time(text).ok_or_else(|| {
+            Some(text) => rfc3339::parse(text).ok_or_else(|| {
                 let like = "expected one like 2026-01-31T09:00:00Z";
                 Error::Invalid(format!("'{}' is no time: {like}", brief(text)))
             })?,

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::Error;
 use crate::app::policies::{self, build, read};
-use crate::authz::context::{Context, parse_time};
+use crate::authz::context::Context;
 use crate::authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
 use crate::authz::policy_set::PolicySet;
 use crate::authz::resource::{Attributes, Kind, Resource};
 use crate::base::clock::{Clock, SystemClock};
+use crate::base::rfc3339;
 use crate::cli::client::Connection;
 use crate::cli::output::{Output, print_json, table, text as cell};
 use crate::cli::print;
@@ -293,7 +294,7 @@ impl Circumstances {
     fn context(&self) -> Result<Context, Error> {
         let now_ms = match &self.time {
             None => SystemClock.now_ms(),
-            Some(text) => parse_time(text).ok_or_else(|| {
+            Some(text) => rfc3339::parse(text).ok_or_else(|| {
                 Error::Usage(format!("'{text}' is no time: expected one like 2026-01-31T09:00:00Z"))
             })?,
         };

@@ -8,8 +8,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::diff;
-use crate::authz::context::time_text;
 use crate::authz::listing::names;
+use crate::base::rfc3339;
 use crate::cli::client::{ClientError, Connection, below, query};
 use crate::cli::output::{Output, table, text};
 
@@ -175,7 +175,7 @@ impl History {
         }
         let revisions = page["revisions"].as_array().cloned().unwrap_or_default();
         let row = |revision: &Value| {
-            let at = time_text(revision["at-ms"].as_i64().unwrap_or_default());
+            let at = rfc3339::format(revision["at-ms"].as_i64().unwrap_or_default());
             let [by, action, comment] =
                 ["by", "action", "comment"].map(|name| text(&revision[name]));
             let what = diff::summary(&revision["changes"]);

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, SecondsFormat};
 use object_store::CredentialProvider;
 use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzureBuilder};
 use serde::Deserialize;
 use url::form_urlencoded::byte_serialize;
 
 use super::{Files, Rights, VendError, Vended};
+use crate::base::rfc3339;
 use crate::base::secret::Secret;
 use crate::objects::location::Location;
 
@@ -96,8 +96,8 @@ impl Azure {
     ) -> Result<Vended, VendError> {
         let directory = files.places.first().map(Location::path).unwrap_or_default();
         let expires_at_ms = now_ms + i64::from(seconds) * 1000;
-        let start = iso_seconds(now_ms - EARLIER_SECONDS * 1000);
-        let expiry = iso_seconds(expires_at_ms);
+        let start = rfc3339::format_seconds(now_ms - EARLIER_SECONDS * 1000);
+        let expiry = rfc3339::format_seconds(expires_at_ms);
         let key = self.delegation_key(&start, &expiry).await?;
         let grant = Grant {
             account: &self.account,
@@ -140,12 +140,6 @@ impl Azure {
         let answer = super::answer(request).await?;
         parse_key(&answer)
     }
-}
-
-/// A time as signatures have it.
-fn iso_seconds(ms: i64) -> String {
-    let time = DateTime::from_timestamp_millis(ms).unwrap_or_default();
-    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 fn key_info(start: &str, expiry: &str) -> String {
