@@ -33,7 +33,6 @@ use crate::store::read::Offline;
 use crate::store::{self, Store};
 use crate::telemetry::audit::{AuditError, AuditLog};
 use crate::telemetry::otlp::{Exporter, InvalidOtlp};
-use crate::telemetry::requests::Requests;
 use crate::telemetry::traces::Tracer;
 
 /// Why a catalog cannot be opened.
@@ -354,15 +353,9 @@ pub struct OfflineCatalog {
 impl OfflineCatalog {
     /// Opens the store for reading alone, while no server runs on its directory.
     pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
-        if settings.state.url.is_empty() && !settings.data_dir.join("state").is_dir() {
-            return Err(BuildError::Setting(format!(
-                "{}: no catalog here",
-                settings.data_dir.display()
-            )));
-        }
+        check_there(settings)?;
         let lock = lock_data_dir(settings)?;
-        let requests = Arc::new(Requests::to_kms());
-        let state = State::with_keys(settings, seams, &requests).await?;
+        let state = State::offline(settings, seams).await?;
         let state_url = state.url.clone();
         let failed = |source| BuildError::Store { url: state_url.clone(), source };
         let opening = async {
@@ -380,6 +373,15 @@ impl OfflineCatalog {
 /// Why a store cannot be opened that is at a URL.
 pub(super) fn at_state(url: &str, source: store::Error) -> BuildError {
     BuildError::Store { url: url.to_owned(), source }
+}
+
+/// Refuses a data directory without a catalog, so that a wrong word makes no new one.
+pub(super) fn check_there(settings: &Settings) -> Result<(), BuildError> {
+    if uses_data_dir(settings) && !settings.data_dir.join("state").is_dir() {
+        let directory = settings.data_dir.display();
+        return Err(BuildError::Setting(format!("{directory}: no catalog here")));
+    }
+    Ok(())
 }
 
 /// Whether anything is kept in the data directory.

@@ -103,6 +103,11 @@ impl State {
         Ok(state)
     }
 
+    /// The same for a subcommand, of whose requests nobody asks for numbers.
+    pub(super) async fn offline(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+        Self::with_keys(settings, seams, &Arc::new(Requests::to_kms())).await
+    }
+
     /// From now on, what the store asks of the buckets is measured.
     pub(super) fn measure(&mut self, requests: &Arc<Requests>) {
         let place = &mut self.place;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::build::{BuildError, Seams, at_state, lock_data_dir};
+use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
 use super::lock::DataDirLock;
 use super::policies;
 use super::state::State;
@@ -35,7 +35,6 @@ use crate::store::records::{Change, FORMAT_VERSION, PolicyRevision};
 use crate::store::restore::{Plan, Told};
 use crate::store::{self, Store};
 use crate::telemetry::audit::AuditLog;
-use crate::telemetry::requests::Requests;
 
 /// Who is said to have done what a subcommand has done to the store.
 pub const OFFLINE: &str = "offline";
@@ -132,7 +131,7 @@ pub async fn preview(
     wanted: &Wanted,
 ) -> Result<(Checkpoint, Told), StoppedError> {
     let _lock = lock_there(settings)?;
-    let state = state(settings, seams).await?;
+    let state = State::offline(settings, seams).await?;
     let now_ms = seams.clock.now_ms();
     let place = &state.place;
     let reading = async {
@@ -160,7 +159,7 @@ pub async fn export_lines(
 ) -> Result<Counts, StoppedError> {
     check_there(settings)?;
     let _lock = if wanted.is_none() { lock_data_dir(settings)? } else { None };
-    let state = state(settings, seams).await?;
+    let state = State::offline(settings, seams).await?;
     let now_ms = seams.clock.now_ms();
     let opening = async {
         let failed = |source| at_state(&state.url, source);
@@ -188,7 +187,7 @@ impl StoppedCatalog {
         let sources = policies::from_files(&settings.authz).map_err(BuildError::Policies)?;
         let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
         let lock = lock_data_dir(settings)?;
-        let state = state(settings, seams).await?;
+        let state = State::offline(settings, seams).await?;
         Box::pin(state.tried(seams)).await?;
         let opening = async {
             let opened = Store::open(&state.place, settings.store.clone()).await;
@@ -398,19 +397,6 @@ async fn refuse_newer(then: &Offline) -> Result<(), StoppedError> {
     let format = then.get(&StoreKey).await?.map_or(0, |format| format.format_version);
     if format > FORMAT_VERSION {
         return Err(store::Error::NewerFormat { found: format, known: FORMAT_VERSION }.into());
-    }
-    Ok(())
-}
-
-async fn state(settings: &Settings, seams: &Seams) -> Result<State, BuildError> {
-    State::with_keys(settings, seams, &Arc::new(Requests::to_kms())).await
-}
-
-/// Refuses a data directory without a catalog, so that a wrong word makes no new one.
-fn check_there(settings: &Settings) -> Result<(), BuildError> {
-    if settings.state.url.is_empty() && !settings.data_dir.join("state").is_dir() {
-        let directory = settings.data_dir.display();
-        return Err(BuildError::Setting(format!("{directory}: no catalog here")));
     }
     Ok(())
 }

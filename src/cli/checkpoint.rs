@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::client::{ClientError, Connection, below};
 use super::output::{Output, span, table, text};
-use super::{Common, EX_CONFIG, ask_server, fail, print, runtime};
+use super::{Common, ask_server, print};
 use crate::app::build::Seams;
 use crate::app::stopped::{StoppedCatalog, StoppedError};
 use crate::base::clock::{Clock, SystemClock};
@@ -84,21 +84,10 @@ impl Checkpoint {
         if !whom.offline {
             return ask_server(self.ask());
         }
-        let settings = match whom.common.settings() {
-            Ok(settings) => settings,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        match runtime.block_on(self.work(&settings)) {
-            Ok(text) => {
-                print(&text);
-                ExitCode::SUCCESS
-            }
-            Err(error) => fail(1, error),
-        }
+        whom.common.work(async |settings| {
+            print(&self.work(settings).await?);
+            Ok::<_, StoppedError>(ExitCode::SUCCESS)
+        })
     }
 
     /// Asks a server.
@@ -128,7 +117,7 @@ impl Checkpoint {
     }
 
     /// Does it without one.
-    async fn work(self, settings: &Settings) -> Result<String, StoppedError> {
+    async fn work(&self, settings: &Settings) -> Result<String, StoppedError> {
         let seams = Seams::default();
         let catalog = StoppedCatalog::open(settings, &seams).await?;
         let done = match &self.command {

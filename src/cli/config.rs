@@ -52,12 +52,11 @@ impl Reading {
     fn check(self) -> ExitCode {
         let mut read = read(&self.common.sources());
         self.common.change(&mut read.settings);
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
+        // Some clients of object stores want a runtime around them when they are made.
+        let found = match runtime() {
+            Ok(runtime) => runtime.block_on(async { check(&read.settings, &Seams::default()) }),
             Err(error) => return fail(1, error),
         };
-        // Some clients of object stores want a runtime around them when they are made.
-        let found = runtime.block_on(async { check(&read.settings, &Seams::default()) });
         let found_out = found.problems.into_iter();
         let found_out = found_out.map(|it| read.problem(&it.key, it.message));
         let mut problems = read.problems.clone();

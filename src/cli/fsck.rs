@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Common, EX_CONFIG, fail, print, runtime};
+use super::{Common, print};
 use crate::app::build::{OfflineCatalog, Seams};
 use crate::config::Settings;
 use crate::objects::metadata_file;
-use crate::store::fsck::{Report, walk};
+use crate::store::fsck::walk;
 
 /// Check every record of a catalog, without writing, while no server runs on it.
 #[derive(Debug, Args)]
@@ -20,23 +20,11 @@ pub struct Fsck {
 impl Fsck {
     /// Walks the catalog and prints what it found.
     pub fn run(self) -> ExitCode {
-        let settings = match self.common.settings() {
-            Ok(settings) => settings,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        match runtime.block_on(check(&settings)) {
-            Ok(report) if report.broken.is_empty() => ExitCode::SUCCESS,
-            Ok(_) => ExitCode::FAILURE,
-            Err(error) => fail(1, error),
-        }
+        self.common.work(check)
     }
 }
 
-async fn check(settings: &Settings) -> Result<Report, Box<dyn std::error::Error>> {
+async fn check(settings: &Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let catalog = OfflineCatalog::open(settings, &Seams::default()).await?;
     print(&format!("checking {}\n", catalog.state_url));
     let mut report = walk(&catalog.store).await?;
@@ -52,13 +40,6 @@ async fn check(settings: &Settings) -> Result<Report, Box<dyn std::error::Error>
     for broken in &report.broken {
         print(&format!("broken: {broken}\n"));
     }
-    print(&format!(
-        "{} records: {} namespaces, {} tables, {} views; {} broken\n",
-        report.records,
-        report.namespaces,
-        report.tables,
-        report.views,
-        report.broken.len()
-    ));
-    Ok(report)
+    print(&format!("{}\n", report.summary()));
+    Ok(if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

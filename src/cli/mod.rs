@@ -100,10 +100,26 @@ impl Common {
             settings.data_dir.clone_from(data_dir);
         }
     }
+
+    /// Does something with the settings and without a server, and says what went wrong.
+    fn work<E: std::fmt::Display>(
+        &self,
+        work: impl AsyncFnOnce(&Settings) -> Result<ExitCode, E>,
+    ) -> ExitCode {
+        match self.settings() {
+            Ok(settings) => {
+                block_on(async { work(&settings).await.unwrap_or_else(|error| fail(1, error)) })
+            }
+            Err(error) => fail(EX_CONFIG, error),
+        }
+    }
 }
 
 /// The exit code of wrong settings, as `sysexits.h` has it.
 const EX_CONFIG: u8 = 78;
+
+/// What is said last when a walk through the records has found some that are.
+const BROKEN: &str = "the records are broken: see above";
 
 impl Cli {
     /// Runs the subcommand and tells how it ended: 0 well, 1 not, 2 wrong usage, 78 wrong settings.
@@ -148,15 +164,21 @@ fn print(text: &str) {
 
 /// Asks a running server, and prints what is to be said of its answer.
 fn ask_server(asking: impl Future<Output = Result<String, client::ClientError>>) -> ExitCode {
-    let runtime = match runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(1, error),
-    };
-    match runtime.block_on(asking) {
-        Ok(text) => {
-            print(&text);
-            ExitCode::SUCCESS
+    block_on(async {
+        match asking.await {
+            Ok(text) => {
+                print(&text);
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(1, error),
         }
+    })
+}
+
+/// Runs a subcommand to its end.
+fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
+    match runtime() {
+        Ok(runtime) => runtime.block_on(work),
         Err(error) => fail(1, error),
     }
 }

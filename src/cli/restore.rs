@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::output::{Output, table};
-use super::{Common, EX_CONFIG, fail, print, runtime};
+use super::{BROKEN, Common, fail, print};
 use crate::app::build::Seams;
 use crate::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, preview};
 use crate::base::rfc3339;
@@ -34,34 +34,24 @@ pub struct Restore {
 impl Restore {
     /// Does it, and says what has changed; or says what would.
     pub fn run(self) -> ExitCode {
-        let settings = match self.common.settings() {
-            Ok(settings) => settings,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
+        self.common.work(async |settings| self.work(settings).await)
+    }
+
+    async fn work(&self, settings: &Settings) -> Result<ExitCode, StoppedError> {
         let wanted = Wanted::parse(&self.to);
+        // A checkpoint that is not there, or a plan that cannot be made, is found out without taking the
+        // store.
+        let (to, told) = preview(settings, &Seams::default(), &wanted).await?;
         if !self.yes {
-            return match runtime.block_on(preview(&settings, &Seams::default(), &wanted)) {
-                Ok((to, told)) => {
-                    print(&self.foretold(&to, &told));
-                    ExitCode::SUCCESS
-                }
-                Err(error) => fail(1, error),
-            };
+            print(&self.foretold(&to, &told));
+            return Ok(ExitCode::SUCCESS);
         }
-        match runtime.block_on(restore(&settings, &wanted)) {
-            Ok(done) => {
-                print(&self.told(&done));
-                match done.report.broken.is_empty() {
-                    true => ExitCode::SUCCESS,
-                    false => fail(1, "the records are broken: see above"),
-                }
-            }
-            Err(error) => fail(1, error),
-        }
+        let done = restore(settings, &wanted).await?;
+        print(&self.told(&done));
+        Ok(match done.report.broken.is_empty() {
+            true => ExitCode::SUCCESS,
+            false => fail(1, BROKEN),
+        })
     }
 
     fn foretold(&self, to: &Checkpoint, told: &Told) -> String {
@@ -87,23 +77,17 @@ impl Restore {
         }
         let broken: String = report.broken.iter().map(|it| format!("broken: {it}\n")).collect();
         format!(
-            "restored to checkpoint {}\n\n{}\n{broken}{} records: {} namespaces, {} tables, {} views; {} broken\n\
+            "restored to checkpoint {}\n\n{}\n{broken}{}\n\
              To undo it: slateberg restore --yes --to {}\n",
             called(to),
             changes(told),
-            report.records,
-            report.namespaces,
-            report.tables,
-            report.views,
-            report.broken.len(),
+            report.summary(),
             undo.name.as_deref().unwrap_or_default()
         )
     }
 }
 
 async fn restore(settings: &Settings, wanted: &Wanted) -> Result<Restored, StoppedError> {
-    // A checkpoint that is not there, or a plan that cannot be made, is found out without taking the store.
-    preview(settings, &Seams::default(), wanted).await?;
     let catalog = StoppedCatalog::open(settings, &Seams::default()).await?;
     let done = catalog.restore(wanted).await;
     let closed = catalog.close().await;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Common, EX_CONFIG, fail, print, runtime};
+use super::{Common, EX_CONFIG, block_on, fail, print};
 use crate::app::banner::banner;
 use crate::app::build::Seams;
 use crate::app::{App, run};
@@ -54,11 +54,7 @@ impl Serve {
         if let Err(error) = logs::init(&settings.log) {
             return fail(EX_CONFIG, error);
         }
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        runtime.block_on(serve(settings, seams))
+        block_on(serve(settings, seams))
     }
 }
 

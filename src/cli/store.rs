@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{Common, EX_CONFIG, fail, print, runtime};
+use super::{Common, EX_CONFIG, fail, print};
 use crate::app::build::{BuildError, Seams};
 use crate::app::state;
 use crate::config::Settings;
@@ -61,26 +61,20 @@ impl Store {
     /// Tries the store out and prints what it found.
     pub fn run(self) -> ExitCode {
         let Command::Check(check) = self.command;
-        let settings = match check.common.settings() {
-            Ok(settings) => settings,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
-        let seams = Seams::default();
-        let stores = match check.stores(&settings, &seams) {
-            Ok(stores) => stores,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        let mut code = ExitCode::SUCCESS;
-        for (url, opened) in &stores {
-            if !runtime.block_on(check.check(url, opened, &seams)) {
-                code = ExitCode::FAILURE;
+        check.common.work(async |settings| {
+            let seams = Seams::default();
+            let stores = match check.stores(settings, &seams) {
+                Ok(stores) => stores,
+                Err(error) => return Ok(fail(EX_CONFIG, error)),
+            };
+            let mut code = ExitCode::SUCCESS;
+            for (url, opened) in &stores {
+                if !check.check(url, opened, &seams).await {
+                    code = ExitCode::FAILURE;
+                }
             }
-        }
-        code
+            Ok::<_, BuildError>(code)
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::output::{Output, print_json};
-use super::{Common, EX_CONFIG, fail, print, runtime};
+use super::{BROKEN, Common, fail, print};
 use crate::app::build::Seams;
 use crate::app::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
 use crate::catalog::transfer::export::Counts;
@@ -44,21 +44,11 @@ pub struct Import {
 impl Export {
     /// Writes the lines; says on standard error how many.
     pub fn run(self) -> ExitCode {
-        let settings = match self.common.settings() {
-            Ok(settings) => settings,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        match runtime.block_on(self.write(&settings)) {
-            Ok(counts) => {
-                say(&counted("exported", &counts));
-                ExitCode::SUCCESS
-            }
-            Err(error) => fail(1, error),
-        }
+        self.common.work(async |settings| {
+            let counts = self.write(settings).await?;
+            say(&counted("exported", &counts));
+            Ok::<_, StoppedError>(ExitCode::SUCCESS)
+        })
     }
 
     async fn write(&self, settings: &Settings) -> Result<Counts, StoppedError> {
@@ -91,33 +81,27 @@ impl Export {
 impl Import {
     /// Brings the lines in, and says how many there were.
     pub fn run(self) -> ExitCode {
-        let settings = match self.common.settings() {
-            Ok(settings) => settings,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        match runtime.block_on(import(&settings, &self.file)) {
-            Ok((counts, report)) => {
-                match self.output {
-                    Output::Json => print_json(&json!({
-                        "imported": counts, "broken": report.broken,
-                    })),
-                    Output::Table => {
-                        for broken in &report.broken {
-                            print(&format!("broken: {broken}\n"));
-                        }
-                        print(&counted("imported", &counts));
-                    }
-                }
-                match report.broken.is_empty() {
-                    true => ExitCode::SUCCESS,
-                    false => fail(1, "the records are broken: see above"),
-                }
+        self.common.work(async |settings| {
+            let (counts, report) = import(settings, &self.file).await?;
+            Ok::<_, StoppedError>(self.tell(&counts, &report))
+        })
+    }
+
+    fn tell(&self, counts: &Counts, report: &Report) -> ExitCode {
+        match self.output {
+            Output::Json => {
+                print_json(&json!({ "imported": counts, "broken": report.broken }));
             }
-            Err(error) => fail(1, error),
+            Output::Table => {
+                for broken in &report.broken {
+                    print(&format!("broken: {broken}\n"));
+                }
+                print(&counted("imported", counts));
+            }
+        }
+        match report.broken.is_empty() {
+            true => ExitCode::SUCCESS,
+            false => fail(1, BROKEN),
         }
     }
 }

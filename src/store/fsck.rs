@@ -42,6 +42,17 @@ pub struct Report {
     pub published: Vec<Published>,
 }
 
+impl Report {
+    /// What was found, in one line.
+    pub fn summary(&self) -> String {
+        let Self { records, namespaces, tables, views, broken, .. } = self;
+        let broken = broken.len();
+        format!(
+            "{records} records: {namespaces} namespaces, {tables} tables, {views} views; {broken} broken"
+        )
+    }
+}
+
 /// A metadata file that a record says is in the warehouse.
 #[derive(Debug)]
 pub struct Published {

@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 
 use super::client::Connection;
 use super::output::{Output, print_json, table};
-use super::{fail, print, runtime};
+use super::{block_on, fail, print};
 use crate::base::secret::Secret;
 use work::{Summary, Tally};
 
@@ -106,20 +106,18 @@ fn option(text: &str) -> Result<(String, String), String> {
 impl Migrate {
     /// Does it, and says what came of it: exit code 0 if everything is there, 1 if not.
     pub fn run(self) -> ExitCode {
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        match runtime.block_on(work::migrate(&self)) {
-            Ok(summary) => {
-                match self.connection.output {
-                    Output::Json => print_json(&summary.json()),
-                    Output::Table => print(&told(&summary)),
+        block_on(async {
+            match work::migrate(&self).await {
+                Ok(summary) => {
+                    match self.connection.output {
+                        Output::Json => print_json(&summary.json()),
+                        Output::Table => print(&told(&summary)),
+                    }
+                    if summary.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
                 }
-                if summary.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+                Err(error) => fail(1, error),
             }
-            Err(error) => fail(1, error),
-        }
+        })
     }
 
     /// The namespace that all others go below.
