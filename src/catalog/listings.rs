@@ -1,9 +1,11 @@
 //! Listing what is directly in a warehouse or namespace: the names that the asker may see, and no others.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::known_nodes::{KnownPage, PageStart};
 use super::permits::{attributes_of_namespace, namespace_resource};
 use super::{Catalog, Operation, Result, lookup};
 use crate::authz::action::{Action, List};
@@ -14,8 +16,10 @@ use crate::authz::resource::{Attributes, Kind, Node};
 use crate::model::ident::{NamespaceIdent, TabularKind};
 use crate::model::page::{Names, Page, PageRequest};
 use crate::model::warehouse::Warehouse;
-use crate::store::keys::{NamespaceKey, NamespaceNameKey, TabularNameKey, space, tabular_names};
-use crate::store::read::{Durable, Read};
+use crate::store::keys::{
+    NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey, space, tabular_names,
+};
+use crate::store::read::{Durable, Read, Reading};
 
 /// Names that are read and filtered together.
 const CHUNK_NAMES: usize = 1000;
@@ -99,7 +103,13 @@ impl Catalog {
             let Shelf { space, parent, .. } = shelf;
             let limit = Some(CHUNK_NAMES);
             let names = store.names(*space, *parent, after.as_deref(), limit).await?;
-            let nodes = self.nodes(store, shelf, question, &names).await?;
+            let nodes = match question.needs_attributes() {
+                true => {
+                    let start = PageStart { space: *space, parent: *parent, after };
+                    self.known_nodes(store, shelf.kind, start, &names).await?
+                }
+                false => names.iter().map(Node::named).collect(),
+            };
             for (node, yes) in nodes.iter().zip(question.answer(&nodes)) {
                 if yes && visible.len() < wanted {
                     visible.push(&node.name);
@@ -113,47 +123,74 @@ impl Catalog {
         Ok(visible)
     }
 
-    /// What the names stand for, as policies know it: with attributes, if the question wants them.
-    async fn nodes(
+    /// What the names of a page stand for, with what policies can ask of it. What is gone since its name was
+    /// read is left out.
+    async fn known_nodes(
         &self,
         store: &Durable<'_>,
-        shelf: &Shelf,
-        question: &PageQuestion<'_>,
-        names: &Names,
-    ) -> Result<Vec<Node>> {
-        if !question.needs_attributes() {
-            return Ok(names.iter().map(Node::named).collect());
-        }
-        let mut nodes = Vec::with_capacity(names.len());
-        for name in names.iter() {
-            // What is gone since its name was read is left out.
-            if let Some(attributes) = self.attributes_on(store, shelf, name).await? {
-                nodes.push(Node::known(name, attributes));
+        kind: Kind,
+        start: PageStart,
+        names: &Arc<Names>,
+    ) -> Result<Arc<[Node]>> {
+        let known = &self.inner.known_nodes;
+        let page = known.get(&start, names);
+        let unread = match &page {
+            Some(page) => store.overtaken(&page.readings),
+            None => (0..names.len()).collect(),
+        };
+        let (mut nodes, mut readings): (Vec<_>, Vec<_>) = match page {
+            Some(page) if unread.is_empty() => return Ok(page.nodes),
+            Some(page) => (page.nodes.to_vec(), page.readings.to_vec()),
+            None => (names.iter().map(Node::named).collect(), vec![None; names.len()]),
+        };
+        let mut gone = HashSet::new();
+        for at in unread {
+            let name = nodes[at].name.clone();
+            match self.attributes_on(store, start.parent, kind, &name).await? {
+                Some((reading, attributes)) => {
+                    nodes[at] = Node::known(name, attributes);
+                    readings[at] = reading;
+                }
+                None => {
+                    gone.insert(name);
+                }
             }
         }
-        Ok(nodes)
+        if gone.is_empty() {
+            let nodes: Arc<[Node]> = nodes.into();
+            let (names, readings) = (Arc::clone(names), readings.into());
+            known.keep(start, KnownPage { names, nodes: Arc::clone(&nodes), readings });
+            return Ok(nodes);
+        }
+        Ok(nodes.into_iter().filter(|node| !gone.contains(&node.name)).collect())
     }
 
+    /// What policies can ask of what has a name, and until when that holds.
     async fn attributes_on(
         &self,
         store: &Durable<'_>,
-        shelf: &Shelf,
+        parent: Uuid,
+        kind: Kind,
         name: &str,
-    ) -> Result<Option<Arc<Attributes>>> {
-        let (parent, name) = (shelf.parent, name.to_owned());
-        let kind = match shelf.kind {
+    ) -> Result<Option<(Option<Reading>, Arc<Attributes>)>> {
+        let name = name.to_owned();
+        let kind = match kind {
             Kind::Table => TabularKind::Table,
             Kind::View => TabularKind::View,
             _ => {
                 let entry = store.get(&NamespaceNameKey { parent, name }).await?;
                 let Some(entry) = entry else { return Ok(None) };
+                let reading = store.reading(&NamespaceKey(entry.id));
                 let record = store.get(&NamespaceKey(entry.id)).await?;
-                return Ok(record.map(|record| Arc::new(attributes_of_namespace(&record))));
+                let attributes = record.map(|record| attributes_of_namespace(&record));
+                return Ok(attributes.map(|attributes| (reading, Arc::new(attributes))));
             }
         };
         let entry = store.get(&TabularNameKey { kind, namespace: parent, name }).await?;
         let Some(entry) = entry else { return Ok(None) };
-        Ok(self.attributes_of(store, kind, entry.id).await?.map(Arc::new))
+        let reading = store.reading(&TabularKey(entry.id));
+        let attributes = self.attributes_of(store, kind, entry.id).await?;
+        Ok(attributes.map(|attributes| (reading, Arc::new(attributes))))
     }
 }
 

@@ -26,6 +26,7 @@ pub mod expiry;
 pub mod flights;
 pub mod idempotency;
 pub mod jobs;
+mod known_nodes;
 pub mod lanes;
 pub mod listings;
 pub mod locations;
@@ -111,6 +112,7 @@ struct Inner {
     groups: tables::group::Groups,
     flights: flights::Flights,
     versions: version_cache::VersionCache,
+    known_nodes: known_nodes::KnownNodes,
     jobs: jobs::Jobs,
     policies: policies::Policies,
     warehouses: warehouses::Warehouses,
@@ -129,6 +131,7 @@ impl Catalog {
             groups: tables::group::Groups::new(settings.commit_lane_depth_max),
             flights: flights::Flights::default(),
             versions: version_cache::VersionCache::new(settings.metadata_cache_bytes),
+            known_nodes: known_nodes::KnownNodes::new(settings.attribute_cache_bytes),
             jobs: jobs::Jobs::new(settings),
             policies: policies::Policies::new(parts.policy_sources.clone()),
             warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
@@ -156,6 +159,8 @@ impl Catalog {
         self.inner.groups.collect(into);
         self.inner.jobs.counters.collect(into);
         self.inner.versions.usage().collect(into, "version", "Versions of tables and views");
+        let pages = self.inner.known_nodes.usage();
+        pages.collect(into, "attribute", "Pages of names with what policies ask of them");
         self.inner.parts.authority.collect(into);
         self.store().collect(into);
     }

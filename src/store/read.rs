@@ -14,6 +14,7 @@ use super::documents;
 use super::error::Error;
 use super::keys::{Key, is_kept};
 use super::open::Shared;
+pub use super::recent::Reading;
 use super::recent::{PageKey, Recent};
 use crate::model::page::Names;
 
@@ -205,6 +206,17 @@ impl Durable<'_> {
         let names = Arc::new(names);
         recent.keep_page(reading, key, &names);
         Ok(names)
+    }
+
+    /// Takes note that a record is about to be read, so that it can be asked later whether what was read then
+    /// still holds. None if it was written just now, and may change again before it is durable.
+    pub fn reading<K: Key>(&self, key: &K) -> Option<Reading> {
+        self.shared.recent.reading(&key.encode())
+    }
+
+    /// Which of these reads, by their places, no longer show what is so.
+    pub fn overtaken(&self, readings: &[Option<Reading>]) -> Vec<usize> {
+        self.shared.recent.overtaken(readings)
     }
 }
 

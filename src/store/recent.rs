@@ -65,9 +65,10 @@ struct Kept<T> {
     as_of: u64,
 }
 
-/// A read that is about to begin, and will show at least everything up to a sequence number.
+/// A read that is about to begin, and will show at least everything up to a sequence number: it can be
+/// asked later whether what is read was written since.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub struct Reading {
     mark: Mark,
     as_of: u64,
 }
@@ -150,6 +151,17 @@ impl Recent {
         // the store shows all of it to whoever reads from now on.
         let as_of = self.status.borrow().durable_seq;
         self.marks.hold(mark, as_of).then_some(Reading { mark, as_of })
+    }
+
+    /// Which of these reads, by their places, no longer show what is so. Those that were not worth keeping
+    /// never do, and none does once the store has shut.
+    pub(super) fn overtaken(&self, readings: &[Option<Reading>]) -> Vec<usize> {
+        let shut = self.status.borrow().close_reason.is_some();
+        let holds = |reading: &Option<Reading>| {
+            reading.is_some_and(|Reading { mark, as_of }| !shut && self.marks.hold(mark, as_of))
+        };
+        let readings = readings.iter().enumerate();
+        readings.filter(|(_, reading)| !holds(reading)).map(|(at, _)| at).collect()
     }
 
     /// Whether something that was read then is still so. A store that has shut answers nothing any more.

@@ -155,3 +155,71 @@ async fn a_listing_shows_exactly_what_a_load_allows() {
         }
     }
 }
+
+const BY_TAG: &str = r#"
+@id("open-tables") permit (principal in Role::"team", action == Action::"Load", resource is Table)
+when { resource.hasTag("pii") && resource.getTag("pii") == "no" };
+@id("open-namespaces") permit (principal in Role::"team", action == Action::"DescribeNamespace", resource is Namespace)
+when { resource.hasTag("pii") && resource.getTag("pii") == "no" };
+"#;
+
+/// Changes one of four tables or namespaces in `a` in a way that is drawn.
+async fn change_something(app: &TestApp, random: &mut StdRng) {
+    let pii = ["no", "yes"].choose(random).expect("there are two");
+    let name = format!("x{}", random.random_range(0..4));
+    let table = format!("/v1/default/namespaces/a/tables/{name}");
+    match random.random_range(0..6) {
+        0..3 => {
+            let update = json!({ "action": "set-properties", "updates": { "pii": pii } });
+            let body = json!({ "requirements": [], "updates": [update] });
+            let status = app.post(&table, body).await.status.as_u16();
+            assert!([200, 404].contains(&status), "{status}");
+        }
+        3 => {
+            let dropped = app.delete(&table).await.status.as_u16();
+            let mut body = create_table(&name);
+            body["properties"] = json!({ "pii": pii });
+            app.post("/v1/default/namespaces/a/tables", body).await.expect(200);
+            assert!([204, 404].contains(&dropped), "{dropped}");
+        }
+        4 => {
+            let other = format!("x{}", random.random_range(0..4));
+            let ident = |name: &str| json!({ "namespace": ["a"], "name": name });
+            let body = json!({ "source": ident(&name), "destination": ident(&other) });
+            let status = app.post("/v1/default/tables/rename", body).await.status.as_u16();
+            assert!([204, 404, 409].contains(&status), "{status}");
+        }
+        _ => {
+            let path = format!("/v1/default/namespaces/a%1F{name}/properties");
+            app.post(&path, json!({ "updates": { "pii": pii } })).await.expect(200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_listing_goes_by_what_policies_ask_of_at_that_moment() {
+    let seed = seed("LISTS_SEED");
+    let mut random = StdRng::seed_from_u64(seed);
+    let app = TestApp::with_policies(&format!("{EVERYBODY}{BY_TAG}"), |_| {}).await;
+    let key = app.key_with_role("team").await;
+    app.create_namespace(&["a"]).await;
+    for number in 0..4 {
+        app.create_namespace(&["a", &format!("x{number}")]).await;
+        app.create_table("a", &format!("x{number}")).await;
+    }
+    let tables = ("/v1/default/namespaces/a/tables", "identifiers", "tables");
+    let namespaces = ("/v1/default/namespaces?parent=a", "namespaces", "namespaces");
+    let (mut shown, mut hidden) = (0, 0);
+    for step in 0..knob("LISTS_STEPS", 60) {
+        change_something(&app, &mut random).await;
+        for (path, member, kind) in [tables, namespaces] {
+            let all = listed(&app, app.credential(), path, member, 100).await;
+            let seen = loaded(&app, &key, all.clone(), kind).await;
+            let listed = listed(&app, &key, path, member, 3).await;
+            assert_eq!(listed, seen, "seed {seed}, step {step}: {path}");
+            shown += seen.len();
+            hidden += all.len() - seen.len();
+        }
+    }
+    assert!(shown > 0 && hidden > 0, "both are there: {shown} and {hidden}");
+}
