@@ -78,15 +78,15 @@ deploy-check: build ## the Helm chart, alerts, dashboard and shell files (needs 
 
 # The store and toxiproxy are built the first time, and kept in $(CACHE)/bench.
 networks: build ## races between writers, and networks that fail, with versitygw and toxiproxy (needs Go)
-	ONLY=s3 scripts/with-s3 versitygw scripts/s3-suites
+	ONLY=s3 scripts/with-store versitygw scripts/store-suites
 
 # MinIO takes ten minutes to build the first time. LONG=1 kills 50 times and takes the store away for a minute.
 s3: build ## the Rust suites on MinIO and on versitygw, plain and encrypted; QUICK=1 races, networks and kills alone
-	$(if $(QUICK),ONLY=s3) $(if $(LONG),SLATEBERG_OUTAGE_SECONDS=60) scripts/with-s3 minio scripts/s3-suites
-	$(if $(QUICK),,scripts/with-s3 versitygw scripts/s3-suites)
+	$(if $(QUICK),ONLY=s3) $(if $(LONG),SLATEBERG_OUTAGE_SECONDS=60) scripts/with-store minio scripts/store-suites
+	$(if $(QUICK),,scripts/with-store versitygw scripts/store-suites)
 	head -c 32 /dev/urandom | base64 > "$(CACHE)/test-key"
-	$(if $(QUICK),,SLATEBERG_TEST_KEY_FILE="$(CACHE)/test-key" ONLY=crash scripts/with-s3 minio scripts/s3-suites)
-	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-s3 minio cargo test --locked --test crash -- --nocapture kills::
+	$(if $(QUICK),,SLATEBERG_TEST_KEY_FILE="$(CACHE)/test-key" ONLY=crash scripts/with-store minio scripts/store-suites)
+	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-store minio cargo test --locked --test crash -- --nocapture kills::
 
 e2e: build deploy-check s3 ## beside real servers of others: Keycloak, Trino, MinIO, k6 (needs Python 3.11+, Java 24+, Maven, Go)
 	tests/e2e/run.sh

@@ -1,9 +1,9 @@
 //! The bucket that a test keeps its catalog in: memory, or a part of a real one.
 //!
 //! `SLATEBERG_TEST_STORE=s3://bucket` lets every test have a prefix of its own in that bucket, opened as the
-//! server opens it, with credentials and endpoint from the environment (`AWS_*`). `SLATEBERG_TEST_KEY_FILE=path`
+//! server opens it, with credentials and endpoint from the environment (`AWS_*`, `AZURE_*`). `SLATEBERG_TEST_KEY_FILE=path`
 //! encrypts every state with the key in that file, in memory or in a bucket. `make s3` does both; what of the
-//! tests makes no sense there, `scripts/s3-suites` lists.
+//! tests makes no sense there, `scripts/store-suites` lists.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,13 +72,14 @@ pub fn store_url() -> Option<String> {
     variable(STORE).map(|url| url.trim_end_matches('/').to_owned())
 }
 
-/// What the environment says of S3, as options.
+/// What the environment says of object stores, as options.
 pub fn ambient_options() -> BTreeMap<String, String> {
     let all = std::env::vars_os();
     let texts =
         all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let s3 = texts.filter(|(name, _)| name.starts_with("AWS_"));
-    s3.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+    let known = ["AWS_", "AZURE_", "GOOGLE_"];
+    let theirs = texts.filter(|(name, _)| known.iter().any(|prefix| name.starts_with(prefix)));
+    theirs.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }
 
 /// What a variable of the environment says, if it says anything.
