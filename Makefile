@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks s3 e2e kms deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -81,14 +81,15 @@ networks: build ## races between writers, and networks that fail, with versitygw
 	ONLY=s3 scripts/with-store versitygw scripts/store-suites
 
 # MinIO takes ten minutes to build the first time. LONG=1 kills 50 times and takes the store away for a minute.
-s3: build ## the Rust suites on MinIO and on versitygw, plain and encrypted; QUICK=1 races, networks and kills alone
+stores: build ## the Rust suites on MinIO, versitygw and Azurite, plain and encrypted; QUICK=1 races, networks and kills alone
 	$(if $(QUICK),ONLY=s3) $(if $(LONG),SLATEBERG_OUTAGE_SECONDS=60) scripts/with-store minio scripts/store-suites
 	$(if $(QUICK),,scripts/with-store versitygw scripts/store-suites)
+	$(if $(QUICK),,scripts/with-store azurite scripts/store-suites)
 	head -c 32 /dev/urandom | base64 > "$(CACHE)/test-key"
 	$(if $(QUICK),,SLATEBERG_TEST_KEY_FILE="$(CACHE)/test-key" ONLY=crash scripts/with-store minio scripts/store-suites)
 	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-store minio cargo test --locked --test crash -- --nocapture kills::
 
-e2e: build deploy-check s3 ## beside real servers of others: Keycloak, Trino, MinIO, k6 (needs Python 3.11+, Java 24+, Maven, Go)
+e2e: build deploy-check stores ## beside real servers of others: Keycloak, Trino, MinIO, k6 (needs Python 3.11+, Java 24+, Maven, Go)
 	tests/e2e/run.sh
 	SLATEBERG_SECURED=1 scripts/with-server k6/run.sh smoke
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 
 use super::action::{Action, Commit, Load};
-use super::cache::DecisionCache;
+use super::cache::{DecisionCache, PageKey};
 use super::commit_kind::CommitKind;
 use super::context::Context;
 use super::decide::{Decision, Denied, Request};
@@ -139,6 +139,13 @@ impl Asking<'_> {
     pub fn page<A: Action>(&self, container: &Resource, kind: Kind) -> PageQuestion<'_> {
         let policies = &self.policies;
         PageQuestion::new(policies, A::NAME, self.identity, container, kind, self.context)
+    }
+
+    /// By what the answer for a page can be remembered, if it can.
+    pub fn page_key<A: Action>(&self, container: &Resource, kind: Kind) -> Option<PageKey> {
+        let request =
+            Request { identity: self.identity, resource: container, context: self.context };
+        PageKey::of(&self.policies, A::NAME, request, kind)
     }
 
     fn decide(&self, action: &'static str, resource: &Resource) -> Result<Arc<Decision>, Denied> {

@@ -50,6 +50,15 @@ struct Names<'a>(&'a [Node]);
 #[derive(Debug)]
 struct Known<'a>(&'a [Node]);
 
+/// A question of which only the name is left open, by everything else that the answer depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PageKey {
+    /// The same question for what the names are in.
+    container: Key,
+    /// What the names are those of.
+    kind: Kind,
+}
+
 /// A question that is kept.
 #[derive(Debug, Clone)]
 struct Key {
@@ -109,6 +118,24 @@ impl DecisionCache {
         let decision = Arc::new(evaluated);
         self.decisions.insert(question.kept(request.resource), Arc::clone(&decision));
         decision
+    }
+}
+
+impl PageKey {
+    /// What the answer for names of a kind in a container depends on, besides those names and what is known
+    /// of them. None where policies ask for the time.
+    pub(super) fn of(
+        policies: &PolicySet,
+        action: &'static str,
+        container: Request<'_>,
+        kind: Kind,
+    ) -> Option<Self> {
+        let asks = policies.asks(action);
+        if asks.time {
+            return None;
+        }
+        let question = Question::of(policies.revision(), asks, action, container);
+        Some(Self { container: question.kept(container.resource), kind })
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::known_nodes::{KnownPage, PageStart};
+use super::known_pages::{Gathered, PageStart};
 use super::permits::{attributes_of_namespace, namespace_resource};
 use super::{Catalog, Operation, Result, lookup};
 use crate::authz::action::{Action, List};
 use crate::authz::authority::Asked;
+use crate::authz::cache::PageKey;
 use crate::authz::page::PageQuestion;
 use crate::authz::permit::Permit;
 use crate::authz::resource::{Attributes, Kind, Node};
@@ -40,6 +41,23 @@ struct Shelf {
     space: u8,
     parent: Uuid,
     kind: Kind,
+}
+
+/// Which names somebody may see.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    question: &'a PageQuestion<'a>,
+    /// By what the answer can be remembered, if it can.
+    key: Option<&'a PageKey>,
+}
+
+impl Question<'_> {
+    /// The names of those that may be seen.
+    fn shown(&self, nodes: &[Node]) -> Names {
+        let answers = self.question.answer(nodes);
+        let shown = nodes.iter().zip(answers).filter(|(_, yes)| *yes);
+        shown.map(|(node, _)| node.name.as_str()).collect()
+    }
 }
 
 impl Catalog {
@@ -81,7 +99,11 @@ impl Catalog {
                 match question.settled() {
                     Some(true) => all(&store, &shelf, page).await?,
                     Some(false) => Arc::default(),
-                    None => Arc::new(self.visible_names(&store, &shelf, &question, page).await?),
+                    None => {
+                        let key = asking.page_key::<A>(&container, kind);
+                        let asked = Question { question: &question, key: key.as_ref() };
+                        self.visible_names(&store, &shelf, asked, page).await?
+                    }
                 }
             }
         };
@@ -93,55 +115,82 @@ impl Catalog {
         &self,
         store: &Durable<'_>,
         shelf: &Shelf,
-        question: &PageQuestion<'_>,
+        asked: Question<'_>,
         page: &PageRequest,
-    ) -> Result<Names> {
+    ) -> Result<Arc<Names>> {
         let mut visible = Names::default();
         let mut after = page.after.clone();
         let wanted = page.read_limit().unwrap_or(usize::MAX);
-        while visible.len() < wanted {
-            let Shelf { space, parent, .. } = shelf;
-            let limit = Some(CHUNK_NAMES);
-            let names = store.names(*space, *parent, after.as_deref(), limit).await?;
-            let nodes = match question.needs_attributes() {
-                true => {
-                    let start = PageStart { space: *space, parent: *parent, after };
-                    self.known_nodes(store, shelf.kind, start, &names).await?
-                }
-                false => names.iter().map(Node::named).collect(),
-            };
-            for (node, yes) in nodes.iter().zip(question.answer(&nodes)) {
-                if yes && visible.len() < wanted {
-                    visible.push(&node.name);
-                }
+        loop {
+            let Shelf { space, parent, kind } = *shelf;
+            let names = store.names(space, parent, after.as_deref(), Some(CHUNK_NAMES)).await?;
+            let start = PageStart { space, parent, after };
+            let shown = self.shown(store, kind, start, asked, &names).await?;
+            let is_last = names.len() < CHUNK_NAMES;
+            if visible.is_empty() && (is_last || shown.len() >= wanted) {
+                return Ok(shown);
             }
-            if names.len() < CHUNK_NAMES {
-                break;
+            shown.iter().for_each(|name| visible.push(name));
+            if is_last || visible.len() >= wanted {
+                return Ok(Arc::new(visible));
             }
             after = names.get(CHUNK_NAMES - 1).map(ToOwned::to_owned);
         }
-        Ok(visible)
     }
 
-    /// What the names of a page stand for, with what policies can ask of it. What is gone since its name was
-    /// read is left out.
-    async fn known_nodes(
+    /// Those of these names that a question is answered with yes for.
+    async fn shown(
         &self,
         store: &Durable<'_>,
         kind: Kind,
         start: PageStart,
+        asked: Question<'_>,
         names: &Arc<Names>,
-    ) -> Result<Arc<[Node]>> {
-        let known = &self.inner.known_nodes;
-        let page = known.get(&start, names);
-        let unread = match &page {
-            Some(page) => store.overtaken(&page.readings),
-            None => (0..names.len()).collect(),
+    ) -> Result<Arc<Names>> {
+        let known = &self.inner.known_pages;
+        let gathered = match asked.question.needs_attributes() {
+            true => match self.gathered(store, kind, &start, names).await? {
+                Ok(gathered) => Some(gathered),
+                // What is gone since its name was read is left out, this time.
+                Err(left) => return Ok(Arc::new(asked.shown(&left))),
+            },
+            false => None,
         };
-        let (mut nodes, mut readings): (Vec<_>, Vec<_>) = match page {
-            Some(page) if unread.is_empty() => return Ok(page.nodes),
-            Some(page) => (page.nodes.to_vec(), page.readings.to_vec()),
-            None => (names.iter().map(Node::named).collect(), vec![None; names.len()]),
+        let key = asked.key.map(|key| (key.clone(), start));
+        if let Some(key) = &key
+            && let Some(shown) = known.shown(key, names, gathered.as_ref())
+        {
+            return Ok(shown);
+        }
+        let shown = Arc::new(match &gathered {
+            Some(gathered) => asked.shown(&gathered.nodes),
+            None => asked.shown(&names.iter().map(Node::named).collect::<Vec<_>>()),
+        });
+        if let Some(key) = key {
+            known.keep_shown(key, names, gathered.as_ref(), &shown);
+        }
+        Ok(shown)
+    }
+
+    /// What the names of a page stand for, with what policies can ask of it; if one of them is gone since the
+    /// names were read, what is left.
+    async fn gathered(
+        &self,
+        store: &Durable<'_>,
+        kind: Kind,
+        start: &PageStart,
+        names: &Arc<Names>,
+    ) -> Result<std::result::Result<Gathered, Vec<Node>>> {
+        let known = &self.inner.known_pages;
+        let (unread, (mut nodes, mut readings)) = match known.gathered(start, names) {
+            Some(page) => match page.stale(|readings| store.overtaken(readings)) {
+                stale if stale.is_empty() => return Ok(Ok(page)),
+                stale => (stale, page.to_parts()),
+            },
+            None => {
+                let nodes = names.iter().map(Node::named).collect();
+                ((0..names.len()).collect(), (nodes, vec![None; names.len()]))
+            }
         };
         let mut gone = HashSet::new();
         for at in unread {
@@ -157,12 +206,10 @@ impl Catalog {
             }
         }
         if gone.is_empty() {
-            let nodes: Arc<[Node]> = nodes.into();
-            let (names, readings) = (Arc::clone(names), readings.into());
-            known.keep(start, KnownPage { names, nodes: Arc::clone(&nodes), readings });
-            return Ok(nodes);
+            return Ok(Ok(known.keep_gathered(start.clone(), names, (nodes, readings))));
         }
-        Ok(nodes.into_iter().filter(|node| !gone.contains(&node.name)).collect())
+        nodes.retain(|node| !gone.contains(&node.name));
+        Ok(Err(nodes))
     }
 
     /// What policies can ask of what has a name, and until when that holds.

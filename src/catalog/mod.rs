@@ -26,7 +26,7 @@ pub mod expiry;
 pub mod flights;
 pub mod idempotency;
 pub mod jobs;
-mod known_nodes;
+mod known_pages;
 pub mod lanes;
 pub mod listings;
 pub mod locations;
@@ -112,7 +112,7 @@ struct Inner {
     groups: tables::group::Groups,
     flights: flights::Flights,
     versions: version_cache::VersionCache,
-    known_nodes: known_nodes::KnownNodes,
+    known_pages: known_pages::KnownPages,
     jobs: jobs::Jobs,
     policies: policies::Policies,
     warehouses: warehouses::Warehouses,
@@ -131,7 +131,7 @@ impl Catalog {
             groups: tables::group::Groups::new(settings.commit_lane_depth_max),
             flights: flights::Flights::default(),
             versions: version_cache::VersionCache::new(settings.metadata_cache_bytes),
-            known_nodes: known_nodes::KnownNodes::new(settings.attribute_cache_bytes),
+            known_pages: known_pages::KnownPages::new(settings.listing_cache_bytes),
             jobs: jobs::Jobs::new(settings),
             policies: policies::Policies::new(parts.policy_sources.clone()),
             warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
@@ -159,8 +159,8 @@ impl Catalog {
         self.inner.groups.collect(into);
         self.inner.jobs.counters.collect(into);
         self.inner.versions.usage().collect(into, "version", "Versions of tables and views");
-        let pages = self.inner.known_nodes.usage();
-        pages.collect(into, "attribute", "Pages of names with what policies ask of them");
+        let pages = self.inner.known_pages.usage();
+        pages.collect(into, "listing", "Pages of names that policies filter");
         self.inner.parts.authority.collect(into);
         self.store().collect(into);
     }

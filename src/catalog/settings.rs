@@ -32,8 +32,9 @@ pub struct Settings {
     pub change_log_entries_max: u64,
     /// Bytes of metadata (as JSON) that are kept parsed.
     pub metadata_cache_bytes: u64,
-    /// Bytes of what policies can ask of tables, views and namespaces that are kept for listings.
-    pub attribute_cache_bytes: u64,
+    /// Bytes that are kept for listings that policies filter: what they ask of names, and which names are
+    /// shown to whom.
+    pub listing_cache_bytes: u64,
     /// Files that a background deletion deletes at the same time.
     pub file_deletions_parallel_max: usize,
     /// Files that all background jobs together delete in a second; 0 for any number.
@@ -74,7 +75,7 @@ impl Default for Settings {
             idempotency_lifetime_seconds: 30 * 60,
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 64 << 20,
-            attribute_cache_bytes: 16 << 20,
+            listing_cache_bytes: 16 << 20,
             file_deletions_parallel_max: 16,
             file_deletions_per_second_max: 1000,
             jobs_parallel_max: 4,

@@ -15,8 +15,10 @@ use super::scrub::scrub;
 use super::vend::Vendor;
 use crate::base::secret::Secret;
 
-/// Bytes that a name may have in file systems.
+/// Bytes that a name may have in file systems, and in stores that keep their objects in one.
 const FILE_NAME_BYTES_MAX: usize = 255;
+/// Bytes that a key may have in S3, GCS and Azure.
+const KEY_BYTES_MAX: usize = 1024;
 
 /// The object stores of all warehouses, and who lets clients in. Cheap to clone.
 #[derive(Clone, Default)]
@@ -125,9 +127,15 @@ impl Objects {
         scrub(text, self.secrets.iter())
     }
 
-    /// Refuses a location that the warehouse may not use.
+    /// Refuses a location that the warehouse may not use for something new: also one that some stores would
+    /// not take, which do not say so before it is promised.
     pub fn check(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
-        self.target(warehouse, location).map(|_| ())
+        let Target { path, .. } = self.target(warehouse, location)?;
+        let part_bytes_max = path.parts().map(|part| part.as_ref().len()).max();
+        if part_bytes_max > Some(FILE_NAME_BYTES_MAX) || path.as_ref().len() > KEY_BYTES_MAX {
+            return Err(Error::name_too_long(location));
+        }
+        Ok(())
     }
 
     /// Writes a new file: these parts, one behind the other. What the warehouse could have when this was
@@ -232,6 +240,24 @@ mod tests {
             async |bytes: usize| objects.read(id, &format!("{url}/{}", "x".repeat(bytes))).await;
         assert!(matches!(read(FILE_NAME_BYTES_MAX).await, Err(Error::NotFound(_))));
         assert!(matches!(read(FILE_NAME_BYTES_MAX + 1).await, Err(Error::NotAllowed(_))));
+    }
+
+    #[tokio::test]
+    async fn nothing_new_gets_a_name_that_some_store_would_not_take() {
+        let root = Location::parse("memory:///w").expect("it is a location");
+        let opened = open_url("memory:///w", &Default::default()).expect("it opens");
+        let id = Uuid::nil();
+        let root = Root { location: root, object_store: opened.object_store, vendor: None };
+        let objects = Objects::new([(id, vec![root])]);
+        let check = |parts: &[usize]| {
+            let path: String =
+                parts.iter().map(|bytes| format!("/{}", "x".repeat(*bytes))).collect();
+            objects.check(id, &format!("memory:///w{path}"))
+        };
+        assert!(check(&[255, 255, 255, 254]).is_ok(), "1024 bytes with the root and slashes");
+        for too_long in [&[256][..], &[1, 256, 1], &[255, 255, 255, 255]] {
+            assert!(matches!(check(too_long), Err(Error::NotAllowed(_))), "{too_long:?}");
+        }
     }
 
     #[tokio::test]

@@ -168,7 +168,7 @@ async fn change_something(app: &TestApp, random: &mut StdRng) {
     let pii = ["no", "yes"].choose(random).expect("there are two");
     let name = format!("x{}", random.random_range(0..4));
     let table = format!("/v1/default/namespaces/a/tables/{name}");
-    match random.random_range(0..6) {
+    match random.random_range(0..7) {
         0..3 => {
             let update = json!({ "action": "set-properties", "updates": { "pii": pii } });
             let body = json!({ "requirements": [], "updates": [update] });
@@ -188,6 +188,15 @@ async fn change_something(app: &TestApp, random: &mut StdRng) {
             let body = json!({ "source": ident(&name), "destination": ident(&other) });
             let status = app.post("/v1/default/tables/rename", body).await.status.as_u16();
             assert!([204, 404, 409].contains(&status), "{status}");
+        }
+        5 => {
+            let hides = format!(
+                "@id(\"hidden\") forbid (principal in Role::\"team\", action, resource == \
+                 Table::\"default/a/{name}\");"
+            );
+            let path = "/management/v1/policies/hidden";
+            let put = app.request(Method::PUT, path, &[], &json!({ "text": hides })).await;
+            assert!([200, 201].contains(&put.status.as_u16()), "{}", put.body);
         }
         _ => {
             let path = format!("/v1/default/namespaces/a%1F{name}/properties");

@@ -29,7 +29,7 @@ async fn catalog(proxy: &Proxy) -> TestApp {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an S3 store: make s3"]
+#[ignore = "needs an S3 store: make stores"]
 async fn no_answer_of_the_store_shuts_an_honest_writer_or_loses_its_commits() {
     use Meddling::{Conflict, FailAfterwards, LoseAnswer};
     let upstream = variable("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");

@@ -1,7 +1,7 @@
 //! What only a real S3 store can show: races between writers, answers that a network loses, and a store that
 //! goes away for a while.
 //!
-//! `make s3` starts the stores and runs this, with the other suites on the same stores; a plain `cargo test`
+//! `make stores` starts the stores and runs this, with the other suites on the same stores; a plain `cargo test`
 //! leaves it out, as there is no store.
 
 #![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]

@@ -99,7 +99,7 @@ async fn poisoned(toxic: Toxic) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an S3 store and toxiproxy: make s3"]
+#[ignore = "needs an S3 store and toxiproxy: make stores"]
 async fn a_store_that_is_away_for_a_while() {
     let ill = async |link: &Link| {
         link.set_up(false).await;
@@ -111,7 +111,7 @@ async fn a_store_that_is_away_for_a_while() {
 
 /// Nothing says that the store is away: packets are swallowed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an S3 store and toxiproxy: make s3"]
+#[ignore = "needs an S3 store and toxiproxy: make stores"]
 async fn a_store_that_swallows_every_request_for_a_while() {
     let hole = Toxic { kind: "timeout", share: 1.0, attributes: json!({ "timeout": 0 }) };
     let ill = async |link: &Link| {
@@ -123,20 +123,20 @@ async fn a_store_that_swallows_every_request_for_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an S3 store and toxiproxy: make s3"]
+#[ignore = "needs an S3 store and toxiproxy: make stores"]
 async fn answers_that_are_lost_after_the_write_took_effect() {
     poisoned(Toxic { kind: "timeout", share: 0.4, attributes: json!({ "timeout": 300 }) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an S3 store and toxiproxy: make s3"]
+#[ignore = "needs an S3 store and toxiproxy: make stores"]
 async fn connections_that_are_cut() {
     poisoned(Toxic { kind: "reset_peer", share: 0.5, attributes: json!({ "timeout": 5 }) }).await;
     poisoned(Toxic { kind: "limit_data", share: 1.0, attributes: json!({ "bytes": 2000 }) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an S3 store and toxiproxy: make s3"]
+#[ignore = "needs an S3 store and toxiproxy: make stores"]
 async fn a_network_that_is_slow() {
     let jittery = json!({ "latency": 150, "jitter": 120 });
     poisoned(Toxic { kind: "latency", share: 1.0, attributes: jittery }).await;
@@ -146,7 +146,7 @@ async fn a_network_that_is_slow() {
 
 /// A start waits for a store that is not there yet, and a store that is never there ends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an S3 store and toxiproxy: make s3"]
+#[ignore = "needs an S3 store and toxiproxy: make stores"]
 async fn a_start_without_a_store() {
     let data_dir = tempfile::tempdir().expect("there is room");
     let link = Link::open().await;

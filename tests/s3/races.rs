@@ -18,7 +18,7 @@ const WRITERS: usize = 32;
 const PUT_MAX: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an S3 store: make s3"]
+#[ignore = "needs an S3 store: make stores"]
 async fn of_many_writers_exactly_one_wins() {
     let url = store_url().expect("SLATEBERG_TEST_STORE is set");
     let opened = open_url(&url, &ambient_options()).expect("it opens");
@@ -56,7 +56,7 @@ async fn a_store_with_two_winners_is_found_out() {
 }
 
 #[test]
-#[ignore = "needs an S3 store: make s3"]
+#[ignore = "needs an S3 store: make stores"]
 fn the_command_tells_a_good_store_by_its_exit_code() {
     let url = store_url().expect("SLATEBERG_TEST_STORE is set");
     let check = |url: &str, more: &[&str]| {

@@ -2,7 +2,7 @@
 //!
 //! `SLATEBERG_TEST_STORE=s3://bucket` lets every test have a prefix of its own in that bucket, opened as the
 //! server opens it, with credentials and endpoint from the environment (`AWS_*`, `AZURE_*`). `SLATEBERG_TEST_KEY_FILE=path`
-//! encrypts every state with the key in that file, in memory or in a bucket. `make s3` does both; what of the
+//! encrypts every state with the key in that file, in memory or in a bucket. `make stores` does both; what of the
 //! tests makes no sense there, `scripts/store-suites` lists.
 
 use std::collections::BTreeMap;

@@ -1,0 +1,181 @@
+//! [`KnownPages`]: what was worked out for listings that policies filter, kept from one listing to the next.
+//!
+//! - What policies can ask of the names of a page. To gather it takes a name, a record and the metadata for
+//!   each of a thousand tables. What was gathered of one holds until its record is written, which the store
+//!   can tell ([`Reading`]); so a listing reads those anew that were written since the last one, and no
+//!   others.
+//! - Which of the names somebody is shown: by everything that this depends on, as with single decisions.
+//!
+//! Names that come and go make another page: a page is the same as long as the store serves the same names
+//! for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use uuid::Uuid;
+
+use crate::authz::cache::PageKey;
+use crate::authz::resource::{Attributes, Node};
+use crate::model::page::Names;
+use crate::store::read::Reading;
+use crate::telemetry::cache::{CacheRequests, CacheUsage};
+
+/// Bytes that a name takes beside its attributes' texts.
+const NODE_BYTES: usize = 256;
+/// Bytes that a property takes beside its texts.
+const PROPERTY_BYTES: usize = 64;
+/// Bytes that an entry takes beside its names: who asks, and where.
+const ENTRY_BYTES: usize = 1 << 10;
+/// Bytes of an entry of either kind, as the caches expect it.
+const TYPICAL_BYTES: u64 = 64 << 10;
+
+/// Where a page of names begins: of what, below which parent, and behind which name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PageStart {
+    pub(super) space: u8,
+    pub(super) parent: Uuid,
+    pub(super) after: Option<String>,
+}
+
+/// The names of a page with what policies can ask of them.
+#[derive(Clone)]
+pub(super) struct Gathered {
+    /// What the names stand for, in their order.
+    pub(super) nodes: Arc<[Node]>,
+    /// For each of them, how to find out whether its record was written since.
+    readings: Arc<[Option<Reading>]>,
+    /// The names as the store has served them.
+    names: Arc<Names>,
+    /// Tells it from what is gathered at another time.
+    number: u64,
+}
+
+/// Which names of a page somebody is shown.
+#[derive(Clone)]
+struct Shown {
+    /// All names of it, as the store has served them.
+    names: Arc<Names>,
+    /// The number of what was gathered of them, if anything was asked of that.
+    gathered: Option<u64>,
+    /// Those that are shown.
+    shown: Arc<Names>,
+}
+
+/// Pages that were listed lately, bounded in bytes.
+pub(super) struct KnownPages {
+    gathered: Cache<PageStart, Weighed<Gathered>, Weight>,
+    shown: Cache<(PageKey, PageStart), Weighed<Shown>, Weight>,
+    numbers: AtomicU64,
+    requests: CacheRequests,
+}
+
+#[derive(Clone)]
+struct Weighed<T> {
+    it: T,
+    bytes: u64,
+}
+
+#[derive(Clone)]
+struct Weight;
+
+impl<K, T> Weighter<K, Weighed<T>> for Weight {
+    fn weight(&self, _key: &K, weighed: &Weighed<T>) -> u64 {
+        weighed.bytes
+    }
+}
+
+impl Gathered {
+    /// Those that have to be read again, by their places, if `overtaken` says which reads no longer hold.
+    pub(super) fn stale(
+        &self,
+        overtaken: impl FnOnce(&[Option<Reading>]) -> Vec<usize>,
+    ) -> Vec<usize> {
+        overtaken(&self.readings)
+    }
+
+    /// The parts of it, to be changed.
+    pub(super) fn to_parts(&self) -> (Vec<Node>, Vec<Option<Reading>>) {
+        (self.nodes.to_vec(), self.readings.to_vec())
+    }
+}
+
+impl KnownPages {
+    /// Keeps at most so many bytes: half of them of either kind.
+    pub(super) fn new(bytes_max: u64) -> Self {
+        let bytes_max = bytes_max / 2;
+        let entries = usize::try_from(bytes_max / TYPICAL_BYTES).unwrap_or(usize::MAX).max(16);
+        Self {
+            gathered: Cache::with_weighter(entries, bytes_max, Weight),
+            shown: Cache::with_weighter(entries, bytes_max, Weight),
+            numbers: AtomicU64::new(0),
+            requests: CacheRequests::default(),
+        }
+    }
+
+    /// What was gathered of a page that shows these names.
+    pub(super) fn gathered(&self, start: &PageStart, names: &Arc<Names>) -> Option<Gathered> {
+        let found = self.gathered.get(start).map(|weighed| weighed.it);
+        found.filter(|page| Arc::ptr_eq(&page.names, names))
+    }
+
+    /// Keeps what was gathered of a page.
+    pub(super) fn keep_gathered(
+        &self,
+        start: PageStart,
+        names: &Arc<Names>,
+        (nodes, readings): (Vec<Node>, Vec<Option<Reading>>),
+    ) -> Gathered {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let bytes: usize = nodes.iter().map(node_bytes).sum();
+        let bytes = (ENTRY_BYTES + names.bytes() + bytes) as u64;
+        let (names, nodes, readings) = (Arc::clone(names), nodes.into(), readings.into());
+        let it = Gathered { nodes, readings, names, number };
+        self.gathered.insert(start, Weighed { it: it.clone(), bytes });
+        it
+    }
+
+    /// Which names of a page somebody is shown, if that is known of these names and of what was gathered of
+    /// them.
+    pub(super) fn shown(
+        &self,
+        key: &(PageKey, PageStart),
+        names: &Arc<Names>,
+        gathered: Option<&Gathered>,
+    ) -> Option<Arc<Names>> {
+        let found = self.shown.get(key).map(|weighed| weighed.it);
+        let found = found.filter(|page| {
+            Arc::ptr_eq(&page.names, names) && page.gathered == gathered.map(|it| it.number)
+        });
+        self.requests.count(found.is_some());
+        found.map(|page| page.shown)
+    }
+
+    /// Keeps which names of a page somebody is shown.
+    pub(super) fn keep_shown(
+        &self,
+        key: (PageKey, PageStart),
+        names: &Arc<Names>,
+        gathered: Option<&Gathered>,
+        shown: &Arc<Names>,
+    ) {
+        let bytes = (ENTRY_BYTES + names.bytes() + shown.bytes()) as u64;
+        let (names, shown) = (Arc::clone(names), Arc::clone(shown));
+        let it = Shown { names, gathered: gathered.map(|it| it.number), shown };
+        self.shown.insert(key, Weighed { it, bytes });
+    }
+
+    /// How it is used.
+    pub(super) fn usage(&self) -> CacheUsage {
+        self.requests.usage(self.gathered.weight() + self.shown.weight())
+    }
+}
+
+fn node_bytes(node: &Node) -> usize {
+    let Attributes { properties, location, owner } = node.attributes();
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let properties = properties.iter();
+    let properties = properties.map(|(key, value)| key.len() + value.len() + PROPERTY_BYTES);
+    NODE_BYTES + text(location) + text(owner) + properties.sum::<usize>()
+}
