@@ -18,8 +18,13 @@ export TRINO_CLI=$cache/trino/trino-cli-$trino_version-executable.jar
 
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
-# What the server is watched with.
-"$here/../../scripts/tools" otelcol prometheus
+# AWS KMS, or what speaks like it.
+kms_venv=$cache/kms-venv
+"$here/../../scripts/venv" "$kms_venv" "$here/../kms/requirements.txt"
+export MOTO_SERVER=$kms_venv/bin/moto_server
+
+# What the server is watched with, and put under load.
+"$here/../../scripts/tools" otelcol prometheus k6
 export OTELCOL_BIN=$cache/tools/bin/otelcol PROMETHEUS_BIN=$cache/tools/bin/prometheus
 
 # fetch DIRECTORY ARTIFACT: from Maven Central, into a directory of the cache.
@@ -89,6 +94,11 @@ if [[ ! -f $ICEBERG_FIXTURE_CLASSPATH ]]; then
     mvn --quiet --batch-mode -f "$here/../../benches/java-fixture/pom.xml" dependency:build-classpath \
         -Dmdep.outputFile="$ICEBERG_FIXTURE_CLASSPATH"
 fi
+# What it takes to keep its tables on S3, of the same version.
+fixture_version=1.11.0
+export ICEBERG_AWS_JAR=$cache/jars/iceberg-aws-$fixture_version.jar
+[[ -f $ICEBERG_AWS_JAR ]] || fetch jars "org.apache.iceberg:iceberg-aws:$fixture_version"
 
 cd "$here"
-PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
+# The emulator is that of the tests of encryption.
+PYTHONPATH=$here/../kms PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
