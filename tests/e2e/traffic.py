@@ -4,6 +4,7 @@ import http.client
 import json
 import socket
 import ssl
+import time
 import uuid
 from urllib.parse import urlsplit
 
@@ -30,6 +31,8 @@ class Commits:
             connection.connect()
         except OSError:
             self.never_let_in.append(name)
+            # Whoever is refused does not come back at once.
+            time.sleep(0.01)
             return
         try:
             self.serials.append(connection.sock.getpeercert()["serialNumber"])
