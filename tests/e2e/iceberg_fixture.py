@@ -9,17 +9,19 @@ from web import free_port
 
 
 class Fixture:
-    """It writes tables into `directory/warehouse`, or to where the properties of its catalog say."""
+    """It writes tables into `directory/warehouse`, or to where the properties of its catalog say, for which it may
+    take further classes (`:FILE:FILE`)."""
 
-    def __init__(self, directory, properties=None, more_classes=()):
+    def __init__(self, directory, properties=None, more_classes=""):
         port = free_port()
         self.uri = f"http://127.0.0.1:{port}"
         self.database = directory / "jdbc.db"
         self._properties = properties or {}
-        catalog = {"warehouse": str(directory / "warehouse"), "uri": f"jdbc:sqlite:{self.database}", "jdbc.schema-version": "V1"}
+        catalog = {"warehouse": str(directory / "warehouse"), "uri": f"jdbc:sqlite:{self.database}"}
+        catalog |= {"jdbc.schema-version": "V1"}
         environment = {_variable(name): value for name, value in (catalog | self._properties).items()}
         with open(os.environ["ICEBERG_FIXTURE_CLASSPATH"]) as known:
-            classes = ":".join([known.read().strip(), *more_classes])
+            classes = known.read().strip() + more_classes
         words = ["java", "-cp", classes, "org.apache.iceberg.rest.RESTCatalogServer"]
         self._process = Process(words, directory / "fixture.log", {"CATALOG_REST_PORT": str(port), **environment})
         self._process.wait_until(lambda: _listens(port), 120)

@@ -94,10 +94,16 @@ if [[ ! -f $ICEBERG_FIXTURE_CLASSPATH ]]; then
     mvn --quiet --batch-mode -f "$here/../../benches/java-fixture/pom.xml" dependency:build-classpath \
         -Dmdep.outputFile="$ICEBERG_FIXTURE_CLASSPATH"
 fi
-# What it takes to keep its tables on S3, of the same version.
+# What it takes to keep its tables on S3: of the same version, and what that stands on.
 fixture_version=1.11.0
-export ICEBERG_AWS_JAR=$cache/jars/iceberg-aws-$fixture_version.jar
-[[ -f $ICEBERG_AWS_JAR ]] || fetch jars "org.apache.iceberg:iceberg-aws:$fixture_version"
+export ICEBERG_FIXTURE_S3_JARS=
+for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
+    "org.apache.iceberg:iceberg-aws-bundle:$fixture_version" dev.failsafe:failsafe:3.3.2; do
+    IFS=: read -r _ name version <<<"$artifact"
+    jar=$cache/jars/$name-$version.jar
+    [[ -f $jar ]] || fetch jars "$artifact"
+    ICEBERG_FIXTURE_S3_JARS+=:$jar
+done
 
 cd "$here"
 # The emulator is that of the tests of encryption.

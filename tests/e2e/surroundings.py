@@ -60,8 +60,7 @@ class OtherCatalog:
             "s3.secret-access-key": PASSWORD,
             "s3.region": REGION,
         }
-        jars = [os.environ["ICEBERG_AWS_JAR"], os.environ["SLATEBERG_AWS_JAR"]]
-        self._fixture = Fixture(directory, properties, jars)
+        self._fixture = Fixture(directory, properties, os.environ["ICEBERG_FIXTURE_S3_JARS"])
         self.uri = self._fixture.uri
         self._filling = None
         self._failure = None

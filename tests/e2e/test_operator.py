@@ -28,7 +28,10 @@ OLDER_FORMAT = 3
 
 
 @pytest.fixture
-def operator(keycloak, tmp_path):
+def operator(keycloak, tmp_path, monkeypatch):
+    # Where these are set, PyIceberg trusts them and not the CA that its properties name.
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
     surroundings = Surroundings(tmp_path / "surroundings", keycloak)
     operator = Operator(surroundings, tmp_path / "machine")
     yield operator
