@@ -59,7 +59,7 @@ class Installation:
         for directory in (self.bin, self.etc, self.log):
             directory.mkdir(parents=True)
         archive = os.environ.get("SLATEBERG_ARCHIVE")
-        if archive is None:
+        if not archive:
             shutil.copy(os.environ["SLATEBERG_BIN"], self.bin / "slateberg")
             shutil.copy(EXAMPLE, self.settings.file)
             return

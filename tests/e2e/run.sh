@@ -5,6 +5,11 @@ set -euo pipefail
 : "${SLATEBERG_BIN:?is the binary to start}"
 SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
 export SLATEBERG_BIN
+# The archive of a release, if there is one: an operator installs that.
+if [[ -n ${SLATEBERG_ARCHIVE:-} ]]; then
+    SLATEBERG_ARCHIVE=$(realpath "$SLATEBERG_ARCHIVE")
+    export SLATEBERG_ARCHIVE
+fi
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export SLATEBERG_CACHE=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}
 cache=$SLATEBERG_CACHE
