@@ -49,10 +49,11 @@ class Installation:
         self.directory = directory
         self.bin, self.etc, self.log = directory / "bin", directory / "etc", directory / "log"
         self.settings = Settings(self.etc / "slateberg.toml")
-        # The proxies of this machine are not meant for the loopback.
-        inherited = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         path = f"{self.bin}{os.pathsep}{os.environ['PATH']}"
-        self.environment = {**inherited, **environment, "PATH": path}
+        # The proxies of this machine are not meant for the loopback.
+        direct = {name: "127.0.0.1,localhost" for name in ("NO_PROXY", "no_proxy")}
+        self.environment = {**os.environ, **direct, **environment, "PATH": path}
+        self._processes = []
 
     def install(self):
         """Unpacks the archive of a release, if there is one, or puts the program and the example where it would."""
@@ -84,26 +85,33 @@ class Installation:
     def serve(self, settings=None):
         """Starts a server; it is there when this returns."""
         settings = settings or self.settings
-        return Server(self, settings)
+        log = self.log / f"{settings.file.stem}.log"
+        # What an earlier start has said stays in front of it.
+        begin = log.stat().st_size if log.exists() else 0
+        process = Process(["slateberg", "serve", "--config", str(settings.file)], log, self.environment)
+        self._processes.append(process)
+        return Server(process, begin, self.etc / "ca.pem")
+
+    def stop(self):
+        """Ends whatever runs still."""
+        for process in self._processes:
+            process.stop()
 
 
 class Server:
     """A running server, which says in its first lines where it is."""
 
-    def __init__(self, installation, settings):
-        self.ca_file = installation.etc / "ca.pem"
-        self._log = installation.log / f"{settings.file.stem}.log"
-        # What an earlier start has said is in the file still.
-        self._begin = self._log.stat().st_size if self._log.exists() else 0
-        words = ["slateberg", "serve", "--config", str(settings.file)]
-        self.process = Process(words, self._log, installation.environment)
+    def __init__(self, process, begin, ca_file):
+        self.process = process
+        self.ca_file = ca_file
+        self._begin = begin
         self.uri = self.process.wait_until(lambda: self._told("is ready at "), 60)
-        self.management_uri = self._told("  management  ")
+        self.management_uri = self.process.wait_until(lambda: self._told("  management  "), 10)
         assert self.ask("GET", "/ready").status == 200
 
     def said(self):
         """What it has said since it was started."""
-        return self._log.read_bytes()[self._begin :].decode(errors="replace")
+        return self.process.log.read_bytes()[self._begin :].decode(errors="replace")
 
     def _told(self, before):
         line = self.said().partition(before)[2].partition("\n")

@@ -3,6 +3,7 @@
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pyarrow
 from emulator import REGION, Emulator
@@ -26,11 +27,19 @@ class Surroundings:
         for name in ("minio", "kms", "watching", "other"):
             (directory / name).mkdir(parents=True)
         self.watching = directory / "watching"
-        self.store = Minio(directory / "minio", (STATE, LAKE, ARCHIVE))
-        self.kms = Emulator(directory / "kms")
-        self.key = self.kms.make_key()
-        self.collector = Collector(self.watching)
-        self.other = OtherCatalog(directory / "other", self.store)
+        # Those that have started end, too, if a later one does not start.
+        with ExitStack() as started:
+
+            def start(part):
+                started.callback(part.stop)
+                return part
+
+            self.store = start(Minio(directory / "minio", (STATE, LAKE, ARCHIVE)))
+            self.kms = start(Emulator(directory / "kms"))
+            self.key = self.kms.make_key()
+            self.collector = start(Collector(self.watching))
+            self.other = start(OtherCatalog(directory / "other", self.store))
+            self._started = started.pop_all()
 
     # What a machine's role would give to a process that runs on it.
     credentials = {"AWS_ACCESS_KEY_ID": USER, "AWS_SECRET_ACCESS_KEY": PASSWORD, "AWS_REGION": REGION}
@@ -40,8 +49,7 @@ class Surroundings:
         return {"aws_endpoint": self.store.uri, "aws_allow_http": "true", "aws_region": REGION}
 
     def stop(self):
-        for part in (self.other, self.collector, self.kms, self.store):
-            part.stop()
+        self._started.close()
 
 
 class OtherCatalog:

@@ -14,7 +14,7 @@ from emulator import REGION
 from installation import Installation
 from processes import Repeatedly
 from pyiceberg.catalog.rest import RestCatalog
-from surroundings import ARCHIVE, LAKE, ROWS, STATE, Surroundings
+from surroundings import ARCHIVE, LAKE, ROWS, SCHEMA, STATE, Surroundings
 from traffic import Commits
 from watching import Prometheus
 from web import free_port
@@ -22,7 +22,6 @@ from web import free_port
 ROOT = Path(__file__).resolve().parents[2]
 LEDGER = "/v1/namespaces/ops/tables/ledger"
 NAMESPACES, TABLES_EACH = 10, 100
-SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 # A store of this format has no keys of places and of UUIDs yet: the next start makes both.
 OLDER_FORMAT = 3
 
@@ -121,8 +120,7 @@ class Operator:
     def go_home(self):
         if self.prometheus:
             self.prometheus.stop()
-        if self.server:
-            self.server.process.stop()
+        self.machine.stop()
 
 
 def install(operator):
