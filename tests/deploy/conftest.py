@@ -68,9 +68,10 @@ def case(request):
 
 
 class Server:
-    """A slateberg that reads these settings, on a free port and a directory of its own."""
+    """A slateberg that reads these settings, on a free port and a directory of its own. If they bring its admin key
+    along, it has to be told."""
 
-    def __init__(self, directory, settings, environment=()):
+    def __init__(self, directory, settings, environment=(), key=None):
         file = directory / "slateberg.toml"
         file.write_text(settings)
         self._out = directory / "out"
@@ -86,10 +87,13 @@ class Server:
                 raise AssertionError(f"it does not serve:\n{self._err.read_text()}")
             time.sleep(0.05)
         self.uri = found.group()
-        self.key = re.search(r"sb_\w{49}", self._out.read_text()).group()
+        operators = re.search(r"^  management +(\S+)$", self._out.read_text(), re.MULTILINE)
+        # Where operators ask, which is where clients do unless they have a port of their own.
+        self.operators_uri = operators[1] if operators else self.uri
+        self.key = key or re.search(r"sb_\w{49}", self._out.read_text()).group()
 
-    def get(self, path, key=None):
-        request = urllib.request.Request(self.uri + path)
+    def get(self, path, key=None, uri=None):
+        request = urllib.request.Request((uri or self.uri) + path)
         if key:
             request.add_header("Authorization", f"Bearer {key}")
         try:
@@ -99,8 +103,8 @@ class Server:
             with error:
                 return error.code, error.read().decode()
 
-    def json(self, path):
-        status, text = self.get(path, self.key)
+    def json(self, path, uri=None):
+        status, text = self.get(path, self.key, uri)
         assert status == 200, text
         return json.loads(text)
 
@@ -117,8 +121,8 @@ def serve(tmp_path):
     """Starts a slateberg; it is stopped, in order, at the end."""
     started = []
 
-    def serve(settings, environment=()):
-        started.append(Server(tmp_path, settings, environment))
+    def serve(settings, environment=(), key=None):
+        started.append(Server(tmp_path, settings, environment, key))
         return started[-1]
 
     yield serve

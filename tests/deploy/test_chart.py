@@ -165,12 +165,19 @@ def test_the_program_takes_all_that_the_chart_can_say(serve, tmp_path):
         (policies / file).symlink_to(f"..data/{file}")
     settings = settings.replace("/etc/slateberg/policies", str(policies))
     settings = settings.replace("/var/cache/slateberg", str(tmp_path / "cache"))
+    key = checked(os.environ["SLATEBERG_BIN"], "key", "generate").strip()
+    (tmp_path / "key").write_text(key)
+    settings = settings.replace("/etc/slateberg/bootstrap/key", str(tmp_path / "key"))
+    assert tomllib.loads(settings)["server"]["management"] == {"listen": "0.0.0.0:9181", "plain_http": True}
+    settings = settings.replace("0.0.0.0:9181", "127.0.0.1:0")
     environment = {variable["name"]: "from-a-secret" for variable in rendered.container["env"]}
-    server = serve(settings, environment)
-    names = [warehouse["name"] for warehouse in server.json("/management/v1/warehouses")["warehouses"]]
+    server = serve(settings, environment, key)
+    told = server.json("/management/v1/warehouses", server.operators_uri)
+    names = [warehouse["name"] for warehouse in told["warehouses"]]
     assert sorted(names) == ["default", "lake"]
     assert server.json("/v1/config?warehouse=lake")["defaults"]["client.region"] == "eu-central-1"
-    assert server.get("/metrics")[0] == 401
+    assert server.get("/metrics", uri=server.operators_uri)[0] == 401
+    assert server.get("/metrics", key)[0] == 404
 
 
 def test_secrets_are_referred_to_and_nowhere_else():
@@ -183,11 +190,17 @@ def test_secrets_are_referred_to_and_nowhere_else():
     assert not rendered.all("Secret")
 
 
-def test_probes_only_connect_where_nobody_gets_in_without_a_certificate():
+def test_probes_ask_where_operators_do_and_only_connect_where_that_takes_a_certificate():
     container = Rendered("--values", CHART / "ci/google.yaml").container
     assert container["readinessProbe"]["tcpSocket"] == {"port": "http"}
-    container = Rendered("--values", CHART / "ci/production.yaml").container
-    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+    production = ["--values", CHART / "ci/production.yaml"]
+    probe = Rendered(*production).container["readinessProbe"]["httpGet"]
+    assert (probe["scheme"], probe["port"]) == ("HTTP", "management")
+    probe = Rendered(*production, "--set", "config.server.management.plain_http=false").container["readinessProbe"]
+    assert (probe["httpGet"]["scheme"], probe["httpGet"]["port"]) == ("HTTPS", "management")
+    alone = "management.enabled=false,config.server.management.plain_http=false,networkPolicy.managementFrom=null"
+    probe = Rendered(*production, "--set", alone).container["readinessProbe"]["httpGet"]
+    assert (probe["scheme"], probe["port"]) == ("HTTPS", "http")
 
 
 def test_a_cache_on_the_nodes_disk_is_asked_for():

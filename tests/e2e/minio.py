@@ -13,9 +13,9 @@ BUCKET = "lake"
 
 
 class Minio:
-    """A MinIO on the loopback, with a bucket."""
+    """A MinIO on the loopback, with one bucket or several."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, buckets=(BUCKET,)):
         port, console = free_port(), free_port()
         self.uri = f"http://127.0.0.1:{port}"
         command = [os.environ["MINIO_BIN"], "server", "--address", f"127.0.0.1:{port}"]
@@ -24,7 +24,8 @@ class Minio:
         environment |= {"MINIO_CI_CD": "1"}
         self._process = Process(command, directory / "minio.log", environment)
         self._process.wait_until(self._is_ready, 60)
-        self.client().create_bucket(Bucket=BUCKET)
+        for bucket in buckets:
+            self.client().create_bucket(Bucket=bucket)
 
     def _is_ready(self):
         try:
@@ -46,8 +47,8 @@ class Minio:
             config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}),
         )
 
-    def keys(self, prefix=""):
-        pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+    def keys(self, prefix="", bucket=BUCKET):
+        pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return [found["Key"] for page in pages for found in page.get("Contents", [])]
 
     def stop(self):

@@ -37,6 +37,19 @@ class Process:
     def said(self):
         return self.log.read_text(errors="replace")
 
+    def ask_to_end(self):
+        """Sends SIGTERM, and waits for nothing."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self, timeout_s):
+        """Waits for its end: the exit code, which is negative if a signal ended it."""
+        return self._process.wait(timeout_s)
+
+    def kill(self):
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._output.close()
+
     def stop(self, timeout_s=30):
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGTERM)

@@ -5,6 +5,11 @@ set -euo pipefail
 : "${SLATEBERG_BIN:?is the binary to start}"
 SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
 export SLATEBERG_BIN
+# The archive of a release, if there is one: an operator installs that.
+if [[ -n ${SLATEBERG_ARCHIVE:-} ]]; then
+    SLATEBERG_ARCHIVE=$(realpath "$SLATEBERG_ARCHIVE")
+    export SLATEBERG_ARCHIVE
+fi
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export SLATEBERG_CACHE=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}
 cache=$SLATEBERG_CACHE
@@ -18,8 +23,13 @@ export TRINO_CLI=$cache/trino/trino-cli-$trino_version-executable.jar
 
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
-# What the server is watched with.
-"$here/../../scripts/tools" otelcol prometheus
+# AWS KMS, or what speaks like it.
+kms_venv=$cache/kms-venv
+"$here/../../scripts/venv" "$kms_venv" "$here/../kms/requirements.txt"
+export MOTO_SERVER=$kms_venv/bin/moto_server
+
+# What the server is watched with, and put under load.
+"$here/../../scripts/tools" otelcol prometheus k6
 export OTELCOL_BIN=$cache/tools/bin/otelcol PROMETHEUS_BIN=$cache/tools/bin/prometheus
 
 # fetch DIRECTORY ARTIFACT: from Maven Central, into a directory of the cache.
@@ -89,6 +99,17 @@ if [[ ! -f $ICEBERG_FIXTURE_CLASSPATH ]]; then
     mvn --quiet --batch-mode -f "$here/../../benches/java-fixture/pom.xml" dependency:build-classpath \
         -Dmdep.outputFile="$ICEBERG_FIXTURE_CLASSPATH"
 fi
+# What it takes to keep its tables on S3: of the same version, and what that stands on.
+fixture_version=1.11.0
+export ICEBERG_FIXTURE_S3_JARS=
+for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
+    "org.apache.iceberg:iceberg-aws-bundle:$fixture_version" dev.failsafe:failsafe:3.3.2; do
+    IFS=: read -r _ name version <<<"$artifact"
+    jar=$cache/jars/$name-$version.jar
+    [[ -f $jar ]] || fetch jars "$artifact"
+    ICEBERG_FIXTURE_S3_JARS+=:$jar
+done
 
 cd "$here"
-PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
+# The emulator is that of the tests of encryption.
+PYTHONPATH=$here/../kms PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

@@ -2,12 +2,11 @@
 
 import json
 import os
-import socket
 import subprocess
 
 import pyarrow as pa
 import pytest
-from processes import Process
+from iceberg_fixture import Fixture
 from processes import Slateberg as Server
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -41,36 +40,6 @@ def target(tmp_path):
     target = Target(tmp_path)
     yield target
     target.stop()
-
-
-class Fixture:
-    """Iceberg's own REST server, over its JdbcCatalog."""
-
-    def __init__(self, directory):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            port = taken.getsockname()[1]
-        self.database = directory / "jdbc.db"
-        environment = {
-            "CATALOG_REST_PORT": str(port),
-            "CATALOG_WAREHOUSE": str(directory / "warehouse"),
-            "CATALOG_URI": f"jdbc:sqlite:{self.database}",
-            "CATALOG_JDBC_SCHEMA__VERSION": "V1",
-        }
-        classpath = open(os.environ["ICEBERG_FIXTURE_CLASSPATH"]).read().strip()
-        words = ["java", "-cp", classpath, "org.apache.iceberg.rest.RESTCatalogServer"]
-        self._process = Process(words, directory / "fixture.log", environment)
-        self.uri = f"http://127.0.0.1:{port}"
-        self._process.wait_until(lambda: self._answers(port), 120)
-        self.catalog = load_catalog("fixture", type="rest", uri=self.uri)
-
-    @staticmethod
-    def _answers(port):
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) == 0
-
-    def stop(self):
-        self._process.stop()
 
 
 @pytest.fixture

@@ -89,9 +89,11 @@ class Collector:
 
 
 class Prometheus:
-    """A Prometheus that scrapes one server, with the rules of the chart."""
+    """A Prometheus that scrapes one server, with the rules of the chart. Of HTTPS, it trusts the CA of `ca_file`."""
 
-    def __init__(self, directory, server_uri, rules):
+    def __init__(self, directory, server_uri, rules, ca_file=None):
+        scheme, _, target = server_uri.partition("://")
+        tls = {"tls_config": {"ca_file": str(ca_file)}} if ca_file else {}
         port = free_port()
         self._uri = f"http://127.0.0.1:{port}"
         config = directory / "prometheus.yaml"
@@ -103,7 +105,9 @@ class Prometheus:
                     "scrape_configs": [
                         {
                             "job_name": "slateberg",
-                            "static_configs": [{"targets": [server_uri.removeprefix("http://")]}],
+                            "scheme": scheme,
+                            "static_configs": [{"targets": [target]}],
+                            **tls,
                         }
                     ],
                 }

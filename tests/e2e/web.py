@@ -1,7 +1,9 @@
 """HTTP, as far as the tests need it, on nothing but Python's own library."""
 
+import functools
 import json
 import socket
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -27,12 +29,21 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return None
 
 
-# The proxies of the environment are not meant for the loopback.
-_opener = urllib.request.build_opener(_Stay, urllib.request.ProxyHandler({}))
+@functools.cache
+def _opener_that_trusts(ca_file):
+    # The proxies of the environment are not meant for the loopback.
+    handlers = [_Stay, urllib.request.ProxyHandler({})]
+    if ca_file is not None:
+        handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file)))
+    return urllib.request.build_opener(*handlers)
 
 
-def request(method, url, *, token=None, json_body=None, form=None, timeout_s=30):
-    headers = {"Accept": "application/json"}
+_opener = _opener_that_trusts(None)
+
+
+def request(method, url, *, token=None, json_body=None, form=None, headers=None, ca_file=None, timeout_s=30):
+    """What is answered, whatever the status. With `ca_file`, that CA is trusted and no other."""
+    headers = {"Accept": "application/json", **(headers or {})}
     data = None
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
@@ -42,7 +53,7 @@ def request(method, url, *, token=None, json_body=None, form=None, timeout_s=30)
         data, headers["Content-Type"] = urllib.parse.urlencode(form).encode(), "application/x-www-form-urlencoded"
     message = urllib.request.Request(url, method=method, data=data, headers=headers)
     try:
-        with _opener.open(message, timeout=timeout_s) as response:
+        with _opener_that_trusts(ca_file).open(message, timeout=timeout_s) as response:
             return _answer(response)
     except urllib.error.HTTPError as error:
         with error:

@@ -1,0 +1,50 @@
+"""A CA of the test's own, and the certificates that it signs for the loopback: by `openssl`, as operators do it."""
+
+import os
+import subprocess
+
+# All that has to be said of either kind of certificate.
+EXTENSIONS = """
+[req]
+distinguished_name = name
+prompt = no
+[name]
+CN = slateberg.example.com
+[authority]
+basicConstraints = critical, CA:TRUE
+keyUsage = critical, keyCertSign
+subjectKeyIdentifier = hash
+[server]
+basicConstraints = CA:FALSE
+subjectAltName = IP:127.0.0.1, DNS:localhost
+extendedKeyUsage = serverAuth
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+"""
+NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+
+
+class Authority:
+    """A CA in a directory. Clients trust the file `certificate`."""
+
+    def __init__(self, directory):
+        self._directory = directory
+        directory.mkdir(parents=True)
+        (directory / "openssl.cnf").write_text(EXTENSIONS)
+        self.certificate = directory / "ca.pem"
+        made = ["-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=Test CA"]
+        self._openssl("req", "-x509", *NEW_KEY, "-config", "openssl.cnf", "-extensions", "authority", *made)
+
+    def issue(self, certificate, key):
+        """Puts a new certificate and its key in the place of those that are there: each file at once, and not both."""
+        self._openssl("req", "-new", *NEW_KEY, "-config", "openssl.cnf", "-keyout", "server.key", "-out", "server.csr")
+        signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-out", "server.pem"]
+        extensions = ["-extfile", "openssl.cnf", "-extensions", "server"]
+        self._openssl("x509", "-req", "-in", "server.csr", *signed, *extensions)
+        for made, place in [("server.pem", certificate), ("server.key", key)]:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(self._directory / made, place)
+
+    def _openssl(self, *words):
+        done = subprocess.run(["openssl", *words], cwd=self._directory, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

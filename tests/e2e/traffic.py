@@ -1,0 +1,88 @@
+"""Clients that commit to one table over HTTPS, each commit on a connection of its own, and remember what became of it."""
+
+import http.client
+import json
+import socket
+import ssl
+import time
+import uuid
+from urllib.parse import urlsplit
+
+
+class Commits:
+    """Commits that each set one property by a name of its own, so that the table tells which of them there are."""
+
+    def __init__(self, uri, path, token, ca_file):
+        self._address = (urlsplit(uri).hostname, urlsplit(uri).port)
+        self._path = path
+        self._token = token
+        self._trust = ssl.create_default_context(cafile=ca_file)
+        # Names of properties, by what became of their commits. Nothing was sent of those that were never let in;
+        # those without an answer may be there or not.
+        self.acknowledged, self.never_let_in, self.unanswered = [], [], []
+        self.refusals = []
+        # Serial numbers of the certificates that were shown, in that order.
+        self.serials = []
+
+    def __call__(self):
+        name = uuid.uuid4().hex
+        connection = http.client.HTTPSConnection(*self._address, context=self._trust, timeout=30)
+        try:
+            connection.connect()
+        except OSError:
+            self.never_let_in.append(name)
+            # Whoever is refused does not come back at once.
+            time.sleep(0.01)
+            return
+        try:
+            self.serials.append(connection.sock.getpeercert()["serialNumber"])
+            connection.request("POST", self._path, self._body(name), self._headers())
+            answer = connection.getresponse()
+            told = answer.read()
+        except (OSError, http.client.HTTPException):
+            self.unanswered.append(name)
+        else:
+            self._answered(name, answer.status, told)
+        finally:
+            connection.close()
+
+    def _answered(self, name, status, told):
+        if status == 200 and json.loads(told)["metadata"]["properties"][name]:
+            self.acknowledged.append(name)
+        else:
+            self.refusals.append((status, told))
+
+    def _body(self, name):
+        updates = [{"action": "set-properties", "updates": {name: "here"}}]
+        return json.dumps({"requirements": [], "updates": updates}).encode()
+
+    def _headers(self):
+        return {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+
+    def begin(self):
+        """A commit that the server has taken up, and that is not all there yet."""
+        return Begun(self)
+
+
+class Begun:
+    """A request of which the server has asked for the body."""
+
+    def __init__(self, commits):
+        self._commits = commits
+        self.name = uuid.uuid4().hex
+        self._body = commits._body(self.name)
+        headers = {"Host": "slateberg", "Content-Length": len(self._body), "Expect": "100-continue", **commits._headers()}
+        head = [f"POST {commits._path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        plain = socket.create_connection(commits._address, timeout=30)
+        self._socket = commits._trust.wrap_socket(plain, server_hostname=commits._address[0])
+        self._socket.sendall("\r\n".join(head).encode())
+        told = self._socket.recv(1024)
+        assert told.startswith(b"HTTP/1.1 100 "), told
+
+    def finish(self):
+        """Sends the rest, and reads the answer."""
+        self._socket.sendall(self._body)
+        answer = http.client.HTTPResponse(self._socket, method="POST")
+        answer.begin()
+        self._commits._answered(self.name, answer.status, answer.read())
+        self._socket.close()
