@@ -133,9 +133,14 @@ fn no_good(file: &Path, error: impl Display) -> ClientError {
 
 /// A path with one more segment, whatever is in it.
 pub(super) fn below(path: &str, segment: &str) -> String {
+    format!("{path}/{}", encoded(segment))
+}
+
+/// A text as a part of a path.
+pub(super) fn encoded(text: &str) -> String {
     // A form's encoding is a path's but for the space.
-    let encoded: String = form_urlencoded::byte_serialize(segment.as_bytes()).collect();
-    format!("{path}/{}", encoded.replace('+', "%20"))
+    let encoded: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
+    encoded.replace('+', "%20")
 }
 
 /// A query of the pairs that have a value; nothing if none has.

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::MigrateError;
-use super::rest::{Rest, SEPARATOR, plural};
+use super::rest::{Rest, plural};
 use super::source::{Contents, FoundNamespace, FoundTabular};
 use crate::model::ident::TabularKind;
 
@@ -35,7 +35,7 @@ impl Rest {
         contents: &mut Contents,
     ) -> Result<Vec<Vec<String>>, MigrateError> {
         let path = format!("{}/namespaces", self.prefix);
-        let of = (!parent.is_empty()).then(|| parent.join(SEPARATOR));
+        let of = (!parent.is_empty()).then(|| self.joined(parent));
         let listed = match self.listed(&path, "namespaces", of).await? {
             Ok(listed) => listed,
             // A catalog without nested namespaces need not know the question.

@@ -6,12 +6,13 @@ use std::time::Duration;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
+use url::form_urlencoded;
 
 use super::MigrateError;
 use super::source::{FoundTabular, Located};
 use crate::base::retry::Backoff;
 use crate::base::secret::Secret;
-use crate::cli::client::{Connection, below, query};
+use crate::cli::client::{Connection, below, encoded, query};
 use crate::model::ident::TabularKind;
 
 /// Names that are asked for at once.
@@ -22,8 +23,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long one request may take.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
-/// Stands between the levels of a namespace in paths.
-pub(super) const SEPARATOR: &str = "\u{1f}";
+/// Stands between the levels of a namespace in paths, as it is written there, where a catalog names no other.
+const SEPARATOR: &str = "%1F";
 /// The endpoint that a catalog names which has views.
 const VIEWS: &str = "GET /v1/{prefix}/namespaces/{namespace}/views";
 
@@ -34,6 +35,9 @@ pub(super) struct Rest {
     base: String,
     /// In front of `/namespaces`, and behind `/v1`.
     pub(super) prefix: String,
+    /// What stands between the levels of a namespace, as it is written in paths. Some servers refuse the usual one,
+    /// a control character, and take `.` for a part of a name where `%2E` separates.
+    separator: String,
     token: Mutex<Option<Secret>>,
     exchange: Option<Exchange>,
     /// Whether it says that it has views; none if it does not say.
@@ -113,6 +117,7 @@ impl Rest {
             client,
             base,
             prefix: String::new(),
+            separator: SEPARATOR.to_owned(),
             token: Mutex::new(token),
             exchange,
             has_views: None,
@@ -123,11 +128,13 @@ impl Rest {
         let path = format!("/v1/config{}", query(&[("warehouse", warehouse.map(str::to_owned))]));
         let config = rest.send(Method::GET, &path, &Value::Null).await?;
         let config = config.map_err(|refused| refused.error(&rest.base))?;
-        let prefix = ["overrides", "defaults"]
-            .iter()
-            .find_map(|which| config[which]["prefix"].as_str())
-            .unwrap_or_default();
-        rest.prefix = match prefix.trim_matches('/') {
+        let told = |name: &str| {
+            ["overrides", "defaults"].iter().find_map(|which| config[which][name].as_str())
+        };
+        if let Some(separator) = told("namespace-separator").filter(|told| !told.is_empty()) {
+            rest.separator = separator.to_owned();
+        }
+        rest.prefix = match told("prefix").unwrap_or_default().trim_matches('/') {
             "" => "/v1".to_owned(),
             prefix => prefix.split('/').fold("/v1".to_owned(), |path, part| below(&path, part)),
         };
@@ -233,7 +240,15 @@ impl Rest {
 
     /// The path of what is below a namespace.
     pub(super) fn in_namespace(&self, levels: &[String]) -> String {
-        below(&format!("{}/namespaces", self.prefix), &levels.join(SEPARATOR))
+        let levels: Vec<_> = levels.iter().map(|level| encoded(level)).collect();
+        format!("{}/namespaces/{}", self.prefix, levels.join(&self.separator))
+    }
+
+    /// A namespace as the value of a query's pair, which is encoded as a whole.
+    pub(super) fn joined(&self, levels: &[String]) -> String {
+        let pair = format!("separator={}", self.separator);
+        let separator = form_urlencoded::parse(pair.as_bytes()).next();
+        levels.join(&separator.map(|(_, text)| text.into_owned()).unwrap_or_default())
     }
 
     /// The path of a table or view.
