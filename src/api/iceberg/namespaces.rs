@@ -19,6 +19,7 @@ use crate::api::wire::listings::list_namespaces_response;
 use crate::api::wire::{
     CreateNamespaceRequest, GetNamespaceResponse, UpdateNamespacePropertiesRequest,
 };
+use crate::catalog::namespaces::Removals;
 use crate::catalog;
 
 /// `POST /v1/{prefix}/namespaces`.
@@ -103,10 +104,10 @@ pub async fn update_properties(
     if distinct.len() < removals.len() {
         return Err(ApiError::bad_request("Invalid removals: a key stands more than once"));
     }
-    let updates = body.updates.unwrap_or_default();
+    let (removals, updates) = (Removals::Keys(distinct), body.updates.unwrap_or_default());
     let updated = state
         .catalog
-        .update_namespace_properties(&operation, &warehouse, namespace, distinct, updates)
+        .update_namespace_properties(&operation, &warehouse, namespace, removals, updates)
         .await?;
     Ok(Json(updated))
 }

@@ -82,6 +82,8 @@ pub(super) enum Authentication {
     ApiKey,
     /// A client certificate
     Mtls,
+    /// None: they have the catalog in their own process
+    Embedded,
 }
 
 impl Authentication {
@@ -90,6 +92,7 @@ impl Authentication {
             Self::Jwt => Method::Jwt,
             Self::ApiKey => Method::ApiKey,
             Self::Mtls => Method::Mtls,
+            Self::Embedded => Method::Embedded,
         }
     }
 }
