@@ -21,8 +21,9 @@ pub(super) const EVERYTHING: PageRequest = PageRequest { after: None, limit: Non
 /// An open catalog in this process: one warehouse of it, for one principal. Cheap to clone; all clones
 /// share the one open catalog.
 ///
-/// Once the last one is dropped without [`EmbeddedCatalog::close`], the catalog is left as a killed server
-/// leaves it: what was answered is durable, and the next opening finishes the rest.
+/// Once the last one is dropped without [`EmbeddedCatalog::close`], the catalog closes by itself, as far as
+/// the runtime gets to it. A runtime that ends first leaves it as a killed server does: what was answered is
+/// durable, and the next opening finishes the rest.
 #[derive(Debug, Clone)]
 pub struct EmbeddedCatalog {
     house: Arc<House>,

@@ -85,7 +85,9 @@ fn whole(ident: &TabularIdent, readable: Readable) -> Result<TabularState> {
         ReadAccess::Whole => Ok(readable.state),
         ReadAccess::Restricted(..) => Err(iceberg::Error::new(
             ErrorKind::FeatureUnsupported,
-            format!("policies show only a part of {ident}, which this trait cannot say: load it by the typed API"),
+            format!(
+                "policies show only a part of {ident}, which this trait cannot say: load it by the typed API"
+            ),
         )),
     }
 }
@@ -205,8 +207,7 @@ impl Catalog for IcebergCatalog {
     async fn register_table(&self, ident: &TableIdent, metadata_location: String) -> Result<Table> {
         let file_io = self.file_io()?;
         let wanted = table_of(ident);
-        let request =
-            RegisterTable { ident: wanted.clone(), metadata_location, overwrite: false };
+        let request = RegisterTable { ident: wanted.clone(), metadata_location, overwrite: false };
         let made = self.catalog.register_table(request).await;
         let made = whole(&wanted, made.map_err(|error| self.about_table(error))?)?;
         table(ident.clone(), &made, file_io)

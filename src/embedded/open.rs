@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
@@ -66,8 +67,7 @@ impl Builder {
         // There is no door: nothing is listened on, no issuer is asked for keys, and no admin key is minted,
         // whose text nobody would see. The first server on this state mints it.
         settings.server = api::settings::Settings::default();
-        settings.authn =
-            authn::settings::Settings { insecure_no_auth: true, ..Default::default() };
+        settings.authn = authn::settings::Settings { insecure_no_auth: true, ..Default::default() };
         // In a box: it would take much of the stack of the host's own task.
         let mut app = Box::pin(App::build(settings, seams)).await?;
         let mut background = Background::start(&mut app);
@@ -77,7 +77,8 @@ impl Builder {
             run: catalog.new_run_id(),
             catalog,
             operations: AtomicU64::new(1),
-            open: Mutex::new(Some((app, background))),
+            runtime: Handle::current(),
+            open: Mutex::new(Some(Open { app, background })),
         };
         Ok(EmbeddedCatalog::new(Arc::new(house), warehouse, identity))
     }
@@ -90,8 +91,15 @@ pub(super) struct House {
     run: Uuid,
     /// Operations that were given a name.
     operations: AtomicU64,
-    /// What is there until the catalog is closed: the lock of the directory among it.
-    open: Mutex<Option<(App, Background)>>,
+    /// Where the end is done.
+    runtime: Handle,
+    open: Mutex<Option<Open>>,
+}
+
+/// What is there until the catalog is closed: the lock of the directory among it.
+struct Open {
+    app: App,
+    background: Background,
 }
 
 impl fmt::Debug for House {
@@ -109,15 +117,38 @@ impl House {
 
     /// Ends the catalog in order, whatever becomes of the caller. Whoever comes later waits for it.
     pub(super) async fn close(self: Arc<Self>) -> Result<(), StoreError> {
-        let ending = tokio::spawn(async move {
+        let runtime = self.runtime.clone();
+        let ending = runtime.spawn(async move {
             let mut open = self.open.lock().await;
-            let Some((app, mut background)) = open.take() else { return Ok(()) };
-            background.stop();
-            background.ended().await;
-            let closed = app.catalog.close().await;
-            background.finish().await;
-            closed
+            match open.take() {
+                Some(open) => open.end().await,
+                None => Ok(()),
+            }
         });
         ending.await.unwrap_or_else(|panic| Err(StoreError::Internal(panic.to_string())))
+    }
+}
+
+impl Drop for House {
+    /// The store would go on by itself, and keep the directory.
+    fn drop(&mut self) {
+        let Some(open) = self.open.get_mut().take() else { return };
+        self.runtime.spawn(async move {
+            if let Err(error) = open.end().await {
+                tracing::error!(%error, "a catalog that nobody has any more did not close in order");
+            }
+        });
+    }
+}
+
+impl Open {
+    /// Ends tasks, store, and what is told, in this order; then the directory is free.
+    async fn end(self) -> Result<(), StoreError> {
+        let Self { app, mut background } = self;
+        background.stop();
+        background.ended().await;
+        let closed = app.catalog.close().await;
+        background.finish().await;
+        closed
     }
 }

@@ -85,7 +85,7 @@ async fn a_closed_catalog_says_so_and_closes_again() {
 }
 
 #[tokio::test]
-async fn a_catalog_that_is_dropped_has_lost_nothing() {
+async fn a_catalog_that_is_dropped_closes_by_itself() {
     let directory = tempfile::tempdir().expect("there is room");
     let t = {
         let catalog = open_in(directory.path()).await.as_iceberg();
@@ -93,7 +93,6 @@ async fn a_catalog_that_is_dropped_has_lost_nothing() {
         set_property(&catalog, &t, ("a", "1")).await.expect("it is committed");
         t
     };
-    // Its background tasks see that they are alone, and let go of it.
     let again = async {
         loop {
             match EmbeddedCatalog::open(settings_in(directory.path())).await {

@@ -1,13 +1,16 @@
 //! Policies decide for whom the host names, and everything is told of as of requests.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use iceberg::{Catalog, ErrorKind};
 use serde_json::Value;
+use slateberg::authn::issuers::Issuers;
+use slateberg::authn::settings::IssuerSettings;
 use slateberg::authz::bundled::default_policies;
+use slateberg::catalog::reading::ReadAccess;
 use slateberg::embedded::{EmbeddedCatalog, Error, Identity, IdentityKind, cause};
 use slateberg::model::ident::{NamespaceIdent, TabularIdent};
-use slateberg::catalog::reading::ReadAccess;
 use slateberg::telemetry::settings::AuditTo;
 
 use crate::support::app::memory_settings;
@@ -15,6 +18,14 @@ use crate::support::bucket::bucket;
 use crate::support::embedded::{
     builder_on, make_table, namespace, open_on, set_property, settings_in, with_any_files,
 };
+
+/// What a token says of its subject stands behind the name of its issuer.
+#[test]
+fn no_issuer_speaks_for_programs_that_embed_the_catalog() {
+    let named = |name: &str| BTreeMap::from([(name.to_owned(), IssuerSettings::default())]);
+    let refused = Issuers::new(&named("embedded")).err().expect("it is taken");
+    assert!(refused.contains("'embedded' is what programs are called by"), "{refused}");
+}
 
 fn with_role(role: &str) -> Identity {
     Identity::embedded(role).with_roles([role])

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::value::to_raw_value;
 use serde_json::json;
+use serde_json::value::to_raw_value;
 use slateberg::catalog::tables::commit::TableChange;
 use slateberg::catalog::tables::create::CreateTable;
 use slateberg::catalog::tables::register::RegisterTable;

@@ -19,8 +19,8 @@ use crate::api::wire::listings::list_namespaces_response;
 use crate::api::wire::{
     CreateNamespaceRequest, GetNamespaceResponse, UpdateNamespacePropertiesRequest,
 };
-use crate::catalog::namespaces::Removals;
 use crate::catalog;
+use crate::catalog::namespaces::Removals;
 
 /// `POST /v1/{prefix}/namespaces`.
 pub async fn create(
