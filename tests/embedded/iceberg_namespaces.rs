@@ -1,6 +1,7 @@
 //! `iceberg::Catalog`: namespaces.
 
 use std::collections::HashMap;
+use std::slice::from_ref;
 
 use iceberg::{Catalog, ErrorKind, NamespaceIdent};
 
@@ -28,8 +29,8 @@ async fn namespaces_are_made_listed_and_dropped() {
     assert_eq!(made.expect("it is made").properties(), &properties(&[("owner", "me")]));
     catalog.create_namespace(&inner, HashMap::new()).await.expect("it is made");
 
-    assert_eq!(catalog.list_namespaces(None).await.expect("a list"), [outer.clone()]);
-    assert_eq!(catalog.list_namespaces(Some(&outer)).await.expect("a list"), [inner.clone()]);
+    assert_eq!(catalog.list_namespaces(None).await.expect("a list"), from_ref(&outer));
+    assert_eq!(catalog.list_namespaces(Some(&outer)).await.expect("a list"), from_ref(&inner));
     assert_eq!(catalog.list_namespaces(Some(&inner)).await.expect("a list"), []);
     assert_eq!(own_properties(&catalog, &outer).await, properties(&[("owner", "me")]));
 
