@@ -28,7 +28,7 @@ const LOCAL: &str = "file:";
 /// clone.
 ///
 /// Errors have the kinds that the trait says, and the catalog's own error as their source
-/// ([`super::cause`]).
+/// ([`super::cause()`]).
 #[derive(Debug, Clone)]
 pub struct IcebergCatalog {
     catalog: EmbeddedCatalog,

@@ -7,7 +7,7 @@
 //! - [`handle`]: the typed API begins here: in which warehouse, as whom, under which key.
 //! - [`namespaces`], [`tables`], [`views`]: its methods, one for each use case of [`crate::catalog`].
 //! - [`iceberg_catalog`]: the same as `iceberg::Catalog`, for engines that know that trait. What it is
-//!   given is [translated](translate) into JSON and judged by the parsers that judge requests.
+//!   given becomes JSON (`translate`), and is judged by the parsers that judge requests.
 //!
 //! What it deliberately does not do: know anything of records, policies or keys of its own. A call goes
 //! the way of a request, from the warehouse that it may see to a use case that asks for its permit.
