@@ -6,6 +6,7 @@
 //! | rank | room | what is in it |
 //! |---|---|---|
 //! | 9 | [`cli`] | one file for each subcommand |
+//! | 9 | [`embedded`] | the catalog in another program's process: a typed API, and `iceberg::Catalog` |
 //! | 8 | [`app`] | the composition root: settings become components, components become a server |
 //! | 8 | [`mod@bench`] | a load generator for any Iceberg REST catalog |
 //! | 7 | [`config`] | settings: the only reader of files and of the environment |
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod embedded;
 
 pub mod app;
 pub mod bench;

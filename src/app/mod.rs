@@ -1,6 +1,7 @@
 //! Rank 8: the composition root, the only room that knows all others: settings become components,
 //! components become a server, and the server stops in order.
 
+pub mod background;
 pub mod banner;
 pub mod build;
 pub mod check;

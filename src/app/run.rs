@@ -12,9 +12,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::background::Background;
 use super::build::App;
 use super::plain::PlainListener;
-use super::tasks;
 use super::tls::Tls;
 use super::tls::files::TlsError;
 use super::tls::listener::TlsListener;
@@ -144,20 +144,20 @@ pub fn serve(
 
 /// Serves until a signal comes or the store shuts, then drains and closes.
 pub async fn run(mut app: App, bound: Bound) -> Result<(), RunError> {
-    let telling = app.exporter.take().map(|exporter| exporter.start(&app.measures.registry));
-    let ended = serve_until_stopped(&app, bound).await;
-    // Last of all, so that what the end of the server did is told as well.
-    if let Some(telling) = telling {
-        telling.finish().await;
-    }
+    let mut background = Background::start(&mut app);
+    let ended = serve_until_stopped(&app, bound, &mut background).await;
+    background.finish().await;
     ended
 }
 
-async fn serve_until_stopped(app: &App, bound: Bound) -> Result<(), RunError> {
-    let (stop, stopping) = watch::channel(false);
-    let mut background = tasks::spawn(app, &stopping);
+async fn serve_until_stopped(
+    app: &App,
+    bound: Bound,
+    background: &mut Background,
+) -> Result<(), RunError> {
+    let stopping = background.stopping();
     if let Some(tls) = &bound.tls {
-        background.push(tokio::spawn(Arc::clone(tls).watch(stopping.clone())));
+        background.add(tokio::spawn(Arc::clone(tls).watch(stopping.clone())));
     }
     let routers = app.routers();
     let mut serving = vec![bound.clients.serve(routers.clients, &stopping)];
@@ -173,14 +173,12 @@ async fn serve_until_stopped(app: &App, bound: Bound) -> Result<(), RunError> {
         }
     };
     tracing::info!("stopping: requests under way get to end");
-    let _ = stop.send(true);
+    background.stop();
     let drain_max = Duration::from_secs(app.settings.server.drain_seconds_max);
     if tokio::time::timeout(drain_max, join_all(&mut serving)).await.is_err() {
         tracing::warn!(seconds = drain_max.as_secs(), "some requests did not end in time");
     }
-    for task in background {
-        let _ = task.await;
-    }
+    background.ended().await;
     match lost {
         Some(lost) => Err(RunError::StoreClosed(lost)),
         None => app.catalog.close().await.map_err(RunError::Close),

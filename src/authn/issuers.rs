@@ -9,7 +9,7 @@ use super::claims::{self, Claims, Rules};
 use super::client_certificates;
 use super::key_set::KeyHandle;
 use super::settings::IssuerSettings;
-use crate::model::principal::{Identity, IdentityKind, Method};
+use crate::model::principal::{EMBEDDED_ID_PREFIX, Identity, IdentityKind, Method};
 
 /// Algorithms that an issuer may sign with. None of them has a key that both signs and verifies.
 const ALGORITHMS: [(&str, Algorithm); 9] = [
@@ -64,6 +64,11 @@ impl Issuer {
         if name == client_certificates::ID_PREFIX {
             return Err(format!(
                 "authn.issuers: '{name}' is what client certificates are called by"
+            ));
+        }
+        if name == EMBEDDED_ID_PREFIX {
+            return Err(format!(
+                "authn.issuers: '{name}' is what programs are called by that embed the catalog"
             ));
         }
         if settings.issuer.is_empty() {

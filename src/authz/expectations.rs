@@ -63,6 +63,7 @@ enum AuthenticationEntry {
     Jwt,
     ApiKey,
     Mtls,
+    Embedded,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -321,6 +322,7 @@ impl PrincipalEntry {
         let method = match (self.authentication, kind) {
             (Some(AuthenticationEntry::Jwt), _) | (None, IdentityKind::User) => Method::Jwt,
             (Some(AuthenticationEntry::Mtls), _) => Method::Mtls,
+            (Some(AuthenticationEntry::Embedded), _) => Method::Embedded,
             (Some(AuthenticationEntry::ApiKey), _) | (None, _) => Method::ApiKey,
         };
         Ok(Identity {

@@ -28,6 +28,15 @@ use crate::store::txn::Transaction;
 /// Properties, by key.
 pub type Properties = BTreeMap<String, String>;
 
+/// Which properties of a namespace go away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removals {
+    /// Those with these keys.
+    Keys(BTreeSet<String>),
+    /// All that are not set at the same time.
+    AllOthers,
+}
+
 impl Catalog {
     /// Makes a namespace; its parent has to be there. Answers the body of `CreateNamespaceResponse`.
     pub async fn create_namespace(
@@ -158,7 +167,7 @@ impl Catalog {
         operation: &Operation,
         warehouse: &Warehouse,
         ident: NamespaceIdent,
-        removals: BTreeSet<String>,
+        removals: Removals,
         updates: Properties,
     ) -> Result<serde_json::Value> {
         let warehouse = warehouse.clone();
@@ -176,24 +185,20 @@ impl Catalog {
         operation: &Operation,
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
-        removals: &BTreeSet<String>,
+        removals: &Removals,
         updates: &Properties,
     ) -> Result<Answer> {
         self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
         let store = self.store().latest();
         let permit: &Permit<UpdateNamespace> =
             &self.permit_namespace(&store, operation, warehouse, ident).await?;
-        let both: Vec<_> = removals.iter().filter(|key| updates.contains_key(*key)).collect();
-        if !both.is_empty() {
-            return Err(Error::Unprocessable(format!(
-                "Invalid namespace update, cannot simultaneously set and remove keys: {both:?}"
-            )));
-        }
+        removals.refuse_what_is_set(updates)?;
         let catalog = self;
         let (body, accepted) = self
             .store()
             .transact("update_namespace_properties", permit, |t| async move {
                 let before = lookup::namespace(&*t, warehouse.id, ident).await?;
+                let (removals, updates) = removals.of(&before, warehouse, ident, updates);
                 let mut after = before.clone();
                 after.version += 1;
                 after.properties.extend(updates.clone());
@@ -307,6 +312,40 @@ impl Catalog {
             Ok(durable) => Ok(durable?),
             Err(_) => Err(Error::unknown("the log has not become durable within the deadline")),
         }
+    }
+}
+
+impl Removals {
+    fn refuse_what_is_set(&self, updates: &Properties) -> Result<()> {
+        let Self::Keys(keys) = self else { return Ok(()) };
+        let both: Vec<_> = keys.iter().filter(|key| updates.contains_key(*key)).collect();
+        match both.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Unprocessable(format!(
+                "Invalid namespace update, cannot simultaneously set and remove keys: {both:?}"
+            ))),
+        }
+    }
+
+    /// The keys to remove and the properties to set in a namespace as it is. Whoever sets all of them sends
+    /// back what a load has shown, and with it a location that the namespace itself does not have.
+    fn of(
+        &self,
+        before: &NamespaceRecord,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+        updates: &Properties,
+    ) -> (BTreeSet<String>, Properties) {
+        let mut updates = updates.clone();
+        if let Self::Keys(keys) = self {
+            return (keys.clone(), updates);
+        }
+        if !before.properties.contains_key(LOCATION_PROPERTY) {
+            let shown = namespace_location_in(warehouse, ident);
+            updates.retain(|key, value| key != LOCATION_PROPERTY || *value != shown);
+        }
+        let others = before.properties.keys().filter(|key| !updates.contains_key(*key));
+        (others.cloned().collect(), updates)
     }
 }
 

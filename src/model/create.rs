@@ -12,7 +12,7 @@ use super::table::{FORMAT_VERSION_DEFAULT, TableMetadata};
 use super::update::{LAST_ADDED, TableUpdate};
 
 /// The setting that chooses a new table's version. It is used up, not stored.
-const FORMAT_VERSION_PROPERTY: &str = "format-version";
+pub const FORMAT_VERSION_PROPERTY: &str = "format-version";
 
 /// Settings that only steer a create; a table never stores them.
 const RESERVED_PROPERTIES: [&str; 9] = [

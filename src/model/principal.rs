@@ -20,8 +20,8 @@ pub enum Principal {
 pub struct Identity {
     /// A person, or a program.
     pub kind: IdentityKind,
-    /// Unique over all issuers and keys: `<issuer's name>/<subject>`, `mtls/<name>`, or an API
-    /// key's id.
+    /// Unique over all issuers and keys: `<issuer's name>/<subject>`, `mtls/<name>`,
+    /// `embedded/<name>`, or an API key's id.
     pub id: String,
     /// What people call them.
     pub name: String,
@@ -53,6 +53,34 @@ pub enum Method {
     ApiKey,
     /// The certificate of the connection.
     Mtls,
+    /// Not at all: the program that has the catalog in its own process says whom it acts for.
+    Embedded,
+}
+
+/// What the ids of programs begin with that have the catalog in their own process, unless they say
+/// another. No issuer has this name, so that no token speaks for them.
+pub const EMBEDDED_ID_PREFIX: &str = "embedded";
+
+impl Identity {
+    /// A program that has the catalog in its own process: the service account `embedded/<name>`, without
+    /// roles.
+    pub fn embedded(name: &str) -> Self {
+        Self {
+            kind: IdentityKind::ServiceAccount,
+            id: format!("{EMBEDDED_ID_PREFIX}/{name}"),
+            name: name.to_owned(),
+            groups: BTreeSet::new(),
+            roles: BTreeSet::new(),
+            method: Method::Embedded,
+            warehouses: None,
+        }
+    }
+
+    /// The same with these roles alone.
+    #[must_use]
+    pub fn with_roles<R: Into<String>>(self, roles: impl IntoIterator<Item = R>) -> Self {
+        Self { roles: roles.into_iter().map(Into::into).collect(), ..self }
+    }
 }
 
 impl Hash for Identity {
@@ -69,6 +97,7 @@ impl Method {
             Self::Jwt => "jwt",
             Self::ApiKey => "api-key",
             Self::Mtls => "mtls",
+            Self::Embedded => "embedded",
         }
     }
 }

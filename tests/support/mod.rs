@@ -9,6 +9,7 @@ pub mod avro;
 pub mod bucket;
 pub mod certificates;
 pub mod clock;
+pub mod embedded;
 pub mod faults;
 pub mod filled;
 pub mod fsck;

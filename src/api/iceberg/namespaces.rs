@@ -20,6 +20,7 @@ use crate::api::wire::{
     CreateNamespaceRequest, GetNamespaceResponse, UpdateNamespacePropertiesRequest,
 };
 use crate::catalog;
+use crate::catalog::namespaces::Removals;
 
 /// `POST /v1/{prefix}/namespaces`.
 pub async fn create(
@@ -103,10 +104,10 @@ pub async fn update_properties(
     if distinct.len() < removals.len() {
         return Err(ApiError::bad_request("Invalid removals: a key stands more than once"));
     }
-    let updates = body.updates.unwrap_or_default();
+    let (removals, updates) = (Removals::Keys(distinct), body.updates.unwrap_or_default());
     let updated = state
         .catalog
-        .update_namespace_properties(&operation, &warehouse, namespace, distinct, updates)
+        .update_namespace_properties(&operation, &warehouse, namespace, removals, updates)
         .await?;
     Ok(Json(updated))
 }

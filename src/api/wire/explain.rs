@@ -50,7 +50,7 @@ pub struct PrincipalWord {
     pub groups: BTreeSet<String>,
     /// The only warehouses that the credential would be good for; all if it is not there.
     pub warehouses: Option<BTreeSet<String>>,
-    /// How they would have proven it: `jwt`, `api-key` or `mtls`.
+    /// How they would have proven it: `jwt`, `api-key`, `mtls` or `embedded`.
     pub authentication: Option<MethodWord>,
 }
 
@@ -64,6 +64,8 @@ pub enum MethodWord {
     ApiKey,
     /// The certificate of the connection.
     Mtls,
+    /// None: they have the catalog in their own process.
+    Embedded,
 }
 
 /// What would be known of a resource.
@@ -102,6 +104,7 @@ impl PrincipalWord {
             (Some(MethodWord::Jwt), _) | (None, IdentityKind::User) => Method::Jwt,
             (Some(MethodWord::ApiKey), _) | (None, IdentityKind::ServiceAccount) => Method::ApiKey,
             (Some(MethodWord::Mtls), _) => Method::Mtls,
+            (Some(MethodWord::Embedded), _) => Method::Embedded,
         };
         Some(Identity {
             kind,

@@ -83,6 +83,8 @@ pub(super) enum Authentication {
     ApiKey,
     /// A client certificate
     Mtls,
+    /// None: they have the catalog in their own process
+    Embedded,
 }
 
 impl Authentication {
@@ -91,6 +93,7 @@ impl Authentication {
             Self::Jwt => Method::Jwt,
             Self::ApiKey => Method::ApiKey,
             Self::Mtls => Method::Mtls,
+            Self::Embedded => Method::Embedded,
         }
     }
 }

@@ -1,0 +1,77 @@
+//! The catalog's errors as `iceberg` has them, and back.
+
+use iceberg::ErrorKind;
+
+use super::Error;
+
+/// The catalog's own error behind one of [`super::IcebergCatalog`]; none if it has another cause. The
+/// crate's kinds know neither permissions nor unknown outcomes.
+pub fn cause(error: &iceberg::Error) -> Option<&Error> {
+    std::error::Error::source(error)?.downcast_ref()
+}
+
+/// An error of a call about namespaces.
+pub(super) fn about_namespace(error: Error) -> iceberg::Error {
+    translated(error, ErrorKind::NamespaceAlreadyExists)
+}
+
+/// An error of a call about tables.
+pub(super) fn about_table(error: Error) -> iceberg::Error {
+    translated(error, ErrorKind::TableAlreadyExists)
+}
+
+fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
+    use Error as E;
+    let kind = match &error {
+        E::NoSuchNamespace(_) => ErrorKind::NamespaceNotFound,
+        E::NoSuchTable(_) => ErrorKind::TableNotFound,
+        E::AlreadyExists(_) => taken,
+        E::CommitFailed(_) => ErrorKind::CatalogCommitConflicts,
+        E::Invalid(_) | E::Unprocessable(_) | E::NoSuchFile(_) => ErrorKind::DataInvalid,
+        E::Forbidden(_)
+        | E::NamespaceNotEmpty(_)
+        | E::WarehouseNotEmpty(_)
+        | E::Conflict(_)
+        | E::NoSuchWarehouse(_) => ErrorKind::PreconditionFailed,
+        E::NoSuchView(_)
+        | E::NoSuchJob(_)
+        | E::NoSuchPolicy(_)
+        | E::NoSuchCheckpoint(_)
+        | E::Unusable(_)
+        | E::CommitStateUnknown { .. }
+        | E::Unavailable { .. }
+        | E::Internal { .. } => ErrorKind::Unexpected,
+    };
+    // Nothing was written in either case, and the next try may end otherwise. An unknown outcome is none of
+    // them: a repetition could do it twice.
+    let retryable = matches!(error, E::CommitFailed(_) | E::Unavailable { .. });
+    let message = match &error {
+        E::Forbidden(_) => format!("Permission denied: {error}"),
+        _ => error.to_string(),
+    };
+    iceberg::Error::new(kind, message).with_retryable(retryable).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_tried_again_says_so_and_keeps_its_cause() {
+        let conflict = about_table(Error::CommitFailed("a requirement".to_owned()));
+        assert_eq!(conflict.kind(), ErrorKind::CatalogCommitConflicts);
+        assert!(conflict.retryable());
+        assert_eq!(cause(&conflict), Some(&Error::CommitFailed("a requirement".to_owned())));
+
+        let unknown = about_table(Error::unknown("the log did not answer"));
+        assert_eq!((unknown.kind(), unknown.retryable()), (ErrorKind::Unexpected, false));
+        assert_eq!(cause(&iceberg::Error::new(ErrorKind::Unexpected, "something else")), None);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_that_of_what_was_asked_for() {
+        let taken = || Error::AlreadyExists("it is there".to_owned());
+        assert_eq!(about_namespace(taken()).kind(), ErrorKind::NamespaceAlreadyExists);
+        assert_eq!(about_table(taken()).kind(), ErrorKind::TableAlreadyExists);
+    }
+}

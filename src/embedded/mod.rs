@@ -1,0 +1,35 @@
+//! Rank 9: a catalog in the process of another program, without HTTP.
+//!
+//! Vocabulary: the *host* is the program that opens the catalog. It reads no protocol and shows no
+//! credential: it says whom it acts for, and policies decide as they do for requests.
+//!
+//! - [`open`]: from settings to an open catalog, by the same composition as a server's, and its end.
+//! - [`handle`]: the typed API begins here: in which warehouse, as whom, under which key.
+//! - [`namespaces`], [`tables`], [`views`]: its methods, one for each use case of [`crate::catalog`].
+//! - [`iceberg_catalog`]: the same as `iceberg::Catalog`, for engines that know that trait. What it is
+//!   given becomes JSON (`translate`), and is judged by the parsers that judge requests.
+//!
+//! What it deliberately does not do: know anything of records, policies or keys of its own. A call goes
+//! the way of a request, from the warehouse that it may see to a use case that asks for its permit.
+
+pub mod cause;
+pub mod handle;
+pub mod iceberg_catalog;
+pub mod namespaces;
+pub mod open;
+pub mod tables;
+mod translate;
+pub mod views;
+
+pub use cause::cause;
+pub use handle::EmbeddedCatalog;
+pub use iceberg_catalog::IcebergCatalog;
+pub use open::Builder;
+
+pub use crate::app::build::{BuildError as OpenError, Seams};
+/// Why a use case did not succeed.
+pub use crate::catalog::{Error, Result};
+pub use crate::config::Settings;
+pub use crate::model::principal::{Identity, IdentityKind};
+/// Why a store did not close in order, or has shut.
+pub use crate::store::Error as StoreError;

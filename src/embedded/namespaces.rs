@@ -1,0 +1,88 @@
+//! Namespaces: the typed API.
+
+use std::collections::BTreeSet;
+
+use super::{EmbeddedCatalog, Result};
+use crate::catalog::namespaces::{Properties, Removals};
+use crate::model::ident::NamespaceIdent;
+use crate::model::page::{Page, PageRequest};
+
+impl EmbeddedCatalog {
+    /// Makes a namespace, whose parent has to be there.
+    pub async fn create_namespace(
+        &self,
+        ident: NamespaceIdent,
+        properties: Properties,
+    ) -> Result<()> {
+        let call = self.changing("create_namespace", &(&ident, &properties))?;
+        let (catalog, operation) = (call.catalog, &call.operation);
+        let made = catalog.create_namespace(operation, &call.warehouse, ident, properties).await;
+        call.ended(made.map(|_| ()))
+    }
+
+    /// The names of the namespaces directly below `parent`, or of the top-level ones.
+    pub async fn list_namespaces(
+        &self,
+        parent: Option<&NamespaceIdent>,
+        page: &PageRequest,
+    ) -> Result<Page> {
+        let call = self.reading()?;
+        let (catalog, operation) = (call.catalog, &call.operation);
+        call.ended(catalog.list_namespaces(operation, &call.warehouse, parent, page).await)
+    }
+
+    /// The properties of a namespace, `location` always among them.
+    pub async fn load_namespace(&self, ident: &NamespaceIdent) -> Result<Properties> {
+        let call = self.reading()?;
+        let (catalog, operation) = (call.catalog, &call.operation);
+        call.ended(catalog.load_namespace(operation, &call.warehouse, ident).await)
+    }
+
+    /// Whether a namespace is there, for all that its asker may know.
+    pub async fn namespace_exists(&self, ident: &NamespaceIdent) -> Result<bool> {
+        let call = self.reading()?;
+        let (catalog, operation) = (call.catalog, &call.operation);
+        call.is_there(catalog.namespace_exists(operation, &call.warehouse, ident).await)
+    }
+
+    /// Removes and sets some properties of a namespace.
+    pub async fn update_namespace_properties(
+        &self,
+        ident: NamespaceIdent,
+        removals: BTreeSet<String>,
+        updates: Properties,
+    ) -> Result<()> {
+        self.update_properties(ident, Removals::Keys(removals), updates).await
+    }
+
+    /// Gives a namespace these properties and no others.
+    pub async fn set_namespace_properties(
+        &self,
+        ident: NamespaceIdent,
+        properties: Properties,
+    ) -> Result<()> {
+        self.update_properties(ident, Removals::AllOthers, properties).await
+    }
+
+    async fn update_properties(
+        &self,
+        ident: NamespaceIdent,
+        removals: Removals,
+        updates: Properties,
+    ) -> Result<()> {
+        let asked = (&ident, &removals, &updates);
+        let call = self.changing("update_namespace_properties", &asked)?;
+        let (catalog, operation) = (call.catalog, &call.operation);
+        let updated = catalog
+            .update_namespace_properties(operation, &call.warehouse, ident, removals, updates)
+            .await;
+        call.ended(updated.map(|_| ()))
+    }
+
+    /// Drops a namespace that holds nothing.
+    pub async fn drop_namespace(&self, ident: NamespaceIdent) -> Result<()> {
+        let call = self.changing("drop_namespace", &ident)?;
+        let (catalog, operation) = (call.catalog, &call.operation);
+        call.ended(catalog.drop_namespace(operation, &call.warehouse, ident).await)
+    }
+}

@@ -1,0 +1,108 @@
+//! Between the crate `iceberg` and the catalog.
+//!
+//! Names go over as they are. Whatever has rules of its own (schemas, specs, orders, updates, requirements)
+//! goes over as the JSON that a REST client would send, so that one parser judges both; and metadata comes
+//! back as the JSON that a REST client would get.
+
+use iceberg::spec::TableMetadata;
+use iceberg::{ErrorKind, TableCommit, TableCreation, TableIdent};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{Error, Result};
+use crate::catalog::tables::commit::TableChange;
+use crate::catalog::tables::create::CreateTable;
+use crate::model::create::FORMAT_VERSION_PROPERTY;
+use crate::model::ident::{NamespaceIdent, TabularIdent};
+use crate::model::partition::UnboundPartitionSpec;
+use crate::model::refusal::Refusal;
+use crate::model::requirement::parse_requirement;
+use crate::model::schema::Schema;
+use crate::model::sort::UnboundSortOrder;
+use crate::model::text::Text;
+use crate::model::update::TableUpdate;
+
+/// The name of a namespace.
+pub(super) fn namespace_of(ident: &iceberg::NamespaceIdent) -> NamespaceIdent {
+    NamespaceIdent(ident.to_vec())
+}
+
+/// The name of a table.
+pub(super) fn table_of(ident: &TableIdent) -> TabularIdent {
+    TabularIdent { namespace: namespace_of(&ident.namespace), name: ident.name.clone() }
+}
+
+/// The name of what is directly below `parent`, or at the top.
+pub(super) fn namespace_below(
+    parent: Option<&iceberg::NamespaceIdent>,
+    name: &str,
+) -> iceberg::Result<iceberg::NamespaceIdent> {
+    let levels = parent.map(|parent| parent.to_vec()).unwrap_or_default();
+    iceberg::NamespaceIdent::from_vec([levels, vec![name.to_owned()]].concat())
+}
+
+/// What a table is to be that is to be made in a namespace.
+pub(super) fn creation_of(
+    namespace: &iceberg::NamespaceIdent,
+    creation: TableCreation,
+) -> Result<CreateTable> {
+    let TableCreation {
+        name,
+        location,
+        schema,
+        partition_spec,
+        sort_order,
+        properties,
+        format_version,
+    } = creation;
+    let partition_spec = partition_spec.map(|spec| judged(&spec, UnboundPartitionSpec::parse));
+    let write_order = sort_order.map(|order| judged(&order, UnboundSortOrder::parse));
+    let mut properties = properties.into_iter().collect::<std::collections::BTreeMap<_, _>>();
+    // Over HTTP the version is a property; here it is a member that always says one.
+    let version = (format_version as u8).to_string();
+    let said = properties.insert(FORMAT_VERSION_PROPERTY.to_owned(), version.clone());
+    if let Some(said) = said.filter(|said| *said != version) {
+        return Err(Error::Invalid(format!(
+            "Invalid table: the property {FORMAT_VERSION_PROPERTY} is {said}, and the format version {version}"
+        )));
+    }
+    Ok(CreateTable {
+        ident: TabularIdent { namespace: namespace_of(namespace), name },
+        location,
+        schema: judged(&schema, Schema::parse)?,
+        partition_spec: partition_spec.transpose()?,
+        write_order: write_order.transpose()?,
+        properties,
+        stage: false,
+    })
+}
+
+/// What is to change in a table.
+pub(super) fn change_of(mut commit: TableCommit) -> Result<TableChange> {
+    let requirements = commit.take_requirements();
+    let updates = commit.take_updates();
+    let requirements = requirements.iter().map(|it| judged(it, parse_requirement));
+    let updates = updates.iter().map(|it| judged(it, TableUpdate::parse));
+    Ok(TableChange {
+        ident: table_of(commit.identifier()),
+        requirements: requirements.collect::<Result<_>>()?,
+        updates: updates.collect::<Result<_>>()?,
+    })
+}
+
+/// The metadata of a table, as the crate has it. It knows less than the specification: what it cannot read
+/// is none of its tables.
+pub(super) fn metadata_of(ident: &TableIdent, text: &Text) -> iceberg::Result<TableMetadata> {
+    serde_json::from_slice(&text.to_bytes()).map_err(|error| {
+        let message = format!("the iceberg crate cannot read the metadata of {ident}");
+        iceberg::Error::new(ErrorKind::FeatureUnsupported, message).with_source(error)
+    })
+}
+
+fn judged<T>(
+    asked: &impl Serialize,
+    parse: impl Fn(&RawValue) -> std::result::Result<T, Refusal>,
+) -> Result<T> {
+    let json = to_raw_value(asked).map_err(|error| Error::Invalid(error.to_string()))?;
+    Ok(parse(&json)?)
+}

@@ -1,0 +1,146 @@
+//! Policies decide for whom the host names, and everything is told of as of requests.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use iceberg::{Catalog, ErrorKind};
+use serde_json::Value;
+use slateberg::authn::issuers::Issuers;
+use slateberg::authn::settings::IssuerSettings;
+use slateberg::authz::bundled::default_policies;
+use slateberg::catalog::reading::ReadAccess;
+use slateberg::embedded::{EmbeddedCatalog, Error, Identity, IdentityKind, cause};
+use slateberg::model::ident::{NamespaceIdent, TabularIdent};
+use slateberg::telemetry::settings::AuditTo;
+
+use crate::support::app::memory_settings;
+use crate::support::bucket::bucket;
+use crate::support::embedded::{
+    builder_on, make_table, namespace, open_on, set_property, settings_in, with_any_files,
+};
+
+/// What a token says of its subject stands behind the name of its issuer.
+#[test]
+fn no_issuer_speaks_for_programs_that_embed_the_catalog() {
+    let named = |name: &str| BTreeMap::from([(name.to_owned(), IssuerSettings::default())]);
+    let refused = Issuers::new(&named("embedded")).err().expect("it is taken");
+    assert!(refused.contains("'embedded' is what programs are called by"), "{refused}");
+}
+
+fn with_role(role: &str) -> Identity {
+    Identity::embedded(role).with_roles([role])
+}
+
+#[tokio::test]
+async fn whoever_may_only_read_is_told_so() {
+    let opened = open_on(bucket()).await;
+    let t = make_table(&with_any_files(&opened)).await;
+    let reader = with_any_files(&opened.acting_as(with_role("reader")));
+    reader.load_table(&t).await.expect("readers read");
+    let ns = namespace(&["ns"]);
+    let denied = [
+        reader.drop_table(&t).await,
+        reader.drop_namespace(&ns).await,
+        reader.update_namespace(&ns, Default::default()).await,
+        reader.create_namespace(&namespace(&["other"]), Default::default()).await.map(|_| ()),
+        set_property(&reader, &t, ("a", "1")).await.map(|_| ()),
+    ];
+    for denied in denied {
+        let error = denied.expect_err("readers change nothing");
+        assert_eq!((error.kind(), error.retryable()), (ErrorKind::PreconditionFailed, false));
+        assert!(error.message().starts_with("Permission denied: "), "{error}");
+        assert!(matches!(cause(&error), Some(Error::Forbidden(_))), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_one_may_not_see_is_not_there() {
+    let opened = open_on(bucket()).await;
+    let t = make_table(&with_any_files(&opened)).await;
+    let nobody = with_any_files(&opened.acting_as(Identity::embedded("nobody")));
+    // Without any right, not even the warehouse is.
+    let error = nobody.load_table(&t).await.expect_err("nobody reads nothing");
+    assert!(matches!(cause(&error), Some(Error::NoSuchWarehouse(_))), "{error}");
+    let elsewhere = opened.in_warehouse("elsewhere").warehouse();
+    assert_eq!(elsewhere.err(), Some(Error::NoSuchWarehouse("elsewhere".to_owned())));
+}
+
+/// The identity is what policies see, whatever the host has put together.
+#[tokio::test]
+async fn policies_see_the_principal_that_the_host_names() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let own = r#"
+        @id("alice")
+        permit (principal == User::"corp/alice", action, resource)
+        when { context.authentication == "embedded" };
+        @id("only-some-rows")
+        @row_filter("{\"type\":\"eq\",\"term\":\"id\",\"value\":7}")
+        permit (principal in Role::"some-rows", action in Action::"Read", resource);
+    "#;
+    let settings = with_policies(memory_settings(), directory.path(), own);
+    let opened = builder_on(bucket(), settings).open().await.expect("it opens");
+    let alice = Identity {
+        kind: IdentityKind::User,
+        id: "corp/alice".to_owned(),
+        ..Identity::embedded("alice")
+    };
+    let alice = with_any_files(&opened.acting_as(alice));
+    let t = make_table(&alice).await;
+    let bob = with_any_files(&opened.acting_as(Identity::embedded("corp/alice")));
+    bob.load_table(&t).await.expect_err("a service account is no user");
+
+    // The crate would scan every row: only the typed API can say that some are not to be seen.
+    let some_rows = opened.acting_as(with_role("some-rows"));
+    let refused = with_any_files(&some_rows).load_table(&t).await.expect_err("it is restricted");
+    assert_eq!(refused.kind(), ErrorKind::FeatureUnsupported);
+    let t = TabularIdent { namespace: NamespaceIdent(vec!["ns".into()]), name: "t".into() };
+    let loaded = some_rows.load_table(&t).await.expect("it may be read in part");
+    assert!(matches!(loaded.access, ReadAccess::Restricted(..)));
+}
+
+fn with_policies(
+    mut settings: slateberg::embedded::Settings,
+    directory: &Path,
+    own: &str,
+) -> slateberg::embedded::Settings {
+    let mut files: Vec<_> = default_policies().into_iter().map(|it| (it.name, it.text)).collect();
+    files.push(("own.cedar".to_owned(), own.to_owned()));
+    for (name, text) in files {
+        let name = name.rsplit('/').next().expect("a file has a name").to_owned();
+        std::fs::write(directory.join(name), text).expect("it is written");
+    }
+    settings.authz.policy_paths = vec![directory.to_owned()];
+    settings
+}
+
+#[tokio::test]
+async fn the_audit_log_tells_of_calls_as_of_requests() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let file = directory.path().join("audit.jsonl");
+    let mut settings = settings_in(&directory.path().join("catalog"));
+    settings.audit.to = AuditTo::File;
+    settings.audit.file = file.clone();
+    let opened = EmbeddedCatalog::open(settings).await.expect("it opens");
+    let t = make_table(&opened.as_iceberg()).await;
+    let reader = opened.acting_as(with_role("reader")).as_iceberg();
+    reader.drop_table(&t).await.expect_err("readers change nothing");
+    opened.close().await.expect("it closes");
+
+    let text = std::fs::read_to_string(file).expect("there is a log");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let told = lines.map(|line| {
+        let text = |member: &str| line[member].as_str().unwrap_or_default().to_owned();
+        assert!(!text("request-id").is_empty(), "{line}");
+        [text("event"), text("action"), text("principal"), text("method")]
+    });
+    let told: Vec<_> = told.collect();
+    let told: Vec<_> = told.iter().map(|line| line.each_ref().map(String::as_str)).collect();
+    assert_eq!(
+        told,
+        [
+            ["change", "create_namespace", "embedded/host", "embedded"],
+            ["change", "create_table", "embedded/host", "embedded"],
+            ["denial", "Drop", "embedded/reader", "embedded"],
+        ]
+    );
+}

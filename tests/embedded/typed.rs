@@ -1,0 +1,203 @@
+//! The typed API: what `iceberg::Catalog` has no word for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+use serde_json::value::to_raw_value;
+use slateberg::catalog::tables::commit::TableChange;
+use slateberg::catalog::tables::create::CreateTable;
+use slateberg::catalog::tables::register::RegisterTable;
+use slateberg::catalog::views::commit::ViewChange;
+use slateberg::catalog::views::create::CreateView;
+use slateberg::embedded::{EmbeddedCatalog, Error, Identity};
+use slateberg::model::ident::{NamespaceIdent, TabularIdent};
+use slateberg::model::page::{PageRequest, decode_token};
+use slateberg::model::requirement::TableRequirement;
+use slateberg::model::schema::Schema;
+use slateberg::model::table::TableMetadata;
+use slateberg::model::update::TableUpdate;
+use slateberg::model::view::{ViewMetadata, ViewVersion};
+use slateberg::model::view_update::ViewUpdate;
+
+use crate::support::bucket::{bucket, fresh_id};
+use crate::support::embedded::open_on;
+use crate::support::table::schema;
+
+fn namespace(level: &str) -> NamespaceIdent {
+    NamespaceIdent(vec![level.to_owned()])
+}
+
+fn named(name: &str) -> TabularIdent {
+    TabularIdent { namespace: namespace("ns"), name: name.to_owned() }
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn columns() -> Schema {
+    Schema::from_json(&schema()).expect("it is valid")
+}
+
+fn table(name: &str) -> CreateTable {
+    CreateTable {
+        ident: named(name),
+        location: None,
+        schema: columns(),
+        partition_spec: None,
+        write_order: None,
+        properties: BTreeMap::new(),
+        stage: false,
+    }
+}
+
+fn setting(name: &str, key: &str, requirements: Vec<TableRequirement>) -> TableChange {
+    let updates = vec![TableUpdate::SetProperties { updates: pairs(&[(key, "1")]) }];
+    TableChange { ident: named(name), requirements, updates }
+}
+
+fn view(name: &str) -> CreateView {
+    let version = json!({
+        "version-id": 1, "timestamp-ms": 1_700_000_000_000_i64, "schema-id": 0, "summary": {},
+        "default-namespace": ["ns"],
+        "representations": [{ "type": "sql", "sql": "SELECT 1", "dialect": "spark" }],
+    });
+    let version = to_raw_value(&version).expect("it is JSON");
+    CreateView {
+        ident: named(name),
+        location: None,
+        schema: columns(),
+        view_version: ViewVersion::parse(&version).expect("it is valid"),
+        properties: BTreeMap::new(),
+    }
+}
+
+/// A catalog with the namespace `ns`.
+async fn opened() -> EmbeddedCatalog {
+    let catalog = open_on(bucket()).await;
+    catalog.create_namespace(namespace("ns"), BTreeMap::new()).await.expect("it is made");
+    catalog
+}
+
+async fn properties(catalog: &EmbeddedCatalog, name: &str) -> BTreeMap<String, String> {
+    let loaded = catalog.load_table(&named(name)).await.expect("it is there");
+    let metadata = TableMetadata::from_text(&loaded.state.text).expect("it is valid");
+    metadata.properties
+}
+
+#[tokio::test]
+async fn several_tables_change_together_or_not_at_all() {
+    let catalog = opened().await;
+    for name in ["t", "u"] {
+        catalog.create_table(table(name)).await.expect("it is made");
+    }
+    let wrong = vec![TableRequirement::UuidMatch { uuid: fresh_id() }];
+    let changes = vec![setting("t", "a", Vec::new()), setting("u", "a", wrong)];
+    let refused = catalog.commit_transaction(changes).await.expect_err("one does not hold");
+    assert!(matches!(refused, Error::CommitFailed(_)), "{refused}");
+    assert!(!properties(&catalog, "t").await.contains_key("a"));
+    let changes = vec![setting("t", "a", Vec::new()), setting("u", "b", Vec::new())];
+    catalog.commit_transaction(changes).await.expect("both hold");
+    assert!(properties(&catalog, "t").await.contains_key("a"));
+    assert!(properties(&catalog, "u").await.contains_key("b"));
+}
+
+#[tokio::test]
+async fn a_change_under_a_key_is_made_once() {
+    let catalog = opened().await;
+    let (key, change) = (fresh_id(), || setting("t", "a", Vec::new()));
+    let made = catalog.once(fresh_id()).create_table(table("t")).await.expect("it is made");
+    let first = catalog.once(key).commit_table(change()).await.expect("it is committed");
+    assert_ne!(made.state.version, first.version);
+    // A later commit takes the property away: a repetition of the first must not set it again.
+    let removal = TableUpdate::RemoveProperties { removals: vec!["a".to_owned()] };
+    let later = TableChange { updates: vec![removal], ..change() };
+    let last = catalog.commit_table(later).await.expect("it is committed");
+    let again = catalog.once(key).commit_table(change()).await.expect("it was committed");
+    assert_eq!(again.version, last.version);
+    assert!(!properties(&catalog, "t").await.contains_key("a"));
+
+    let other = catalog.once(key).drop_table(named("t"), false).await;
+    assert!(matches!(other, Err(Error::Unprocessable(_))), "{other:?}");
+    // A key is its principal's.
+    let somebody = catalog.acting_as(Identity::embedded("etl").with_roles(["writer"]));
+    somebody.once(key).commit_table(change()).await.expect("it is another's key");
+    assert!(properties(&catalog, "t").await.contains_key("a"));
+}
+
+#[tokio::test]
+async fn tables_are_registered_over_others_unregistered_and_paged_through() {
+    let catalog = opened().await;
+    for name in ["t", "u", "v"] {
+        catalog.create_table(table(name)).await.expect("it is made");
+    }
+    let last = catalog.unregister_table(named("t")).await.expect("it is there");
+    assert_eq!(catalog.table_exists(&named("t")).await, Ok(false));
+    let metadata_location = last.metadata_location.clone().expect("it is not staged");
+    let over = RegisterTable { ident: named("u"), metadata_location, overwrite: true };
+    let registered = catalog.register_table(over).await.expect("it may be there");
+    assert_eq!(registered.state.metadata_location, last.metadata_location);
+
+    let first = PageRequest { after: None, limit: Some(1) };
+    let page = catalog.list_tables(&namespace("ns"), &first).await.expect("a page");
+    assert_eq!(page.names().collect::<Vec<_>>(), ["u"]);
+    let after = decode_token(page.next.as_deref().expect("there is more")).expect("a token");
+    let rest = PageRequest { after, limit: None };
+    let page = catalog.list_tables(&namespace("ns"), &rest).await.expect("a page");
+    assert_eq!((page.names().collect::<Vec<_>>(), page.next.as_ref()), (vec!["v"], None));
+
+    catalog.rename_table(named("v"), named("w")).await.expect("it is renamed");
+    catalog.drop_table(named("w"), true).await.expect("it is dropped");
+    assert_eq!(catalog.table_exists(&named("w")).await, Ok(false));
+}
+
+#[tokio::test]
+async fn views_are_made_changed_renamed_and_dropped() {
+    let catalog = opened().await;
+    let made = catalog.create_view(view("v")).await.expect("it is made");
+    let taken = catalog.create_table(table("v")).await.expect_err("a view has the name");
+    assert!(matches!(taken, Error::AlreadyExists(_)), "{taken}");
+
+    let updates = vec![ViewUpdate::SetProperties { updates: pairs(&[("a", "1")]) }];
+    let change = ViewChange { ident: named("v"), requirements: Vec::new(), updates };
+    let changed = catalog.commit_view(change).await.expect("it is committed");
+    let metadata = ViewMetadata::parse(&changed.text.to_bytes()).expect("it is valid");
+    assert_eq!(metadata.properties.get("a").map(String::as_str), Some("1"));
+
+    catalog.rename_view(named("v"), named("w")).await.expect("it is renamed");
+    assert_eq!(catalog.load_view(&named("w")).await.expect("it is there").text, changed.text);
+    let everything = PageRequest { after: None, limit: None };
+    let page = catalog.list_views(&namespace("ns"), &everything).await.expect("a page");
+    assert_eq!(page.names().collect::<Vec<_>>(), ["w"]);
+    catalog.drop_view(named("w")).await.expect("it is there");
+    assert_eq!(catalog.view_exists(&named("w")).await, Ok(false));
+
+    let location = made.metadata_location.expect("it has a file");
+    let again = catalog.register_view(named("again"), location).await.expect("it is a view");
+    assert_eq!(again.text, made.text);
+}
+
+#[tokio::test]
+async fn namespaces_change_property_by_property() {
+    let catalog = opened().await;
+    let ns = || namespace("ns");
+    let set = pairs(&[("a", "1"), ("b", "2")]);
+    catalog.update_namespace_properties(ns(), BTreeSet::new(), set).await.expect("it is updated");
+    let both = (BTreeSet::from(["a".to_owned()]), pairs(&[("a", "2")]));
+    let refused = catalog.update_namespace_properties(ns(), both.0, both.1).await;
+    assert!(matches!(refused, Err(Error::Unprocessable(_))), "{refused:?}");
+    let gone = BTreeSet::from(["a".to_owned()]);
+    catalog.update_namespace_properties(ns(), gone, pairs(&[])).await.expect("it is updated");
+    let loaded = catalog.load_namespace(&ns()).await.expect("it is there");
+    assert_eq!(loaded.keys().collect::<Vec<_>>(), ["b", "location"]);
+    catalog.drop_namespace(ns()).await.expect("it is empty");
+    assert_eq!(catalog.namespace_exists(&ns()).await, Ok(false));
+}
+
+/// What a client is told over HTTP as the body of an error is the text of the error here.
+#[tokio::test]
+async fn bad_input_is_refused_in_the_same_words() {
+    let catalog = opened().await;
+    let wrong = catalog.create_table(table("a\nb")).await.expect_err("a name has no line break");
+    assert_eq!(wrong, Error::Invalid("Invalid name: contains a control character".to_owned()));
+}
