@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -94,6 +94,7 @@ impl Guarded {
     /// Answers under the request's id, which the answer repeats.
     async fn answer(self, request: Request) -> Response {
         let Self { routes, rules, .. } = self;
+        let version = request.version();
         let (request, unread) = unread::watch(request);
         let Some(door) = &rules.door else {
             return unread.over(rules.answer(routes, request, None).await).await;
@@ -106,6 +107,11 @@ impl Guarded {
         let mut response = answer.await;
         observed.answered(&mut response, &id);
         response.headers_mut().insert(REQUEST_ID, header);
+        // Later versions of HTTP tell this by themselves when a connection ends.
+        if version <= Version::HTTP_11 && door.state.leaving.has_begun() {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
         unread.over(response).await
     }
 }

@@ -14,6 +14,7 @@ pub mod extract;
 pub mod files;
 pub mod guard;
 pub mod iceberg;
+pub mod leaving;
 pub mod listen_settings;
 pub mod management;
 pub mod oauth;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::answers::Answers;
 use super::files::FilesKept;
+use super::leaving::Leaving;
 use super::settings::Settings;
 use crate::authn::Authenticator;
 use crate::catalog::Catalog;
@@ -34,6 +35,8 @@ pub struct Parts {
     pub registry: Arc<Registry>,
     /// Who begins traces, if they go anywhere.
     pub tracer: Option<Arc<Tracer>>,
+    /// Whether the server is about to stop.
+    pub leaving: Arc<Leaving>,
     /// By which scheme the server is asked.
     pub scheme: &'static str,
 }

@@ -13,6 +13,7 @@ use super::warehouses::{self, Opening};
 use crate::api::answers::Answers;
 use crate::api::files::FilesKept;
 use crate::api::guard::Guarded;
+use crate::api::leaving::Leaving;
 use crate::api::router::{Routers, routers};
 use crate::api::state::{self, ApiState};
 use crate::authn::issuers::Issuers;
@@ -127,6 +128,8 @@ pub struct App {
     pub(super) exporter: Option<Exporter>,
     tracer: Option<Arc<Tracer>>,
     pub(super) answers: Arc<Answers>,
+    /// Whether the server is about to stop.
+    pub(super) leaving: Arc<Leaving>,
     _lock: Option<DataDirLock>,
 }
 
@@ -236,6 +239,7 @@ impl App {
             minted_key,
             issuer_client,
             answers: Arc::new(Answers::new(&settings.server)),
+            leaving: Arc::default(),
             settings: Arc::new(settings),
             state_url,
             measures,
@@ -261,6 +265,7 @@ impl App {
             counters: Arc::clone(&self.measures.counters),
             registry: Arc::clone(&self.measures.registry),
             tracer: self.tracer.clone(),
+            leaving: Arc::clone(&self.leaving),
             scheme: if self.settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }

@@ -4,16 +4,17 @@ use std::io;
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
+use super::closing::ClosingListener;
 use crate::api::peer::Peer;
 
 /// Listens for connections.
-pub struct PlainListener(TcpListener);
+pub struct PlainListener(ClosingListener);
 
 impl PlainListener {
     /// Takes what this listener accepts as it is.
-    pub fn new(tcp: TcpListener) -> Self {
+    pub fn new(tcp: ClosingListener) -> Self {
         Self(tcp)
     }
 }
@@ -23,8 +24,7 @@ impl Listener for PlainListener {
     type Addr = Peer;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // The trait's own accept waits where the system has no room for another connection.
-        let (stream, address) = Listener::accept(&mut self.0).await;
+        let (stream, address) = self.0.accept().await;
         // Without it, the end of a long answer would wait for the client's acknowledgement of its beginning.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "connection ended before it was served");

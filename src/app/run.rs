@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::background::Background;
 use super::build::App;
+use super::closing::ClosingListener;
 use super::plain::PlainListener;
 use super::tls::Tls;
 use super::tls::files::TlsError;
@@ -22,6 +23,9 @@ use crate::api::guard::Guarded;
 use crate::api::peer::Peer;
 use crate::config::Settings;
 use crate::store;
+
+/// How long a connection is waited for that has no request under way when the server stops.
+const FIRST_WORDS_MAX: Duration = Duration::from_millis(250);
 
 /// Why a server ended that was not asked to.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +121,7 @@ pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
 }
 
 /// Answers connections by these routes until it is told to stop, and then until the requests are answered
-/// that are under way.
+/// that are under way. From then on nobody gets in; who is in has a moment to say what it came for.
 pub fn serve(
     routes: Guarded,
     listener: TcpListener,
@@ -125,8 +129,11 @@ pub fn serve(
     mut stopping: watch::Receiver<bool>,
 ) -> JoinHandle<io::Result<()>> {
     let service = routes.into_make_service_with_connect_info::<Peer>();
+    let listener = ClosingListener::new(listener, stopping.clone());
     let stopped = async move {
         let _ = stopping.wait_for(|stop| *stop).await;
+        // A connection that ends here must not have a request on its way.
+        tokio::time::sleep(FIRST_WORDS_MAX).await;
     };
     match tls {
         Some(tls) => {
@@ -173,6 +180,7 @@ async fn serve_until_stopped(
         }
     };
     tracing::info!("stopping: requests under way get to end");
+    app.leaving.begin();
     background.stop();
     let drain_max = Duration::from_secs(app.settings.server.drain_seconds_max);
     if tokio::time::timeout(drain_max, join_all(&mut serving)).await.is_err() {

@@ -13,8 +13,12 @@ pub async fn health() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// 200 while the store is open for writing, 503 once another writer has taken it or it is shut.
+/// 200 while the store is open for writing, 503 once another writer has taken it or it is shut, or the server
+/// is about to stop.
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
+    if state.leaving.has_begun() {
+        return Err(catalog::Error::unavailable("The server stops", "it was told to").into());
+    }
     state.catalog.check_open().map_err(catalog::Error::from)?;
     Ok(Json(json!({ "status": "ready", "role": "writer" })))
 }

@@ -7,25 +7,26 @@ use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::Tls;
 use crate::api::peer::Peer;
+use crate::app::closing::ClosingListener;
 
 /// Listens for encrypted connections. Handshakes are made next to each other, so that a client that dawdles
 /// over its own keeps nobody waiting.
 pub struct TlsListener {
-    tcp: TcpListener,
+    tcp: ClosingListener,
     tls: Arc<Tls>,
     handshakes: JoinSet<Option<(TlsStream<TcpStream>, Peer)>>,
 }
 
 impl TlsListener {
     /// Encrypts what this listener accepts.
-    pub fn new(tcp: TcpListener, tls: Arc<Tls>) -> Self {
+    pub fn new(tcp: ClosingListener, tls: Arc<Tls>) -> Self {
         Self { tcp, tls, handshakes: JoinSet::new() }
     }
 
@@ -47,8 +48,7 @@ impl Listener for TlsListener {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             tokio::select! {
-                // The trait's own accept waits where the system has no room for another connection.
-                (stream, address) = Listener::accept(&mut self.tcp) => {
+                (stream, address) = self.tcp.accept() => {
                     self.shake_hands(stream, address);
                 }
                 Some(done) = self.handshakes.join_next() => {
