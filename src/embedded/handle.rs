@@ -65,7 +65,8 @@ impl EmbeddedCatalog {
 
     /// The same catalog for one change that is made at most once, whoever repeats it with this key, as with
     /// an `Idempotency-Key` over HTTP: within `catalog.idempotency_lifetime_seconds`, by this principal. The
-    /// same change again is answered the same again; another one is refused as [`Error::Unprocessable`].
+    /// same change again, by the same version of slateberg, is answered the same again; another one is
+    /// refused as [`Error::Unprocessable`], and so is a request over HTTP with the key of a call.
     #[must_use]
     pub fn once(&self, key: Uuid) -> Self {
         Self { key: Some(key), ..self.clone() }

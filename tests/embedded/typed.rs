@@ -9,6 +9,7 @@ use slateberg::catalog::tables::create::CreateTable;
 use slateberg::catalog::tables::register::RegisterTable;
 use slateberg::catalog::views::commit::ViewChange;
 use slateberg::catalog::views::create::CreateView;
+use slateberg::config::WarehouseSettings;
 use slateberg::embedded::{EmbeddedCatalog, Error, Identity};
 use slateberg::model::ident::{NamespaceIdent, TabularIdent};
 use slateberg::model::page::{PageRequest, decode_token};
@@ -19,8 +20,9 @@ use slateberg::model::update::TableUpdate;
 use slateberg::model::view::{ViewMetadata, ViewVersion};
 use slateberg::model::view_update::ViewUpdate;
 
+use crate::support::app::memory_settings;
 use crate::support::bucket::{bucket, fresh_id};
-use crate::support::embedded::open_on;
+use crate::support::embedded::{builder_on, open_on};
 use crate::support::table::schema;
 
 fn namespace(level: &str) -> NamespaceIdent {
@@ -83,6 +85,31 @@ async fn properties(catalog: &EmbeddedCatalog, name: &str) -> BTreeMap<String, S
     let loaded = catalog.load_table(&named(name)).await.expect("it is there");
     let metadata = TableMetadata::from_text(&loaded.state.text).expect("it is valid");
     metadata.properties
+}
+
+#[tokio::test]
+async fn each_handle_is_in_its_own_warehouse() {
+    let mut settings = memory_settings();
+    let lake = WarehouseSettings { location: "memory:///lake".to_owned(), ..Default::default() };
+    settings.warehouses.insert("lake".to_owned(), lake);
+    let builder = builder_on(bucket(), settings).in_warehouse("lake");
+    let lake = builder.open().await.expect("the catalog opens");
+    lake.create_namespace(namespace("ns"), BTreeMap::new()).await.expect("it is made");
+    let made = lake.create_table(table("t")).await.expect("it is made");
+    let location = made.state.metadata_location.expect("it has a file");
+    assert!(location.starts_with("memory:///lake/"), "{location}");
+    let other = lake.in_warehouse("default");
+    assert_eq!(other.namespace_exists(&namespace("ns")).await, Ok(false));
+    assert_eq!(other.in_warehouse("lake").table_exists(&named("t")).await, Ok(true));
+
+    // Somebody who is good for one warehouse does not see that there is another.
+    let scoped = Identity {
+        warehouses: Some(BTreeSet::from(["default".to_owned()])),
+        ..Identity::embedded("etl").with_roles(["admin"])
+    };
+    other.acting_as(scoped.clone()).warehouse().expect("it is good for this one");
+    let hidden = lake.acting_as(scoped).warehouse().err();
+    assert_eq!(hidden, Some(Error::NoSuchWarehouse("lake".to_owned())));
 }
 
 #[tokio::test]
