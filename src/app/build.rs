@@ -201,6 +201,7 @@ impl App {
             ids: seams.ids.as_ref(),
             permit: &permit,
             now_ms,
+            is_clone: format.clone_of.is_some(),
         };
         let served = warehouses::open_all(&opening, &store, &stores).await?;
         let (policy_sources, authority) =
@@ -214,6 +215,7 @@ impl App {
             authority: Arc::clone(&authority),
             policy_sources,
             policy_limits: settings.authz.limits(),
+            clone_of: format.clone_of,
             settings: settings.catalog.clone(),
             clock: seams.clock,
             ids: seams.ids,

@@ -4,6 +4,7 @@
 pub mod banner;
 pub mod build;
 pub mod check;
+pub mod clone;
 pub mod issuers;
 pub mod lock;
 mod measure;

@@ -57,6 +57,9 @@ impl Catalog {
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
         let target = Target { warehouse, kind, ident };
         self.permit_removal(operation, target, purge).await?;
+        if purge {
+            self.refuse_deletion("Cannot purge", "drop the table without purge")?;
+        }
         let store = self.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
             .await?

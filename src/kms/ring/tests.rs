@@ -89,13 +89,12 @@ async fn wrapped_anew_it_needs_the_old_key_no_more() {
     let (ring, rotated) = ring.rotated(&kms, &keys, 6).await.expect("the key wraps");
     keys.take_over(&rotated).expect("the active key is there");
     write(&mut file, &[2, 1]);
-    let rewrapped = ring.rewrapped(&kms, &keys, None, 7).await.expect("the key wraps");
+    let rewrapped = ring.rewrapped(&kms, (&keys, None), None, 7).await.expect("the key wraps");
     write(&mut file, &[2]);
     assert!(ring.unlock(&kms).await.is_err(), "it is still wrapped by the old key");
     let unlocked = rewrapped.unlock(&kms).await.expect("it is wrapped by the new key");
     assert_eq!(unlocked.active(), 2);
-    let times: Vec<_> =
-        rewrapped.data_keys().iter().map(|key| (key.created_ms, key.wrapped_ms)).collect();
+    let times: Vec<_> = rewrapped.data_keys().map(|key| (key.created_ms, key.wrapped_ms)).collect();
     assert_eq!(times, [(5, 7), (6, 7)]);
 }
 
