@@ -17,6 +17,7 @@ use crate::api::router::{Routers, routers};
 use crate::api::state::{self, ApiState};
 use crate::authn::issuers::Issuers;
 use crate::authn::{self, Authenticator};
+use crate::authz::action::Maintain;
 use crate::authz::permit::{Permit, Task};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
@@ -30,6 +31,7 @@ use crate::objects::open::{OpenError, Opener, opener};
 use crate::objects::probe::ProbeError;
 use crate::store::open::Place;
 use crate::store::read::Offline;
+use crate::store::records::StoreFormat;
 use crate::store::{self, Store};
 use crate::telemetry::audit::{AuditError, AuditLog};
 use crate::telemetry::otlp::{Exporter, InvalidOtlp};
@@ -187,13 +189,9 @@ impl App {
         let opener = measures.warehouses(&seams.opener);
         let issuer_client = client_for(&issuers)?;
         let state_url = state.url.clone();
-        let failed = |source| BuildError::Store { url: state_url.clone(), source };
-        let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
-        let store = store.audited(audit);
         let (permit, now_ms) = (Permit::for_task(Task::Open), seams.clock.now_ms());
-        catalog::places::ensure_whereabouts(&store, &permit).await.map_err(BuildError::Recover)?;
-        let format =
-            store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
+        let (store, format) = open_store(state, &settings, &seams, &permit).await?;
+        let store = store.audited(audit);
         let stores = warehouses::stores(&settings, &opener, &state_url)?;
         let opening = Opening {
             settings: &settings,
@@ -267,6 +265,21 @@ impl App {
             scheme: if self.settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }
+}
+
+/// Opens the store, and brings it into this binary's format.
+async fn open_store(
+    state: &State,
+    settings: &Settings,
+    seams: &Seams,
+    permit: &Permit<Maintain>,
+) -> Result<(Store, StoreFormat), BuildError> {
+    let failed = |source| at_state(&state.url, source);
+    let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
+    catalog::places::ensure_whereabouts(&store, permit).await.map_err(BuildError::Recover)?;
+    let (id, now_ms) = (seams.ids.random(), seams.clock.now_ms());
+    let format = store.ensure_format(permit, id, now_ms).await.map_err(failed)?;
+    Ok((store, format))
 }
 
 /// Finishes what an earlier process has begun to publish.

@@ -1,8 +1,8 @@
 //! `clone`: a second catalog that begins as a state of this one, without a copy of anything.
 //!
-//! The state is that of a checkpoint, beside whatever server runs, or that of a directory on which none does.
-//! What a clone is made of, and in which order, stands in [`crate::store::clones`]; here is found out where it
-//! goes, and whether it may.
+//! The state is that of a checkpoint, beside whatever server runs, or that of a directory on which none
+//! does. What a clone is made of, and in which order, stands in [`crate::store::clones`]; here is found out
+//! where it goes, and whether it may.
 
 use std::path::{Path, PathBuf};
 
@@ -54,8 +54,8 @@ struct Source {
     format: StoreFormat,
 }
 
-/// Makes a clone of the catalog at `to`: the URL of a state, or a data directory. `wanted` says of which state;
-/// without it, the state is that of now, of a local directory on which no server runs.
+/// Makes a clone of the catalog at `to`: the URL of a state, or a data directory. `wanted` says of which
+/// state; without it, the state is that of now, of a local directory on which no server runs.
 pub async fn clone_catalog(
     settings: &Settings,
     seams: &Seams,
@@ -214,6 +214,8 @@ impl Target {
             data_dir = Some(absolute);
             url
         };
+        let parsed = Location::parse(&settings.state.url);
+        parsed.map_err(|error| refused_place(to, &error.to_string()))?;
         // A clone has its log beside the rest.
         settings.state.wal_url = String::new();
         settings.state.wal_options.clear();

@@ -1,10 +1,10 @@
 //! What a catalog does not do as long as it is a clone: delete a file of a table.
 //!
-//! A clone begins with the tables of its parent, and both go on with the same files. Neither knows what the
-//! other still needs. Of a parent and its clone, the parent is the one that matters, so that the clone is the one
-//! that deletes nothing: what is asked for is refused ([`Catalog::refuse_deletion`]), what commits would leave to
-//! the background is not even begun, clients are handed out no rights to delete, and what runs in the background
-//! all the same stops before its first file.
+//! A clone begins with the tables of its parent, and both go on with the same files. Neither knows what
+//! the other still needs. Of the two, the parent is the one that matters, so that the clone is the one that
+//! deletes nothing: what is asked for is refused ([`Catalog::refuse_deletion`]), what commits would leave
+//! to the background is not even begun, clients are handed out no rights to delete, and what runs in the
+//! background all the same stops before its first file.
 
 use super::{Catalog, Error, Result};
 pub use crate::store::records::CloneOf;

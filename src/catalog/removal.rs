@@ -57,13 +57,13 @@ impl Catalog {
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
         let target = Target { warehouse, kind, ident };
         self.permit_removal(operation, target, purge).await?;
-        if purge {
-            self.refuse_deletion("Cannot purge", "drop the table without purge")?;
-        }
         let store = self.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
             .await?
             .ok_or_else(|| Error::no_such(kind, ident))?;
+        if purge {
+            self.refuse_deletion("Cannot purge", "drop the table without purge")?;
+        }
         let lanes = self.inner.lanes.enter(vec![id]).await?;
         let permit = &self.permit_removal(operation, target, purge).await?;
         let catalog = self;

@@ -1,9 +1,10 @@
 //! Clones: a second store that begins as a state of this one, and shares its sorted runs instead of copying
 //! them.
 //!
-//! The two lie in one bucket, or on one machine. A clone's manifest names the sorted runs of its parent where
-//! they are. They stay there because the parent has a *pin*, which is a checkpoint of its own: as long as that
-//! is there, garbage collection of the parent passes by them. What either writes afterwards is its own.
+//! The two lie in one bucket, or on one machine. A clone's manifest names the sorted runs of its parent
+//! where they are. They stay there because the parent has a *pin*, which is a checkpoint of its own: as long
+//! as that is there, garbage collection of the parent passes by them. What either writes afterwards is its
+//! own.
 //!
 //! Making one, each step of which may be the last before a crash:
 //! 1. the state is pinned in the parent ([`Store::pin`]);
@@ -14,8 +15,8 @@
 //! 4. in one transaction, the clone becomes a catalog of its own that knows what it is
 //!    ([`Store::become_clone`]).
 //!
-//! Done again, it goes on with whatever it finds ([`Store::begun_clone`]). Nothing of it changes a record of the
-//! parent, and nothing but the pin its manifest.
+//! Done again, it goes on with whatever it finds ([`Store::begun_clone`]). Nothing of it changes a record of
+//! the parent, and nothing but the pin its manifest.
 //!
 //! A state that is pinned is in sorted runs alone, so that no log is ever cloned.
 
@@ -34,7 +35,7 @@ use slatedb::wal::{WalAdmin, WalError, WalFileRange, WalGc};
 use slatedb::{CloneSourceSpec, VersionedManifest};
 use uuid::Uuid;
 
-use super::checkpoints::{CHECKPOINTS_MAX, Checkpoint, Made, PINS, admin, listed};
+use super::checkpoints::{CHECKPOINTS_MAX, Made, PINS, admin, listed};
 use super::encryption::{Missing, Unlocked, unlock};
 use super::error::Error;
 use super::jobs::Work;
@@ -46,6 +47,7 @@ use super::records::{Change, CloneOf, FORMAT_OF_CLONES, StoreFormat};
 use super::sealed_objects::{Access, SealedObjects};
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
+use crate::base::ids::PROBES;
 use crate::kms::keys::Keys;
 
 /// Spaces of what only one of two catalogs may have: answers that are remembered, since the request was the
@@ -208,11 +210,20 @@ async fn half(
     target: &Place,
 ) -> Result<Option<Half>, Error> {
     let path = Path::from(target.path.as_str());
-    let first = target.object_store.list(Some(&path)).next().await;
-    let first = first.transpose().map_err(|error| Error::Unavailable(error.to_string()))?;
-    if first.is_none() {
-        return Ok(None);
+    let is_probe = |it: &Path| {
+        let mut below = it.prefix_match(&path).into_iter().flatten();
+        below.next().is_some_and(|name| name.as_ref().starts_with(PROBES))
+    };
+    let mut listed = target.object_store.list(Some(&path));
+    loop {
+        match listed.next().await {
+            None => return Ok(None),
+            Some(Ok(found)) if is_probe(&found.location) => {}
+            Some(Ok(_)) => break,
+            Some(Err(error)) => return Err(Error::Unavailable(error.to_string())),
+        }
     }
+    drop(listed);
     let keys = match unlocked {
         Some(unlocked) => match unlocked.keys_of_clone(&parent.path, target).await? {
             Some(keys) => Some(keys),

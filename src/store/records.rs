@@ -51,8 +51,8 @@ json_records!(
 /// since 3, the log of a store in a local directory is a journal; since 4, the places of tables and views
 /// have keys of their own; since 5, their UUIDs have, and jobs know how far they have come.
 pub const FORMAT_VERSION: u32 = 5;
-/// The format of clones: the same as [`FORMAT_VERSION`], and binaries that would delete the files of a clone's
-/// tables, because they know of no clones, refuse it.
+/// The format of clones: the same as [`FORMAT_VERSION`], and binaries that would delete the files of a
+/// clone's tables, because they know of no clones, refuse it.
 pub const FORMAT_OF_CLONES: u32 = 6;
 /// Since this one, the places of tables and views have keys.
 pub const FORMAT_WITH_PLACES: u32 = 4;

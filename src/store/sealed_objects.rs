@@ -9,8 +9,8 @@
 //! whether it is the last, so that none can be exchanged, moved, left out or cut off. Where a chunk lies
 //! follows from its number, so that a range is read with one request.
 //!
-//! A clone ([`super::clones`]) shares objects with its parent. Those lie below the parent's path, and open with
-//! the parent's keys and nothing else: no object of one store passes for one of the other's.
+//! A clone ([`super::clones`]) shares objects with its parent. Those lie below the parent's path, and open
+//! with the parent's keys and nothing else: no object of one store passes for one of the other's.
 
 use std::fmt;
 use std::ops::Range;

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::line::{End, Header, Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
 use crate::model::ident::TabularKind;
-use crate::store;
 use crate::store::keys::{ApiKeyKey, Key, NamespaceKey, StoreKey, TabularKey, WarehouseKey, space};
 use crate::store::policy_book::PolicyBook;
 use crate::store::read::{Range, Read};

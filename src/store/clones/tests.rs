@@ -131,8 +131,13 @@ async fn begun(parent: &Place, target: &Place) -> Option<Uuid> {
     Store::begun_clone(parent, target).await.expect("nothing else is there")
 }
 
-/// Collects all garbage, whatever its age.
+/// Collects all garbage, whatever its age, and what a compaction has pinned for a while.
 async fn collect(place: &Place) {
+    for pinned in admin(place).list_checkpoints(None).await.expect("they are listed") {
+        if pinned.name.is_none() {
+            admin(place).delete_checkpoint(pinned.id).await.expect("it is deleted");
+        }
+    }
     let at_once = GarbageCollectorDirectoryOptions {
         interval: None,
         min_age: Duration::ZERO,
@@ -162,7 +167,7 @@ async fn compact(store: &Store) {
 }
 
 async fn paths(place: &Place, below: &str) -> Vec<String> {
-    let below = Path::from(place.path.as_str()).join(below);
+    let below = Path::from(format!("{}/{below}", place.path));
     let listed = place.object_store.list(Some(&below));
     let mut paths: Vec<_> =
         listed.map(|meta| meta.expect("it is listed").location.to_string()).collect().await;
@@ -226,9 +231,8 @@ async fn what_only_one_of_two_may_have_stays_with_the_parent() {
     let store = open(&parents).await;
     let (id, seed) = (Uuid::max(), crate::base::secret::Secret::new("seed".to_owned()));
     let key = crate::store::records::SigningKeyRecord { id, seed, created_ms: 0 };
-    let key = &key;
-    let written =
-        store.transact("key", &permit(), |t| async move { t.put(&SigningKeyKey(id), key) });
+    let (key, shown) = (&key, permit());
+    let written = store.transact("key", &shown, |t| async move { t.put(&SigningKeyKey(id), key) });
     let ((), accepted) = written.await.expect("it is accepted");
     accepted.durable().await.expect("it is durable");
     drop(store);

@@ -45,8 +45,9 @@ async fn cloned(app: &TestApp, of: &str) -> TestApp {
 async fn served(app: &TestApp, url: &str) -> TestApp {
     let mut settings = Settings::clone(&app.app.settings);
     settings.state.url = url.to_owned();
-    let clone = TestApp::with(Arc::clone(&app.bucket), settings).await;
-    TestApp { credential: app.credential.clone(), ..clone }
+    let mut clone = TestApp::with(Arc::clone(&app.bucket), settings).await;
+    clone.credential.clone_from(&app.credential);
+    clone
 }
 
 /// Every object of the warehouse.
@@ -274,7 +275,7 @@ async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
     for (of, to, expected) in [
         (Some("before"), "memory:///state", "it is not beside the catalog that is cloned"),
         (Some("before"), "memory:///state/below", "it is not beside"),
-        (Some("before"), "memory:///", "it is not beside"),
+        (Some("before"), "memory:///", "expected a URL"),
         (Some("before"), "s3://bucket/clone", "has to be in the same bucket"),
         (Some("before"), "somewhere", "has to be in the same bucket"),
         (Some("before"), "memory:///warehouse", "there is something else there"),
@@ -307,13 +308,14 @@ async fn writes() -> Vec<String> {
     clone_to(&store, &settings, Some("before"), CLONE).await.expect("it is made");
     let mut parts: Vec<String> = Vec::new();
     for (verb, path) in faults.requests() {
-        // Sorted runs have names that are drawn, and what tries the bucket out has, too.
+        // Sorted runs have names that are drawn.
         let named = path.contains("manifest/") || path.contains("wal/");
         let part = match path.rsplit_once('/') {
             Some((directory, _)) if !named => directory.to_owned(),
             _ => path.clone(),
         };
-        if verb == Verb::Put && !parts.contains(&part) {
+        let is_trial = path.contains("slateberg-probe");
+        if verb == Verb::Put && !is_trial && !parts.contains(&part) {
             parts.push(part);
         }
     }
@@ -351,9 +353,8 @@ async fn cut_off_at(write: &str) {
     theirs.state.url = CLONE.to_owned();
     if App::build(theirs.clone(), seams(&bucket)).await.is_ok() {
         // There was nothing yet, and so there is a new, empty catalog, which is in the way now.
-        let told = clone_to(&bucket, &settings, Some("before"), CLONE).await;
-        let made = told.is_ok();
-        assert!(made || refused(told).contains("there is something else there"), "{write}");
+        let told = refused(clone_to(&bucket, &settings, Some("before"), CLONE).await);
+        assert!(told.contains("there is something else there"), "{write}: {told}");
         return;
     }
     let app = TestApp::with(Arc::clone(&bucket), settings.clone()).await;
