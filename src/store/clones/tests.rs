@@ -133,6 +133,7 @@ async fn begun(parent: &Place, target: &Place) -> Option<Uuid> {
 
 /// Collects all garbage, whatever its age, and what a compaction has pinned for a while.
 async fn collect(place: &Place) {
+    let (place, _) = &unlock(place, Missing::Refuse).await.expect("its keys are there");
     for pinned in admin(place).list_checkpoints(None).await.expect("they are listed") {
         if pinned.name.is_none() {
             admin(place).delete_checkpoint(pinned.id).await.expect("it is deleted");

@@ -116,7 +116,7 @@ async fn a_clone_deletes_no_file_and_says_so() {
     };
     let jobs = "/management/v1/jobs";
     clone.post(jobs, orphans(false)).await.expect_error(400, "IllegalArgumentException");
-    clone.post(jobs, orphans(true)).await.expect(201);
+    clone.post(jobs, orphans(true)).await.expect(202);
     assert_eq!(clone.app.catalog.run_jobs().await.expect("they run"), 1, "the search alone");
     let after = files(&clone).await;
     assert!(before.iter().all(|file| after.contains(file)), "{before:#?} {after:#?}");
@@ -207,7 +207,7 @@ async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
     clone.app.catalog.close().await.expect("it closes");
     let mut settings = memory_settings();
     settings.state.url = CLONE.to_owned();
-    settings.encryption.kms = slateberg::kms::settings::KmsKind::None;
+    settings.encryption = slateberg::kms::settings::Settings::default();
     let opened = App::build(settings, seams(&clone.bucket)).await;
     let told = opened.err().expect("it is refused").to_string();
     assert!(told.contains("the store is encrypted"), "{told}");
