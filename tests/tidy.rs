@@ -48,6 +48,7 @@ const FENCES: [(&str, &[&str]); 48] = [
         &[
             "store/journal/",
             "store/sealed_objects.rs",
+            "store/clones.rs",
             "objects/conditional.rs",
             "objects/measured.rs",
             "kms/",

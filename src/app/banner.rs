@@ -2,6 +2,8 @@
 
 use super::build::App;
 use super::run::Bound;
+use crate::base::rfc3339;
+use crate::store::records::CloneOf;
 
 /// The lines that greet whoever started the server.
 pub fn banner(app: &App, bound: &Bound) -> String {
@@ -19,7 +21,7 @@ pub fn banner(app: &App, bound: &Bound) -> String {
     format!(
         r#"slateberg {version} is ready at {uri}
   state       {state}
-{log}{management}{warehouses}
+{clone}{log}{management}{warehouses}
   access      {access_line}
 
 PyIceberg   pip install 'pyiceberg[pyarrow]'
@@ -41,6 +43,7 @@ Spark
         version = env!("CARGO_PKG_VERSION"),
         state = app.state_url,
         management = management_line(bound.management_url()),
+        clone = app.catalog.clone_of().map(clone_line).unwrap_or_default(),
         log = log_line(&app.settings.state.wal_url),
         warehouses = warehouses.join("\n"),
         access_line = access.line,
@@ -52,6 +55,12 @@ Spark
 /// Where operators ask, if not where clients do.
 fn management_line(url: Option<String>) -> String {
     url.map(|url| format!("  management  {url}\n")).unwrap_or_default()
+}
+
+/// Of what this is a clone.
+fn clone_line(clone: &CloneOf) -> String {
+    let (parent, as_of) = (&clone.parent_url, rfc3339::format(clone.as_of_ms));
+    format!("  clone       of {parent} as of {as_of}; deletes no file of a table\n")
 }
 
 /// Where the log is, if it is not where the state is.

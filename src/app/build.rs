@@ -18,6 +18,7 @@ use crate::api::router::{Routers, routers};
 use crate::api::state::{self, ApiState};
 use crate::authn::issuers::Issuers;
 use crate::authn::{self, Authenticator};
+use crate::authz::action::Maintain;
 use crate::authz::permit::{Permit, Task};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
@@ -31,6 +32,7 @@ use crate::objects::open::{OpenError, Opener, opener};
 use crate::objects::probe::ProbeError;
 use crate::store::open::Place;
 use crate::store::read::Offline;
+use crate::store::records::StoreFormat;
 use crate::store::{self, Store};
 use crate::telemetry::audit::{AuditError, AuditLog};
 use crate::telemetry::otlp::{Exporter, InvalidOtlp};
@@ -189,13 +191,9 @@ impl App {
         let opener = measures.warehouses(&seams.opener);
         let issuer_client = client_for(&issuers)?;
         let state_url = state.url.clone();
-        let failed = |source| BuildError::Store { url: state_url.clone(), source };
-        let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
-        let store = store.audited(audit);
         let (permit, now_ms) = (Permit::for_task(Task::Open), seams.clock.now_ms());
-        catalog::places::ensure_whereabouts(&store, &permit).await.map_err(BuildError::Recover)?;
-        let format =
-            store.ensure_format(&permit, seams.ids.random(), now_ms).await.map_err(failed)?;
+        let (store, format) = open_store(state, &settings, &seams, &permit).await?;
+        let store = store.audited(audit);
         let stores = warehouses::stores(&settings, &opener, &state_url)?;
         let opening = Opening {
             settings: &settings,
@@ -203,6 +201,7 @@ impl App {
             ids: seams.ids.as_ref(),
             permit: &permit,
             now_ms,
+            is_clone: format.clone_of.is_some(),
         };
         let served = warehouses::open_all(&opening, &store, &stores).await?;
         let (policy_sources, authority) =
@@ -216,6 +215,7 @@ impl App {
             authority: Arc::clone(&authority),
             policy_sources,
             policy_limits: settings.authz.limits(),
+            clone_of: format.clone_of,
             settings: settings.catalog.clone(),
             clock: seams.clock,
             ids: seams.ids,
@@ -269,6 +269,21 @@ impl App {
             scheme: if self.settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }
+}
+
+/// Opens the store, and brings it into this binary's format.
+async fn open_store(
+    state: &State,
+    settings: &Settings,
+    seams: &Seams,
+    permit: &Permit<Maintain>,
+) -> Result<(Store, StoreFormat), BuildError> {
+    let failed = |source| at_state(&state.url, source);
+    let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
+    catalog::places::ensure_whereabouts(&store, permit).await.map_err(BuildError::Recover)?;
+    let (id, now_ms) = (seams.ids.random(), seams.clock.now_ms());
+    let format = store.ensure_format(permit, id, now_ms).await.map_err(failed)?;
+    Ok((store, format))
 }
 
 /// Finishes what an earlier process has begun to publish.

@@ -112,7 +112,7 @@ fn state(settings: &Settings, seams: &Seams, found: &mut Findings) {
 
 fn all_warehouses(settings: &Settings, seams: &Seams, found: &mut Findings) {
     for (name, warehouse) in &settings.warehouses {
-        let configured = Configured::new(settings, name, warehouse, &seams.opener);
+        let configured = Configured::new(settings, name, warehouse, None, &seams.opener);
         if let Some(configured) = found.note(&format!("warehouses.{name}"), configured) {
             found.tell("warehouse", format!("{name} at {}", configured.location));
         }

@@ -5,6 +5,7 @@ pub mod background;
 pub mod banner;
 pub mod build;
 pub mod check;
+pub mod clone;
 pub mod closing;
 pub mod issuers;
 pub mod lock;

@@ -31,7 +31,7 @@ use crate::store::fsck::{Report, walk};
 use crate::store::keys::StoreKey;
 use crate::store::policy_book::PolicyBook;
 use crate::store::read::{Offline, Read};
-use crate::store::records::{Change, FORMAT_VERSION, PolicyRevision};
+use crate::store::records::{Change, PolicyRevision};
 use crate::store::restore::{Plan, Told};
 use crate::store::{self, Store};
 use crate::telemetry::audit::AuditLog;
@@ -102,12 +102,14 @@ impl Wanted {
         rfc3339::parse(text).map_or_else(|| Self::Checkpoint(text.to_owned()), Self::Time)
     }
 
-    fn find(&self, kept: &[Checkpoint]) -> Result<Checkpoint, StoppedError> {
+    pub(super) fn find(&self, kept: &[Checkpoint]) -> Result<Checkpoint, StoppedError> {
         let found = match self {
             Self::Checkpoint(word) => kept.iter().find(|kept| kept.is_called(word)),
             // Times of checkpoints are kept in whole seconds: it was made before this one was over.
             Self::Time(ms) => {
-                kept.iter().rev().find(|kept| kept.created_ms + LAST_OF_SECOND_MS <= *ms)
+                let until = |kept: &&Checkpoint| kept.created_ms + LAST_OF_SECOND_MS <= *ms;
+                // What was pinned for a clone is the state of another time.
+                kept.iter().rev().filter(|kept| !kept.for_clone).find(until)
             }
         };
         let missing = || {
@@ -266,18 +268,7 @@ impl StoppedCatalog {
 
     /// An entry in the change log.
     pub(super) fn entry(&self, action: &str, subject: Uuid, name: String) -> Change {
-        Change {
-            at_ms: self.clock.now_ms(),
-            action: action.to_owned(),
-            principal: OFFLINE.to_owned(),
-            warehouse: Uuid::nil(),
-            subject,
-            name,
-            version_before: None,
-            version_after: None,
-            allowed: None,
-            origin: None,
-        }
+        offline_entry(self.clock.as_ref(), action, subject, name)
     }
 
     /// Takes the catalog back to what a checkpoint has kept, after making one of what is now.
@@ -392,13 +383,31 @@ impl StoppedCatalog {
     }
 }
 
+/// An entry in the change log for what a subcommand has done.
+pub(super) fn offline_entry(
+    clock: &dyn Clock,
+    action: &str,
+    subject: Uuid,
+    name: String,
+) -> Change {
+    Change {
+        at_ms: clock.now_ms(),
+        action: action.to_owned(),
+        principal: OFFLINE.to_owned(),
+        warehouse: Uuid::nil(),
+        subject,
+        name,
+        version_before: None,
+        version_after: None,
+        allowed: None,
+        origin: None,
+    }
+}
+
 /// Refuses records that a newer binary has written.
 async fn refuse_newer(then: &Offline) -> Result<(), StoppedError> {
-    let format = then.get(&StoreKey).await?.map_or(0, |format| format.format_version);
-    if format > FORMAT_VERSION {
-        return Err(store::Error::NewerFormat { found: format, known: FORMAT_VERSION }.into());
-    }
-    Ok(())
+    let format = then.get(&StoreKey).await?;
+    Ok(format.map_or(Ok(()), |format| format.check())?)
 }
 
 fn lock_there(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {

@@ -20,7 +20,7 @@ use crate::objects::stores::{Roots, Stores};
 use crate::objects::vend::Vendor;
 use crate::objects::warehouse_files::Root;
 use crate::objects::{self, Objects};
-use crate::store::keys::{WarehouseKey, space};
+use crate::store::keys::{StoreKey, WarehouseKey, space};
 use crate::store::read::{Range, Read};
 use crate::store::records::WarehouseRecord;
 use crate::store::{self, Store};
@@ -60,6 +60,8 @@ pub(super) struct Opening<'a> {
     pub(super) ids: &'a dyn Ids,
     pub(super) permit: &'a Permit<Maintain>,
     pub(super) now_ms: i64,
+    /// Whether the catalog is a clone: its warehouses are where its parent's are.
+    pub(super) is_clone: bool,
 }
 
 /// Opens all warehouses: those of the configuration, where it is an error that one cannot be opened, and
@@ -69,13 +71,14 @@ pub(super) async fn open_all(
     store: &Store,
     stores: &Stores,
 ) -> Result<Served, BuildError> {
-    let Opening { settings, opener, ids, permit, now_ms } = opening;
+    let Opening { settings, opener, ids, permit, now_ms, is_clone } = opening;
     let failed = BuildError::Warehouses;
     let mut served = Served::new(&settings.default_warehouse);
     served.objects = served.objects.guarding(stores.secrets());
     for (name, warehouse) in &settings.warehouses {
-        let configured = Configured::new(settings, name, warehouse, opener)?;
         let known = store.durable().get(&WarehouseKey(name.clone())).await.map_err(failed)?;
+        let parents = known.as_ref().filter(|_| *is_clone).map(|known| known.location.as_str());
+        let configured = Configured::new(settings, name, warehouse, parents, opener)?;
         warn_if_moved(name, warehouse, known.as_ref(), &configured.location);
         check_taken_over(name, known.as_ref(), &configured.location)?;
         let (location, id) = (&configured.location, ids.random());
@@ -165,11 +168,14 @@ pub(super) async fn offline_objects(
     store: &impl Read,
     stores: &Stores,
 ) -> Result<Objects, BuildError> {
+    let format = store.get(&StoreKey).await.map_err(BuildError::Warehouses)?;
+    let is_clone = format.is_some_and(|format| format.clone_of.is_some());
     let mut objects = Objects::default();
     for (name, record) in records(store).await.map_err(BuildError::Warehouses)? {
         objects = match (settings.warehouses.get(&name), &record.definition) {
             (Some(configured), _) => {
-                let configured = Configured::new(settings, &name, configured, opener)?;
+                let parents = is_clone.then_some(record.location.as_str());
+                let configured = Configured::new(settings, &name, configured, parents, opener)?;
                 objects.with(record.id, configured.roots)
             }
             (None, Some(definition)) => {
@@ -198,15 +204,21 @@ pub(super) struct Configured {
 }
 
 impl Configured {
+    /// A warehouse of the settings. Of a clone, `parents` is where its parent has it.
     pub(super) fn new(
         settings: &Settings,
         name: &str,
         warehouse: &WarehouseSettings,
+        parents: Option<&str>,
         opener: &Opener,
     ) -> Result<Self, BuildError> {
         let at = |reason: String| BuildError::Setting(format!("warehouses.{name}: {reason}"));
         warehouse::validate_name(name).map_err(|refusal| at(refusal.to_string()))?;
-        let Place { location, options } = Place::of(settings, name, warehouse)?;
+        let place = match parents.filter(|_| warehouse.location.is_empty()) {
+            Some(location) => Place::of_parent(settings, location, warehouse),
+            None => Place::of(settings, name, warehouse)?,
+        };
+        let Place { location, options } = place;
         let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
         let access = warehouse.access.clone().into();
         let mut roots = Vec::new();
@@ -251,6 +263,21 @@ struct Place {
 }
 
 impl Place {
+    /// Where a clone's parent has a warehouse. What is in the bucket of the state is opened as that is.
+    fn of_parent(settings: &Settings, location: &str, warehouse: &WarehouseSettings) -> Self {
+        let bucket = |url: &str| {
+            let parsed = Location::parse(url).ok();
+            parsed.map(|it| (it.scheme().to_owned(), it.authority().to_owned()))
+        };
+        let mut options = warehouse.options.clone();
+        let is_beside = bucket(location) == bucket(settings.state.url.trim_end_matches('/'));
+        if is_beside {
+            let base = settings.state.options.clone();
+            options = objects::open::laid_over(location, base, &options);
+        }
+        Self { location: location.to_owned(), options }
+    }
+
     /// Where the settings say, or else beside the state: in the data directory, or in the state's bucket.
     /// What is in a bucket is not for a machine to lose.
     fn of(

@@ -70,6 +70,8 @@ pub enum Task {
     Expiry,
     /// Makes and deletes checkpoints, and goes back to them, while no server runs.
     Restore,
+    /// Makes a catalog of its own of the clone of another one.
+    Clone,
     /// Brings an export into an empty catalog, while no server runs.
     Import,
     /// Remembers the refusal that an idempotency key was answered with.

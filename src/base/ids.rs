@@ -2,6 +2,10 @@
 
 use uuid::Uuid;
 
+/// What the names of directories begin with in which object stores are tried out. A try that is cut off
+/// leaves one behind, which is nobody's.
+pub const PROBES: &str = ".slateberg-probe-";
+
 /// A source of new identifiers.
 pub trait Ids: Send + Sync + 'static {
     /// A random identifier (UUID version 4): says nothing about when it was made.

@@ -296,7 +296,9 @@ impl Catalog {
     /// What policies allow somebody to do with a table's files.
     async fn rights(&self, operation: &Operation, target: Target<'_>) -> Result<Rights> {
         let asking = match self.ask(operation)? {
-            Asked::Nobody(_) => return Ok(Rights { read: true, write: true }),
+            Asked::Nobody(_) => {
+                return Ok(Rights { read: true, write: true, delete: self.deletes_files() });
+            }
             Asked::Policies(asking) => asking,
         };
         let wanted = {
@@ -306,7 +308,7 @@ impl Catalog {
         let store = self.store().durable();
         let resource = self.tabular_resource(&store, wanted, target).await?;
         let (read, write) = (asking.may::<ReadData>(&resource), asking.may::<WriteData>(&resource));
-        Ok(Rights { read, write })
+        Ok(Rights { read, write, delete: write && self.deletes_files() })
     }
 
     async fn reachable_at(

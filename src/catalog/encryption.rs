@@ -26,7 +26,7 @@ pub struct KeyRing {
     pub revision: u64,
     /// The number of the data key that what is written now is sealed with.
     pub active: u32,
-    /// The data keys, from the oldest on.
+    /// The data keys, from the oldest on; in a clone, those of its parent first.
     pub data_keys: Vec<DataKey>,
 }
 
@@ -63,7 +63,7 @@ impl From<&Ring> for KeyRing {
             catalog: ring.catalog(),
             revision: ring.revision(),
             active: ring.active(),
-            data_keys: ring.data_keys().iter().map(DataKey::from).collect(),
+            data_keys: ring.data_keys().map(DataKey::from).collect(),
         }
     }
 }

@@ -176,6 +176,8 @@ impl From<store::Error> for Error {
             | E::NotEncrypted
             | E::RingMissing
             | E::NewerFormat { .. }
+            | E::NotEmpty
+            | E::UnfinishedClone
             | E::InUse(_)
             | E::JournalLeft
             | E::LogElsewhere(_)

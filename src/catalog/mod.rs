@@ -17,6 +17,7 @@
 mod carried;
 pub mod change_log;
 pub mod checkpoints;
+pub mod clones;
 pub mod delegation;
 pub mod denials;
 mod described;
@@ -94,6 +95,8 @@ pub struct Parts {
     pub policy_sources: policies::Sources,
     /// How many policies and grants may be made at run time.
     pub policy_limits: Limits,
+    /// Of what it is a clone; none if it is none.
+    pub clone_of: Option<clones::CloneOf>,
     /// Its bounds and times.
     pub settings: settings::Settings,
     /// The time.

@@ -61,6 +61,9 @@ impl Catalog {
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
             .await?
             .ok_or_else(|| Error::no_such(kind, ident))?;
+        if purge {
+            self.refuse_deletion("Cannot purge", "drop the table without purge")?;
+        }
         let lanes = self.inner.lanes.enter(vec![id]).await?;
         let permit = &self.permit_removal(operation, target, purge).await?;
         let catalog = self;

@@ -169,7 +169,7 @@ impl Catalog {
         invariants::tabular_change(Some(&new.before), &new.after).map_err(Error::internal)?;
         let before = Some(&new.before);
         put_version(t, before, &new.after, Some(&new.text_before), &new.text, new.publish)?;
-        if !new.outdated.is_empty() {
+        if !new.outdated.is_empty() && self.deletes_files() {
             let work = Work::Listed(new.outdated.clone());
             self.put_job(t, new.after.warehouse, work, table_of(&new.after, None), None)?;
         }

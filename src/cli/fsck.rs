@@ -4,11 +4,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::clone::told;
 use super::{Common, print};
 use crate::app::build::{OfflineCatalog, Seams};
 use crate::config::Settings;
 use crate::objects::metadata_file;
 use crate::store::fsck::walk;
+use crate::store::keys::StoreKey;
+use crate::store::read::Read;
 
 /// Check every record of a catalog, without writing, while no server runs on it.
 #[derive(Debug, Args)]
@@ -27,6 +30,9 @@ impl Fsck {
 async fn check(settings: &Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let catalog = OfflineCatalog::open(settings, &Seams::default()).await?;
     print(&format!("checking {}\n", catalog.state_url));
+    if let Some(clone) = catalog.store.get(&StoreKey).await?.and_then(|format| format.clone_of) {
+        print(&format!("a clone {}\n", told(&clone)));
+    }
     let mut report = walk(&catalog.store).await?;
     for published in std::mem::take(&mut report.published) {
         let location = &published.metadata_location;

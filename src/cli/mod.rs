@@ -10,6 +10,7 @@ use crate::config::{Error as ConfigError, Settings, Sources, load};
 pub mod bench;
 pub mod checkpoint;
 mod client;
+pub mod clone;
 pub mod config;
 pub mod encryption;
 pub mod fsck;
@@ -45,6 +46,8 @@ enum Command {
     Checkpoint(checkpoint::Checkpoint),
     /// Take the catalog back to what a checkpoint has kept, while no server runs on it
     Restore(restore::Restore),
+    /// Make a second catalog that begins as a state of this one, without a copy
+    Clone(clone::Clone),
     /// Write the catalog as lines of JSON
     Export(transfer::Export),
     /// Bring the lines of an export into an empty catalog, while no server runs on it
@@ -130,6 +133,7 @@ impl Cli {
             Command::Config(config) => config.run(),
             Command::Checkpoint(checkpoint) => checkpoint.run(),
             Command::Restore(restore) => restore.run(),
+            Command::Clone(clone) => clone.run(),
             Command::Export(export) => export.run(),
             Command::Import(import) => import.run(),
             Command::Migrate(migrate) => migrate.run(),

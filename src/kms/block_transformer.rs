@@ -10,24 +10,30 @@ use super::error::Error;
 use super::keys::{Keys, OVERHEAD, Purpose};
 
 /// Seals and opens blocks with the keys of an open store.
-pub struct SealedBlocks(Arc<Keys>);
+pub struct SealedBlocks {
+    keys: Arc<Keys>,
+    /// Those of the store that this one is a clone of: they open, and never seal.
+    inherited: Option<Arc<Keys>>,
+}
 
 impl SealedBlocks {
-    /// With these keys.
-    pub fn new(keys: Arc<Keys>) -> Self {
-        Self(keys)
+    /// With these keys and, in a clone, those of its parent. No number is in both.
+    pub fn new(keys: Arc<Keys>, inherited: Option<Arc<Keys>>) -> Self {
+        Self { keys, inherited }
     }
 }
 
 #[async_trait]
 impl BlockTransformer for SealedBlocks {
     async fn encode(&self, data: Bytes) -> Result<Bytes, slatedb::Error> {
-        let sealed = self.0.seal(Purpose::Block, &data).map_err(told)?;
+        let sealed = self.keys.seal(Purpose::Block, &data).map_err(told)?;
         Ok(Bytes::from(sealed))
     }
 
     async fn decode(&self, data: Bytes) -> Result<Bytes, slatedb::Error> {
-        let opened = self.0.open(Purpose::Block, &data).map_err(told)?;
+        let inherited = self.inherited.as_ref().filter(|inherited| inherited.knows(&data));
+        let keys = inherited.unwrap_or(&self.keys);
+        let opened = keys.open(Purpose::Block, &data).map_err(told)?;
         Ok(Bytes::from(opened))
     }
 

@@ -149,6 +149,12 @@ impl Keys {
         self.session().data_key
     }
 
+    /// Whether something sealed says that it was sealed with one of these.
+    pub fn knows(&self, sealed: &[u8]) -> bool {
+        let number = Sealed::parse(sealed).map(|parts| parts.data_key);
+        number.is_some_and(|number| self.read().data_keys.contains_key(&number))
+    }
+
     /// A data key by its number.
     pub(super) fn data_key(&self, number: u32) -> Option<DataKey> {
         self.read().data_keys.get(&number).cloned()

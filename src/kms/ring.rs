@@ -18,8 +18,11 @@ use super::error::Error;
 use super::keys::{Keys, extract};
 use super::{Binding, Kms, Wrapped};
 
-/// The form of the ring.
+/// The form of the ring of a store that shares nothing.
 const FORM: u32 = 1;
+/// The form of the ring of a clone, which has keys of another catalog besides. A binary that does not know it
+/// leaves the clone alone.
+const FORM_OF_CLONES: u32 = 2;
 
 /// A key ring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +35,23 @@ pub struct Ring {
     /// The number of the data key that seals.
     active: u32,
     data_keys: Vec<WrappedKey>,
+    /// The keys of the store that this one is a clone of; none of a store that is no clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inherited: Option<Inherited>,
     /// HMAC-SHA-256 of the ring without this, base64.
     mac: String,
+}
+
+/// What opens the objects that a clone shares with its parent. Nothing is ever sealed with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inherited {
+    /// The parent's catalog, which these keys and all that they seal are bound to.
+    pub catalog: Uuid,
+    /// The parent's path in the bucket, or on the machine: objects below it are those of the parent.
+    pub path: String,
+    /// The parent's data keys when the clone was made.
+    data_keys: Vec<WrappedKey>,
 }
 
 /// A data key in the ring.
@@ -103,6 +121,41 @@ impl Ring {
             revision: 1,
             active: 1,
             data_keys: vec![wrapped],
+            inherited: None,
+            mac: String::new(),
+        };
+        Ok((ring.signed(&keys)?, keys))
+    }
+
+    /// The ring of a clone of the store that this ring is that of, and that lies at `path`. It has a data key
+    /// of its own, whose number is above all of the parent's: so each number says whose key it is.
+    pub async fn cloned(
+        &self,
+        kms: &dyn Kms,
+        path: &str,
+        catalog: Uuid,
+        now_ms: i64,
+    ) -> Result<(Self, Keys), Error> {
+        if self.inherited.is_some() {
+            return Err(Error::Ring("it is that of a clone, which is not cloned".to_owned()));
+        }
+        let number = self.next_number()?;
+        let (data_key, binding) = (DataKey::random(), Binding { catalog, data_key: number });
+        let with = self.wrapped(self.active).map(|active| active.wrapping_key.as_str());
+        let wrapped = WrappedKey::wrap(kms, &data_key, &binding, with, now_ms).await?;
+        let keys = Keys::new(catalog, BTreeMap::from([(number, data_key)]), number)?;
+        let inherited = Inherited {
+            catalog: self.catalog,
+            path: path.to_owned(),
+            data_keys: self.data_keys.clone(),
+        };
+        let ring = Self {
+            form: FORM_OF_CLONES,
+            catalog,
+            revision: 1,
+            active: number,
+            data_keys: vec![wrapped],
+            inherited: Some(inherited),
             mac: String::new(),
         };
         Ok((ring.signed(&keys)?, keys))
@@ -134,6 +187,17 @@ impl Ring {
         Ok(keys)
     }
 
+    /// The keys of a clone's parent; none of a store that is no clone. The ring has to be unlocked before:
+    /// only then is it known that nobody has changed it.
+    pub async fn unlock_inherited(&self, kms: &dyn Kms) -> Result<Option<Keys>, Error> {
+        let Some(inherited) = &self.inherited else { return Ok(None) };
+        let unwrapping =
+            inherited.data_keys.iter().map(|wrapped| wrapped.unwrap(kms, inherited.catalog));
+        let data_keys: BTreeMap<_, _> = try_join_all(unwrapping).await?.into_iter().collect();
+        let newest = data_keys.keys().next_back().copied().unwrap_or_default();
+        Keys::new(inherited.catalog, data_keys, newest).map(Some)
+    }
+
     /// The ring with a new data key that seals from now on, wrapped by the wrapping key of the one before.
     pub async fn rotated(
         &self,
@@ -142,9 +206,7 @@ impl Ring {
         now_ms: i64,
     ) -> Result<(Self, Keys), Error> {
         let before = self.unlock_with(kms, Some(known)).await?;
-        let (newest, active) = (self.data_keys.last(), self.wrapped(self.active));
-        let number = newest.map_or(0, |newest| newest.number).checked_add(1);
-        let number = number.ok_or_else(|| Error::Ring("no number is left".to_owned()))?;
+        let (number, active) = (self.next_number()?, self.wrapped(self.active));
         let (data_key, binding) =
             (DataKey::random(), Binding { catalog: self.catalog, data_key: number });
         let with = active.map(|active| active.wrapping_key.as_str());
@@ -161,29 +223,43 @@ impl Ring {
         Ok((ring.signed(&keys)?, keys))
     }
 
-    /// The ring with all its data keys wrapped anew: by this wrapping key, or by the one of the settings.
-    /// The keys come from memory, so that the old wrapping key is not asked.
+    /// The ring with all its data keys wrapped anew, those of a clone's parent, too: by this wrapping key, or
+    /// by the one of the settings. The keys come from memory, so that the old wrapping key is not asked.
     pub async fn rewrapped(
         &self,
         kms: &dyn Kms,
-        known: &Keys,
+        (known, parents): (&Keys, Option<&Keys>),
         wrapping_key: Option<&str>,
         now_ms: i64,
     ) -> Result<Self, Error> {
         let known_keys = self.unlock_with(kms, Some(known)).await?;
-        let wrapping = self.data_keys.iter().map(|known| async {
-            let binding = Binding { catalog: self.catalog, data_key: known.number };
-            let data_key = known_keys.data_key(known.number);
-            let data_key = data_key.ok_or(Error::UnknownDataKey(known.number))?;
-            let wrapped = WrappedKey::wrap(kms, &data_key, &binding, wrapping_key, now_ms).await?;
-            Ok(WrappedKey { created_ms: known.created_ms, ..wrapped })
-        });
-        let data_keys = try_join_all(wrapping).await?;
-        let ring = Self { revision: self.revision + 1, data_keys, ..self.clone() };
+        let anew = async |all: &[WrappedKey], keys: &Keys| {
+            let wrapping = all.iter().map(|known| async {
+                let binding = Binding { catalog: keys.catalog(), data_key: known.number };
+                let data_key = keys.data_key(known.number);
+                let data_key = data_key.ok_or(Error::UnknownDataKey(known.number))?;
+                let wrapped = WrappedKey::wrap(kms, &data_key, &binding, wrapping_key, now_ms);
+                Ok(WrappedKey { created_ms: known.created_ms, ..wrapped.await? })
+            });
+            try_join_all(wrapping).await
+        };
+        let data_keys = anew(&self.data_keys, &known_keys).await?;
+        let inherited = match (&self.inherited, parents) {
+            (Some(inherited), Some(parents)) => {
+                let data_keys = anew(&inherited.data_keys, parents).await?;
+                Some(Inherited { data_keys, ..inherited.clone() })
+            }
+            (Some(_), None) => {
+                return Err(Error::Ring("the keys of the clone's parent are not open".to_owned()));
+            }
+            (None, _) => None,
+        };
+        let ring = Self { revision: self.revision + 1, data_keys, inherited, ..self.clone() };
         // A ring that cannot be unlocked must not take the place of one that can: this asks the KMS for
         // all.
         let ring = ring.signed(&known_keys)?;
         ring.unlock(kms).await?;
+        ring.unlock_inherited(kms).await?;
         Ok(ring)
     }
 
@@ -202,9 +278,15 @@ impl Ring {
         self.active
     }
 
-    /// The data keys, from the oldest on.
-    pub fn data_keys(&self) -> &[WrappedKey] {
-        &self.data_keys
+    /// The data keys, from the oldest on: those of a clone's parent, which open what the two share, and then
+    /// its own.
+    pub fn data_keys(&self) -> impl Iterator<Item = &WrappedKey> {
+        self.inherited.iter().flat_map(|inherited| &inherited.data_keys).chain(&self.data_keys)
+    }
+
+    /// What a clone has of its parent; none of a store that is no clone.
+    pub fn inherited(&self) -> Option<&Inherited> {
+        self.inherited.as_ref()
     }
 
     /// The ring as it is kept.
@@ -217,9 +299,10 @@ impl Ring {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let ring: Self =
             serde_json::from_slice(bytes).map_err(|error| Error::Ring(error.to_string()))?;
-        if ring.form != FORM {
+        let known = if ring.inherited.is_some() { FORM_OF_CLONES } else { FORM };
+        if ring.form != known {
             return Err(Error::Ring(format!(
-                "it has form {}, this slateberg knows {FORM}",
+                "it has form {}, this slateberg knows {FORM}, and {FORM_OF_CLONES} for clones",
                 ring.form
             )));
         }
@@ -227,6 +310,12 @@ impl Ring {
             return Err(Error::Ring("it is not written as slateberg writes it".to_owned()));
         }
         Ok(ring)
+    }
+
+    /// A number that no data key has, and none of the parent's.
+    fn next_number(&self) -> Result<u32, Error> {
+        let newest = self.data_keys().map(|known| known.number).max().unwrap_or(0);
+        newest.checked_add(1).ok_or_else(|| Error::Ring("no number is left".to_owned()))
     }
 
     fn wrapped(&self, number: u32) -> Option<&WrappedKey> {

@@ -19,9 +19,8 @@ use uuid::Uuid;
 
 use super::open::Opened;
 use crate::base::clock::Clock;
+use crate::base::ids::PROBES;
 
-/// What the directory of a probe's file is called, before its id.
-const DIRECTORY: &str = ".slateberg-probe-";
 const FILE: &str = "probe";
 const CONTENT: &[u8] = b"slateberg has tried whether it can write here; this file may be deleted\n";
 /// What a mark on an object is called. No store but takes letters alone.
@@ -136,7 +135,7 @@ fn broken<T>(what: &str) -> Result<T, Wrong> {
 
 impl<'a> Trial<'a> {
     fn new(opened: &'a Opened, id: Uuid) -> Self {
-        let name = format!("{DIRECTORY}{}", id.simple());
+        let name = format!("{PROBES}{}", id.simple());
         let directory = opened.path.clone().join(name.as_str());
         Self {
             opened,

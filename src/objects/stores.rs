@@ -103,7 +103,7 @@ impl Stores {
                 // A place of nobody's, at which nothing is: whether the provider makes credentials at all.
                 let place = format!("{location}/.slateberg-probe-{}", id.simple());
                 let place = Location::parse(&place).map_err(|error| wrong(&error.to_string()))?;
-                let rights = Rights { read: true, write: true };
+                let rights = Rights { read: true, write: true, delete: true };
                 let files = Files { table: id, places: vec![place], rights };
                 let vended = vendor.vend(&files, now_ms).await;
                 let failed = |error| wrong(&format!("cannot vend credentials: {error}"));

@@ -14,11 +14,11 @@ use super::metrics::Metrics;
 use super::open::Place;
 use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use crate::kms::block_transformer::SealedBlocks;
-use crate::kms::keys::Keys;
 
-/// Seals blocks with these keys.
-pub(super) fn sealed_blocks(keys: &Arc<Keys>) -> Arc<dyn BlockTransformer> {
-    Arc::new(SealedBlocks::new(Arc::clone(keys)))
+/// Seals blocks with the keys of a store.
+pub(super) fn sealed_blocks(unlocked: &Unlocked) -> Arc<dyn BlockTransformer> {
+    let inherited = unlocked.inherited.as_ref().map(|inherited| Arc::clone(&inherited.keys));
+    Arc::new(SealedBlocks::new(Arc::clone(&unlocked.keys), inherited))
 }
 
 /// How a store is opened for writing, wherever it is.
@@ -70,7 +70,7 @@ pub(super) fn builder(place: &Place, how: How<'_>) -> DbBuilder<String> {
         .with_db_cache(Arc::new(caches), 0)
         .with_block_cache_policy(keep_warm);
     match unlocked {
-        Some(unlocked) => builder.with_block_transformer(sealed_blocks(&unlocked.keys)),
+        Some(unlocked) => builder.with_block_transformer(sealed_blocks(unlocked)),
         None => builder,
     }
 }

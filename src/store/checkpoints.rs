@@ -6,9 +6,8 @@
 //! nor the journal, and whoever reads one reads none.
 //!
 //! SlateDB has checkpoints of its own, such as those of a compaction under way. Ours are told from them by
-//! what their names begin with.
+//! what their names begin with. One that keeps what a clone needs ([`super::clones`]) is a *pin*.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use slatedb::admin::Admin;
@@ -17,17 +16,19 @@ use slatedb::{Checkpoint as Pinned, DbReader, DbReaderMode};
 use uuid::Uuid;
 
 use super::builder::sealed_blocks;
+use super::encryption::Unlocked;
 use super::error::Error;
 use super::open::{Place, Store};
 use super::read::Offline;
 use crate::authz::action::Action;
 use crate::authz::permit::Permit;
-use crate::kms::keys::Keys;
 
 /// What the names of our checkpoints begin with in SlateDB's manifest.
 const OURS: &str = "slateberg/";
+/// What the names of those begin with there that keep what a clone needs.
+pub(super) const PINS: &str = "slateberg-clone/";
 /// So many may there be: every manifest that is written lists them all.
-const CHECKPOINTS_MAX: usize = 256;
+pub(super) const CHECKPOINTS_MAX: usize = 256;
 /// Whoever reads a checkpoint has no reason to look for newer manifests.
 pub(super) const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -42,13 +43,19 @@ pub struct Checkpoint {
     pub created_ms: i64,
     /// From when on it may be forgotten, if ever.
     pub expires_ms: Option<i64>,
+    /// Whether it keeps what a clone needs. Its state is that of an earlier checkpoint then, and not that of
+    /// the time at which it was made.
+    pub for_clone: bool,
 }
 
 impl Checkpoint {
     /// One of ours; none for one of SlateDB's own.
     fn of(pinned: &Pinned) -> Option<Self> {
-        let name = pinned.name.as_deref()?.strip_prefix(OURS)?;
+        let told = pinned.name.as_deref()?;
+        let pin = told.strip_prefix(PINS);
+        let name = pin.or_else(|| told.strip_prefix(OURS))?;
         Some(Self {
+            for_clone: pin.is_some(),
             id: pinned.id,
             name: (!name.is_empty()).then(|| name.to_owned()),
             created_ms: pinned.create_time.timestamp_millis(),
@@ -133,8 +140,7 @@ impl Store {
 
     /// The state that a checkpoint has kept.
     pub async fn at_checkpoint(&self, id: Uuid) -> Result<Offline, Error> {
-        let keys = self.shared.unlocked.as_ref().map(|unlocked| &unlocked.keys);
-        read_at(&self.shared.place, keys, id).await
+        read_at(&self.shared.place, self.shared.unlocked.as_ref(), id).await
     }
 
     /// Whether a reader of some checkpoint needs the log.
@@ -157,7 +163,7 @@ pub(super) async fn listed(place: &Place, now_ms: i64) -> Result<Vec<Checkpoint>
 /// Opens a checkpoint for reading.
 pub(super) async fn read_at(
     place: &Place,
-    keys: Option<&Arc<Keys>>,
+    unlocked: Option<&Unlocked>,
     id: Uuid,
 ) -> Result<Offline, Error> {
     let options = DbReaderOptions {
@@ -172,15 +178,21 @@ pub(super) async fn read_at(
         Some(log) => builder.with_wal_object_store(log.store()),
         None => builder,
     };
-    let builder = match keys {
-        Some(keys) => builder.with_block_transformer(sealed_blocks(keys)),
+    let builder = match unlocked {
+        Some(unlocked) => builder.with_block_transformer(sealed_blocks(unlocked)),
         None => builder,
     };
     Ok(Offline { reader: builder.build().await? })
 }
 
-fn admin(place: &Place) -> Admin {
-    Admin::builder(place.path.clone(), place.object_store.clone()).build()
+/// Works on a store's manifest. The log's object store is named because SlateDB compares it with what the
+/// manifest says.
+pub(super) fn admin(place: &Place) -> Admin {
+    let builder = Admin::builder(place.path.clone(), place.object_store.clone());
+    match &place.log {
+        Some(log) => builder.with_wal_object_store(log.store()).build(),
+        None => builder.build(),
+    }
 }
 
 #[cfg(test)]

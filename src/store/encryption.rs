@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::error::Error;
 use super::key_ring::{Found, RingPlace, Written};
 use super::open::{Place, Store};
-use super::sealed_objects::SealedObjects;
+use super::sealed_objects::{Access, SealedObjects};
 use crate::authz::action::ManageEncryption;
 use crate::authz::permit::Permit;
 use crate::base::clock::Clock;
@@ -42,8 +42,16 @@ pub(super) struct Unlocked {
     encryption: Encryption,
     ring: RingPlace,
     pub(super) keys: Arc<Keys>,
+    /// What opens the objects that a clone shares with its parent.
+    pub(super) inherited: Option<Inherited>,
     /// Held by whoever changes the ring.
     changing: tokio::sync::Mutex<()>,
+}
+
+/// The keys of the store that an open one is a clone of, and where its objects are.
+pub(super) struct Inherited {
+    pub(super) below: Path,
+    pub(super) keys: Arc<Keys>,
 }
 
 /// What may be done about a store that is not there.
@@ -67,19 +75,39 @@ pub(super) async fn unlock(
             Err(error) => Err(error),
         };
     };
-    let keys = match ring.read().await? {
-        Some(found) => found.ring.unlock(encryption.kms.as_ref()).await?,
-        None => found_ring(place, &encryption, &ring, missing).await?,
+    let (keys, inherited) = match ring.read().await? {
+        Some(found) => open_ring(&found.ring, encryption.kms.as_ref()).await?,
+        None => (found_ring(place, &encryption, &ring, missing).await?, None),
     };
     let keys = Arc::new(keys);
     let sealed = |inner| -> Arc<dyn ObjectStore> {
-        Arc::new(SealedObjects::new(inner, Path::from(place.path.as_str()), Arc::clone(&keys)))
+        let own = SealedObjects::new(inner, Path::from(place.path.as_str()), Arc::clone(&keys));
+        Arc::new(match &inherited {
+            None => own,
+            Some(Inherited { below, keys }) => {
+                own.sharing(below.clone(), Arc::clone(keys), Access::Read)
+            }
+        })
     };
     let object_store = sealed(Arc::clone(&place.object_store));
     let log = place.log.as_ref().map(|log| log.within(sealed(log.store())));
     let place = Place { object_store, log, ..place.clone() };
-    let unlocked = Unlocked { encryption, ring, keys, changing: tokio::sync::Mutex::default() };
+    let changing = tokio::sync::Mutex::default();
+    let unlocked = Unlocked { encryption, ring, keys, inherited, changing };
     Ok((place, Some(unlocked)))
+}
+
+/// The keys of a ring, and those of a clone's parent.
+async fn open_ring(ring: &Ring, kms: &dyn Kms) -> Result<(Keys, Option<Inherited>), Error> {
+    let keys = ring.unlock(kms).await?;
+    let inherited = match (ring.inherited(), ring.unlock_inherited(kms).await?) {
+        (Some(inherited), Some(keys)) => {
+            let below = Path::from(inherited.path.as_str());
+            Some(Inherited { below, keys: Arc::new(keys) })
+        }
+        _ => None,
+    };
+    Ok((keys, inherited))
 }
 
 /// Founds the ring of a store that is not there yet.
@@ -126,7 +154,7 @@ pub(super) async fn explained(
 ) -> Error {
     let error = error.into();
     match unlocked {
-        Some(unlocked) => match unlocked.keys.failure() {
+        Some(unlocked) => match unlocked.failure() {
             // SlateDB has words of its own for it, and the journal says where it is.
             Some(failure) if !error.to_string().contains(&failure.to_string()) => failure.into(),
             _ => error,
@@ -140,6 +168,41 @@ pub(super) async fn explained(
 }
 
 impl Unlocked {
+    /// The last thing that could not be opened.
+    fn failure(&self) -> Option<kms::Error> {
+        let inherited = self.inherited.as_ref().and_then(|inherited| inherited.keys.failure());
+        self.keys.failure().or(inherited)
+    }
+
+    /// The keys of the clone of this store that is to be at `target`: those that an earlier try has left
+    /// there. None if there is no ring; one that is another's is refused.
+    pub(super) async fn keys_of_clone(
+        &self,
+        path: &str,
+        target: &Place,
+    ) -> Result<Option<Keys>, Error> {
+        let Some(found) = RingPlace::of(target).read().await? else { return Ok(None) };
+        let is_ours = found
+            .ring
+            .inherited()
+            .is_some_and(|it| it.path == path && it.catalog == self.keys.catalog());
+        if !is_ours {
+            return Err(Error::NotEmpty);
+        }
+        Ok(Some(found.ring.unlock(self.encryption.kms.as_ref()).await?))
+    }
+
+    /// Founds the ring of a clone of this store, which lies at `path`.
+    pub(super) async fn found_clone(&self, path: &str, target: &Place) -> Result<Keys, Error> {
+        let Encryption { kms, clock, ids } = &self.encryption;
+        let own = self.read().await?.ring;
+        let (ring, keys) = own.cloned(kms.as_ref(), path, ids.random(), clock.now_ms()).await?;
+        match RingPlace::of(target).create(&ring).await? {
+            Written::Done => Ok(keys),
+            Written::Outrun => Err(Error::NotEmpty),
+        }
+    }
+
     /// Takes over what others have done to the ring. Says whether there was anything.
     pub(super) async fn refresh(&self) -> Result<bool, Error> {
         let found = self.read().await?;
@@ -222,9 +285,11 @@ impl Store {
     ) -> Result<Option<Ring>, Error> {
         let Some(unlocked) = &self.shared.unlocked else { return Ok(None) };
         let (encryption, keys) = (&unlocked.encryption, &unlocked.keys);
+        let inherited = unlocked.inherited.as_ref().map(|inherited| inherited.keys.as_ref());
         let rewrapped = unlocked.change(|ring| async move {
             let now_ms = encryption.clock.now_ms();
-            ring.rewrapped(encryption.kms.as_ref(), keys, wrapping_key, now_ms).await
+            let known = (keys.as_ref(), inherited);
+            ring.rewrapped(encryption.kms.as_ref(), known, wrapping_key, now_ms).await
         });
         rewrapped.await.map(Some)
     }

@@ -87,6 +87,14 @@ pub enum Error {
     /// The write was handed to the log and its end is not known.
     #[error("the outcome of the write is unknown: {0}")]
     Unknown(String),
+    /// A clone is to be where something is.
+    #[error("there is something else there: a clone needs a place of its own")]
+    NotEmpty,
+    /// A clone was begun here, and whatever made it has ended before it was done.
+    #[error(
+        "the store is a clone that was not finished: run the same `slateberg clone` once more, or delete it"
+    )]
+    UnfinishedClone,
     /// The store is written in a format that this binary does not know.
     #[error("the store has format version {found}, this slateberg knows up to {known}")]
     NewerFormat {

@@ -111,12 +111,7 @@ impl<R: Read> Walk<'_, R> {
             Some(format) => {
                 self.report.records += 1;
                 self.format_version = format.format_version;
-                if format.format_version > FORMAT_VERSION {
-                    return Err(Error::NewerFormat {
-                        found: format.format_version,
-                        known: FORMAT_VERSION,
-                    });
-                }
+                format.check()?;
             }
         }
         let mut ids = HashSet::new();

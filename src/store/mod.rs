@@ -15,6 +15,7 @@
 //!   ([`records::Publication`]); it is **landed** when both the log and the file are there, and its
 //!   marker goes with a later batch;
 //! - a **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is deleted;
+//! - a **clone** ([`clones`]) is another store that begins with such a state, and shares its sorted runs;
 //! - the log of a bucket may be in another one, which is faster ([`separate_log`]): the two are a pair;
 //! - the **policy book** is what was made of policies and grants at run time ([`policy_book`]), and the
 //!   **policy log** all its **revisions**, which only grows.
@@ -24,6 +25,7 @@
 pub mod audit;
 mod builder;
 pub mod checkpoints;
+pub mod clones;
 pub mod codec;
 mod documents;
 pub mod encryption;

@@ -32,8 +32,8 @@ impl Store {
             Some(log) => builder.with_wal_object_store(log.store()),
             None => builder,
         };
-        let builder = match keys {
-            Some(keys) => builder.with_block_transformer(sealed_blocks(keys)),
+        let builder = match &unlocked {
+            Some(unlocked) => builder.with_block_transformer(sealed_blocks(unlocked)),
             None => builder,
         };
         let reader = |directory| journal::reader(directory, keys.cloned());
@@ -57,8 +57,7 @@ impl Store {
     /// Opens a checkpoint for reading, beside whatever server runs.
     pub async fn open_checkpoint(place: &Place, id: Uuid) -> Result<Offline, Error> {
         let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
-        let keys = unlocked.as_ref().map(|unlocked| &unlocked.keys);
-        match checkpoints::read_at(&place, keys, id).await {
+        match checkpoints::read_at(&place, unlocked.as_ref(), id).await {
             Ok(reader) => Ok(reader),
             Err(error) => Err(explained(plain, unlocked.as_ref(), error).await),
         }

@@ -20,7 +20,7 @@ use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space}
 use super::metrics::Metrics;
 use super::read::{Durable, Latest, Read};
 use super::recent::Recent;
-use super::records::{FORMAT_VERSION, StoreFormat, WarehouseRecord};
+use super::records::{StoreFormat, WarehouseRecord};
 use super::separate_log::{self, Log};
 use super::settings::Settings;
 use crate::authz::action::Maintain;
@@ -174,18 +174,20 @@ impl Store {
                     format_version: 0,
                     catalog_id,
                     created_ms: now_ms,
+                    clone_of: None,
                 });
-                if format.format_version < FORMAT_VERSION {
-                    format.format_version = FORMAT_VERSION;
+                if self.shares_objects() && format.clone_of.is_none() {
+                    return Err(Error::UnfinishedClone);
+                }
+                if format.format_version < format.newest() {
+                    format.format_version = format.newest();
                     t.put(&StoreKey, &format)?;
                 }
                 Ok::<_, Error>(format)
             })
             .await?;
         accepted.durable().await?;
-        if format.format_version > FORMAT_VERSION {
-            return Err(Error::NewerFormat { found: format.format_version, known: FORMAT_VERSION });
-        }
+        format.check()?;
         if encrypted_id.is_some_and(|id| id != format.catalog_id) {
             let reason = format!("the store is that of catalog {}", format.catalog_id);
             return Err(Error::Encryption(kms::Error::Ring(reason)));

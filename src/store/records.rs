@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::codec::{DecodeError, Value, decode_json, encode_json};
+use super::error::Error;
 use super::jobs::Job;
 use crate::authz::decide::Decision;
 use crate::base::secret::Secret;
@@ -50,6 +51,9 @@ json_records!(
 /// since 3, the log of a store in a local directory is a journal; since 4, the places of tables and views
 /// have keys of their own; since 5, their UUIDs have, and jobs know how far they have come.
 pub const FORMAT_VERSION: u32 = 5;
+/// The format of clones: the same as [`FORMAT_VERSION`], and binaries that would delete the files of a
+/// clone's tables, because they know of no clones, refuse it.
+pub const FORMAT_OF_CLONES: u32 = 6;
 /// Since this one, the places of tables and views have keys.
 pub const FORMAT_WITH_PLACES: u32 = 4;
 /// Since this one, their UUIDs have.
@@ -64,6 +68,43 @@ pub struct StoreFormat {
     pub catalog_id: Uuid,
     /// When that was.
     pub created_ms: i64,
+    /// Of what this store is a clone; none if it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clone_of: Option<CloneOf>,
+}
+
+impl StoreFormat {
+    /// The newest format that this binary knows of such a store.
+    pub fn newest(&self) -> u32 {
+        if self.clone_of.is_some() { FORMAT_OF_CLONES } else { FORMAT_VERSION }
+    }
+
+    /// Refuses what a newer binary has written.
+    pub fn check(&self) -> Result<(), Error> {
+        let (found, known) = (self.format_version, self.newest());
+        if found > known { Err(Error::NewerFormat { found, known }) } else { Ok(()) }
+    }
+}
+
+/// Of what a store is a clone. As long as this stands in a store, no file of a table is deleted for it: the
+/// parent, or the clone, may need it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloneOf {
+    /// The URL of the parent's state. There is no secret in it.
+    pub parent_url: String,
+    /// The identity of the parent's catalog.
+    pub parent_catalog: Uuid,
+    /// The checkpoint in the parent that keeps what the clone shares with it.
+    pub pin: Uuid,
+    /// What that is called there.
+    pub pin_name: String,
+    /// The checkpoint that was cloned, by its name or else its id; none if none was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    /// When the state was made that was cloned.
+    pub as_of_ms: i64,
+    /// When the clone was made.
+    pub cloned_ms: i64,
 }
 
 /// A warehouse that the catalog has served.

@@ -8,6 +8,9 @@
 //! case: an empty object is one empty chunk. Each is bound to the object's path, to its number and to
 //! whether it is the last, so that none can be exchanged, moved, left out or cut off. Where a chunk lies
 //! follows from its number, so that a range is read with one request.
+//!
+//! A clone ([`super::clones`]) shares objects with its parent. Those lie below the parent's path, and open
+//! with the parent's keys and nothing else: no object of one store passes for one of the other's.
 
 use std::fmt;
 use std::ops::Range;
@@ -39,6 +42,22 @@ const STORE: &str = "sealed objects";
 pub(super) struct SealedObjects {
     inner: Arc<dyn ObjectStore>,
     sealer: Sealer,
+    parent: Option<Parent>,
+}
+
+/// The objects of the store that this one is a clone of.
+struct Parent {
+    sealer: Sealer,
+    access: Access,
+}
+
+/// What may be done to a parent's objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Reading alone, for the clone itself.
+    Read,
+    /// Writing as well, with the parent's own keys, for whoever makes the clone.
+    Write,
 }
 
 /// Seals and opens chunks of the objects below one path.
@@ -64,7 +83,34 @@ impl fmt::Display for SealedObjects {
 impl SealedObjects {
     /// Seals what is put into `inner` below a path.
     pub(super) fn new(inner: Arc<dyn ObjectStore>, below: Path, keys: Arc<Keys>) -> Self {
-        Self { inner, sealer: Sealer { keys, below } }
+        Self { inner, sealer: Sealer { keys, below }, parent: None }
+    }
+
+    /// The same for a clone, whose parent's objects are below `below` and sealed with `keys`.
+    pub(super) fn sharing(self, below: Path, keys: Arc<Keys>, access: Access) -> Self {
+        let sealer = Sealer { keys, below };
+        Self { parent: Some(Parent { sealer, access }), ..self }
+    }
+
+    /// Who opens an object.
+    fn opens(&self, path: &Path) -> &Sealer {
+        let parent =
+            self.parent.as_ref().filter(|parent| path.prefix_matches(&parent.sealer.below));
+        parent.map_or(&self.sealer, |parent| &parent.sealer)
+    }
+
+    /// Who seals an object, if it may be written.
+    fn seals(&self, path: &Path) -> Result<&Sealer> {
+        match self.guarded() {
+            Some(below) if path.prefix_matches(below) => Err(not_ours(path)),
+            _ => Ok(self.opens(path)),
+        }
+    }
+
+    /// Below which path nothing may be written or deleted.
+    fn guarded(&self) -> Option<&Path> {
+        let parent = self.parent.as_ref().filter(|parent| parent.access == Access::Read);
+        parent.map(|parent| &parent.sealer.below)
     }
 
     /// What is known of an object, with the size that it has unsealed.
@@ -142,6 +188,10 @@ fn broken(error: kms::Error) -> Error {
     Error::Generic { store: STORE, source: Box::new(NonRetryable(Box::new(error))) }
 }
 
+fn not_ours(path: &Path) -> Error {
+    generic(format!("{path} is an object of the store that this one is a clone of"))
+}
+
 fn tampered(path: &str, reason: &'static str) -> Error {
     broken(kms::Error::Tampered { what: format!("the object {path}"), reason })
 }
@@ -164,7 +214,7 @@ impl ObjectStore for SealedObjects {
         payload: PutPayload,
         opts: PutOptions,
     ) -> Result<PutResult> {
-        let sealed = self.sealer.seal(location, 0, &joined(&payload), true)?;
+        let sealed = self.seals(location)?.seal(location, 0, &joined(&payload), true)?;
         self.inner.put_opts(location, sealed.into(), opts).await
     }
 
@@ -173,8 +223,8 @@ impl ObjectStore for SealedObjects {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
+        let (sealer, path) = (self.seals(location)?.clone(), location.clone());
         let inner = self.inner.put_multipart_opts(location, opts).await?;
-        let (sealer, path) = (self.sealer.clone(), location.clone());
         let state = Mutex::new(Held::default());
         Ok(Box::new(SealedUpload { inner, sealer, path, state }))
     }
@@ -199,7 +249,8 @@ impl ObjectStore for SealedObjects {
         }
         let first = read.start / SEALED;
         let chunks = sealed_size.div_ceil(SEALED);
-        let plain = Bytes::from(self.sealer.open(location, first, &sealed, chunks)?);
+        let plain = self.opens(location).open(location, first, &sealed, chunks)?;
+        let plain = Bytes::from(plain);
         let range = match wanted {
             None => 0..meta.size,
             Some(wanted) => wanted.as_range(meta.size).map_err(|e| generic(e.to_string()))?,
@@ -214,7 +265,14 @@ impl ObjectStore for SealedObjects {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        let Some(guarded) = self.guarded().cloned() else {
+            return self.inner.delete_stream(locations);
+        };
+        let ours = locations.map(move |path| match path {
+            Ok(path) if path.prefix_matches(&guarded) => Err(not_ours(&path)),
+            other => other,
+        });
+        self.inner.delete_stream(ours.boxed())
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -237,7 +295,8 @@ impl ObjectStore for SealedObjects {
     }
 
     async fn copy_opts(&self, from: &Path, _to: &Path, _options: CopyOptions) -> Result<()> {
-        // A copy would not open under its new path. SlateDB copies only when it clones a store.
+        // A copy would not open under its new path. SlateDB copies the log of a store that it clones; what
+        // we clone has none.
         Err(Error::NotSupported { source: format!("{from}: sealed objects are not copied").into() })
     }
 }

@@ -74,10 +74,12 @@ impl Default for Settings {
 impl Settings {
     /// How garbage is collected. `conditional_update` says whether the object store can replace an
     /// object on the condition that it is unchanged, which a local directory cannot: garbage
-    /// collection then works without its boundary files.
+    /// collection then works without its boundary files. A clone never takes back what keeps its parent's
+    /// objects: that would write to the parent, which a clone does not.
     pub(super) fn garbage_collector(&self, conditional_update: bool) -> GarbageCollectorOptions {
         GarbageCollectorOptions {
             boundary_files_enabled: conditional_update,
+            detach_options: None,
             ..GarbageCollectorOptions::default()
         }
     }

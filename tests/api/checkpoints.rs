@@ -1,6 +1,7 @@
 //! Checkpoints of a whole catalog, and going back to them.
 
 mod cli;
+mod clones;
 
 use std::sync::Arc;
 
@@ -69,23 +70,20 @@ async fn furnished() -> TestApp {
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     let policy = r#"@id("a") permit (principal, action in Action::"Browse", resource);"#;
     app.post("/management/v1/policies", json!({ "text": policy })).await.expect(201);
-    app.grant("role:kept").await;
+    grant(&app, "role:kept").await;
     app
 }
 
-impl TestApp {
-    async fn grant(&self, to: &str) {
-        let grant =
-            json!({ "template": "read", "grantee": to, "resource": "namespace:default/ns" });
-        self.post("/management/v1/grants", grant).await.expect(201);
-    }
+async fn grant(app: &TestApp, to: &str) {
+    let grant = json!({ "template": "read", "grantee": to, "resource": "namespace:default/ns" });
+    app.post("/management/v1/grants", grant).await.expect(201);
+}
 
-    /// What is in force of what was made at run time.
-    async fn book(&self) -> (Value, Value) {
-        let grants = self.get("/management/v1/grants").await.expect(200).body;
-        let policies = self.get("/management/v1/policies?page_size=1000").await.expect(200).body;
-        (grants["grants"].clone(), policies["policies"].clone())
-    }
+/// What is in force of what was made at run time.
+async fn book(app: &TestApp) -> (Value, Value) {
+    let grants = app.get("/management/v1/grants").await.expect(200).body;
+    let policies = app.get("/management/v1/policies?page_size=1000").await.expect(200).body;
+    (grants["grants"].clone(), policies["policies"].clone())
 }
 
 /// Changes something of every kind.
@@ -104,21 +102,21 @@ async fn change(app: &TestApp) {
     let properties = json!({ "removals": [], "updates": { "color": "red" } });
     app.post("/v1/namespaces/ns/properties", properties).await.expect(200);
     app.delete("/management/v1/policies/a").await.expect(200);
-    app.grant("role:later").await;
+    grant(app, "role:later").await;
 }
 
 #[tokio::test]
 async fn everything_comes_back_and_the_way_back_can_be_gone_too() {
     let app = furnished().await;
     keep(&app, "before").await;
-    let (before, book_before) = (seen(&app).await, app.book().await);
+    let (before, book_before) = (seen(&app).await, book(&app).await);
     change(&app).await;
-    let (after, book_after) = (seen(&app).await, app.book().await);
+    let (after, book_after) = (seen(&app).await, book(&app).await);
     assert_ne!(before, after);
 
     let (app, done) = restored(app, "before").await;
     assert_eq!(seen(&app).await, before);
-    assert_eq!(app.book().await, book_before);
+    assert_eq!(book(&app).await, book_before);
     let told = done.told;
     assert_eq!((told.tables.returning, told.tables.changing, told.tables.going), (2, 2, 1));
     assert_eq!((told.views.returning, told.namespaces.going, told.namespaces.changing), (1, 1, 1));
@@ -128,7 +126,7 @@ async fn everything_comes_back_and_the_way_back_can_be_gone_too() {
     let undo = done.undo.name.expect("it has a name");
     let (app, done) = restored(app, &undo).await;
     assert_eq!(seen(&app).await, after);
-    assert_eq!(app.book().await, book_after);
+    assert_eq!(book(&app).await, book_after);
     assert_eq!(done.told.purged, 0);
     let again = done.undo.name.expect("it has a name");
     let (app, _) = restored(app, &again).await;

@@ -1,4 +1,4 @@
-//! Checkpoints under load, and restores that are killed.
+//! Checkpoints under load, and restores and clones that are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::server::{Server, assert_sound, run, run_and_kill};
 use crate::support::knobs::{knob, seed};
 
 const WRITERS: usize = 4;
-/// Checkpoints that are made under load, and restores that are killed.
+/// Checkpoints that are made under load, and restores and clones that are killed.
 const ROUNDS: u64 = 6;
-/// When a restore is killed, in milliseconds after it was started.
+/// When a restore or a clone is killed, in milliseconds after it was started.
 const KILL_AFTER_MS: std::ops::Range<u64> = 0..400;
 
 /// What an export tells of tables: their names, and the properties that the tests have set.
@@ -134,4 +134,42 @@ async fn a_restore_that_is_killed_has_happened_or_not() {
     let (code, said) = run(at, "restore", &["--to", "old", "--yes"]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(tables(at, None), old);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clone_that_is_killed_leaves_its_parent_whole_and_is_made_when_asked_for_again() {
+    let rounds = knob("SLATEBERG_CRASH_ROUNDS", ROUNDS);
+    let seed = seed("SLATEBERG_CRASH_SEED");
+    eprintln!("seed {seed}, {rounds} rounds");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let at = data_dir.path();
+    let server = Server::start(at);
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    client.create_table("ns", "t").await.expect(200);
+    client.checkpoint("old").await.expect(201);
+    client.set("namespaces/ns/tables/t", "later").await.expect(200);
+    server.kill();
+    let (old, now) = (tables(at, Some("old")), tables(at, None));
+    for round in 0..rounds {
+        let clone = at.join(format!("clone-{round}"));
+        let to = clone.to_str().expect("it is UTF-8").to_owned();
+        // Half of them begin with the state of now, and go on with the one that they have begun with.
+        let of: &[&str] = if round % 2 == 0 { &["--checkpoint", "old"] } else { &[] };
+        let arguments = [&["--to", to.as_str()], of].concat();
+        let after = Duration::from_millis(rng.random_range(KILL_AFTER_MS));
+        run_and_kill(at, "clone", &arguments, after);
+        assert_sound(at, "after a clone that was killed");
+        let (code, said) = run(at, "clone", &arguments);
+        // It may have been done when the kill came.
+        let is_done = said.contains("there is something else there");
+        assert!(code == Some(0) || is_done, "round {round}: {said}");
+        let expected = if of.is_empty() { &now } else { &old };
+        assert_eq!(&tables(&clone, None), expected, "round {round}");
+        let server = Server::start(&clone);
+        Client::of(&server.uri).create_namespace("tried").await.expect(200);
+        server.kill();
+    }
+    assert_eq!((tables(at, Some("old")), tables(at, None)), (old, now));
 }

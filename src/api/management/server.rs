@@ -19,5 +19,6 @@ pub async fn server(
         authentication: !state.authn.lets_everybody_in(),
         policies_in_force: state.catalog.policy_hash(),
         policy_revision: state.catalog.newest_policy_revision(),
+        clone_of: state.catalog.clone_of().map(Into::into),
     }))
 }

@@ -29,13 +29,14 @@ pub struct Encryption {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Ring {
-    /// The id of the catalog that all keys are bound to.
+    /// The id of the catalog that the keys are bound to; in a clone, those of its parent are bound to the
+    /// parent's.
     pub catalog_id: Uuid,
     /// How often the ring was changed.
     pub revision: u64,
     /// The number of the data key that what is written now is sealed with.
     pub active_data_key: u32,
-    /// The data keys, from the oldest on.
+    /// The data keys, from the oldest on; in a clone, those of its parent first.
     pub data_keys: Vec<DataKey>,
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::authn::key_index::KnownKey;
+use crate::catalog::clones;
 use crate::model::principal::{IdentityKind, Principal};
 
 /// Body of `POST /management/v1/api-keys`. An unknown member is refused: were `warehouse` taken for
@@ -115,6 +116,30 @@ pub struct ServerInfo {
     pub policies_in_force: String,
     /// The number of the newest change of policies and grants; 0 if there was none.
     pub policy_revision: u64,
+    /// Of what the catalog is a clone; null if it is none.
+    pub clone_of: Option<CloneOf>,
+}
+
+/// Of what a catalog is a clone. Where its parent is, only operators learn.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct CloneOf {
+    /// The checkpoint that was cloned, by its name or else its id; null if none was named.
+    pub checkpoint: Option<String>,
+    /// When the state was made that was cloned.
+    pub as_of_ms: i64,
+    /// When the clone was made.
+    pub cloned_at_ms: i64,
+}
+
+impl From<&clones::CloneOf> for CloneOf {
+    fn from(clone: &clones::CloneOf) -> Self {
+        Self {
+            checkpoint: clone.checkpoint.clone(),
+            as_of_ms: clone.as_of_ms,
+            cloned_at_ms: clone.cloned_ms,
+        }
+    }
 }
 
 /// The word for a kind of principal.

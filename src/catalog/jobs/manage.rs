@@ -54,6 +54,9 @@ impl Catalog {
         let store = self.store().latest();
         let target = Target { warehouse: &warehouse, kind: TabularKind::Table, ident };
         let permit: &Permit<Purge> = &self.permit_tabular(&store, operation, target).await?;
+        if !wanted.dry_run {
+            self.refuse_deletion("Cannot remove orphans", "say dry-run to see which there are")?;
+        }
         let age_seconds = self.age_of(wanted)?;
         let kind = TabularKind::Table;
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;

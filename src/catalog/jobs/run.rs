@@ -129,6 +129,11 @@ impl Run {
         W: Future<Output = Result<Outcome, objects::Error>>,
     {
         let catalog = self.catalog.clone();
+        if !catalog.deletes_files() {
+            return Err(Interrupted::Failed(
+                "this catalog is a clone, and deletes no file".to_owned(),
+            ));
+        }
         let jobs = &catalog.inner.jobs;
         let parallel = catalog.settings().file_deletions_parallel_max.max(1);
         let deletions = files.into_iter().map(|file| {

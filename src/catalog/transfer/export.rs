@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::line::{End, Header, Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
 use crate::model::ident::TabularKind;
-use crate::store;
 use crate::store::keys::{ApiKeyKey, Key, NamespaceKey, StoreKey, TabularKey, WarehouseKey, space};
 use crate::store::policy_book::PolicyBook;
 use crate::store::read::{Range, Read};
@@ -63,7 +62,8 @@ pub async fn export(store: &impl Read, as_of: &str, out: &mut impl Write) -> Res
     let format = store.get(&StoreKey).await?;
     let format =
         format.ok_or_else(|| Error::Refused("there is no catalog in the store".to_owned()))?;
-    if format.format_version != FORMAT_VERSION {
+    format.check()?;
+    if format.format_version != format.newest() {
         return Err(refused_format(format.format_version));
     }
     let mut lines = Lines { out, counts: Counts::default() };
@@ -209,9 +209,6 @@ async fn tabular(
 }
 
 fn refused_format(found: u32) -> Error {
-    if found > FORMAT_VERSION {
-        return store::Error::NewerFormat { found, known: FORMAT_VERSION }.into();
-    }
     Error::Refused(format!(
         "the store has format version {found}, and this slateberg exports {FORMAT_VERSION}: start a server on it \
          once, or restore what is to be exported"

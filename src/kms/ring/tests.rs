@@ -89,13 +89,12 @@ async fn wrapped_anew_it_needs_the_old_key_no_more() {
     let (ring, rotated) = ring.rotated(&kms, &keys, 6).await.expect("the key wraps");
     keys.take_over(&rotated).expect("the active key is there");
     write(&mut file, &[2, 1]);
-    let rewrapped = ring.rewrapped(&kms, &keys, None, 7).await.expect("the key wraps");
+    let rewrapped = ring.rewrapped(&kms, (&keys, None), None, 7).await.expect("the key wraps");
     write(&mut file, &[2]);
     assert!(ring.unlock(&kms).await.is_err(), "it is still wrapped by the old key");
     let unlocked = rewrapped.unlock(&kms).await.expect("it is wrapped by the new key");
     assert_eq!(unlocked.active(), 2);
-    let times: Vec<_> =
-        rewrapped.data_keys().iter().map(|key| (key.created_ms, key.wrapped_ms)).collect();
+    let times: Vec<_> = rewrapped.data_keys().map(|key| (key.created_ms, key.wrapped_ms)).collect();
     assert_eq!(times, [(5, 7), (6, 7)]);
 }
 
@@ -106,4 +105,55 @@ async fn a_ring_of_another_kind_of_kms_is_refused_with_its_name() {
     ring.data_keys[0].kms = "aws".to_owned();
     let refused = ring.unlock(&kms).await.map(|_| ()).expect_err("it is not local");
     assert!(refused.to_string().contains("wrapped by KMS \"aws\""), "{refused}");
+}
+
+#[tokio::test]
+async fn a_clone_opens_what_its_parent_has_sealed_and_seals_with_its_own() {
+    let (kms, mut file) = kms(&[1]);
+    let (parents, parent_keys) = found(&kms).await;
+    let (parents, rotated) = parents.rotated(&kms, &parent_keys, 6).await.expect("the key wraps");
+    parent_keys.take_over(&rotated).expect("the active key is there");
+    let (ring, own) = parents.cloned(&kms, "a/parent", Uuid::nil(), 7).await.expect("it wraps");
+    let ring = Ring::from_bytes(&ring.to_bytes().expect("it is JSON")).expect("it is a ring");
+    assert_eq!((ring.catalog(), ring.active(), own.active()), (Uuid::nil(), 3, 3));
+    let numbers: Vec<_> = ring.data_keys().map(|key| key.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    let inherited = ring.unlock_inherited(&kms).await.expect("it unlocks").expect("it has some");
+    let sealed = parent_keys.seal(Purpose::Block, b"text").expect("it is short");
+    assert!(inherited.knows(&sealed) && !own.knows(&sealed));
+    assert_eq!(inherited.open(Purpose::Block, &sealed).as_deref(), Ok(&b"text"[..]));
+    assert!(own.open(Purpose::Block, &sealed).is_err());
+    let sealed = own.seal(Purpose::Block, b"text").expect("it is short");
+    assert!(!inherited.knows(&sealed) && inherited.open(Purpose::Block, &sealed).is_err());
+
+    // Both kinds are wrapped anew, and neither needs the old wrapping key then.
+    write(&mut file, &[2, 1]);
+    let known = (&own, Some(&inherited));
+    let rewrapped = ring.rewrapped(&kms, known, None, 8).await.expect("the key wraps");
+    assert!(ring.rewrapped(&kms, (&own, None), None, 8).await.is_err());
+    write(&mut file, &[2]);
+    rewrapped.unlock(&kms).await.expect("it is wrapped by the new key");
+    rewrapped.unlock_inherited(&kms).await.expect("it is, too");
+    assert!(ring.unlock_inherited(&kms).await.is_err(), "it is still wrapped by the old key");
+    assert!(ring.cloned(&kms, "a/clone", Uuid::max(), 9).await.is_err(), "it is a clone's");
+}
+
+#[tokio::test]
+async fn nobody_gives_a_clone_another_parent() {
+    let (kms, _file) = kms(&[1]);
+    let (parents, _) = found(&kms).await;
+    let (ring, _) = parents.cloned(&kms, "a/parent", Uuid::nil(), 7).await.expect("it wraps");
+    let text = String::from_utf8(ring.to_bytes().expect("it is JSON")).expect("it is text");
+    for changed in [
+        text.replace("a/parent", "a/Parent"),
+        text.replace(&CATALOG.to_string(), &Uuid::from_u128(1).to_string()),
+        text.replace("\"form\": 2", "\"form\": 1"),
+    ] {
+        assert_ne!(changed, text);
+        let unlocked = match Ring::from_bytes(changed.as_bytes()) {
+            Ok(ring) => ring.unlock(&kms).await.map(|_| ()),
+            Err(error) => Err(error),
+        };
+        assert!(unlocked.is_err(), "{changed}");
+    }
 }

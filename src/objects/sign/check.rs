@@ -43,6 +43,8 @@ enum Act {
     Read,
     List,
     Write,
+    /// Deleting one.
+    Delete,
     /// Deleting several, whose keys are in the body.
     DeleteObjects,
 }
@@ -128,18 +130,18 @@ pub(super) fn check(
     let target = target(store, bucket, &request.uri)?;
     let method = method(&request.method)?;
     let act = act(method, &target)?;
-    let (needs_read, needs_write) = match act {
-        Act::Read | Act::List => (true, false),
-        Act::Write | Act::DeleteObjects => (false, true),
+    let (what, is_allowed) = match act {
+        Act::Read | Act::List => ("reading", allowed.rights.read),
+        Act::Write => ("writing", allowed.rights.write),
+        Act::Delete | Act::DeleteObjects => ("deleting", allowed.rights.delete),
     };
-    if needs_read && !allowed.rights.read || needs_write && !allowed.rights.write {
-        let what = if needs_read { "reading" } else { "writing" };
+    if !is_allowed {
         return refused(format!("Not allowed: {what} files of this table"));
     }
     let within = |key: &str| is_within(bucket, key, allowed.places);
     let (mut payload, headers) = headers(&request.headers, &target)?;
     match act {
-        Act::Read | Act::Write => {
+        Act::Read | Act::Write | Act::Delete => {
             let key = target.key.as_deref().unwrap_or_default();
             if !within(key) {
                 return refused("Not allowed: the key is outside of the table's location".into());
@@ -316,6 +318,7 @@ fn act(method: &str, target: &Target) -> Result<Act, SignError> {
         }
         ("POST", Some(_)) => (names == ["uploads"] || names == ["uploadId"]).then_some(Act::Write),
         ("POST", None) => (names == ["delete"]).then_some(Act::DeleteObjects),
+        ("DELETE", Some(_)) if names.is_empty() => Some(Act::Delete),
         ("DELETE", Some(_)) => of(&["uploadId"]).then_some(Act::Write),
         _ => None,
     };

@@ -7,9 +7,9 @@ use super::*;
 const OWN: &str = "w/ns/t-1";
 const MINIO: &str = "http://127.0.0.1:9000";
 const AWS: &str = "https://s3.eu-central-1.amazonaws.com";
-const READ: Rights = Rights { read: true, write: false };
-const WRITE: Rights = Rights { read: false, write: true };
-const BOTH: Rights = Rights { read: true, write: true };
+const READ: Rights = Rights { read: true, write: false, delete: false };
+const WRITE: Rights = Rights { read: false, write: true, delete: true };
+const BOTH: Rights = Rights { read: true, write: true, delete: true };
 
 fn signer(endpoint: Option<&str>) -> Signer {
     let mut options = BTreeMap::from([
@@ -66,6 +66,26 @@ async fn status(endpoint: Option<&str>, request: &SignRequest, rights: Rights) -
 }
 
 #[tokio::test]
+async fn what_may_be_written_and_not_deleted_is_not_deleted() {
+    let o = format!("{MINIO}/lake/{OWN}");
+    let keeps = Rights { delete: false, ..BOTH };
+    for (method, rest, expected) in [
+        ("PUT", "data/x", 200),
+        ("DELETE", "data/x?uploadId=abc", 200),
+        ("DELETE", "data/x", 403),
+        ("DELETE", "data/x?x-id=DeleteObject", 403),
+    ] {
+        let one = request(method, &format!("{o}/{rest}"));
+        assert_eq!(status(Some(MINIO), &one, keeps).await, expected, "{method} {rest}");
+    }
+    let several = SignRequest {
+        body: Some(format!("<Delete><Object><Key>{OWN}/a</Key></Object></Delete>")),
+        ..request("POST", &format!("{MINIO}/lake?delete"))
+    };
+    assert_eq!(status(Some(MINIO), &several, keeps).await, 403);
+}
+
+#[tokio::test]
 async fn what_engines_send_is_signed() {
     let o = format!("lake/{OWN}");
     for (method, rest, rights) in [
@@ -92,7 +112,7 @@ async fn what_engines_send_is_signed() {
     ] {
         let one = request(method, &format!("{MINIO}/{rest}"));
         assert_eq!(status(Some(MINIO), &one, rights).await, 200, "{method} {rest}");
-        let other = Rights { read: !rights.read, write: !rights.write };
+        let other = Rights { read: !rights.read, write: !rights.write, delete: !rights.delete };
         assert_eq!(status(Some(MINIO), &one, other).await, 403, "{method} {rest}");
     }
 }

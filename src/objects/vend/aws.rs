@@ -223,12 +223,9 @@ fn session_policy(
         allow(&["s3:ListBucket"], json!(buckets), Some(condition));
     }
     if files.rights.write {
-        on_objects.extend([
-            "s3:PutObject",
-            "s3:DeleteObject",
-            "s3:AbortMultipartUpload",
-            "s3:ListMultipartUploadParts",
-        ]);
+        on_objects.push("s3:PutObject");
+        on_objects.extend(files.rights.delete.then_some("s3:DeleteObject"));
+        on_objects.extend(["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]);
         on_keys.extend(["kms:GenerateDataKey", "kms:Decrypt"]);
     }
     allow(&on_objects, json!(objects), None);
@@ -273,8 +270,8 @@ mod tests {
         serde_json::from_str(&policy).expect("it is JSON")
     }
 
-    const READ: Rights = Rights { read: true, write: false };
-    const WRITE: Rights = Rights { read: false, write: true };
+    const READ: Rights = Rights { read: true, write: false, delete: false };
+    const WRITE: Rights = Rights { read: false, write: true, delete: true };
 
     #[test]
     fn who_may_read_gets_and_lists_what_is_below_the_table() {
@@ -298,6 +295,15 @@ mod tests {
     }
 
     #[test]
+    fn who_may_write_and_not_delete_does_not_delete() {
+        let keeps = Rights { delete: false, ..WRITE };
+        let made = policy(&["s3://b/w/t"], keeps);
+        let actions = &made["Statement"][0]["Action"];
+        let expected = ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"];
+        assert_eq!(*actions, json!(expected));
+    }
+
+    #[test]
     fn nothing_in_a_location_stands_for_other_locations() {
         let made = policy(&["s3://b/w/*/${aws:username}"], WRITE);
         let objects = &made["Statement"][0]["Resource"][0];
@@ -310,7 +316,7 @@ mod tests {
         let files = |url: &str| Files {
             table: Uuid::nil(),
             places: vec![location(url)],
-            rights: Rights { read: true, write: true },
+            rights: Rights { read: true, write: true, delete: true },
         };
         let key = "arn:aws:kms:eu-central-1:1:key/k";
         let made = session_policy(&files("s3://b/w/t"), "aws-cn", Some(key)).expect("it is short");

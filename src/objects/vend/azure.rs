@@ -156,11 +156,13 @@ fn parse_key(xml: &str) -> Result<DelegationKey, VendError> {
 
 /// What a signature says of rights, in the order in which the service wants them.
 fn permissions(rights: Rights) -> &'static str {
-    match (rights.read, rights.write) {
-        (true, true) => "racwdl",
-        (true, false) => "rl",
-        (false, true) => "acwd",
-        (false, false) => "",
+    match (rights.read, rights.write, rights.write && rights.delete) {
+        (true, true, true) => "racwdl",
+        (true, true, false) => "racwl",
+        (true, false, _) => "rl",
+        (false, true, true) => "acwd",
+        (false, true, false) => "acw",
+        (false, false, _) => "",
     }
 }
 
@@ -250,7 +252,9 @@ mod tests {
             };
             signature(&grant, &key).expect("it is signed")
         };
-        let read = permissions(Rights { read: true, write: false });
+        let keeps = Rights { read: true, write: true, delete: false };
+        assert_eq!(permissions(keeps), "racwl");
+        let read = permissions(Rights { read: true, write: false, delete: false });
         let one = grant("w/ns/t", read);
         assert!(
             one.starts_with(
@@ -261,7 +265,10 @@ mod tests {
             "{one}"
         );
         assert_ne!(one, grant("w/ns/u", read));
-        assert_ne!(one, grant("w/ns/t", permissions(Rights { read: true, write: true })));
+        assert_ne!(
+            one,
+            grant("w/ns/t", permissions(Rights { read: true, write: true, delete: true }))
+        );
     }
 
     #[test]

@@ -130,7 +130,7 @@ mod tests {
             files: Files {
                 table: Uuid::from_u128(table),
                 places: vec![location],
-                rights: Rights { read: true, write },
+                rights: Rights { read: true, write, delete: write },
             },
         }
     }

@@ -106,7 +106,8 @@ fn boundary(files: &Files) -> String {
         rules.push(rule("objectViewer", format!("{named} || {listed}")));
     }
     if files.rights.write {
-        rules.push(rule("legacyBucketWriter", named));
+        let role = if files.rights.delete { "legacyBucketWriter" } else { "objectCreator" };
+        rules.push(rule(role, named));
     }
     json!({ "accessBoundary": { "accessBoundaryRules": rules } }).to_string()
 }
@@ -130,7 +131,10 @@ mod tests {
 
     #[test]
     fn the_exchange_is_written_as_google_documents_it() {
-        let made = form(&files("gs://b/w/t", Rights { read: true, write: false }), "ya29.x");
+        let made = form(
+            &files("gs://b/w/t", Rights { read: true, write: false, delete: false }),
+            "ya29.x",
+        );
         let pairs: Vec<(String, String)> =
             url::form_urlencoded::parse(made.as_bytes()).into_owned().collect();
         let expected = [
@@ -160,10 +164,17 @@ mod tests {
 
     #[test]
     fn a_quote_in_a_location_ends_no_expression() {
-        let made =
-            boundary(&files("gs://b/w/x') || true || ('", Rights { read: false, write: true }));
+        let write = Rights { read: false, write: true, delete: true };
+        let made = boundary(&files("gs://b/w/x') || true || ('", write));
         assert!(made.contains(r"objects/w/x\\') || true || (\\'/')"), "{made}");
         assert!(made.contains("legacyBucketWriter") && !made.contains("objectViewer"));
+    }
+
+    #[test]
+    fn who_may_write_and_not_delete_does_not_delete() {
+        let keeps = Rights { read: true, write: true, delete: false };
+        let made = boundary(&files("gs://b/w/t", keeps));
+        assert!(made.contains("objectCreator") && !made.contains("legacyBucketWriter"), "{made}");
     }
 
     #[test]

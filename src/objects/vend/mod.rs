@@ -30,8 +30,10 @@ const SECONDS: std::ops::RangeInclusive<u32> = 900..=43_200;
 pub struct Rights {
     /// Reading and listing them.
     pub read: bool,
-    /// Writing and deleting them.
+    /// Writing them, and ending uploads that were begun.
     pub write: bool,
+    /// Deleting them. It goes with writing, but in a clone.
+    pub delete: bool,
 }
 
 /// What credentials are for: a table, by its id, and the places of its files.

@@ -148,3 +148,29 @@ async fn a_store_can_be_moved() {
     let got = moved.get(&Path::from("b/manifest/1")).await.expect("it is there");
     assert_eq!(got.bytes().await.expect("it opens"), text(5));
 }
+
+#[tokio::test]
+async fn a_clone_reads_the_objects_of_its_parent_and_touches_none() {
+    let (parent, inner) = stores().await;
+    let theirs = path();
+    parent.put(&theirs, text(100).into()).await.expect("there is room");
+    let own = SealedObjects::new(Arc::clone(&inner) as _, Path::from("a/clone"), keys().await);
+    let keys = Arc::clone(&parent.sealer.keys);
+    let clone = own.sharing(Path::from("a/store"), keys, Access::Read);
+    let got = clone.get(&theirs).await.expect("it is there");
+    assert_eq!(got.bytes().await.expect("it opens"), text(100));
+    assert!(clone.put(&theirs, text(1).into()).await.is_err());
+    assert!(clone.put_multipart(&theirs).await.is_err());
+    assert!(clone.delete(&theirs).await.is_err());
+    let mine = Path::from("a/clone/manifest/1");
+    clone.put(&mine, text(7).into()).await.expect("it is its own");
+    assert!(parent.get(&mine).await.is_err(), "the keys are others");
+    // The parent's object, put in the place of the clone's own of the same name.
+    inner.copy(&theirs, &mine).await.expect("there is room");
+    assert!(clone.get(&mine).await.is_err());
+    clone.delete(&mine).await.expect("it is its own");
+    // A name that begins like the parent's path is not below it.
+    let beside = Path::from("a/store-2/x");
+    clone.put(&beside, text(1).into()).await.expect("it is not the parent's");
+    assert_eq!(parent.get(&theirs).await.expect("it is there").meta.size, 100);
+}

@@ -135,6 +135,59 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     assert!(told.contains("the catalog is not empty: it has 1 namespaces"), "{told}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clone_is_served_beside_its_parent_and_thrown_away() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let server = Server::start(at, &[]);
+    let key = server.keys()[0].clone();
+    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["ns"] })).await;
+    post(&server, &key, "/v1/namespaces/ns/tables", &create_table("t")).await;
+    let told = refused(offline(at, &[&["clone", "--to", "try"][..], &DATA].concat()));
+    assert!(told.contains("in use"), "{told}");
+    assert!(!at.join("try/state").exists());
+    said(server.run(at, &key, &["checkpoint", "create", "mine"]));
+    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["later"] })).await;
+
+    let clone = ["clone", "--to", "try", "--checkpoint", "mine"];
+    let told = said(offline(at, &[&clone[..], &DATA].concat()));
+    assert!(told.contains("0 broken") && told.contains("slateberg serve --data-dir"), "{told}");
+    let pin = told.lines().last().expect("a line").split_whitespace().last().expect("a name");
+    let told = refused(offline(at, &[&clone[..], &DATA].concat()));
+    assert!(told.contains("there is something else there"), "{told}");
+    assert!(said(server.run(at, &key, &["checkpoint", "list"])).contains(pin));
+
+    // Its warehouse is where the parent's is, though its settings do not say so.
+    let tried = Server::start_on(at, "try", &[]);
+    assert!(tried.keys().is_empty(), "the parent's key is good");
+    assert_eq!(status(&tried, &key, "/v1/namespaces/later").await, 404);
+    post(&tried, &key, "/v1/namespaces/ns/tables", &create_table("tried")).await;
+    let update =
+        json!({ "requirements": [], "updates": [crate::support::table::set_property("k", "v")] });
+    for server in [&server, &tried] {
+        post(server, &key, "/v1/namespaces/ns/tables/t", &update).await;
+    }
+    assert_eq!(status(&server, &key, "/v1/namespaces/ns/tables/tried").await, 404);
+    let purge = format!("{}/v1/namespaces/ns/tables/t?purgeRequested=true", tried.uri);
+    let sent = reqwest::Client::new().delete(purge).bearer_auth(&key).send();
+    assert_eq!(sent.await.expect("it answers").status(), 400);
+    tried.stop();
+    let told = said(offline(at, &["fsck", "--data-dir", "try"]));
+    assert!(told.contains("a clone of file://") && told.contains("; 0 broken"), "{told}");
+
+    // Another one, of a directory on which nothing runs, needs no checkpoint.
+    server.stop();
+    said(offline(at, &[&["clone", "--to", "now"][..], &DATA].concat()));
+    let now = Server::start_on(at, "now", &[]);
+    assert_eq!(status(&now, &key, "/v1/namespaces/later").await, 200);
+    drop(now);
+    std::fs::remove_dir_all(at.join("try")).expect("it is there");
+    said(offline(at, &[&["checkpoint", "delete", pin, "--offline"][..], &DATA].concat()));
+    said(offline(at, &[&["fsck"][..], &DATA].concat()));
+    let listed = said(offline(at, &[&["checkpoint", "list", "--offline"][..], &DATA].concat()));
+    assert!(!listed.contains(pin) && listed.contains("clone-"), "{listed}");
+}
+
 #[test]
 fn wrong_lines_are_told_by_their_numbers_and_nothing_is_written() {
     let directory = tempfile::tempdir().expect("there is room");

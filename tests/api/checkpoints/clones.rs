@@ -1,0 +1,367 @@
+//! Clones: a second catalog that begins as a state of the first, and shares its objects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Method;
+use futures::future::join_all;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use serde_json::{Value, json};
+use slateberg::app::build::{App, Seams};
+use slateberg::app::clone::{Cloned, clone_catalog};
+use slateberg::app::stopped::{StoppedCatalog, StoppedError, Wanted};
+use slateberg::config::Settings;
+use slateberg::store::records::{FORMAT_OF_CLONES, FORMAT_VERSION};
+
+use super::{PATH, TABLE, book, change, furnished, grant, keep, restore, seams, seen};
+use crate::encryption::encrypted;
+use crate::support::app::{TestApp, memory_settings};
+use crate::support::faults::{Fault, FaultStore, Verb};
+use crate::support::table::{append, set_property};
+
+/// Where the clones of these tests are.
+const CLONE: &str = "memory:///clone";
+
+async fn clone_to(
+    bucket: &Arc<dyn ObjectStore>,
+    settings: &Settings,
+    of: Option<&str>,
+    to: &str,
+) -> Result<Cloned, StoppedError> {
+    clone_catalog(settings, &seams(bucket), of.map(Wanted::parse).as_ref(), to).await
+}
+
+/// A clone of a checkpoint, which serves.
+async fn cloned(app: &TestApp, of: &str) -> TestApp {
+    let settings = Settings::clone(&app.app.settings);
+    let done = clone_to(&app.bucket, &settings, Some(of), CLONE).await.expect("it is made");
+    assert_eq!(done.report.broken, Vec::<String>::new());
+    assert_eq!((done.url.as_str(), done.of.checkpoint.as_deref()), (CLONE, Some(of)));
+    served(app, CLONE).await
+}
+
+/// A server on another state in the same bucket, that is asked with the same key.
+async fn served(app: &TestApp, url: &str) -> TestApp {
+    let mut settings = Settings::clone(&app.app.settings);
+    settings.state.url = url.to_owned();
+    let mut clone = TestApp::with(Arc::clone(&app.bucket), settings).await;
+    clone.credential.clone_from(&app.credential);
+    clone
+}
+
+/// Every object of the warehouse.
+async fn files(app: &TestApp) -> Vec<String> {
+    app.files("memory:///warehouse").await
+}
+
+fn refused(result: Result<Cloned, StoppedError>) -> String {
+    result.err().expect("it is refused").to_string()
+}
+
+#[tokio::test]
+async fn both_catalogs_go_on_and_neither_sees_the_other() {
+    let app = furnished().await;
+    keep(&app, "before").await;
+    let (before, policies) = (seen(&app).await, book(&app).await);
+    let clone = cloned(&app, "before").await;
+    assert_eq!((seen(&clone).await, book(&clone).await), (before.clone(), policies));
+
+    change(&app).await;
+    let after = seen(&app).await;
+    assert_ne!(after, before);
+    assert_eq!(seen(&clone).await, before, "nothing that the parent does comes to the clone");
+
+    clone.create_namespace(&["tried"]).await;
+    clone.commit("ns", "t", vec![], append(2, Some(1), 2)).await.expect(200);
+    clone.delete("/v1/namespaces/ns/tables/renamed").await.expect(204);
+    grant(&clone, "role:tried").await;
+    let tried = seen(&clone).await;
+    assert_eq!(seen(&app).await, after, "nothing that the clone does comes to the parent");
+    let (app, clone) = (app.restart().await, clone.restart().await);
+    assert_eq!((seen(&app).await, seen(&clone).await), (after, tried));
+    app.commit("ns", "t", vec![], vec![set_property("both", "yes")]).await.expect(200);
+    clone.commit("ns", "t", vec![], vec![set_property("both", "yes")]).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_clone_deletes_no_file_and_says_so() {
+    let app = furnished().await;
+    let kept = json!({
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    });
+    let set = json!({ "action": "set-properties", "updates": kept });
+    app.commit("ns", "t", vec![], vec![set]).await.expect(200);
+    // The parent is about to delete the files of this one.
+    app.delete("/v1/namespaces/ns/tables/purged?purgeRequested=true").await.expect(204);
+    keep(&app, "before").await;
+    let before = files(&app).await;
+    let clone = cloned(&app, "before").await;
+
+    let purge = "/v1/namespaces/ns/tables/dropped?purgeRequested=true";
+    let told = clone.delete(purge).await.expect_error(400, "IllegalArgumentException");
+    assert!(told.message().contains("this catalog is a clone"), "{}", told.message());
+    clone.get("/v1/namespaces/ns/tables/dropped").await.expect(200);
+    clone.delete("/v1/namespaces/ns/tables/dropped").await.expect(204);
+    clone.delete(purge).await.expect(404);
+    for number in 0..4 {
+        let key = format!("k{number}");
+        clone.commit("ns", "t", vec![], vec![set_property(&key, "v")]).await.expect(200);
+    }
+    let orphans = |dry_run: bool| {
+        json!({
+            "kind": "orphan-removal", "resource": "table:default/ns/t", "dry-run": dry_run,
+        })
+    };
+    let jobs = "/management/v1/jobs";
+    clone.post(jobs, orphans(false)).await.expect_error(400, "IllegalArgumentException");
+    clone.post(jobs, orphans(true)).await.expect(202);
+    assert_eq!(clone.app.catalog.run_jobs().await.expect("they run"), 1, "the search alone");
+    let after = files(&clone).await;
+    assert!(before.iter().all(|file| after.contains(file)), "{before:#?} {after:#?}");
+    assert_eq!(after.len(), before.len() + 4);
+
+    // The same in the parent deletes.
+    for number in 0..4 {
+        let key = format!("k{number}");
+        app.commit("ns", "t", vec![], vec![set_property(&key, "v")]).await.expect(200);
+    }
+    app.app.catalog.run_jobs().await.expect("they run");
+    let now = files(&app).await;
+    assert!(before.iter().any(|file| !now.contains(file)));
+    // What it deletes, the clone has the text of.
+    assert_eq!(
+        clone.get("/v1/namespaces/ns/tables/t").await.expect(200).body["metadata"]["properties"]["k3"],
+        "v"
+    );
+}
+
+#[tokio::test]
+async fn keys_are_good_in_both_and_tokens_and_answers_in_one() {
+    let app = furnished().await;
+    let token = |answer: Value| answer["access_token"].as_str().expect("a token").to_owned();
+    let exchange = async |app: &TestApp| {
+        let form = format!("grant_type=client_credentials&client_secret={}", app.credential());
+        let request = axum::http::Request::builder()
+            .method(Method::POST)
+            .uri("/v1/oauth/tokens")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("content-length", form.len())
+            .body(form.into())
+            .expect("it is a request");
+        token(app.send(request).await.expect(200).body)
+    };
+    let parents = exchange(&app).await;
+    let key = [("idempotency-key", "0190b6ad-aaaa-7000-8000-000000000001")];
+    let body = json!({ "namespace": ["once"] });
+    let create = async |app: &TestApp| {
+        app.request(Method::POST, "/v1/namespaces", &key, &body).await.status.as_u16()
+    };
+    assert_eq!((create(&app).await, create(&app).await), (200, 200));
+    keep(&app, "before").await;
+    let clone = cloned(&app, "before").await;
+    let clones = exchange(&clone).await;
+    for (app, own, other) in [(&app, &parents, &clones), (&clone, &clones, &parents)] {
+        app.get_as(own, "/v1/namespaces").await.expect(200);
+        app.get_as(other, "/v1/namespaces").await.expect(401);
+    }
+    assert_eq!((create(&app).await, create(&clone).await), (200, 409));
+    let told = async |app: &TestApp| app.get("/management/v1/server").await.expect(200).body;
+    assert_eq!(told(&app).await["clone-of"], Value::Null);
+    assert_eq!(told(&clone).await["clone-of"]["checkpoint"], "before");
+}
+
+#[tokio::test]
+async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
+    let (app, _file) = encrypted().await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    let rotate = async |app: &TestApp| {
+        let ring = app.post("/management/v1/encryption/rotate", json!({})).await.expect(200).body;
+        let keys = ring["key-ring"]["data-keys"].as_array().expect("a list").iter();
+        let numbers: Vec<_> = keys.map(|key| key["number"].as_u64().expect("one")).collect();
+        (ring["key-ring"]["active-data-key"].as_u64().expect("one"), numbers)
+    };
+    rotate(&app).await;
+    keep(&app, "before").await;
+    let before = seen(&app).await;
+    let clone = cloned(&app, "before").await;
+    assert_eq!(seen(&clone).await, before);
+    // Each has a third key, and each its own.
+    assert_eq!(rotate(&app).await, (3, vec![1, 2, 3]));
+    assert_eq!(rotate(&clone).await, (4, vec![1, 2, 3, 4]));
+    for (app, key) in [(&app, "parent"), (&clone, "clone")] {
+        app.commit("ns", "t", vec![], vec![set_property(key, "yes")]).await.expect(200);
+    }
+    clone.post("/management/v1/encryption/rewrap", json!({})).await.expect(200);
+    let (app, clone) = (app.restart().await, clone.restart().await);
+    for (app, own, other) in [(&app, "parent", "clone"), (&clone, "clone", "parent")] {
+        let table = app.get(TABLE).await.expect(200).body;
+        let properties = &table["metadata"]["properties"];
+        assert_eq!((&properties[own], &properties[other]), (&json!("yes"), &Value::Null));
+    }
+    keep(&clone, "of-the-clone").await;
+    assert_eq!(clone.get(PATH).await.expect(200).body["checkpoints"][0]["name"], "of-the-clone");
+    // A clone of an encrypted catalog is not opened as a plain one.
+    clone.app.catalog.close().await.expect("it closes");
+    let mut settings = memory_settings();
+    settings.state.url = CLONE.to_owned();
+    settings.encryption = slateberg::kms::settings::Settings::default();
+    let opened = App::build(settings, seams(&clone.bucket)).await;
+    let told = opened.err().expect("it is refused").to_string();
+    assert!(told.contains("the store is encrypted"), "{told}");
+}
+
+#[tokio::test]
+async fn a_clone_has_checkpoints_and_exports_of_its_own() {
+    let app = furnished().await;
+    keep(&app, "before").await;
+    let clone = cloned(&app, "before").await;
+    assert_eq!(clone.get(PATH).await.expect(200).body["checkpoints"], json!([]));
+    keep(&clone, "of-the-clone").await;
+    let before = seen(&clone).await;
+    change(&app).await;
+    clone.create_namespace(&["tried"]).await;
+    clone.app.catalog.close().await.expect("it closes");
+    let settings = Settings::clone(&clone.app.settings);
+    let done = restore(&clone.bucket, &settings, "of-the-clone").await.expect("it is restored");
+    assert_eq!(done.told.namespaces.going, 1);
+    let clone = clone.restart_closed().await;
+    assert_eq!(seen(&clone).await, before);
+    clone.delete(&format!("{TABLE}?purgeRequested=true")).await.expect(400);
+
+    // Its export is that of a catalog like any other, which is one where it is imported.
+    clone.app.catalog.close().await.expect("it closes");
+    let mut lines = Vec::new();
+    let export = slateberg::app::stopped::export_lines;
+    export(&settings, &seams(&clone.bucket), None, &mut lines).await.expect("it is exported");
+    let settings = Settings { state: memory_settings().state, ..settings };
+    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let other = StoppedCatalog::open_or_make(&settings, &seams(&bucket)).await.expect("it opens");
+    other.import(|| Ok(lines.as_slice()), |_| ()).await.expect("it is imported");
+    other.close().await.expect("it closes");
+}
+
+#[tokio::test]
+async fn an_older_binary_refuses_a_clone_and_takes_its_parent() {
+    use slateberg::app::build::OfflineCatalog;
+    use slateberg::store::keys::StoreKey;
+    use slateberg::store::read::Read;
+
+    let app = furnished().await;
+    keep(&app, "before").await;
+    let clone = cloned(&app, "before").await;
+    let mut formats = Vec::new();
+    for app in [&app, &clone] {
+        let seams = seams(&app.bucket);
+        let catalog = OfflineCatalog::open(&app.app.settings, &seams).await.expect("it opens");
+        let format = catalog.store.get(&StoreKey).await.expect("it is read").expect("it is there");
+        formats.push((format.format_version, format.catalog_id));
+    }
+    let (parent, clone) = (formats[0], formats[1]);
+    assert_eq!((parent.0, clone.0), (FORMAT_VERSION, FORMAT_OF_CLONES));
+    assert!(clone.0 > parent.0, "the binaries that know no clones know the format of the parent");
+    assert_ne!(parent.1, clone.1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
+    let app = furnished().await;
+    keep(&app, "before").await;
+    let settings = Settings::clone(&app.app.settings);
+    let before = app.get(PATH).await.expect(200).body;
+    let state = app.files("memory:///").await;
+    for (of, to, expected) in [
+        (Some("before"), "memory:///state", "it is not beside the catalog that is cloned"),
+        (Some("before"), "memory:///state/below", "it is not beside"),
+        (Some("before"), "memory:///", "expected a URL"),
+        (Some("before"), "s3://bucket/clone", "has to be in the same bucket"),
+        (Some("before"), "somewhere", "has to be in the same bucket"),
+        (Some("before"), "memory:///warehouse", "there is something else there"),
+        (Some("before"), "memory:///a~b", "has characters that object stores write otherwise"),
+        (Some("unknown"), CLONE, "there is no checkpoint 'unknown'"),
+        (Some("2001-01-01T00:00:00Z"), CLONE, "there is no checkpoint from 2001-01-01"),
+        (None, CLONE, "say which state with --checkpoint"),
+    ] {
+        let told = refused(clone_to(&app.bucket, &settings, of, to).await);
+        assert!(told.contains(expected), "{to}: {told}");
+    }
+    assert_eq!(app.get(PATH).await.expect(200).body, before);
+    assert_eq!(app.files("memory:///").await, state);
+
+    let clone = cloned(&app, "before").await;
+    let told = refused(clone_to(&app.bucket, &settings, Some("before"), CLONE).await);
+    assert!(told.contains("there is something else there"), "{told}");
+    clone.get(TABLE).await.expect(200);
+    keep(&clone, "again").await;
+    let theirs = Settings::clone(&clone.app.settings);
+    let told = refused(clone_to(&app.bucket, &theirs, Some("again"), "memory:///third").await);
+    assert!(told.contains("this catalog is a clone itself, of memory:///state"), "{told}");
+}
+
+/// The writes of a clone, each by a part of its path that it has every time.
+async fn writes() -> Vec<String> {
+    let (bucket, settings) = stopped().await;
+    let faults = FaultStore::new(bucket);
+    let store: Arc<dyn ObjectStore> = Arc::clone(&faults) as _;
+    clone_to(&store, &settings, Some("before"), CLONE).await.expect("it is made");
+    let mut parts: Vec<String> = Vec::new();
+    for (verb, path) in faults.requests() {
+        // Sorted runs have names that are drawn.
+        let named = path.contains("manifest/") || path.contains("wal/");
+        let part = match path.rsplit_once('/') {
+            Some((directory, _)) if !named => directory.to_owned(),
+            _ => path.clone(),
+        };
+        let is_trial = path.contains("slateberg-probe");
+        if verb == Verb::Put && !is_trial && !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    parts
+}
+
+/// A bucket with a catalog that has a checkpoint, and its settings.
+async fn stopped() -> (Arc<dyn ObjectStore>, Settings) {
+    let app = furnished().await;
+    keep(&app, "before").await;
+    app.app.catalog.close().await.expect("it closes");
+    (Arc::clone(&app.bucket), Settings::clone(&app.app.settings))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clone_that_is_cut_off_at_any_write_is_made_when_it_is_asked_for_again() {
+    let writes = writes().await;
+    assert!(writes.iter().any(|path| path.starts_with("clone/manifest/")), "{writes:?}");
+    assert!(writes.iter().any(|path| path.starts_with("state/manifest/")), "{writes:?}");
+    join_all(writes.iter().map(|write| cut_off_at(write))).await;
+}
+
+async fn cut_off_at(write: &str) {
+    let (bucket, settings) = stopped().await;
+    let faults = FaultStore::new(Arc::clone(&bucket));
+    faults.inject(Verb::Put, write, Fault::Hang);
+    let store: Arc<dyn ObjectStore> = Arc::clone(&faults) as _;
+    let cut = clone_to(&store, &settings, Some("before"), CLONE);
+    let cut = tokio::time::timeout(Duration::from_secs(3), cut).await;
+    assert!(cut.is_err(), "{write}: it goes on without it");
+    faults.kill();
+
+    // Whatever there is of the clone, nobody serves it for a catalog of its own.
+    let mut theirs = settings.clone();
+    theirs.state.url = CLONE.to_owned();
+    if App::build(theirs.clone(), seams(&bucket)).await.is_ok() {
+        // There was nothing yet, and so there is a new, empty catalog, which is in the way now.
+        let told = refused(clone_to(&bucket, &settings, Some("before"), CLONE).await);
+        assert!(told.contains("there is something else there"), "{write}: {told}");
+        return;
+    }
+    let app = TestApp::with(Arc::clone(&bucket), settings.clone()).await;
+    drop(app);
+    let done = clone_to(&bucket, &settings, Some("before"), CLONE).await;
+    let done = done.unwrap_or_else(|error| panic!("{write}: {error}"));
+    assert_eq!(done.report.broken, Vec::<String>::new(), "{write}");
+    let clone = App::build(theirs, Seams { ..seams(&bucket) }).await;
+    assert!(clone.is_ok_and(|clone| clone.catalog.clone_of().is_some()), "{write}");
+}
