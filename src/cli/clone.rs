@@ -103,9 +103,8 @@ fn text(done: &Cloned) -> String {
         "{url} is a clone {}\n\n\
          {broken}{} records: {} namespaces, {} tables, {} views; {} broken\n\n\
          It deletes no file of a table. Checkpoint {} of the parent keeps what the two share.\n\
-         To serve it:       {serve}\n\
-         To be rid of it:   stop its server, {delete}\n\
-                            slateberg checkpoint delete {}\n",
+         To serve it:      {serve}\n\
+         To be rid of it:  stop its server, {delete}, and then, in the parent, slateberg checkpoint delete {}\n",
         told(of),
         report.records,
         report.namespaces,
