@@ -5,6 +5,7 @@
 //! where it goes, and whether it may.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
 use super::state::State;
@@ -20,6 +21,7 @@ use crate::store::open::Place;
 use crate::store::read::Read;
 use crate::store::records::{CloneOf, StoreFormat};
 use crate::store::{self, Store};
+use crate::telemetry::audit::AuditLog;
 
 /// The directory of a data directory that the state is in.
 const STATE: &str = "state";
@@ -63,6 +65,7 @@ pub async fn clone_catalog(
     to: &str,
 ) -> Result<Cloned, StoppedError> {
     check_there(settings)?;
+    let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
     let parent = State::offline(settings, seams).await?;
     let target = Target::of(settings, seams, to).await?;
     target.check(&parent)?;
@@ -82,7 +85,7 @@ pub async fn clone_catalog(
         cloned_ms: seams.clock.now_ms(),
     };
     let store = Store::open(place, target.settings.store.clone()).await;
-    let store = store.map_err(|error| target.failed(error))?;
+    let store = store.map_err(|error| target.failed(error))?.audited(audit);
     let finished = finish(&store, seams, &of).await;
     let closed = store.close().await;
     let report = finished?;

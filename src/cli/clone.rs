@@ -6,10 +6,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::output::{Output, print_json};
-use super::{Common, EX_CONFIG, fail, print, runtime};
+use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::clone::{Cloned, clone_catalog};
-use crate::app::stopped::Wanted;
+use crate::app::stopped::{StoppedError, Wanted};
 use crate::base::rfc3339;
 use crate::store::records::CloneOf;
 
@@ -33,29 +33,16 @@ pub struct Clone {
 impl Clone {
     /// Makes the clone, and says how to serve it and how to be rid of it.
     pub fn run(self) -> ExitCode {
-        let settings = match self.common.settings() {
-            Ok(settings) => settings,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        let (seams, wanted) = (Seams::default(), self.checkpoint.as_deref().map(Wanted::parse));
-        let cloning = clone_catalog(&settings, &seams, wanted.as_ref(), &self.to);
-        match runtime.block_on(cloning) {
-            Ok(done) => {
-                match self.output {
-                    Output::Json => print_json(&shown(&done)),
-                    Output::Table => print(&text(&done)),
-                }
-                match done.report.broken.is_empty() {
-                    true => ExitCode::SUCCESS,
-                    false => fail(1, "the records are broken: see above"),
-                }
+        self.common.work(async |settings| {
+            let wanted = self.checkpoint.as_deref().map(Wanted::parse);
+            let seams = Seams::default();
+            let done = clone_catalog(settings, &seams, wanted.as_ref(), &self.to).await?;
+            match self.output {
+                Output::Json => print_json(&shown(&done)),
+                Output::Table => print(&text(&done)),
             }
-            Err(error) => fail(1, error),
-        }
+            Ok::<_, StoppedError>(walked(&done.report))
+        })
     }
 }
 
@@ -101,17 +88,12 @@ fn text(done: &Cloned) -> String {
     };
     format!(
         "{url} is a clone {}\n\n\
-         {broken}{} records: {} namespaces, {} tables, {} views; {} broken\n\n\
+         {broken}{}\n\n\
          It deletes no file of a table. Checkpoint {} of the parent keeps what the two share.\n\
-         To serve it:       {serve}\n\
-         To be rid of it:   stop its server, {delete}\n\
-                            slateberg checkpoint delete {}\n",
+         To serve it:      {serve}\n\
+         To be rid of it:  stop its server, {delete}, and then, in the parent, slateberg checkpoint delete {}\n",
         told(of),
-        report.records,
-        report.namespaces,
-        report.tables,
-        report.views,
-        report.broken.len(),
+        report.summary(),
         of.pin_name,
         of.pin_name,
     )

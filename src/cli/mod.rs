@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Error as ConfigError, Settings, Sources, load};
+use crate::store::fsck::Report;
 
 pub mod bench;
 pub mod checkpoint;
@@ -121,9 +122,6 @@ impl Common {
 /// The exit code of wrong settings, as `sysexits.h` has it.
 const EX_CONFIG: u8 = 78;
 
-/// What is said last when a walk through the records has found some that are.
-const BROKEN: &str = "the records are broken: see above";
-
 impl Cli {
     /// Runs the subcommand and tells how it ended: 0 well, 1 not, 2 wrong usage, 78 wrong settings.
     pub fn run(self) -> ExitCode {
@@ -164,6 +162,14 @@ fn print(text: &str) {
     use std::io::Write;
     let mut out = std::io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// How a subcommand ends after a walk through the records, whose findings it has told.
+fn walked(report: &Report) -> ExitCode {
+    match report.broken.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => fail(1, "the records are broken: see above"),
+    }
 }
 
 /// Asks a running server, and prints what is to be said of its answer.

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::output::{Output, table};
-use super::{BROKEN, Common, fail, print};
+use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, preview};
 use crate::base::rfc3339;
@@ -48,10 +48,7 @@ impl Restore {
         }
         let done = restore(settings, &wanted).await?;
         print(&self.told(&done));
-        Ok(match done.report.broken.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => fail(1, BROKEN),
-        })
+        Ok(walked(&done.report))
     }
 
     fn foretold(&self, to: &Checkpoint, told: &Told) -> String {

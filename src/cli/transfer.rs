@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::output::{Output, print_json};
-use super::{BROKEN, Common, fail, print};
+use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
 use crate::catalog::transfer::export::Counts;
@@ -99,10 +99,7 @@ impl Import {
                 print(&counted("imported", counts));
             }
         }
-        match report.broken.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => fail(1, BROKEN),
-        }
+        walked(report)
     }
 }
 

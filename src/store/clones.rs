@@ -147,8 +147,8 @@ impl Store {
     }
 
     /// Makes a store that shares objects a catalog of its own, which knows that it is a clone. One that knows
-    /// already is refused. Forgotten are jobs, which delete files that the parent may need, and what stands
-    /// in [`LEFT_OUT`].
+    /// already is refused. Forgotten are jobs, which delete files that the parent may need, answers that are
+    /// remembered, and the keys of tokens.
     pub async fn become_clone(
         &self,
         permit: &Permit<Maintain>,

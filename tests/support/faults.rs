@@ -71,6 +71,8 @@ struct Rule {
     verb: Verb,
     part: String,
     fault: Fault,
+    /// Requests that pass before the first that meets it.
+    passing: usize,
     times_left: usize,
 }
 
@@ -100,10 +102,18 @@ impl FaultStore {
 
     /// The next so many requests of this verb whose path holds `part` meet this fault.
     pub fn inject_times(&self, verb: Verb, part: &str, fault: Fault, times: usize) {
-        let rule = Rule { verb, part: part.to_owned(), fault, times_left: times };
+        let part = part.to_owned();
+        let rule = Rule { verb, part, fault, passing: 0, times_left: times };
         if times > 0 {
             self.gate.rules.send_modify(|rules| rules.push(rule));
         }
+    }
+
+    /// The next so many requests of this verb are all that still pass: those behind them hang.
+    pub fn hang_after(&self, verb: Verb, passing: usize) {
+        let (part, times_left) = (EVERYTHING.to_owned(), usize::MAX);
+        let rule = Rule { verb, part, fault: Fault::Hang, passing, times_left };
+        self.gate.rules.send_modify(|rules| rules.push(rule));
     }
 
     /// Takes back every rule; what hangs goes on.
@@ -124,7 +134,8 @@ impl FaultStore {
     /// No request has an effect or an answer any more: as seen from the bucket, the process is dead.
     pub fn kill(&self) {
         let part = EVERYTHING.to_owned();
-        let rule = Rule { verb: Verb::Any, part, fault: Fault::Hang, times_left: usize::MAX };
+        let (verb, fault) = (Verb::Any, Fault::Hang);
+        let rule = Rule { verb, part, fault, passing: 0, times_left: usize::MAX };
         self.gate.rules.send_modify(|rules| rules.insert(0, rule));
     }
 
@@ -193,9 +204,13 @@ impl Gate {
             let fits = |rule: &&mut Rule| {
                 (rule.verb == Verb::Any || rule.verb == verb) && path.contains(&rule.part)
             };
-            if let Some(rule) = rules.iter_mut().find(fits) {
-                rule.times_left = rule.times_left.saturating_sub(1);
-                found = Some(rule.fault.clone());
+            match rules.iter_mut().find(fits) {
+                Some(rule) if rule.passing > 0 => rule.passing -= 1,
+                Some(rule) => {
+                    rule.times_left = rule.times_left.saturating_sub(1);
+                    found = Some(rule.fault.clone());
+                }
+                None => {}
             }
             rules.retain(|rule| rule.times_left > 0);
             // Nobody who hangs has to look again because a rule was used up by another.
