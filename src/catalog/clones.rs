@@ -2,9 +2,9 @@
 //!
 //! A clone begins with the tables of its parent, and both go on with the same files. Neither knows what
 //! the other still needs. Of the two, the parent is the one that matters, so that the clone is the one that
-//! deletes nothing: what is asked for is refused, what commits would leave
-//! to the background is not even begun, clients are handed out no rights to delete, and what runs in the
-//! background all the same stops before its first file.
+//! deletes nothing: what is asked for is refused, what commits would leave to the background is not even
+//! begun, clients are handed out no rights to delete, and what runs in the background all the same stops
+//! before its first file.
 
 use super::{Catalog, Error, Result};
 pub use crate::store::records::CloneOf;
