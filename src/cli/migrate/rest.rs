@@ -35,8 +35,8 @@ pub(super) struct Rest {
     base: String,
     /// In front of `/namespaces`, and behind `/v1`.
     pub(super) prefix: String,
-    /// What stands between the levels of a namespace, as it is written in paths. Some servers refuse the usual one,
-    /// a control character, and take `.` for a part of a name where `%2E` separates.
+    /// What stands between the levels of a namespace, as it is written in paths. Some servers refuse the
+    /// usual one, a control character, and take `.` for a part of a name where `%2E` separates.
     separator: String,
     token: Mutex<Option<Secret>>,
     exchange: Option<Exchange>,
