@@ -157,6 +157,8 @@ impl Catalog {
                 "Cannot register an empty metadata file location as a table".to_owned(),
             ));
         }
+        // Not every store says of a name that it would never take that nothing is there.
+        self.objects().check(warehouse.id, location)?;
         let json = metadata_file::read(&self.objects(), warehouse.id, location).await?;
         let metadata = TableMetadata::parse(&json).map_err(unreadable_file(location))?;
         self.objects().check(warehouse.id, &metadata.location)?;

@@ -129,6 +129,8 @@ impl Catalog {
                 "Cannot register an empty metadata file location as a view".to_owned(),
             ));
         }
+        // Not every store says of a name that it would never take that nothing is there.
+        self.objects().check(warehouse.id, metadata_location)?;
         let json = metadata_file::read(&self.objects(), warehouse.id, metadata_location).await?;
         let metadata = ViewMetadata::parse(&json).map_err(unreadable_file(metadata_location))?;
         self.objects().check(warehouse.id, &metadata.location)?;
