@@ -5,6 +5,7 @@ A comment above a block says what becomes of it:
     <!-- run -->                    it is run, and has to succeed
     <!-- run says "text" -->        and what it prints has this text in it
     <!-- is policy.cedar -->        it is the content of this file, which commands after it find
+    <!-- settings -->               the server at https://catalog.example.com:8181 has it in its settings
     <!-- starts the server -->      in its place, the server of the tests is there
     <!-- not run: reason -->        it is for reading
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-MARK = re.compile(r'<!-- (run|run says (?P<says>".*")|is (?P<file>[\w.-]+)|starts the server|not run: .+) -->$')
+MARK = re.compile(r'<!-- (run|run says (?P<says>".*")|is (?P<file>[\w.-]+)|settings|starts the server|not run: .+) -->$')
 
 
 @dataclass(frozen=True)
