@@ -1,10 +1,13 @@
-"""A server for each page of the documentation, as its reader would have it."""
+"""The servers of each page of the documentation, as its reader would have them."""
 
+import json
 import os
 import re
 import subprocess
 import time
+import tomllib
 
+import certificates
 import pytest
 
 READY_TIMEOUT_S = 60
@@ -13,12 +16,13 @@ READY_TIMEOUT_S = 60
 class Server:
     """A slateberg that asks for credentials, on a free port and an empty directory."""
 
-    def __init__(self, directory):
-        self.log = directory / "server.log"
-        words = [os.environ["SLATEBERG_BIN"], "serve", "--listen", "127.0.0.1:0", "--data-dir", str(directory / "data")]
+    def __init__(self, directory, name, *options):
+        self.log = directory / f"{name}.log"
+        words = [os.environ["SLATEBERG_BIN"], "serve", "--listen", "127.0.0.1:0"]
+        words += ["--data-dir", str(directory / name), *options]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
-        self.uri = self._announced(r"http://127\.0\.0\.1:\d+")
+        self.uri = self._announced(r"https?://127\.0\.0\.1:\d+")
         self.key = self._announced(r"sb_\w{49}")
 
     def _announced(self, pattern):
@@ -40,6 +44,34 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path):
-    server = Server(tmp_path)
+    server = Server(tmp_path, "data")
     yield server
     server.stop()
+
+
+@pytest.fixture
+def serve_with(tmp_path):
+    """Starts a server by what a page shows of its settings, each block a text, with certificates of the tests' own."""
+    started = []
+
+    def start(blocks):
+        of_server = tmp_path / "tls"
+        certificates.issue(tmp_path, of_server)
+        lines = [line for block in blocks for line in dotted(tomllib.loads(block))]
+        settings = tmp_path / "settings.toml"
+        settings.write_text("\n".join(lines).replace("/etc/slateberg/tls/", f"{of_server}/"))
+        started.append(Server(tmp_path, "private", "--config", str(settings)))
+        return started[0]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def dotted(settings, path=""):
+    """Lines of TOML, each with the whole path of its key: two blocks may speak of one table."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from dotted(value, f"{path}{json.dumps(key)}.")
+        else:
+            yield f"{path}{json.dumps(key)} = {json.dumps(value)}"

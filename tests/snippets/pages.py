@@ -4,6 +4,8 @@ A comment above a block says what becomes of it:
 
     <!-- run -->                    it is run, and has to succeed
     <!-- run says "text" -->        and what it prints has this text in it
+    <!-- is policy.cedar -->        it is the content of this file, which commands after it find
+    <!-- settings -->               the server at https://catalog.example.com:8181 has it in its settings
     <!-- starts the server -->      in its place, the server of the tests is there
     <!-- not run: reason -->        it is for reading
 """
@@ -15,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-MARK = re.compile(r'<!-- (run|run says (?P<says>".*")|starts the server|not run: .+) -->$')
+MARK = re.compile(r'<!-- (run|run says (?P<says>".*")|is (?P<file>[\w.-]+)|settings|starts the server|not run: .+) -->$')
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Block:
     text: str
     mark: str | None
     says: str | None
+    file: str | None
 
     @property
     def is_run(self):
@@ -49,7 +52,7 @@ def blocks(page):
         elif open_block is not None and fence:
             start, language, lines = open_block
             says = json.loads(mark["says"]) if mark and mark["says"] else None
-            found.append(Block(page, start, language, "\n".join(lines), mark and mark[1], says))
+            found.append(Block(page, start, language, "\n".join(lines), mark and mark[1], says, mark and mark["file"]))
             open_block, mark = None, None
         elif open_block is not None:
             open_block[2].append(line)
