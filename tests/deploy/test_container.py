@@ -98,12 +98,12 @@ def test_there_is_nothing_in_it_but_the_program(files):
 def test_it_runs_as_nobody_on_what_it_cannot_write(files, minio, tmp_path):
     port = free_port()
     settings = SETTINGS.replace("0.0.0.0:8181", f"127.0.0.1:{port}").replace("minio:9000", f"minio:{minio}")
-    # What an engine puts over the image: the settings, names of hosts, a place for the cache.
+    # What an engine puts over the image: the settings, names of hosts, a place for the cache, and devices.
     over = tmp_path / "over"
     over.mkdir()
     (over / "slateberg.toml").write_text(settings)
     (over / "hosts").write_text("127.0.0.1 localhost minio\n")
-    for place in ("etc/slateberg/slateberg.toml", "etc/hosts"):
+    for place in ("etc/slateberg/slateberg.toml", "etc/hosts", "dev/null", "dev/random", "dev/urandom"):
         (files / place).parent.mkdir(exist_ok=True)
         (files / place).touch()
     (files / "var/cache/slateberg").mkdir(parents=True)
@@ -117,6 +117,7 @@ def test_it_runs_as_nobody_on_what_it_cannot_write(files, minio, tmp_path):
         mount -o remount,bind,ro /tmp/image.$$
         mount --bind -o ro {over}/slateberg.toml /tmp/image.$$/etc/slateberg/slateberg.toml
         mount --bind -o ro {over}/hosts /tmp/image.$$/etc/hosts
+        for device in null random urandom; do mount --bind /dev/$device /tmp/image.$$/dev/$device; done
         mount -t tmpfs -o uid={NOBODY},gid={NOBODY} tmpfs /tmp/image.$$/var/cache/slateberg
         chroot --userspec={NOBODY}:{NOBODY} /tmp/image.$$ /usr/bin/slateberg {shlex.join(COMPOSE["slateberg"]["command"])} &
         server=$!
