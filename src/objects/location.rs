@@ -108,6 +108,11 @@ impl Location {
         self.segments.iter().map(String::len).max().unwrap_or(0)
     }
 
+    /// How many parts the path has.
+    pub fn depth(&self) -> usize {
+        self.segments.len()
+    }
+
     /// The path below the bucket's or the file system's root, without a leading slash.
     pub fn path(&self) -> String {
         self.segments.join("/")

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::directory::Directory;
 use super::error::Error;
-use super::location::Location;
+use super::location::{AZURE, Location};
 use super::scrub::scrub;
 use super::vend::Vendor;
 use crate::base::secret::Secret;
@@ -57,6 +57,8 @@ pub struct Root {
 struct Target<'a> {
     object_store: &'a Arc<dyn ObjectStore>,
     path: Path,
+    /// The place of the warehouse that it is in.
+    root: &'a Location,
 }
 
 impl Objects {
@@ -138,6 +140,31 @@ impl Objects {
         Ok(())
     }
 
+    /// Refuses a location that lies below a file: where objects are files, there can be nothing, and the
+    /// store does not say so before it is promised.
+    pub async fn check_above(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
+        let Target { object_store, path, root } = self.target(warehouse, location)?;
+        // Directories of Azure's are found like files, and cannot be told from them.
+        if AZURE.contains(&root.scheme()) {
+            return Ok(());
+        }
+        let parts: Vec<_> = path.parts().collect();
+        let own = root.depth() + 1..parts.len();
+        let above = own.map(|depth| Path::from_iter(parts[..depth].iter().cloned()));
+        let looks = above.map(|path| async move { (object_store.head(&path).await, path) });
+        for (found, path) in futures::future::join_all(looks).await {
+            match found {
+                Ok(_) => {
+                    let reason = format!("Location '{location}' lies below the file '{path}'");
+                    return Err(Error::NotAllowed(reason));
+                }
+                Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(self.failed(location, error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a new file: these parts, one behind the other. What the warehouse could have when this was
     /// promised it gets, even if its places have changed since.
     pub async fn create(
@@ -176,7 +203,7 @@ impl Objects {
 
     /// What is below a location of a warehouse; none where that would be the warehouse itself.
     pub fn directory(&self, warehouse: Uuid, location: &str) -> Result<Directory, Error> {
-        let Target { object_store, path } = self.target(warehouse, location)?;
+        let Target { object_store, path, .. } = self.target(warehouse, location)?;
         let parsed =
             Location::parse(location).map_err(|error| Error::NotAllowed(error.to_string()))?;
         let access = self.warehouses.get(&warehouse).map(AsRef::as_ref);
@@ -218,7 +245,7 @@ impl Objects {
         }
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
-        Ok(Target { object_store: &root.object_store, path })
+        Ok(Target { object_store: &root.object_store, path, root: &root.location })
     }
 }
 

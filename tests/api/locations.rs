@@ -238,3 +238,30 @@ async fn a_namespace_tells_where_its_tables_go() {
     update(json!({ "updates": { "location": "memory:///warehouse/own" } })).await.expect(200);
     assert_eq!(location("ns").await, "memory:///warehouse/own");
 }
+
+/// Where objects are files, nothing can be written below one; so it is refused wherever they are.
+#[tokio::test]
+async fn nothing_goes_below_a_file() {
+    let app = TestApp::with_table_and_view().await;
+    let made = app.create_table("ns", "other").await;
+    let file = made.body["metadata-location"].as_str().expect("a location").to_owned();
+    for below in [file.clone(), format!("{file}/a/b")] {
+        let update = set_property("write.metadata.path", &below);
+        let mut change = json!({ "requirements": [], "updates": [update] });
+        let answer = app.refused("/v1/namespaces/ns/tables/t", change.clone()).await;
+        assert!(answer.message().contains("lies below the file"), "{}", answer.message());
+        change["identifier"] = json!({ "namespace": ["ns"], "name": "t" });
+        let transaction = json!({ "table-changes": [change] });
+        app.refused("/v1/transactions/commit", transaction).await;
+    }
+    let mut table = create_table("below");
+    table["location"] = json!(file);
+    app.refused("/v1/namespaces/ns/tables", table.clone()).await;
+    table["location"] = json!(format!("{file}/deeper"));
+    app.refused("/v1/namespaces/ns/tables", table).await;
+    let mut view = create_view("below");
+    view["location"] = json!(file);
+    app.refused("/v1/namespaces/ns/views", view).await;
+    let elsewhere = set_property("write.metadata.path", "memory:///warehouse/elsewhere");
+    app.commit("ns", "t", vec![], vec![elsewhere]).await.expect(200);
+}

@@ -89,7 +89,7 @@ impl Catalog {
         };
         let metadata = new_table(table, &context)?;
         let (location, metadata_location) =
-            self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
+            self.check_locations(warehouse, &metadata.location, &metadata.properties, None).await?;
         let text = metadata.to_text();
         if request.stage {
             return Ok(Answer::Tabular(TabularState {
@@ -153,7 +153,7 @@ impl Catalog {
 
     /// The location of a table or view and that of its next metadata file, if the warehouse may use
     /// both.
-    pub(in crate::catalog) fn check_locations(
+    pub(in crate::catalog) async fn check_locations(
         &self,
         warehouse: &Warehouse,
         location: &str,
@@ -163,6 +163,26 @@ impl Catalog {
         self.objects().check(warehouse.id, location)?;
         let metadata_location = next_location(location, properties, previous, self.ids().random())?;
         self.objects().check(warehouse.id, &metadata_location)?;
+        let is_usual = match previous {
+            Some(previous) => directory_of(previous) == directory_of(&metadata_location),
+            None => is_own_place(location, &metadata_location),
+        };
+        if !is_usual {
+            self.objects().check_above(warehouse.id, &metadata_location).await?;
+        }
         Ok((location.to_owned(), metadata_location))
     }
+}
+
+/// The directory of a file.
+fn directory_of(location: &str) -> Option<&str> {
+    location.rsplit_once('/').map(|(directory, _)| directory)
+}
+
+/// Whether a table's first metadata file goes where nobody else has files: below the id that its location
+/// ends with if nobody has said where it goes.
+fn is_own_place(location: &str, metadata_location: &str) -> bool {
+    let id = location.rsplit_once('-').map(|(_, id)| id);
+    id.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok())
+        && directory_of(metadata_location) == Some(&format!("{location}/metadata"))
 }

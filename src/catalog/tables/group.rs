@@ -100,10 +100,14 @@ struct Judged {
 
 impl Judgement {
     /// Whether it is permitted comes first, so that a refusal tells nothing to whoever may not commit.
-    fn of(judging: &mut Judging<'_>, member: &Member, enclosing: &Enclosing) -> Self {
+    async fn of(judging: &mut Judging<'_>, member: &Member, enclosing: &Enclosing) -> Self {
         let Member { operation, change, .. } = member;
         let permit = judging.permit(operation, change, enclosing);
-        match permit.and_then(|permit| Ok((permit, judging.apply(change)?))) {
+        let judged = match permit {
+            Ok(permit) => judging.apply(change).await.map(|changed| (permit, changed)),
+            Err(refused) => Err(refused),
+        };
+        match judged {
             Ok((permit, true)) => Self::Changed(permit),
             Ok((permit, false)) => Self::Same(permit),
             Err(refusal) => Self::Refused { refusal, by_predecessor: judging.has_changed() },
@@ -298,18 +302,16 @@ impl Catalog {
             Err(error) => return Err((members, error)),
         };
         let mut judging = Judging::new(self, warehouse, &head);
-        let members = members.into_iter().zip(still_named);
-        let members = members
-            .map(|(member, named)| {
-                let judgement = match named {
-                    Some(enclosing) => Judgement::of(&mut judging, &member, &enclosing),
-                    None => Judgement::Moved,
-                };
-                (member, judgement)
-            })
-            .collect();
+        let mut judged = Vec::with_capacity(members.len());
+        for (member, named) in members.into_iter().zip(still_named) {
+            let judgement = match named {
+                Some(enclosing) => Judgement::of(&mut judging, &member, &enclosing).await,
+                None => Judgement::Moved,
+            };
+            judged.push((member, judgement));
+        }
         let (state, new, metadata) = judging.finish();
-        Ok(Some(Judged { members, before: head.record, state, new, metadata }))
+        Ok(Some(Judged { members: judged, before: head.record, state, new, metadata }))
     }
 
     /// The table's state, and for each member what is known of the namespaces that it is in, if the name that

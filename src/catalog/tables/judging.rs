@@ -64,7 +64,7 @@ impl<'a> Judging<'a> {
 
     /// Applies a change to what its predecessors left, or refuses it and leaves that as it is. Returns
     /// whether it had an effect.
-    pub(super) fn apply(&mut self, change: &TableChange) -> Result<bool> {
+    pub(super) async fn apply(&mut self, change: &TableChange) -> Result<bool> {
         let before = self.head.record.metadata_location.as_str();
         // What a predecessor has made has no metadata file, and no place in the log of them.
         let metadata_location = (!self.has_changed()).then_some(before);
@@ -73,8 +73,9 @@ impl<'a> Judging<'a> {
             apply(Some(base), &change.requirements, change.updates.clone(), &self.context)?;
         if applied.changed {
             let TableMetadata { location, properties, .. } = &applied.metadata;
+            let (catalog, warehouse) = (self.catalog, self.warehouse);
             let locations =
-                self.catalog.check_locations(self.warehouse, location, properties, Some(before))?;
+                catalog.check_locations(warehouse, location, properties, Some(before)).await?;
             self.locations = Some(locations);
             self.metadata = Arc::new(applied.metadata);
         }

@@ -82,7 +82,7 @@ impl Catalog {
                 let named = lookup::tabular_id(&store, warehouse.id, kind, &change.ident).await?;
                 match self.head(&store, id).await? {
                     Some(head) if named == Some(id) => {
-                        self.plan_version(permit, warehouse, change, head).map(Some)
+                        self.plan_version(permit, warehouse, change, head).await.map(Some)
                     }
                     _ => Ok(None),
                 }
@@ -90,7 +90,7 @@ impl Catalog {
         }
     }
 
-    fn plan_version(
+    async fn plan_version(
         &self,
         permit: Permit<Commit>,
         warehouse: &Warehouse,
@@ -98,7 +98,7 @@ impl Catalog {
         head: Head,
     ) -> Result<Planned> {
         let mut judging = Judging::new(self, warehouse, &head);
-        judging.apply(change)?;
+        judging.apply(change).await?;
         let (state, new, metadata) = judging.finish();
         let write = match new {
             None => Write::Nothing(head.record),
@@ -125,7 +125,7 @@ impl Catalog {
         };
         let metadata = apply(None, &change.requirements, change.updates, &context)?.metadata;
         let (location, metadata_location) =
-            self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
+            self.check_locations(warehouse, &metadata.location, &metadata.properties, None).await?;
         let record = NewRecord {
             id,
             kind: TabularKind::Table,

@@ -66,13 +66,13 @@ impl Catalog {
         let entered = self.enter(warehouse, kind, ident).await?;
         let Some((found, lanes)) = entered else { return Ok(None) };
         let permit = self.permit_commit(&store, operation, target, &kinds).await?;
-        let new = self.plan_view(warehouse, change, &found)?;
+        let new = self.plan_view(warehouse, change, &found).await?;
         let replacement = Replacement { action: "commit_view", ident, found, new, lanes };
         self.replace(operation, &permit, replacement).await
     }
 
     /// Judges a change; none if the view is already as the change wants it.
-    fn plan_view(
+    async fn plan_view(
         &self,
         warehouse: &Warehouse,
         change: &ViewChange,
@@ -91,12 +91,14 @@ impl Catalog {
             return Ok(None);
         }
         let metadata = applied.metadata;
-        let (location, metadata_location) = self.check_locations(
-            warehouse,
-            &metadata.location,
-            &metadata.properties,
-            Some(&before.metadata_location),
-        )?;
+        let (location, metadata_location) = self
+            .check_locations(
+                warehouse,
+                &metadata.location,
+                &metadata.properties,
+                Some(&before.metadata_location),
+            )
+            .await?;
         let after = TabularRecord {
             uuid: metadata.view_uuid,
             further_paths: further_paths(&location, &metadata.properties),

@@ -78,7 +78,7 @@ impl Catalog {
         };
         let metadata = new_view(view, &context)?;
         let (location, metadata_location) =
-            self.check_locations(warehouse, &metadata.location, &metadata.properties, None)?;
+            self.check_locations(warehouse, &metadata.location, &metadata.properties, None).await?;
         let record = NewRecord {
             id,
             kind: TabularKind::View,
