@@ -158,7 +158,7 @@ impl Default for OtlpSettings {
             headers: BTreeMap::new(),
             traces: true,
             metrics: true,
-            sample_ratio: Ratio(0.05),
+            sample_ratio: Ratio(0.01),
             metrics_interval_ms: 60_000,
             timeout_ms: 10_000,
             queue_traces_max: 4096,
