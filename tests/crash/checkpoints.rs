@@ -96,6 +96,16 @@ fn assert_holds(tables: &Tables, acknowledged: &[(usize, String)], name: &str) {
     }
 }
 
+/// A server whose catalog has a table, and a checkpoint of that.
+async fn with_checkpoint(at: &Path) -> Server {
+    let server = Server::start(at);
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    client.create_table("ns", "t").await.expect(200);
+    client.checkpoint("old").await.expect(201);
+    server
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restore_that_is_killed_has_happened_or_not() {
     let rounds = knob("SLATEBERG_CRASH_ROUNDS", ROUNDS);
@@ -104,11 +114,7 @@ async fn a_restore_that_is_killed_has_happened_or_not() {
     let mut rng = StdRng::seed_from_u64(seed);
     let data_dir = tempfile::tempdir().expect("there is room");
     let at = data_dir.path();
-    let server = Server::start(at);
-    let client = Client::of(&server.uri);
-    client.create_namespace("ns").await.expect(200);
-    client.create_table("ns", "t").await.expect(200);
-    client.checkpoint("old").await.expect(201);
+    let server = with_checkpoint(at).await;
     server.kill();
     let old = tables(at, Some("old"));
     let mut happened = 0;
@@ -144,11 +150,8 @@ async fn a_clone_that_is_killed_leaves_its_parent_whole_and_is_made_when_asked_f
     let mut rng = StdRng::seed_from_u64(seed);
     let data_dir = tempfile::tempdir().expect("there is room");
     let at = data_dir.path();
-    let server = Server::start(at);
+    let server = with_checkpoint(at).await;
     let client = Client::of(&server.uri);
-    client.create_namespace("ns").await.expect(200);
-    client.create_table("ns", "t").await.expect(200);
-    client.checkpoint("old").await.expect(201);
     client.set("namespaces/ns/tables/t", "later").await.expect(200);
     server.kill();
     let (old, now) = (tables(at, Some("old")), tables(at, None));

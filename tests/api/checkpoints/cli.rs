@@ -29,6 +29,15 @@ async fn post(server: &Server, key: &str, path: &str, body: &Value) -> Value {
     answer.json().await.unwrap_or_default()
 }
 
+/// A server whose catalog has a table, and an admin's key.
+async fn with_table(at: &Path) -> (Server, String) {
+    let server = Server::start(at, &[]);
+    let key = server.keys()[0].clone();
+    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["ns"] })).await;
+    post(&server, &key, "/v1/namespaces/ns/tables", &create_table("t")).await;
+    (server, key)
+}
+
 async fn status(server: &Server, key: &str, path: &str) -> u16 {
     let sent = reqwest::Client::new().get(format!("{}{path}", server.uri)).bearer_auth(key).send();
     sent.await.expect("it answers").status().as_u16()
@@ -38,10 +47,7 @@ async fn status(server: &Server, key: &str, path: &str) -> u16 {
 async fn a_checkpoint_is_made_restored_and_exported() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
-    let server = Server::start(at, &[]);
-    let key = server.keys()[0].clone();
-    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["ns"] })).await;
-    post(&server, &key, "/v1/namespaces/ns/tables", &create_table("t")).await;
+    let (server, key) = with_table(at).await;
     let made =
         said(server.run(at, &key, &["checkpoint", "create", "mine", "--expires-in-hours", "1"]));
     assert!(made.starts_with("checkpoint ") && made.ends_with("  mine\n"), "{made}");
@@ -139,10 +145,7 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
 async fn a_clone_is_served_beside_its_parent_and_thrown_away() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
-    let server = Server::start(at, &[]);
-    let key = server.keys()[0].clone();
-    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["ns"] })).await;
-    post(&server, &key, "/v1/namespaces/ns/tables", &create_table("t")).await;
+    let (server, key) = with_table(at).await;
     let told = refused(offline(at, &[&["clone", "--to", "try"][..], &DATA].concat()));
     assert!(told.contains("in use"), "{told}");
     assert!(!at.join("try/state").exists());
