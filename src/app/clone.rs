@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
 use super::state::State;
-use super::stopped::{StoppedCatalog, StoppedError, Wanted, offline_entry};
+use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
 use crate::authz::permit::{Permit, Task};
 use crate::catalog::places::ensure_whereabouts;
 use crate::config::Settings;
 use crate::objects::location::Location;
-use crate::store::checkpoints::{Checkpoint, Made};
+use crate::store::checkpoints::Checkpoint;
 use crate::store::fsck::{Report, walk};
 use crate::store::keys::StoreKey;
 use crate::store::open::Place;
@@ -126,13 +126,13 @@ async fn source(
         }
         let format = format_of(place, &pin).await?;
         let as_of_ms = chosen.as_ref().map_or(pin.created_ms, |chosen| chosen.created_ms);
-        return Ok(Source { called: chosen.map(called), as_of_ms, pin, format });
+        return Ok(Source { called: chosen.map(|chosen| chosen.called()), as_of_ms, pin, format });
     }
     if let Some(chosen) = chosen {
         let format = format_of(place, &chosen).await?;
         let pin = pin(place, &chosen, seams).await?;
         let as_of_ms = chosen.created_ms;
-        return Ok(Source { called: Some(called(chosen)), as_of_ms, pin, format });
+        return Ok(Source { called: Some(chosen.called()), as_of_ms, pin, format });
     }
     // Whoever opens a store in a bucket fences the server that runs on it.
     if place.directory.is_none() {
@@ -165,15 +165,7 @@ async fn pin_now(
 async fn pin(parent: &Place, of: &Checkpoint, seams: &Seams) -> Result<Checkpoint, StoppedError> {
     let id = seams.ids.random().simple().to_string();
     let name = format!("clone-{}", &id[..8]);
-    match Store::pin(parent, of.id, &name, seams.clock.now_ms()).await? {
-        Made::Checkpoint(made) => Ok(made),
-        Made::Taken(_) => {
-            Err(StoppedError::Refused(format!("there is a checkpoint '{name}' already")))
-        }
-        Made::TooMany(max) => {
-            Err(StoppedError::Refused(format!("there are {max} checkpoints already: delete some")))
-        }
-    }
+    made_or_refused(Store::pin(parent, of.id, &name, seams.clock.now_ms()).await?)
 }
 
 /// The record of a state that may be cloned.
@@ -189,10 +181,6 @@ async fn format_of(parent: &Place, at: &Checkpoint) -> Result<StoreFormat, Stopp
             clone.parent_url
         ))),
     }
-}
-
-fn called(checkpoint: Checkpoint) -> String {
-    checkpoint.name.unwrap_or_else(|| checkpoint.id.to_string())
 }
 
 fn unfinished(target: &Target, reason: &str) -> StoppedError {

@@ -236,19 +236,9 @@ impl StoppedCatalog {
         let name = name.map(checked_name).transpose()?;
         let wanted = NewCheckpoint { name, lifetime: lifetime_seconds.map(Duration::from_secs) };
         let made = self.store.create_checkpoint(&self.permit, &wanted, self.clock.now_ms()).await?;
-        match made {
-            Made::Checkpoint(made) => {
-                self.log("create_checkpoint", &made).await?;
-                Ok(made)
-            }
-            Made::Taken(taken) => {
-                let name = taken.name.unwrap_or_default();
-                Err(StoppedError::Refused(format!("there is a checkpoint '{name}' already")))
-            }
-            Made::TooMany(max) => Err(StoppedError::Refused(format!(
-                "there are {max} checkpoints already: delete some"
-            ))),
-        }
+        let made = made_or_refused(made)?;
+        self.log("create_checkpoint", &made).await?;
+        Ok(made)
     }
 
     /// Deletes the checkpoint of this id or name.
@@ -280,8 +270,7 @@ impl StoppedCatalog {
         let revision = self.revision(&plan, &to).await?;
         let name = format!("before-restore-{}", rfc3339::format(self.clock.now_ms()));
         let undo = self.create_checkpoint(Some(name), None).await?;
-        let called = to.name.clone().unwrap_or_else(|| to.id.to_string());
-        let entry = self.entry("restore", to.id, called);
+        let entry = self.entry("restore", to.id, to.called());
         self.store.restore(&self.permit, &plan, revision.as_ref(), &entry).await?;
         // What was kept may be in the format of an older binary.
         self.upgrade().await?;
@@ -360,7 +349,7 @@ impl StoppedCatalog {
         let number = PolicyBook::read(&self.store.latest()).await?.number + 1;
         let book = PolicyBook { number, ..plan.book.clone() };
         let in_force = self.in_force(book)?;
-        let called = to.name.clone().unwrap_or_else(|| to.id.to_string());
+        let called = to.called();
         Ok(Some(PolicyRevision {
             number,
             at_ms: self.clock.now_ms(),
@@ -381,6 +370,18 @@ impl StoppedCatalog {
             set.map_err(|problems| BuildError::Policies(policies::Error::Invalid(problems)))?;
         Ok(set.revision().to_string())
     }
+}
+
+/// The checkpoint that was made, or why none was.
+pub(super) fn made_or_refused(made: Made) -> Result<Checkpoint, StoppedError> {
+    let refused = match made {
+        Made::Checkpoint(made) => return Ok(made),
+        Made::Taken(taken) => {
+            format!("there is a checkpoint '{}' already", taken.name.unwrap_or_default())
+        }
+        Made::TooMany(max) => format!("there are {max} checkpoints already: delete some"),
+    };
+    Err(StoppedError::Refused(refused))
 }
 
 /// An entry in the change log for what a subcommand has done.

@@ -101,7 +101,7 @@ fn shown(checkpoint: &Checkpoint) -> serde_json::Value {
 }
 
 fn called(checkpoint: &Checkpoint) -> String {
-    let name = checkpoint.name.clone().unwrap_or_else(|| checkpoint.id.to_string());
+    let name = checkpoint.called();
     format!("{name} of {}", rfc3339::format(checkpoint.created_ms))
 }
 

@@ -63,6 +63,11 @@ impl Checkpoint {
         })
     }
 
+    /// What people call it: by its name, or else its id.
+    pub fn called(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.id.to_string())
+    }
+
     /// Whether this is its id or its name.
     pub fn is_called(&self, word: &str) -> bool {
         self.name.as_deref() == Some(word) || Uuid::parse_str(word) == Ok(self.id)
