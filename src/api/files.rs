@@ -16,7 +16,6 @@ use uuid::Uuid;
 
 use super::extract::path::SEPARATOR;
 use crate::catalog::delegation::{Delegated, Way};
-use crate::catalog::reading::ReadVersion;
 use crate::model::ident::TabularIdent;
 use crate::model::warehouse::Warehouse;
 
@@ -35,7 +34,6 @@ pub struct FilesTold {
     pub tail: Bytes,
     /// It, by its content.
     pub key: FilesKey,
-    table: Uuid,
 }
 
 /// What was told lately, bounded in bytes: the same is told to all who load a table with the same rights, as
@@ -73,20 +71,20 @@ impl Default for FilesKept {
 
 impl FilesKept {
     /// What is told of the table with this name.
-    pub fn told(&self, told: Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> FilesTold {
+    pub fn told(&self, told: &Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> FilesTold {
         let place = match &told.way {
             Way::Credentials(config) => Arc::as_ptr(config).addr(),
             Way::Signatures | Way::Own => 0,
         };
         let key = (told.id, place);
         let same = |kept: &Arc<Kept>| {
-            kept.told.is_same(&told) && kept.ident == *ident && kept.warehouse == warehouse.name
+            kept.told.is_same(told) && kept.ident == *ident && kept.warehouse == warehouse.name
         };
         if let Some(kept) = self.0.get(&key).filter(same) {
             return kept.files.clone();
         }
-        let files = FilesTold::new(&told, warehouse, ident);
-        let (warehouse, ident) = (warehouse.name.clone(), ident.clone());
+        let files = FilesTold::new(told, warehouse, ident);
+        let (told, warehouse, ident) = (told.clone(), warehouse.name.clone(), ident.clone());
         self.0.insert(key, Arc::new(Kept { told, warehouse, ident, files: files.clone() }));
         files
     }
@@ -119,12 +117,7 @@ impl FilesTold {
         tail.push(b'}');
         let hash = Sha256::digest(&tail);
         let key = hash.first_chunk().copied().expect("a SHA-256 has 32 bytes");
-        Self { tail: tail.into(), key, table: told.id }
-    }
-
-    /// Whether it is for what is shown: this table, as a whole.
-    pub fn may_be_told(&self, version: &ReadVersion) -> bool {
-        version.id == self.table && version.rules.is_none()
+        Self { tail: tail.into(), key }
     }
 }
 

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::permits::Target;
-use super::places::is_alone;
+use super::places::{is_alone, places_of};
 use super::reading::{ReadAccess, Readable};
 use super::tables::head::metadata_of;
 use super::{Catalog, Error, Operation, Result, lookup};
-use crate::authz::action::{Load, ReadData, WriteData};
-use crate::authz::authority::Asked;
+use crate::authz::action::{Action, Load, ReadData, WriteData};
+use crate::authz::authority::{Asked, Asking};
 use crate::authz::permit::Permit;
+use crate::authz::resource::Resource;
 use crate::base::secret::Secret;
 use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::members::brief;
@@ -26,8 +27,11 @@ use crate::objects::location::Location;
 use crate::objects::sign::{Allowed, SignError, SignRequest, Signed};
 use crate::objects::vend::cache::VendKey;
 use crate::objects::vend::{Files, Rights, Vendor};
+use crate::store::read::Read;
 use crate::store::records::TabularRecord;
 
+/// What policies say of files.
+const OF_FILES: [&str; 2] = [ReadData::NAME, WriteData::NAME];
 /// Staged tables whose files somebody may write, until a commit makes them.
 const STAGED_MAX: usize = 10_000;
 /// For how long.
@@ -113,22 +117,31 @@ const NO_RIGHTS: Nothing = "neither reading nor writing its files is allowed";
 const NOT_ALONE: Nothing = "its location holds files of other tables or views, too";
 
 impl Catalog {
-    /// What a client is told that loads a table and asks for one of these ways; none if it is told nothing.
-    pub async fn delegated(
+    /// The permit to load a table, and what its holder may do with its files.
+    pub(super) async fn permit_load(
         &self,
+        store: &impl Read,
         operation: &Operation,
-        warehouse: &Warehouse,
-        ident: &TabularIdent,
+        target: Target<'_>,
+    ) -> Result<(Permit<Load>, Rights)> {
+        let of_files = |asking: &Asking<'_>, resource: &Resource| self.rights(asking, resource);
+        let (permit, rights) =
+            self.permit_tabular_and(store, operation, target, &OF_FILES, of_files).await?;
+        Ok((permit, rights.unwrap_or_else(|| self.all_rights())))
+    }
+
+    /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
+    /// none if it is told nothing.
+    pub(super) async fn delegated(
+        &self,
+        target: Target<'_>,
+        record: &TabularRecord,
+        rights: Rights,
         wanted: &[Delegation],
     ) -> Result<Option<Delegated>> {
-        match self.reachable(operation, warehouse, ident).await? {
-            Ok(reachable) => self.tell(warehouse, reachable, wanted, None).await.map(Some),
-            Err(NOT_ALONE) => {
-                tracing::warn!(table = %ident, "no access to files is handed out: {NOT_ALONE}");
-                Ok(None)
-            }
-            Err(_) => Ok(None),
-        }
+        let Target { warehouse, ident, .. } = target;
+        let found = self.reachable_at(record.id, warehouse, rights, places_of(record)).await?;
+        self.tell_if_any(warehouse, ident, found, wanted).await
     }
 
     /// New credentials for a table's files; none if the warehouse vends none.
@@ -164,7 +177,8 @@ impl Catalog {
                 return Ok(None);
             }
             if made.state.metadata_location.is_some() {
-                return self.delegated(operation, warehouse, ident, wanted).await;
+                let found = self.reachable(operation, warehouse, ident).await?;
+                return self.tell_if_any(warehouse, ident, found, wanted).await;
             }
             let metadata = metadata_of(made.state.id, &made.state.text)?;
             let staged = Staged {
@@ -246,13 +260,12 @@ impl Catalog {
         }
         let store = self.store().durable();
         let target = Target { warehouse, kind, ident };
-        let permit: Permit<Load> = self.permit_tabular(&store, operation, target).await?;
+        let (permit, rights) = self.permit_load(&store, operation, target).await?;
         let record = lookup::tabular_record(&store, warehouse.id, kind, ident).await?;
         if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
             return Ok(Err(IN_PART));
         }
-        let rights = self.rights(operation, target).await?;
-        self.reachable_at(record.id, warehouse, rights, &own_places(&record)).await
+        self.reachable_at(record.id, warehouse, rights, places_of(&record)).await
     }
 
     /// What somebody may get at of a table that they have staged.
@@ -263,9 +276,16 @@ impl Catalog {
         staged: &Staged,
     ) -> Result<std::result::Result<Reachable, Nothing>> {
         let target = Target { warehouse, kind: TabularKind::Table, ident: &staged.ident };
-        let rights = self.rights(operation, target).await?;
+        let rights = match self.ask(operation)? {
+            Asked::Nobody(_) => self.all_rights(),
+            Asked::Policies(asking) => {
+                let wanted = asking.wants_attributes(&OF_FILES);
+                let store = self.store().durable();
+                self.rights(&asking, &self.tabular_resource(&store, wanted, target).await?)
+            }
+        };
         // Nobody has this id, so that whatever else is there belongs to somebody else.
-        self.reachable_at(Uuid::nil(), warehouse, rights, &[&staged.location]).await
+        self.reachable_at(Uuid::nil(), warehouse, rights, [&staged.location].into_iter()).await
     }
 
     /// What somebody may get at of a table, or of one that they have staged and that has this name until it
@@ -294,33 +314,28 @@ impl Catalog {
     }
 
     /// What policies allow somebody to do with a table's files.
-    async fn rights(&self, operation: &Operation, target: Target<'_>) -> Result<Rights> {
-        let asking = match self.ask(operation)? {
-            Asked::Nobody(_) => {
-                return Ok(Rights { read: true, write: true, delete: self.deletes_files() });
-            }
-            Asked::Policies(asking) => asking,
-        };
-        let wanted = {
-            use crate::authz::action::Action;
-            asking.wants_attributes(&[ReadData::NAME, WriteData::NAME])
-        };
-        let store = self.store().durable();
-        let resource = self.tabular_resource(&store, wanted, target).await?;
-        let (read, write) = (asking.may::<ReadData>(&resource), asking.may::<WriteData>(&resource));
-        Ok(Rights { read, write, delete: write && self.deletes_files() })
+    fn rights(&self, asking: &Asking<'_>, resource: &Resource) -> Rights {
+        let (read, write) = (asking.may::<ReadData>(resource), asking.may::<WriteData>(resource));
+        Rights { read, write, delete: write && self.deletes_files() }
     }
 
+    /// What anybody may do with a table's files where no policy is asked.
+    fn all_rights(&self) -> Rights {
+        Rights { read: true, write: true, delete: self.deletes_files() }
+    }
+
+    /// What somebody with these rights may get at, at these places: the table's location comes first.
     async fn reachable_at(
         &self,
         id: Uuid,
         warehouse: &Warehouse,
         rights: Rights,
-        places: &[&String],
+        mut places: impl Iterator<Item = &String> + Send,
     ) -> Result<std::result::Result<Reachable, Nothing>> {
         let objects = self.objects();
-        let mut parsed = places.iter().filter_map(|text| Location::parse(text).ok());
-        let (Some(location), Some(prefix)) = (parsed.next(), places.first()) else {
+        let parsed = |text: &String| Location::parse(text).ok();
+        let Some((prefix, location)) = places.next().and_then(|text| Some((text, parsed(text)?)))
+        else {
             return Ok(Err(NOT_HERE));
         };
         let Some(vendor) = objects.vendor(warehouse.id, &location) else {
@@ -334,7 +349,7 @@ impl Catalog {
             return Ok(Err(NOT_ALONE));
         }
         let mut all = vec![location];
-        for place in parsed {
+        for place in places.filter_map(parsed) {
             // What properties name may be anybody's: it is let go without a word unless it is the table's.
             let usable = place.authority() == all[0].authority()
                 && objects.vendor(warehouse.id, &place).is_some_and(|it| Arc::ptr_eq(it, vendor));
@@ -343,8 +358,26 @@ impl Catalog {
             }
         }
         let files = Files { table: id, places: all, rights };
-        let (prefix, vendor) = ((*prefix).clone(), Arc::clone(vendor));
+        let (prefix, vendor) = (prefix.clone(), Arc::clone(vendor));
         Ok(Ok(Reachable { files, prefix, vendor }))
+    }
+
+    /// What a client is told that asks for one of these ways to what it may get at, if it may.
+    async fn tell_if_any(
+        &self,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        found: std::result::Result<Reachable, Nothing>,
+        wanted: &[Delegation],
+    ) -> Result<Option<Delegated>> {
+        match found {
+            Ok(reachable) => self.tell(warehouse, reachable, wanted, None).await.map(Some),
+            Err(NOT_ALONE) => {
+                tracing::warn!(table = %ident, "no access to files is handed out: {NOT_ALONE}");
+                Ok(None)
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// What a client is told that asks for one of these ways.
@@ -383,14 +416,12 @@ fn chosen(ways: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
     both.or_else(|| signs().filter(|_| falls_back)).copied()
 }
 
-fn own_places(record: &TabularRecord) -> Vec<&String> {
-    std::iter::once(&record.location).chain(&record.further_paths).collect()
-}
-
 /// Whether a location was made for the table with this id and nothing else: it ends in it. Nobody knows an id
 /// before the table is there, so that nobody else's place can have been around one's own by its name.
 fn is_made_for(location: &Location, id: Uuid) -> bool {
-    location.path().ends_with(&format!("-{}", id.simple()))
+    let mut text = Uuid::encode_buffer();
+    let id = id.simple().encode_lower(&mut text);
+    location.name().and_then(|name| name.strip_suffix(&*id)).is_some_and(|rest| rest.ends_with('-'))
 }
 
 fn forbidden(ident: &TabularIdent, nothing: Nothing) -> Error {

@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::delegation::Delegated;
 use super::permits::Target;
 use super::reading::{ReadAccess, ReadVersion, Readable};
 use super::tabulars::state_of;
 use super::version_cache::Cached;
 use super::{Catalog, Error, Operation, Result};
-use crate::authz::action::Load;
-use crate::authz::permit::Permit;
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::text::Text;
-use crate::model::warehouse::Warehouse;
+use crate::model::warehouse::Delegation;
 use crate::store::codec::Document;
 use crate::store::keys::{
     NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
@@ -34,12 +33,12 @@ pub struct Found {
 }
 
 /// What a load comes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Loaded<K> {
     /// The caller has this of the version already.
     Known(K),
-    /// Its state, for whoever asks.
-    State(Readable),
+    /// Its state, for whoever asks, and how they get at its files, if they want to be told.
+    State(Readable, Option<Delegated>),
 }
 
 /// The id of a namespace; none if it is not there.
@@ -179,23 +178,29 @@ impl Catalog {
     }
 
     /// The state of a table or view as everybody may see it: durable, with its metadata file in the
-    /// warehouse. `known` says what the caller has already of a version, which then is not read.
+    /// warehouse. `known` says what the caller has already of a version, which then is not read. Whoever asks
+    /// for one of some `ways` to the files of a table is told of it, as far as there is any for them.
     pub(super) async fn load<K>(
         &self,
         operation: &Operation,
-        warehouse: &Warehouse,
-        kind: TabularKind,
-        ident: &TabularIdent,
-        known: impl Fn(ReadVersion) -> Option<K>,
+        target: Target<'_>,
+        ways: Option<&[Delegation]>,
+        known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
     ) -> Result<Loaded<K>> {
+        let Target { warehouse, kind, ident } = target;
         // A name that cannot be is one that is not there.
         if self.check_name(ident).is_err() {
             return Err(Error::no_such(kind, ident));
         }
         let store = self.store().durable();
-        let target = Target { warehouse, kind, ident };
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let permit: Permit<Load> = self.permit_tabular(&store, operation, target).await?;
+            let (permit, asked) = match ways {
+                None => (self.permit_tabular(&store, operation, target).await?, None),
+                Some(ways) => {
+                    let (permit, rights) = self.permit_load(&store, operation, target).await?;
+                    (permit, Some((ways, rights)))
+                }
+            };
             let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
             let mut span = operation.trace.span("lookup");
             let record = tabular_record(&store, warehouse.id, kind, ident).await?;
@@ -203,7 +208,14 @@ impl Catalog {
             let key = PublicationKey { id, version };
             self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
             let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
-            if let Some(known) = known(seen) {
+            let files = match asked {
+                // Whoever may read a part of it only gets at no files.
+                Some((ways, rights)) if rules.is_none() => {
+                    self.delegated(target, &record, rights, ways).await?
+                }
+                _ => None,
+            };
+            if let Some(known) = known(seen, files.as_ref()) {
                 span.set("slateberg.cache", || "answer");
                 return Ok(Loaded::Known(known));
             }
@@ -225,7 +237,7 @@ impl Catalog {
                 Some(rules) => self.restricted(rules, ident, (id, version), &cached)?,
             };
             let state = state_of(&record, cached.text);
-            return Ok(Loaded::State(Readable { state, access }));
+            return Ok(Loaded::State(Readable { state, access }, files));
         }
         Err(Error::unavailable("The table changes too fast", ident))
     }

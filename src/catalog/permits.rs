@@ -198,15 +198,30 @@ impl Catalog {
         operation: &Operation,
         target: Target<'_>,
     ) -> Result<Permit<A>> {
+        let nothing = |_: &Asking<'_>, _: &Resource| ();
+        Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.0)
+    }
+
+    /// The permit to do `A` to a table or view, and what `and` asks besides of the same policies, about
+    /// `actions`; none where policies are not asked.
+    pub(super) async fn permit_tabular_and<A: Action, T>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+        actions: &[&str],
+        and: impl FnOnce(&Asking<'_>, &Resource) -> T,
+    ) -> Result<(Permit<A>, Option<T>)> {
         let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Nobody(unrestricted) => return Ok((unrestricted.permit(), None)),
             Asked::Policies(asking) => asking,
         };
-        let wanted = asking.wants_attributes(&[A::NAME, Load::NAME]);
+        let wanted =
+            asking.wants_attributes(&[A::NAME, Load::NAME]) || asking.wants_attributes(actions);
         let resource = self.tabular_resource(store, wanted, target).await?;
         match asking.permit(&resource) {
-            Ok(permit) => Ok(permit),
+            Ok(permit) => Ok((permit, Some(and(&asking, &resource)))),
             Err(denied) => Err(self
                 .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
                 .await?),

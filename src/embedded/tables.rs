@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use super::{EmbeddedCatalog, Result};
+use crate::catalog::delegation::Delegated;
 use crate::catalog::lookup::Loaded;
 use crate::catalog::reading::Readable;
 use crate::catalog::tables::commit::TableChange;
@@ -38,11 +39,11 @@ impl EmbeddedCatalog {
     /// [`Readable::access`] says, which nobody but the host can do.
     pub async fn load_table(&self, ident: &TabularIdent) -> Result<Readable> {
         let call = self.reading()?;
-        let nothing = |_| None::<Infallible>;
+        let nothing = |_, _: Option<&Delegated>| None::<Infallible>;
         let (catalog, operation) = (call.catalog, &call.operation);
-        let loaded = catalog.load_table(operation, &call.warehouse, ident, nothing).await;
+        let loaded = catalog.load_table(operation, &call.warehouse, ident, None, nothing).await;
         call.ended(loaded.map(|loaded| match loaded {
-            Loaded::State(readable) => readable,
+            Loaded::State(readable, _) => readable,
             Loaded::Known(never) => match never {},
         }))
     }

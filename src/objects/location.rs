@@ -41,8 +41,7 @@ impl Location {
         if text.chars().any(|c| c.is_control() || matches!(c, '?' | '#' | '\\')) {
             return Err(invalid("contains a character that no location may hold"));
         }
-        let lower = text.to_ascii_lowercase();
-        if AMBIGUOUS.iter().any(|encoded| lower.contains(encoded)) {
+        if text.contains('%') && is_ambiguous(text) {
             return Err(invalid("contains an encoded dot, slash or backslash"));
         }
         let (scheme, authority, path) = split(text).ok_or_else(|| {
@@ -113,6 +112,11 @@ impl Location {
         self.segments.len()
     }
 
+    /// The last name in the path; none for a bucket's or the file system's root.
+    pub fn name(&self) -> Option<&str> {
+        self.segments.last().map(String::as_str)
+    }
+
     /// The path below the bucket's or the file system's root, without a leading slash.
     pub fn path(&self) -> String {
         self.segments.join("/")
@@ -123,6 +127,11 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}/{}", self.scheme, self.authority, self.path())
     }
+}
+
+fn is_ambiguous(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    AMBIGUOUS.iter().any(|encoded| lower.contains(encoded))
 }
 
 fn split(text: &str) -> Option<(String, String, &str)> {

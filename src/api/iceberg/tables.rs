@@ -23,6 +23,7 @@ use crate::api::state::ApiState;
 use crate::api::tag::{Shown, SnapshotMode, Tag};
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
+use crate::catalog::delegation::Delegated;
 use crate::catalog::lookup::Loaded;
 use crate::catalog::reading::Readable;
 use crate::catalog::tables::create::CreateTable;
@@ -113,21 +114,11 @@ pub async fn load(
     Accepted(coding): Accepted,
 ) -> Result<Response> {
     let mode = snapshot_mode(&query)?;
-    let files = match wanted.ways() {
-        None => None,
-        Some(ways) => {
-            let told = state.catalog.delegated(&operation, &warehouse, &ident, ways).await?;
-            told.map(|told| state.files.told(told, &warehouse, &ident))
-        }
-    };
-    let key_of = |shown: Shown| {
-        // A table that has taken the other's name since is answered as if nobody had asked.
-        let files = files.as_ref().filter(|it| it.may_be_told(&shown.version));
-        AnswerKey { shown, files: files.map(|files| files.key) }
-    };
-    let known = |version| {
+    let told =
+        |files: Option<&Delegated>| files.map(|files| state.files.told(files, &warehouse, &ident));
+    let known = |version, files: Option<&Delegated>| {
         let shown = Shown { version, mode };
-        let key = key_of(shown);
+        let key = AnswerKey { shown, files: told(files).map(|files| files.key) };
         if condition.is_there() && key.files.is_none() {
             let tag = Tag::new(shown);
             if condition.holds(&tag) {
@@ -136,20 +127,22 @@ pub async fn load(
         }
         state.answers.get(key, coding).map(|answer| Known::Kept(key, answer))
     };
-    let loaded = match state.catalog.load_table(&operation, &warehouse, &ident, known).await? {
-        Loaded::Known(Known::Unchanged(tag)) => return Ok(unchanged(tag, coding)),
-        Loaded::Known(Known::Kept(key, answer)) => {
-            return Ok(state.answers.respond(key, answer, coding).await);
-        }
-        Loaded::State(loaded) => loaded,
-    };
+    let (catalog, ways) = (&state.catalog, wanted.ways());
+    let (loaded, files) =
+        match catalog.load_table(&operation, &warehouse, &ident, ways, known).await? {
+            Loaded::Known(Known::Unchanged(tag)) => return Ok(unchanged(tag, coding)),
+            Loaded::Known(Known::Kept(key, answer)) => {
+                return Ok(state.answers.respond(key, answer, coding).await);
+            }
+            Loaded::State(loaded, files) => (loaded, told(files.as_ref())),
+        };
     let loaded = match mode {
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
     };
     let shown = Shown { version: loaded.version(), mode };
-    let key = key_of(shown);
-    let fresh = fresh_load_result(&loaded, shown, files.filter(|_| key.files.is_some()));
+    let key = AnswerKey { shown, files: files.as_ref().map(|files| files.key) };
+    let fresh = fresh_load_result(&loaded, shown, files);
     Ok(state.answers.respond_fresh(key, fresh, coding).await)
 }
 

@@ -1,23 +1,28 @@
 //! Reading tables: one, whether it is there, and the names of all.
 
 use crate::authz::action::{Load, ReportMetrics};
+use crate::catalog::delegation::Delegated;
 use crate::catalog::lookup::Loaded;
+use crate::catalog::permits::Target;
 use crate::catalog::reading::ReadVersion;
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::page::{Page, PageRequest};
-use crate::model::warehouse::Warehouse;
+use crate::model::warehouse::{Delegation, Warehouse};
 
 impl Catalog {
-    /// A table's state, unless the caller has it already: `known` says what it has of a version.
+    /// A table's state, unless the caller has it already: `known` says what it has of a version, whose
+    /// files whoever asks gets at in this way. They are told of one only if they ask for some.
     pub async fn load_table<K>(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         ident: &TabularIdent,
-        known: impl Fn(ReadVersion) -> Option<K>,
+        ways: Option<&[Delegation]>,
+        known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
     ) -> Result<Loaded<K>> {
-        self.load(operation, warehouse, TabularKind::Table, ident, known).await
+        let target = Target { warehouse, kind: TabularKind::Table, ident };
+        self.load(operation, target, ways, known).await
     }
 
     /// Whether a table is there.

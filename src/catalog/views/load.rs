@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 
 use crate::authz::action::Load;
+use crate::catalog::delegation::Delegated;
 use crate::catalog::lookup::Loaded;
+use crate::catalog::permits::Target;
 use crate::catalog::tabulars::TabularState;
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
@@ -18,9 +20,10 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &TabularIdent,
     ) -> Result<TabularState> {
-        let nothing = |_| None::<Infallible>;
-        match self.load(operation, warehouse, TabularKind::View, ident, nothing).await? {
-            Loaded::State(readable) => Ok(readable.state),
+        let nothing = |_, _: Option<&Delegated>| None::<Infallible>;
+        let target = Target { warehouse, kind: TabularKind::View, ident };
+        match self.load(operation, target, None, nothing).await? {
+            Loaded::State(readable, _) => Ok(readable.state),
             Loaded::Known(never) => match never {},
         }
     }
