@@ -8,7 +8,7 @@ use super::issuers;
 use super::lock::{DataDirLock, LockError};
 use super::measure::Measures;
 use super::policies;
-use super::state::State;
+use super::state::{STATE_DIR, State};
 use super::warehouses::{self, Opening};
 use crate::api::answers::Answers;
 use crate::api::files::FilesKept;
@@ -377,7 +377,7 @@ impl OfflineCatalog {
         let lock = lock_data_dir(settings)?;
         let state = State::offline(settings, seams).await?;
         let state_url = state.url.clone();
-        let failed = |source| BuildError::Store { url: state_url.clone(), source };
+        let failed = |source| at_state(&state_url, source);
         let opening = async {
             let store = Store::open_offline(&state.place).await.map_err(failed)?;
             let (opener, stores) =
@@ -397,7 +397,7 @@ pub(super) fn at_state(url: &str, source: store::Error) -> BuildError {
 
 /// Refuses a data directory without a catalog, so that a wrong word makes no new one.
 pub(super) fn check_there(settings: &Settings) -> Result<(), BuildError> {
-    if uses_data_dir(settings) && !settings.data_dir.join("state").is_dir() {
+    if uses_data_dir(settings) && !settings.data_dir.join(STATE_DIR).is_dir() {
         let directory = settings.data_dir.display();
         return Err(BuildError::Setting(format!("{directory}: no catalog here")));
     }

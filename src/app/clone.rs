@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
-use super::state::State;
+use super::state::{STATE_DIR, State};
 use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
 use crate::authz::permit::{Permit, Task};
 use crate::catalog::places::ensure_whereabouts;
@@ -23,8 +23,6 @@ use crate::store::records::{CloneOf, StoreFormat};
 use crate::store::{self, Store};
 use crate::telemetry::audit::AuditLog;
 
-/// The directory of a data directory that the state is in.
-const STATE: &str = "state";
 /// For how long the state is kept that nobody has named, until it is pinned.
 const PASSING_SECONDS: u64 = 60 * 60;
 
@@ -201,7 +199,7 @@ impl Target {
             let absolute = std::path::absolute(to);
             let absolute = absolute.map_err(|error| refused_place(to, &error.to_string()))?;
             let text = absolute.to_str().ok_or_else(|| refused_place(to, "it is not UTF-8"))?;
-            let url = format!("file://{}/{STATE}", text.trim_end_matches('/'));
+            let url = format!("file://{}/{STATE_DIR}", text.trim_end_matches('/'));
             data_dir = Some(absolute);
             url
         };

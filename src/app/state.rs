@@ -26,6 +26,8 @@ use crate::store::open::Place;
 use crate::store::separate_log::Log;
 use crate::telemetry::requests::Requests;
 
+/// The directory of a data directory that the state is in.
+pub(super) const STATE_DIR: &str = "state";
 /// How long one try at a bucket may take.
 const TRY_MAX: Duration = Duration::from_secs(10);
 /// Between two tries.
@@ -53,7 +55,7 @@ impl State {
     pub(super) fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
         let opener = &seams.opener;
         let url = match settings.state.url.trim_end_matches('/') {
-            "" => data_dir_url(settings, "state")?,
+            "" => data_dir_url(settings, STATE_DIR)?,
             url => url.to_owned(),
         };
         let opened = open(&url, &settings.state.options, settings, opener)?;

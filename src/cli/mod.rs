@@ -119,6 +119,13 @@ impl Common {
     }
 }
 
+/// Takes `KEY=VALUE` apart.
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = split.ok_or_else(|| format!("expected KEY=VALUE, got '{text}'"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
 /// The exit code of wrong settings, as `sysexits.h` has it.
 const EX_CONFIG: u8 = 78;
 

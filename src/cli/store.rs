@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{Common, EX_CONFIG, fail, print};
+use super::{Common, EX_CONFIG, fail, key_value, print};
 use crate::app::build::{BuildError, Seams};
 use crate::app::state;
 use crate::config::Settings;
@@ -39,7 +39,7 @@ struct Check {
     /// Where to race: below this URL, which nobody else uses [default: the state's, and its log's]
     url: Option<String>,
     /// An option of the URL's object store, such as `aws_endpoint=http://127.0.0.1:9000`
-    #[arg(long = "option", value_name = "KEY=VALUE", value_parser = option, requires = "url")]
+    #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value, requires = "url")]
     options: Vec<(String, String)>,
     /// Names that are raced for
     #[arg(long, default_value_t = 100, value_name = "N")]
@@ -49,12 +49,6 @@ struct Check {
     writers: usize,
     #[command(flatten)]
     common: Common,
-}
-
-fn option(text: &str) -> Result<(String, String), String> {
-    let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let (key, value) = split.ok_or_else(|| format!("expected KEY=VALUE, got '{text}'"))?;
-    Ok((key.to_owned(), value.to_owned()))
 }
 
 impl Store {

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::ask_server;
 use super::client::{ClientError, Connection, below};
 use super::output::{Output, table, text};
+use super::{ask_server, key_value};
 
 const PATH: &str = "/management/v1/warehouses";
 const LOCATION_HELP: &str =
@@ -88,7 +88,7 @@ struct Settings {
     #[arg(long = "allowed-location", value_name = "URL")]
     allowed_locations: Vec<String>,
     /// An option of the object store, such as aws_region=eu-central-1; no secret
-    #[arg(long = "option", value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value)]
     options: Vec<(String, String)>,
     /// The set of [credentials.NAME] in the server's configuration that it is opened with
     #[arg(long, value_name = "NAME")]
@@ -109,18 +109,11 @@ struct Settings {
     #[arg(long, value_name = "SECONDS")]
     credentials_seconds: Option<u32>,
     /// What GET /v1/config hands to clients as a default
-    #[arg(long = "client-default", value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long = "client-default", value_name = "KEY=VALUE", value_parser = key_value)]
     client_defaults: Vec<(String, String)>,
     /// What GET /v1/config hands to clients as an override
-    #[arg(long = "client-override", value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long = "client-override", value_name = "KEY=VALUE", value_parser = key_value)]
     client_overrides: Vec<(String, String)>,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
-    }
 }
 
 impl Settings {

@@ -48,6 +48,8 @@ pub mod restore;
 mod sealed_objects;
 pub mod separate_log;
 pub mod settings;
+#[cfg(test)]
+mod trying;
 pub mod txn;
 pub mod warm;
 mod write_marks;

@@ -381,4 +381,4 @@ async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

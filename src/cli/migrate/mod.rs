@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 
 use super::client::Connection;
 use super::output::{Output, print_json, table};
-use super::{block_on, fail, print};
+use super::{block_on, fail, key_value, print};
 use crate::base::secret::Secret;
 use work::{Summary, Tally};
 
@@ -64,7 +64,7 @@ pub struct Migrate {
     #[arg(long, value_name = "NAME")]
     source_catalog: Option<String>,
     /// An option of the object store below which tables lie, such as `aws_endpoint=http://127.0.0.1:9000`
-    #[arg(long = "source-option", value_name = "KEY=VALUE", value_parser = option)]
+    #[arg(long = "source-option", value_name = "KEY=VALUE", value_parser = key_value)]
     source_options: Vec<(String, String)>,
     /// Namespace that all others go below, its levels divided by dots
     #[arg(long, value_name = "NAMESPACE")]
@@ -95,12 +95,6 @@ enum Kind {
 
 fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
     Ok(Secret::new(text))
-}
-
-fn option(text: &str) -> Result<(String, String), String> {
-    let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let (key, value) = split.ok_or_else(|| format!("expected KEY=VALUE, got '{text}'"))?;
-    Ok((key.to_owned(), value.to_owned()))
 }
 
 impl Migrate {

@@ -1,36 +1,20 @@
 //! Clones beside garbage collection and compactions, and objects that are put where they do not belong.
 
 use std::io::Write;
-use std::time::Instant;
 
-use slatedb::config::{GarbageCollectorDirectoryOptions, GarbageCollectorOptions};
 use slatedb::object_store::ObjectStoreExt;
 use slatedb::object_store::memory::InMemory;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::authz::permit::Task;
 use crate::base::clock::SystemClock;
 use crate::base::ids::RandomIds;
 use crate::kms::local::LocalKms;
 use crate::store::checkpoints::NewCheckpoint;
 use crate::store::encryption::Encryption;
-use crate::store::keys::{SigningKeyKey, WarehouseKey};
+use crate::store::keys::SigningKeyKey;
 use crate::store::settings::Settings;
-
-/// How long a compaction is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn place(bucket: &Arc<InMemory>, path: &str) -> Place {
-    Place {
-        object_store: Arc::clone(bucket) as Arc<dyn ObjectStore>,
-        path: path.to_owned(),
-        conditional_update: true,
-        directory: None,
-        log: None,
-        encryption: None,
-    }
-}
+use crate::store::trying::{collect, compact, has, open, permit, place, write};
 
 /// Places for a parent and its clone.
 fn places() -> (Place, Place) {
@@ -50,23 +34,6 @@ fn encrypted_places() -> (Place, Place, NamedTempFile) {
     let (parent, clone) = places();
     let sealed = |place: Place| Place { encryption: Some(encryption.clone()), ..place };
     (sealed(parent), sealed(clone), file)
-}
-
-fn permit() -> Permit<Maintain> {
-    Permit::for_task(Task::Clone)
-}
-
-async fn open(place: &Place) -> Store {
-    Store::open(place, Settings::default()).await.expect("the store opens")
-}
-
-async fn write(store: &Store, name: &str) {
-    let written = store.ensure_warehouse(&permit(), name, "memory:///", Uuid::nil(), 0).await;
-    written.expect("it is durable");
-}
-
-async fn has(store: &impl Read, name: &str) -> bool {
-    store.get(&WarehouseKey(name.to_owned())).await.expect("it is read").is_some()
 }
 
 /// A store with a record, and the checkpoint of it.
@@ -129,42 +96,6 @@ async fn cloned(parent: &Place, pin: Uuid, target: &Place) -> Store {
 
 async fn begun(parent: &Place, target: &Place) -> Option<Uuid> {
     Store::begun_clone(parent, target).await.expect("nothing else is there")
-}
-
-/// Collects all garbage, whatever its age, and what a compaction has pinned for a while.
-async fn collect(place: &Place) {
-    let (place, _) = &unlock(place, Missing::Refuse).await.expect("its keys are there");
-    for pinned in admin(place).list_checkpoints(None).await.expect("they are listed") {
-        if pinned.name.is_none() {
-            admin(place).delete_checkpoint(pinned.id).await.expect("it is deleted");
-        }
-    }
-    let at_once = GarbageCollectorDirectoryOptions {
-        interval: None,
-        min_age: Duration::ZERO,
-        dry_run: false,
-    };
-    let options = GarbageCollectorOptions {
-        manifest_options: Some(at_once),
-        compacted_options: Some(at_once),
-        wal_options: Some(at_once),
-        detach_options: None,
-        ..GarbageCollectorOptions::default()
-    };
-    admin(place).run_gc_once(options).await.expect("garbage is collected");
-}
-
-/// Writes until a compaction has written all sorted runs anew.
-async fn compact(store: &Store) {
-    for run in 0..8 {
-        write(store, &format!("run-{run}")).await;
-        store.flush().await.expect("it is flushed");
-    }
-    let since = Instant::now();
-    while store.db.manifest().compacted().is_empty() {
-        assert!(since.elapsed() < PATIENCE, "no compaction came");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 async fn paths(place: &Place, below: &str) -> Vec<String> {

@@ -1,49 +1,18 @@
 //! Stores that move between a directory with a journal and a log of objects.
 
-use std::sync::Arc;
-
-use slatedb::config::CloseOptions;
-use slatedb::object_store::local::LocalFileSystem;
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::{Place, Store};
-use crate::authz::permit::{Permit, Task};
 use crate::store::error::Error;
-use crate::store::keys::WarehouseKey;
-use crate::store::read::Read;
 use crate::store::settings::Settings;
+use crate::store::trying::{assert_holds, crash, in_directory, open, permit, write};
 
 /// A directory, as a place with a journal and as one without.
 fn places(directory: &TempDir) -> (Place, Place) {
-    let path = directory.path().join("state");
-    let with_journal = Place {
-        object_store: Arc::new(LocalFileSystem::new().with_fsync(true)),
-        path: path.to_string_lossy().trim_start_matches('/').to_owned(),
-        conditional_update: false,
-        directory: Some(path),
-        log: None,
-        encryption: None,
-    };
+    let with_journal = in_directory(directory);
     let without = Place { directory: None, ..with_journal.clone() };
     (with_journal, without)
-}
-
-async fn open(place: &Place) -> Store {
-    Store::open(place, Settings::default()).await.expect("the store opens")
-}
-
-/// Writes one record, and waits until it is durable.
-pub(in crate::store) async fn write(store: &Store, name: &str) {
-    let permit = Permit::for_task(Task::Open);
-    let written = store.ensure_warehouse(&permit, name, "memory:///", Uuid::nil(), 0).await;
-    written.expect("it is durable");
-}
-
-/// Stops as a crash does: what is in the log is in no sorted run.
-pub(in crate::store) async fn crash(store: Store) {
-    let options = CloseOptions { flush_type: None };
-    store.db.close_with_options(options).await.expect("it closes");
 }
 
 #[track_caller]
@@ -53,13 +22,6 @@ fn segments(directory: &TempDir) -> usize {
         .flatten()
         .filter(|entry| super::journal::is_segment(&entry.path().to_string_lossy()))
         .count()
-}
-
-async fn assert_holds(store: &impl Read, names: &[&str]) {
-    for name in names {
-        let found = store.get(&WarehouseKey((*name).to_owned())).await.expect("it can be read");
-        assert!(found.is_some(), "{name} is lost");
-    }
 }
 
 #[tokio::test]
@@ -138,8 +100,7 @@ async fn a_journal_that_cannot_be_written_shuts_the_store() {
     let store = open(&place).await;
     let journal = directory.path().join("state/journal");
     std::fs::rename(&journal, directory.path().join("gone")).expect("it can be moved");
-    let permit = Permit::for_task(Task::Open);
-    let refused = store.ensure_warehouse(&permit, "b", "memory:///", Uuid::nil(), 0).await;
+    let refused = store.ensure_warehouse(&permit(), "b", "memory:///", Uuid::nil(), 0).await;
     assert!(matches!(refused, Err(Error::Unknown(_))), "{refused:?}");
     assert!(store.check_open().is_err(), "what is on the disk is known to nobody");
     drop(store);

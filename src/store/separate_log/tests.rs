@@ -10,11 +10,9 @@ use uuid::Uuid;
 use super::Log;
 use crate::store::Store;
 use crate::store::error::Error;
-use crate::store::keys::WarehouseKey;
 use crate::store::open::Place;
-use crate::store::open::tests::{crash, write};
-use crate::store::read::Read;
 use crate::store::settings::Settings;
+use crate::store::trying::{assert_holds, crash, write};
 
 const STATE_URL: &str = "memory:///state";
 
@@ -42,13 +40,6 @@ fn place(bucket: &Arc<dyn ObjectStore>, log: Option<(&Arc<dyn ObjectStore>, u128
 
 async fn open(place: &Place) -> Result<Store, Error> {
     Store::open(place, Settings::default()).await
-}
-
-async fn assert_holds(store: &impl Read, names: &[&str]) {
-    for name in names {
-        let found = store.get(&WarehouseKey((*name).to_owned())).await.expect("it can be read");
-        assert!(found.is_some(), "{name} is lost");
-    }
 }
 
 #[tokio::test]
