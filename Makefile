@@ -89,7 +89,7 @@ stores: build ## the Rust suites on MinIO, versitygw and Azurite, plain and encr
 	$(if $(QUICK),,SLATEBERG_TEST_KEY_FILE="$(CACHE)/test-key" ONLY=crash scripts/with-store minio scripts/store-suites)
 	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-store minio cargo test --locked --test crash -- --nocapture kills::
 
-e2e: build deploy-check stores ## beside real servers of others: Keycloak, Trino, MinIO, k6 (needs Python 3.11+, Java 24+, Maven, Go)
+e2e: build deploy-check stores ## beside real servers of others: Keycloak, Trino, MinIO, Jaeger, k6 (needs Python 3.11+, Java 24+, Maven, Go)
 	tests/e2e/run.sh
 	SLATEBERG_SECURED=1 scripts/with-server k6/run.sh smoke
 

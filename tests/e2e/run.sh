@@ -29,8 +29,8 @@ kms_venv=$cache/kms-venv
 export MOTO_SERVER=$kms_venv/bin/moto_server
 
 # What the server is watched with, and put under load.
-"$here/../../scripts/tools" otelcol prometheus k6
-export OTELCOL_BIN=$cache/tools/bin/otelcol PROMETHEUS_BIN=$cache/tools/bin/prometheus
+"$here/../../scripts/tools" otelcol jaeger prometheus k6
+export OTELCOL_BIN=$cache/tools/bin/otelcol JAEGER_BIN=$cache/tools/bin/jaeger PROMETHEUS_BIN=$cache/tools/bin/prometheus
 
 # fetch DIRECTORY ARTIFACT: from Maven Central, into a directory of the cache.
 fetch() {

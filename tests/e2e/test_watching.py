@@ -1,5 +1,5 @@
-"""What others see of the server: a commit of PyIceberg's as one trace in a collector, metrics there and in
-Prometheus, and nobody waits for a collector that is gone."""
+"""What others see of the server: a commit of PyIceberg's as one trace in a collector and in Jaeger, metrics in the
+collector and in Prometheus, and nobody waits for a collector that is gone."""
 
 import json
 import re
@@ -10,14 +10,20 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from processes import Slateberg
 from pyiceberg.catalog.rest import RestCatalog
-from watching import Collector, Prometheus, free_port
+from watching import Collector, Jaeger, Prometheus, free_port
 
 RULES = Path(__file__).resolve().parents[2] / "helm/slateberg/alerts/slateberg.yaml"
 SETTINGS = """
 [telemetry.otlp]
 endpoint = "{endpoint}"
+metrics = {metrics}
 metrics_interval_ms = 500
 sample_ratio = {sample_ratio}
 flush_ms_max = 2000
@@ -40,12 +46,29 @@ def collector(tmp_path):
 
 
 @pytest.fixture
+def jaeger(tmp_path):
+    jaeger = Jaeger(tmp_path)
+    yield jaeger
+    jaeger.stop()
+
+
+@pytest.fixture
+def tracing(jaeger):
+    """The tracer of a program that has slateberg for its catalog, and tells Jaeger itself what it does."""
+    provider = TracerProvider(resource=Resource({"service.name": "importer"}), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(f"{jaeger.otlp_uri}/v1/traces")))
+    yield provider.get_tracer("importer")
+    provider.shutdown()
+
+
+@pytest.fixture
 def start(tmp_path):
     """Starts a slateberg that tells this collector."""
     started = []
 
-    def start(endpoint, sample_ratio=1.0):
-        started.append(Slateberg(tmp_path, SETTINGS.format(endpoint=endpoint, sample_ratio=sample_ratio)))
+    def start(endpoint, sample_ratio=1.0, metrics=True):
+        asked = {"endpoint": endpoint, "sample_ratio": sample_ratio, "metrics": str(metrics).lower()}
+        started.append(Slateberg(tmp_path, SETTINGS.format(**asked)))
         return started[-1]
 
     yield start
@@ -105,6 +128,55 @@ def test_a_commit_of_pyiceberg_is_one_trace(start, collector):
     assert told["http.response.status_code"] == "200"
     # Where nobody asks for it, nothing is kept.
     assert {span["traceId"] for span in collector.spans()} == {trace_id}
+
+
+def parent_in_jaeger(span):
+    """The id of the span that a span is part of; none of the one that all began with."""
+    parents = [it["spanID"] for it in span["references"] if it["refType"] == "CHILD_OF"]
+    assert len(parents) <= 1, span
+    return parents[0] if parents else None
+
+
+def test_jaeger_shows_a_program_and_its_commit_as_one_trace(start, jaeger, tracing):
+    server = start(jaeger.otlp_uri, sample_ratio=0.0, metrics=False)
+    with_table(server)
+    request_id, carried = f"import-{secrets.token_hex(4)}", {}
+    with tracing.start_as_current_span("import") as importing:
+        TraceContextTextMapPropagator().inject(carried)
+        traced = client(server, **{"header.traceparent": carried["traceparent"], "header.X-Request-Id": request_id})
+        traced.load_table("ns.t").append(rows(3))
+    trace_id = f"{importing.get_span_context().trace_id:032x}"
+
+    def committed():
+        trace = jaeger.trace(trace_id)
+        return trace and any(span["operationName"] == f"POST {ROUTE}" for span in trace["spans"]) and trace
+
+    trace = jaeger.wait_until(committed, 30)
+    services = {key: process["serviceName"] for key, process in trace["processes"].items()}
+    by_id = {span["spanID"]: span for span in trace["spans"]}
+    assert len(by_id) == len(trace["spans"])
+    # One tree: it begins with the program, and all else is slateberg's, below it.
+    (root,) = (span for span in trace["spans"] if parent_in_jaeger(span) is None)
+    assert (root["operationName"], services[root["processID"]]) == ("import", "importer")
+    parents = {span_id: parent_in_jaeger(span) for span_id, span in by_id.items() if span is not root}
+    assert set(parents.values()) <= set(by_id)
+    assert {services[by_id[span_id]["processID"]] for span_id in parents} == {"slateberg"}
+    assert not [warning for span in trace["spans"] for warning in span["warnings"] or []]
+
+    requests = {by_id[span_id]["operationName"] for span_id, parent in parents.items() if parent == root["spanID"]}
+    assert requests >= {"GET /v1/config", f"GET {ROUTE}", f"POST {ROUTE}"}
+    (commit,) = (span for span in trace["spans"] if span["operationName"] == f"POST {ROUTE}")
+
+    def below(span_id):
+        children = [child for child, parent in parents.items() if parent == span_id]
+        return {span_id}.union(*map(below, children))
+
+    names = {by_id[span_id]["operationName"] for span_id in below(commit["spanID"])}
+    assert names >= PHASES, PHASES - names
+    # It is found by what an answer, a log line and the change log have of the request, and nothing else was kept.
+    wanted = json.dumps({"slateberg.request_id": request_id})
+    assert jaeger.search("slateberg", tags=wanted) == {trace_id}
+    assert jaeger.search("slateberg") == {trace_id}
 
 
 def test_log_lines_carry_the_ids_of_their_trace(start, collector):

@@ -1,4 +1,4 @@
-"""What the server is watched with: a collector and Prometheus, as they come from their makers."""
+"""What the server is watched with: a collector, Jaeger and Prometheus, as they come from their makers."""
 
 import json
 import os
@@ -80,6 +80,62 @@ class Collector:
             for span in scope["spans"]
             if trace_id in (None, span["traceId"])
         ]
+
+    def wait_until(self, is_there, timeout_s):
+        return self._process.wait_until(is_there, timeout_s)
+
+    def stop(self):
+        self._process.stop()
+
+
+class Jaeger:
+    """A Jaeger with what it keeps in memory: it takes OTLP over HTTP, and answers what its UI would ask."""
+
+    def __init__(self, directory):
+        take, query, grpc = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        self.otlp_uri = f"http://{take}"
+        self._api = f"http://{query}/api"
+        config = directory / "jaeger.yaml"
+        config.write_text(json.dumps(self._config(take, query, grpc)))
+        command = [os.environ["JAEGER_BIN"], "--config", f"file:{config}"]
+        self._process = Process(command, directory / "jaeger.log")
+        self._process.wait_until(lambda: "Everything is ready" in self._process.said(), 60)
+
+    @staticmethod
+    def _config(take, query, grpc):
+        query_extension = {
+            "storage": {"traces": "memory"},
+            "http": {"endpoint": query},
+            "grpc": {"endpoint": grpc},
+            # Traces of its own would go to wherever it takes a collector to be.
+            "enable_tracing": False,
+        }
+        return {
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": take}}}},
+            "exporters": {"jaeger_storage_exporter": {"trace_storage": "memory"}},
+            "extensions": {
+                "jaeger_storage": {"backends": {"memory": {"memory": {"max_traces": 10000}}}},
+                "jaeger_query": query_extension,
+            },
+            "service": {
+                "extensions": ["jaeger_storage", "jaeger_query"],
+                "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["jaeger_storage_exporter"]}},
+                "telemetry": {"metrics": {"level": "none"}},
+            },
+        }
+
+    def trace(self, trace_id):
+        """A trace as the page of one shows it; none while nothing of it is there."""
+        found = get_json(f"{self._api}/traces/{trace_id}")
+        if found is None:
+            return None
+        (trace,) = found["data"]
+        return trace
+
+    def search(self, service, **asked):
+        """The ids of the traces that a search for a service finds."""
+        found = get_json(f"{self._api}/traces?{urllib.parse.urlencode({'service': service, **asked})}")
+        return {trace["traceID"] for trace in found["data"]}
 
     def wait_until(self, is_there, timeout_s):
         return self._process.wait_until(is_there, timeout_s)
