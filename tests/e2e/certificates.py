@@ -1,4 +1,5 @@
-"""A CA of the test's own, and the certificates that it signs for the loopback: by `openssl`, as operators do it."""
+"""A CA of the test's own, and the certificates that it signs, for the loopback and for clients: by `openssl`, as operators
+do it."""
 
 import os
 import subprocess
@@ -7,9 +8,7 @@ import subprocess
 EXTENSIONS = """
 [req]
 distinguished_name = name
-prompt = no
 [name]
-CN = slateberg.example.com
 [authority]
 basicConstraints = critical, CA:TRUE
 keyUsage = critical, keyCertSign
@@ -19,6 +18,10 @@ basicConstraints = CA:FALSE
 subjectAltName = IP:127.0.0.1, DNS:localhost
 extendedKeyUsage = serverAuth
 subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+[client]
+basicConstraints = CA:FALSE
+extendedKeyUsage = clientAuth
 authorityKeyIdentifier = keyid
 """
 NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -35,13 +38,13 @@ class Authority:
         made = ["-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=Test CA"]
         self._openssl("req", "-x509", *NEW_KEY, "-config", "openssl.cnf", "-extensions", "authority", *made)
 
-    def issue(self, certificate, key):
+    def issue(self, certificate, key, name="slateberg.example.com", kind="server"):
         """Puts a new certificate and its key in the place of those that are there: each file at once, and not both."""
-        self._openssl("req", "-new", *NEW_KEY, "-config", "openssl.cnf", "-keyout", "server.key", "-out", "server.csr")
-        signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-out", "server.pem"]
-        extensions = ["-extfile", "openssl.cnf", "-extensions", "server"]
-        self._openssl("x509", "-req", "-in", "server.csr", *signed, *extensions)
-        for made, place in [("server.pem", certificate), ("server.key", key)]:
+        asked = ["-config", "openssl.cnf", "-subj", f"/CN={name}", "-keyout", "new.key", "-out", "new.csr"]
+        self._openssl("req", "-new", *NEW_KEY, *asked)
+        signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-out", "new.pem"]
+        self._openssl("x509", "-req", "-in", "new.csr", *signed, "-extfile", "openssl.cnf", "-extensions", kind)
+        for made, place in [("new.pem", certificate), ("new.key", key)]:
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(self._directory / made, place)
 

@@ -3,12 +3,13 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 import tomllib
 
-import certificates
 import pytest
+from certificates import Authority
 
 READY_TIMEOUT_S = 60
 
@@ -56,7 +57,7 @@ def serve_with(tmp_path):
 
     def start(blocks):
         of_server = tmp_path / "tls"
-        certificates.issue(tmp_path, of_server)
+        issue_certificates(tmp_path, of_server)
         lines = [line for block in blocks for line in dotted(tomllib.loads(block))]
         settings = tmp_path / "settings.toml"
         settings.write_text("\n".join(lines).replace("/etc/slateberg/tls/", f"{of_server}/"))
@@ -66,6 +67,17 @@ def serve_with(tmp_path):
     yield start
     for server in started:
         server.stop()
+
+
+def issue_certificates(directory, of_server):
+    """What a page's settings and commands name: `ca.pem` and `ops.pem` of those who command, and what the server has."""
+    authority = Authority(directory / "authority")
+    authority.issue(of_server / "tls.crt", of_server / "tls.key")
+    shutil.copy(authority.certificate, of_server / "clients.pem")
+    shutil.copy(authority.certificate, directory / "ca.pem")
+    certificate, key = (directory / "authority" / f"ops.{part}" for part in ("crt", "key"))
+    authority.issue(certificate, key, name="ops.example.com", kind="client")
+    (directory / "ops.pem").write_text(certificate.read_text() + key.read_text())
 
 
 def dotted(settings, path=""):

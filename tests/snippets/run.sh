@@ -11,4 +11,5 @@ venv=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}/snippets-venv
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
 cd "$here"
-PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
+# Certificates are those of the tests beside other people's servers.
+PYTHONPATH=$here/../e2e PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
