@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets figures bench k6 wrk static image image-check dist deny book docs ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets figures bench k6 wrk static image image-check dist kube deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -75,6 +75,10 @@ snippets: build ## commands of the documentation do what it says (needs Python 3
 # The tools of others are fetched and built the first time, which takes some minutes.
 deploy-check: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
 	tests/deploy/run.sh
+
+# Kubernetes' API server is built the first time, which takes from ten minutes to forty.
+kube: ## the Helm chart on a real API server of Kubernetes (needs Python 3.11+, Go and openssl)
+	tests/kube/run.sh
 
 # The store and toxiproxy are built the first time, and kept in $(CACHE)/bench.
 networks: build ## races between writers, and networks that fail, with versitygw and toxiproxy (needs Go)
