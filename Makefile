@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets figures bench k6 wrk image image-check dist deny book docs ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets figures bench k6 wrk static image image-check dist kube deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -76,6 +76,10 @@ snippets: build ## commands of the documentation do what it says (needs Python 3
 deploy-check: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
 	tests/deploy/run.sh
 
+# Kubernetes' API server is built the first time, which takes from ten minutes to forty.
+kube: ## the Helm chart on a real API server of Kubernetes (needs Python 3.11+, Go and openssl)
+	tests/kube/run.sh
+
 # The store and toxiproxy are built the first time, and kept in $(CACHE)/bench.
 networks: build ## races between writers, and networks that fail, with versitygw and toxiproxy (needs Go)
 	ONLY=s3 scripts/with-store versitygw scripts/store-suites
@@ -116,25 +120,26 @@ wrk: ours ## what a server can do at most (needs wrk)
 	cargo build --release --locked
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/wrk/run.sh
 
-# Static, so that the image is the binary and hardly anything else.
-TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
-
-image: ours ## a container image, by docker, podman or buildah
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $(TARGET)
-	scripts/image $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg $(TAG)
-
-image-check: image build ## that the image's files run on what they cannot write, beside MinIO (as root)
-	SLATEBERG_STATIC_BIN=$(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg tests/deploy/run.sh test_container.py
-
+# Static, so that the image is the binary and hardly anything else, and a release asks nothing of a machine's libc.
 # Paths of this machine stay out of it, in Rust and in C alike: the same toolchain makes the same bytes anywhere.
+TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
+STATIC_BIN = $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg
 REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(HOME)/.cargo=/cargo
 C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(HOME)/.cargo=/cargo \
 	-ffile-prefix-map=$(CARGO_TARGET_DIR)=/target
 
-dist: ours ## a release in dist/: binary, bill of materials, chart, checksums
+static: ours ## the static binary that images and releases are made of
 	CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
 		cargo build --release --locked --target $(TARGET)
-	scripts/dist $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg $(TARGET) dist
+
+image: static ## a container image, by docker, podman or buildah
+	scripts/image $(STATIC_BIN) $(TAG)
+
+image-check: static build ## that the image is the same each time, and runs on what it cannot write, beside MinIO (as root)
+	SLATEBERG_STATIC_BIN=$(STATIC_BIN) tests/deploy/run.sh test_container.py
+
+dist: static ## a release in dist/: binary, bill of materials, chart, checksums
+	scripts/dist $(STATIC_BIN) $(TARGET) dist
 
 deny: ## licences and sources of what is built in; ADVISORIES=1 for known holes too, which takes a network
 	scripts/tools cargo-deny

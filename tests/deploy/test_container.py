@@ -1,12 +1,16 @@
 """The image's files and nothing else, on a root file system that cannot be written, as a user without rights: what
 compose.yaml configures, beside a real MinIO.
 
-It needs root, for the mounts, and a static binary (SLATEBERG_STATIC_BIN): make image-check.
+It needs root, for the mounts, and a static binary (SLATEBERG_STATIC_BIN): make image-check. With buildah, the image itself
+is built and run, too.
 """
 
+import json
 import os
 import re
 import shlex
+import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -25,6 +29,10 @@ SETTINGS = yaml.safe_load((ROOT / "container/compose.yaml").read_text())["config
 NOBODY = 65532
 
 static = pytest.mark.skipif(not BINARY, reason="needs SLATEBERG_STATIC_BIN: make image-check has one")
+
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for mounts of its own")
+buildah = pytest.mark.skipif(not shutil.which("buildah"), reason="needs buildah: apt-get install buildah")
 
 
 def version():
@@ -93,9 +101,122 @@ def test_there_is_nothing_in_it_but_the_program(files):
     assert (files / "etc/ssl/certs/ca-certificates.crt").read_text().count("BEGIN CERTIFICATE") > 100
 
 
+class Engine:
+    """buildah with its images in a directory of their own, so that nothing of it is left and no two tests meet."""
+
+    TAG = f"slateberg:{version()}"
+
+    def __init__(self, directory):
+        directory.mkdir()
+        configuration = directory / "storage.conf"
+        # The driver that works on any file system.
+        places = {"driver": "vfs", "graphroot": f"{directory}/images", "runroot": f"{directory}/run"}
+        configuration.write_text("[storage]\n" + "".join(f'{key} = "{place}"\n' for key, place in places.items()))
+        self.environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(configuration), "IMAGE_ENGINE": "buildah"}
+
+    def build(self, binary=BINARY, **options):
+        checked(ROOT / "scripts/image", binary, self.TAG, env=self.environment, **options)
+
+    def do(self, *words):
+        return checked("buildah", *words, env=self.environment).strip()
+
+    def image(self):
+        return json.loads(self.do("inspect", "--type", "image", self.TAG))
+
+
+@pytest.fixture
+def engine(tmp_path):
+    engine = Engine(tmp_path / "engine")
+    yield engine
+    engine.do("rm", "--all")
+
+
 @static
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for mounts of its own")
-def test_it_runs_as_nobody_on_what_it_cannot_write(files, minio, tmp_path):
+@root
+@buildah
+def test_the_same_files_make_the_same_image(engine, tmp_path):
+    engine.build()
+    # By somebody else, at another time, without what the first has left.
+    copy = Path(shutil.copyfile(BINARY, tmp_path / "a-copy"))
+    os.utime(copy, (1, 1))
+    another = Engine(tmp_path / "another")
+    another.build(copy, umask=0o077)
+    digest = engine.image()["FromImageDigest"]
+    assert digest.startswith("sha256:") and another.image()["FromImageDigest"] == digest
+
+    changed = Engine(tmp_path / "changed")
+    with copy.open("ab") as binary:
+        binary.write(b"\0")
+    changed.build(copy)
+    assert changed.image()["FromImageDigest"] != digest
+
+
+def descendants(pid):
+    """Processes below this one, the lowest last."""
+    # Each thread of a process has those that it started itself.
+    children = [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
+    return [found for child in children for found in (child, *descendants(child))]
+
+
+@static
+@root
+@buildah
+def test_the_image_runs(engine, tmp_path):
+    engine.build()
+    config = engine.image()["OCIv1"]["config"]
+    assert (config["User"], config["StopSignal"]) == ("65532:65532", "SIGTERM")
+    words = [*config["Entrypoint"], *config["Cmd"]]
+    listen, data = (words.index(option) + 1 for option in ("--listen", "--data-dir"))
+    assert config["ExposedPorts"] == {words[listen].rpartition(":")[2] + "/tcp": {}}
+    # It shares its network with this machine.
+    words[listen] = "127.0.0.1:0"
+
+    container = engine.do("from", engine.TAG)
+    start = ["buildah", "run", "--isolation", "chroot"]
+    assert engine.do(*start[1:], container, "--", words[0], "--version") == f"slateberg {version()}"
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    os.chown(volume, NOBODY, NOBODY)
+    start += ["--volume", f"{volume}:{words[data]}", container, "--", *words]
+    log = tmp_path / "server.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(start, stdout=out, stderr=subprocess.STDOUT, env=engine.environment)
+    try:
+        deadline = time.monotonic() + 60
+        while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        for path in ("/health", "/ready"):
+            assert wait_for(found.group() + path, process, log) == 200
+        server = descendants(process.pid)[-1]
+        assert Path(f"/proc/{server}/exe").readlink().name == "slateberg"
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{server}/status").read_text().splitlines())
+        assert set(status["Uid"].split()) == {str(NOBODY)} and int(status["CapEff"], 16) == 0
+        # buildah does not pass it on, as engines that run images for good do.
+        os.kill(server, getattr(signal, config["StopSignal"]))
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            # What buildah has started outlives it.
+            for pid in (*descendants(process.pid), process.pid):
+                os.kill(pid, signal.SIGKILL)
+            process.wait(30)
+    assert (volume / "state").is_dir(), "the state is on the volume"
+
+
+@pytest.fixture(params=["files", pytest.param("image", marks=buildah)])
+def image_root(request):
+    """The directory that a container has as its root: of the files that become the image, and of the image."""
+    if request.param == "files":
+        return request.getfixturevalue("files")
+    engine = request.getfixturevalue("engine")
+    engine.build()
+    return Path(engine.do("mount", engine.do("from", engine.TAG)))
+
+
+@static
+@root
+def test_it_runs_as_nobody_on_what_it_cannot_write(image_root, minio, tmp_path):
     port = free_port()
     settings = SETTINGS.replace("0.0.0.0:8181", f"127.0.0.1:{port}").replace("minio:9000", f"minio:{minio}")
     # What an engine puts over the image: the settings, names of hosts, a place for the cache, and devices.
@@ -104,10 +225,10 @@ def test_it_runs_as_nobody_on_what_it_cannot_write(files, minio, tmp_path):
     (over / "slateberg.toml").write_text(settings)
     (over / "hosts").write_text("127.0.0.1 localhost minio\n")
     for place in ("etc/slateberg/slateberg.toml", "etc/hosts", "dev/null", "dev/random", "dev/urandom"):
-        (files / place).parent.mkdir(exist_ok=True)
-        (files / place).touch()
-    (files / "var/cache/slateberg").mkdir(parents=True)
-    root = shlex.quote(str(files))
+        (image_root / place).parent.mkdir(exist_ok=True)
+        (image_root / place).touch()
+    (image_root / "var/cache/slateberg").mkdir(parents=True)
+    root = shlex.quote(str(image_root))
     # pytest's directories are closed to others than their owner, and the program is another.
     script = f"""
         set -e
