@@ -72,30 +72,7 @@ impl From<catalog::Error> for ApiError {
     fn from(error: catalog::Error) -> Self {
         use catalog::Error as E;
         let message = error.to_string();
-        let (status, kind) = match &error {
-            E::NoSuchWarehouse(_) => (StatusCode::NOT_FOUND, "NoSuchWarehouseException"),
-            E::NoSuchNamespace(_) => (StatusCode::NOT_FOUND, "NoSuchNamespaceException"),
-            E::NoSuchTable(_) => (StatusCode::NOT_FOUND, "NoSuchTableException"),
-            E::NoSuchView(_) => (StatusCode::NOT_FOUND, "NoSuchViewException"),
-            E::NoSuchFile(_) | E::NoSuchPolicy(_) | E::NoSuchJob(_) | E::NoSuchCheckpoint(_) => {
-                (StatusCode::NOT_FOUND, "NotFoundException")
-            }
-            E::AlreadyExists(_) => (StatusCode::CONFLICT, "AlreadyExistsException"),
-            E::NamespaceNotEmpty(_) => (StatusCode::CONFLICT, "NamespaceNotEmptyException"),
-            E::WarehouseNotEmpty(_) => (StatusCode::CONFLICT, "WarehouseNotEmptyException"),
-            E::Conflict(_) => (StatusCode::CONFLICT, "ConflictException"),
-            E::CommitFailed(_) => (StatusCode::CONFLICT, "CommitFailedException"),
-            E::CommitStateUnknown { .. } => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "CommitStateUnknownException")
-            }
-            E::Invalid(_) | E::Unusable(_) => (StatusCode::BAD_REQUEST, "IllegalArgumentException"),
-            E::Unprocessable(_) => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "UnprocessableEntityException")
-            }
-            E::Forbidden(_) => (StatusCode::FORBIDDEN, "ForbiddenException"),
-            E::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "SlowDownException"),
-            E::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError"),
-        };
+        let (status, kind) = exception(&error);
         let answer = Self::new(status, kind, message);
         match error {
             E::CommitStateUnknown { operator, .. }
@@ -103,6 +80,33 @@ impl From<catalog::Error> for ApiError {
             | E::Internal { operator } => answer.for_operator(operator),
             _ => answer,
         }
+    }
+}
+
+/// The status of an error of the catalog, and the name of its exception.
+pub fn exception(error: &catalog::Error) -> (StatusCode, &'static str) {
+    use catalog::Error as E;
+    match error {
+        E::NoSuchWarehouse(_) => (StatusCode::NOT_FOUND, "NoSuchWarehouseException"),
+        E::NoSuchNamespace(_) => (StatusCode::NOT_FOUND, "NoSuchNamespaceException"),
+        E::NoSuchTable(_) => (StatusCode::NOT_FOUND, "NoSuchTableException"),
+        E::NoSuchView(_) => (StatusCode::NOT_FOUND, "NoSuchViewException"),
+        E::NoSuchFile(_) | E::NoSuchPolicy(_) | E::NoSuchJob(_) | E::NoSuchCheckpoint(_) => {
+            (StatusCode::NOT_FOUND, "NotFoundException")
+        }
+        E::AlreadyExists(_) => (StatusCode::CONFLICT, "AlreadyExistsException"),
+        E::NamespaceNotEmpty(_) => (StatusCode::CONFLICT, "NamespaceNotEmptyException"),
+        E::WarehouseNotEmpty(_) => (StatusCode::CONFLICT, "WarehouseNotEmptyException"),
+        E::Conflict(_) => (StatusCode::CONFLICT, "ConflictException"),
+        E::CommitFailed(_) => (StatusCode::CONFLICT, "CommitFailedException"),
+        E::CommitStateUnknown { .. } => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "CommitStateUnknownException")
+        }
+        E::Invalid(_) | E::Unusable(_) => (StatusCode::BAD_REQUEST, "IllegalArgumentException"),
+        E::Unprocessable(_) => (StatusCode::UNPROCESSABLE_ENTITY, "UnprocessableEntityException"),
+        E::Forbidden(_) => (StatusCode::FORBIDDEN, "ForbiddenException"),
+        E::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "SlowDownException"),
+        E::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError"),
     }
 }
 

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -95,9 +96,11 @@ impl Guarded {
     async fn answer(self, request: Request) -> Response {
         let Self { routes, rules, .. } = self;
         let version = request.version();
+        let wants_head = request.method() == Method::HEAD;
         let (request, unread) = unread::watch(request);
         let Some(door) = &rules.door else {
-            return unread.over(rules.answer(routes, request, None).await).await;
+            let response = rules.answer(routes, request, None).await;
+            return unread.over(head_if(wants_head, response)).await;
         };
         let id = door.request_id(request.headers());
         let header = header_of(&id);
@@ -112,8 +115,14 @@ impl Guarded {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
-        unread.over(response).await
+        unread.over(head_if(wants_head, response)).await
     }
+}
+
+/// Without its body, if the request wants the head alone: routes see to that by themselves, and the guard
+/// for what it answers in their place.
+fn head_if(wants_head: bool, response: Response) -> Response {
+    if wants_head { response.map(|_| Body::empty()) } else { response }
 }
 
 impl Rules {
@@ -267,7 +276,7 @@ fn panicked(panic: &(dyn Any + Send)) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
+    use axum::body::to_bytes;
     use axum::http::StatusCode;
     use axum::routing::get;
 
@@ -277,6 +286,20 @@ mod tests {
     async fn status(guarded: &mut Guarded, path: &str) -> StatusCode {
         let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
         guarded.call(request).await.expect("it is infallible").status()
+    }
+
+    #[tokio::test]
+    async fn who_wants_the_head_alone_gets_no_body_of_a_refusal() {
+        let settings = Settings { requests_in_flight_max: 0, ..Settings::default() };
+        let guarded = Guarded::new(Router::new(), Admission::new(&settings), &[], None);
+        for (method, empty) in [(Method::HEAD, true), (Method::GET, false)] {
+            let request = Request::builder().method(&method).uri("/").body(Body::empty());
+            let answer = guarded.clone().call(request.expect("a request")).await;
+            let answer = answer.expect("it is infallible");
+            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+            let body = to_bytes(answer.into_body(), 1000).await.expect("it is short");
+            assert_eq!(body.is_empty(), empty, "{method}");
+        }
     }
 
     #[tokio::test]

@@ -69,6 +69,11 @@ impl Connection {
         url.trim_end_matches('/').to_owned()
     }
 
+    /// Whether anybody has said which server is meant, by the option or the variable.
+    pub(super) fn is_said(&self) -> bool {
+        self.url.is_some() || environment::said_url().is_some()
+    }
+
     /// What is sent as a bearer token, if anything is.
     pub(super) fn key(&self) -> Option<Secret> {
         self.api_key.clone().or_else(environment::api_key)

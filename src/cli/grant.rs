@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::ask_server;
+use super::change::Change;
 use super::client::{ClientError, Connection, below, query};
 use super::output::{Output, table, text};
 
@@ -22,14 +23,8 @@ pub struct Grant {
     /// On what: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:... or view:...
     #[arg(long, value_name = "RESOURCE")]
     on: String,
-    /// What goes into the log with it
-    #[arg(long, value_name = "TEXT")]
-    comment: Option<String>,
-    /// Only tell what would change
-    #[arg(long)]
-    dry_run: bool,
     #[command(flatten)]
-    connection: Connection,
+    change: Change,
 }
 
 /// Take a grant back.
@@ -44,11 +39,8 @@ pub struct Revoke {
     /// On what
     #[arg(long, value_name = "RESOURCE", requires = "from")]
     on: Option<String>,
-    /// What goes into the log with it
-    #[arg(long, value_name = "TEXT")]
-    comment: Option<String>,
     #[command(flatten)]
-    connection: Connection,
+    change: Change,
 }
 
 /// List grants.
@@ -68,19 +60,16 @@ impl Grant {
     /// Does it, and says what came of it.
     pub fn run(self) -> ExitCode {
         ask_server(async move {
-            let Self { template, to, on, comment, dry_run, connection } = self;
-            let path = format!("{PATH}{}", query(&[("dry_run", dry_run.then(|| "true".into()))]));
-            let body = json!({
-                "template": template, "grantee": to, "resource": on, "comment": comment,
-            });
-            let made = connection.send("POST", &path, &body).await?;
-            if connection.output == Output::Json {
+            let Self { template, to, on, change } = self;
+            let body = json!({ "template": template, "grantee": to, "resource": on });
+            let made = change.make("POST", PATH.to_owned(), body).await?;
+            if change.connection.output == Output::Json {
                 return Ok(format!("{made:#}\n"));
             }
             let grant = &made["grant"];
             let (template, id) = (text(&grant["template"]), text(&grant["id"]));
             let nothing_new = made["changes"]["granted"].as_array().is_none_or(Vec::is_empty);
-            Ok(match (dry_run, nothing_new) {
+            Ok(match (change.dry_run, nothing_new) {
                 (_, true) => format!("{template} was granted to {to} on {on} before: {id}\n"),
                 (true, false) => format!("{template} would be granted to {to} on {on}\n"),
                 (false, false) => format!("granted {template} to {to} on {on}: {id}\n"),
@@ -94,11 +83,11 @@ impl Revoke {
     pub fn run(self) -> ExitCode {
         ask_server(async move {
             let id = self.id().await?;
-            let path = below(PATH, &id) + &query(&[("comment", self.comment.clone())]);
-            let done = self.connection.send("DELETE", &path, &Value::Null).await?;
-            Ok(match self.connection.output {
-                Output::Json => format!("{done:#}\n"),
-                Output::Table => format!("revoked {id}\n"),
+            let done = self.change.make("DELETE", below(PATH, &id), Value::Null).await?;
+            Ok(match (self.change.connection.output, self.change.dry_run) {
+                (Output::Json, _) => format!("{done:#}\n"),
+                (Output::Table, true) => format!("{id} would be revoked\n"),
+                (Output::Table, false) => format!("revoked {id}\n"),
             })
         })
     }
@@ -108,7 +97,7 @@ impl Revoke {
         let (Some(from), Some(on)) = (&self.from, &self.on) else { return Ok(self.grant.clone()) };
         let filter = [("grantee", Some(from.clone())), ("resource", Some(on.clone()))];
         let path = format!("{PATH}{}", query(&filter));
-        let listed = self.connection.send("GET", &path, &Value::Null).await?;
+        let listed = self.change.connection.send("GET", &path, &Value::Null).await?;
         let whole = format!("grant-{}", self.grant);
         let meant = |template: &str| template == self.grant || template == whole;
         let mut grants = listed["grants"].as_array().into_iter().flatten();

@@ -9,6 +9,7 @@ use crate::config::{Error as ConfigError, Settings, Sources, load};
 use crate::store::fsck::Report;
 
 pub mod bench;
+mod change;
 pub mod checkpoint;
 mod client;
 pub mod clone;

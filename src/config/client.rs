@@ -21,7 +21,12 @@ pub const URL_DEFAULT: &str = "http://127.0.0.1:8181";
 
 /// The server's URL.
 pub fn url() -> String {
-    variable(URL).unwrap_or_else(|| URL_DEFAULT.to_owned())
+    said_url().unwrap_or_else(|| URL_DEFAULT.to_owned())
+}
+
+/// The server's URL, if the environment says it.
+pub fn said_url() -> Option<String> {
+    variable(URL)
 }
 
 /// The key to send, if there is one.

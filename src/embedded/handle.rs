@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use tracing::field::display;
 use uuid::Uuid;
 
+use super::call::{Call, Named, named, told};
 use super::iceberg_catalog::IcebergCatalog;
 use super::open::{Builder, House};
-use super::{Error, Identity, OpenError, Result, Settings, StoreError};
+use super::{Identity, OpenError, Result, Settings, StoreError};
+use crate::catalog::Operation;
 use crate::catalog::operation::{Context, Idempotency};
-use crate::catalog::{Catalog, Operation};
 use crate::model::page::PageRequest;
 use crate::model::principal::{Method, Principal};
 use crate::model::warehouse::Warehouse;
@@ -100,26 +102,34 @@ impl EmbeddedCatalog {
 
     /// The warehouse that this handle is in, if its principal may see it.
     pub fn warehouse(&self) -> Result<Arc<Warehouse>> {
-        Ok(self.reading()?.warehouse)
+        Ok(self.reading(named!("warehouse"))?.warehouse)
     }
 
     /// A call that only reads.
-    pub(super) fn reading(&self) -> Result<Call<'_>> {
+    pub(super) fn reading(&self, named: Named) -> Result<Call<'_>> {
+        let Named { span, .. } = named;
         let principal = Principal::Identified(Arc::clone(&self.identity));
         let catalog = &self.house.catalog;
         let context = Context { now_ms: catalog.now_ms(), ..Context::default() };
-        let request_id = Some(self.house.next_request_id());
-        let operation = Operation { request_id, ..Operation::by(principal, context) };
-        match catalog.warehouse_for(&operation, self.warehouse.as_deref()) {
-            Ok(warehouse) => Ok(Call { catalog, operation, warehouse }),
-            Err(error) => Err(told(&operation, error)),
+        let request_id = self.house.next_request_id();
+        span.record("slateberg.request_id", display(&request_id));
+        let operation =
+            Operation { request_id: Some(request_id), ..Operation::by(principal, context) };
+        let found = span.in_scope(|| catalog.warehouse_for(&operation, self.warehouse.as_deref()));
+        match found {
+            Ok(warehouse) => {
+                span.record("slateberg.warehouse", warehouse.name.as_str());
+                Ok(Call { catalog, operation, warehouse, span })
+            }
+            Err(error) => Err(told(&operation, &span, error)),
         }
     }
 
     /// A call that changes something. What it is called and what it asks for are the request that a key
     /// belongs to.
-    pub(super) fn changing(&self, name: &str, asked: &dyn fmt::Debug) -> Result<Call<'_>> {
-        let call = self.reading()?;
+    pub(super) fn changing(&self, named: Named, asked: &dyn fmt::Debug) -> Result<Call<'_>> {
+        let name = named.name;
+        let call = self.reading(named)?;
         let idempotency = self.key.map(|key| {
             let mut hash = Sha256::new();
             for part in [name, &call.warehouse.name, &format!("{asked:?}")] {
@@ -138,41 +148,4 @@ impl EmbeddedCatalog {
 /// A principal of whom nobody says that it has proven anything.
 fn embedded(identity: Identity) -> Arc<Identity> {
     Arc::new(Identity { method: Method::Embedded, ..identity })
-}
-
-/// A call of a method: as a request, once it was let in.
-pub(super) struct Call<'a> {
-    pub(super) catalog: &'a Catalog,
-    pub(super) operation: Operation,
-    pub(super) warehouse: Arc<Warehouse>,
-}
-
-impl Call<'_> {
-    /// What the host is told of its end.
-    pub(super) fn ended<T>(&self, ended: Result<T>) -> Result<T> {
-        ended.map_err(|error| told(&self.operation, error))
-    }
-
-    /// The same of a question whether something is there.
-    pub(super) fn is_there(&self, found: Result<()>) -> Result<bool> {
-        match found {
-            Ok(()) => Ok(true),
-            Err(Error::NoSuchNamespace(_) | Error::NoSuchTable(_) | Error::NoSuchView(_)) => {
-                Ok(false)
-            }
-            Err(error) => Err(told(&self.operation, error)),
-        }
-    }
-}
-
-/// Tells the log what an error's text does not say.
-fn told(operation: &Operation, error: Error) -> Error {
-    if let Error::CommitStateUnknown { operator, .. }
-    | Error::Unavailable { operator, .. }
-    | Error::Internal { operator } = &error
-    {
-        let request_id = operation.request_id.as_ref().map(ToString::to_string);
-        tracing::error!(operator, request_id, "{error}");
-    }
-    error
 }

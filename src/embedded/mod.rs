@@ -5,6 +5,7 @@
 //!
 //! - [`open`]: from settings to an open catalog, by the same composition as a server's, and its end.
 //! - [`handle`]: the typed API begins here: in which warehouse, as whom, under which key.
+//! - `call`: what becomes of each call, and the span that it is for the host's own traces.
 //! - [`namespaces`], [`tables`], [`views`]: its methods, one for each use case of [`crate::catalog`].
 //! - [`iceberg_catalog`]: the same as `iceberg::Catalog`, for engines that know that trait. What it is
 //!   given becomes JSON (`translate`), and is judged by the parsers that judge requests.
@@ -12,6 +13,7 @@
 //! What it deliberately does not do: know anything of records, policies or keys of its own. A call goes
 //! the way of a request, from the warehouse that it may see to a use case that asks for its permit.
 
+mod call;
 pub mod cause;
 pub mod handle;
 pub mod iceberg_catalog;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::call::named;
 use super::{EmbeddedCatalog, Result};
 use crate::catalog::namespaces::{Properties, Removals};
 use crate::model::ident::NamespaceIdent;
@@ -14,10 +15,10 @@ impl EmbeddedCatalog {
         ident: NamespaceIdent,
         properties: Properties,
     ) -> Result<()> {
-        let call = self.changing("create_namespace", &(&ident, &properties))?;
+        let call = self.changing(named!("create_namespace"), &(&ident, &properties))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        let made = catalog.create_namespace(operation, &call.warehouse, ident, properties).await;
-        call.ended(made.map(|_| ()))
+        let making = catalog.create_namespace(operation, &call.warehouse, ident, properties);
+        call.done(making).await.map(|_| ())
     }
 
     /// The names of the namespaces directly below `parent`, or of the top-level ones.
@@ -26,23 +27,23 @@ impl EmbeddedCatalog {
         parent: Option<&NamespaceIdent>,
         page: &PageRequest,
     ) -> Result<Page> {
-        let call = self.reading()?;
+        let call = self.reading(named!("list_namespaces"))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.list_namespaces(operation, &call.warehouse, parent, page).await)
+        call.done(catalog.list_namespaces(operation, &call.warehouse, parent, page)).await
     }
 
     /// The properties of a namespace, `location` always among them.
     pub async fn load_namespace(&self, ident: &NamespaceIdent) -> Result<Properties> {
-        let call = self.reading()?;
+        let call = self.reading(named!("load_namespace"))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.load_namespace(operation, &call.warehouse, ident).await)
+        call.done(catalog.load_namespace(operation, &call.warehouse, ident)).await
     }
 
     /// Whether a namespace is there, for all that its asker may know.
     pub async fn namespace_exists(&self, ident: &NamespaceIdent) -> Result<bool> {
-        let call = self.reading()?;
+        let call = self.reading(named!("namespace_exists"))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.is_there(catalog.namespace_exists(operation, &call.warehouse, ident).await)
+        call.is_there(catalog.namespace_exists(operation, &call.warehouse, ident)).await
     }
 
     /// Removes and sets some properties of a namespace.
@@ -71,18 +72,18 @@ impl EmbeddedCatalog {
         updates: Properties,
     ) -> Result<()> {
         let asked = (&ident, &removals, &updates);
-        let call = self.changing("update_namespace_properties", &asked)?;
+        let call = self.changing(named!("update_namespace_properties"), &asked)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        let updated = catalog
-            .update_namespace_properties(operation, &call.warehouse, ident, removals, updates)
-            .await;
-        call.ended(updated.map(|_| ()))
+        let warehouse = &call.warehouse;
+        let updating =
+            catalog.update_namespace_properties(operation, warehouse, ident, removals, updates);
+        call.done(updating).await.map(|_| ())
     }
 
     /// Drops a namespace that holds nothing.
     pub async fn drop_namespace(&self, ident: NamespaceIdent) -> Result<()> {
-        let call = self.changing("drop_namespace", &ident)?;
+        let call = self.changing(named!("drop_namespace"), &ident)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.drop_namespace(operation, &call.warehouse, ident).await)
+        call.done(catalog.drop_namespace(operation, &call.warehouse, ident)).await
     }
 }

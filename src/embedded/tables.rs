@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use super::call::named;
 use super::{EmbeddedCatalog, Result};
 use crate::catalog::delegation::Delegated;
 use crate::catalog::lookup::Loaded;
@@ -16,43 +17,43 @@ use crate::model::page::{Page, PageRequest};
 impl EmbeddedCatalog {
     /// Makes a table, or stages one.
     pub async fn create_table(&self, request: CreateTable) -> Result<Readable> {
-        let call = self.changing("create_table", &request)?;
+        let call = self.changing(named!("create_table"), &request)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.create_table(operation, &call.warehouse, request).await)
+        call.done(catalog.create_table(operation, &call.warehouse, request)).await
     }
 
     /// Brings an existing metadata file into the catalog.
     pub async fn register_table(&self, request: RegisterTable) -> Result<Readable> {
-        let call = self.changing("register_table", &request)?;
+        let call = self.changing(named!("register_table"), &request)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.register_table(operation, &call.warehouse, request).await)
+        call.done(catalog.register_table(operation, &call.warehouse, request)).await
     }
 
     /// Takes a table out of the catalog, and leaves its files. Returns its last state.
     pub async fn unregister_table(&self, ident: TabularIdent) -> Result<TabularState> {
-        let call = self.changing("unregister_table", &ident)?;
+        let call = self.changing(named!("unregister_table"), &ident)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.unregister_table(operation, &call.warehouse, ident).await)
+        call.done(catalog.unregister_table(operation, &call.warehouse, ident)).await
     }
 
     /// A table's state, and how much of it may be read: whoever is restricted has to be shown its rows as
     /// [`Readable::access`] says, which nobody but the host can do.
     pub async fn load_table(&self, ident: &TabularIdent) -> Result<Readable> {
-        let call = self.reading()?;
+        let call = self.reading(named!("load_table"))?;
         let nothing = |_, _: Option<&Delegated>| None::<Infallible>;
         let (catalog, operation) = (call.catalog, &call.operation);
-        let loaded = catalog.load_table(operation, &call.warehouse, ident, None, nothing).await;
-        call.ended(loaded.map(|loaded| match loaded {
-            Loaded::State(readable, _) => readable,
+        let loading = catalog.load_table(operation, &call.warehouse, ident, None, nothing);
+        match call.done(loading).await? {
+            Loaded::State(readable, _) => Ok(readable),
             Loaded::Known(never) => match never {},
-        }))
+        }
     }
 
     /// Whether a table is there, for all that its asker may know.
     pub async fn table_exists(&self, ident: &TabularIdent) -> Result<bool> {
-        let call = self.reading()?;
+        let call = self.reading(named!("table_exists"))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.is_there(catalog.table_exists(operation, &call.warehouse, ident).await)
+        call.is_there(catalog.table_exists(operation, &call.warehouse, ident)).await
     }
 
     /// The names of the tables in a namespace.
@@ -61,24 +62,24 @@ impl EmbeddedCatalog {
         namespace: &NamespaceIdent,
         page: &PageRequest,
     ) -> Result<Page> {
-        let call = self.reading()?;
+        let call = self.reading(named!("list_tables"))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.list_tables(operation, &call.warehouse, namespace, page).await)
+        call.done(catalog.list_tables(operation, &call.warehouse, namespace, page)).await
     }
 
     /// Changes a table, or makes it where the change requires that it is not there. Returns the state that
     /// this ends with.
     pub async fn commit_table(&self, change: TableChange) -> Result<TabularState> {
-        let call = self.changing("commit_table", &change)?;
+        let call = self.changing(named!("commit_table"), &change)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.commit_table(operation, &call.warehouse, change).await)
+        call.done(catalog.commit_table(operation, &call.warehouse, change)).await
     }
 
     /// Changes several tables: all of them or none.
     pub async fn commit_transaction(&self, changes: Vec<TableChange>) -> Result<()> {
-        let call = self.changing("commit_transaction", &changes)?;
+        let call = self.changing(named!("commit_transaction"), &changes)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.commit_transaction(operation, &call.warehouse, changes).await)
+        call.done(catalog.commit_transaction(operation, &call.warehouse, changes)).await
     }
 
     /// Gives a table another name, in the same namespace or another.
@@ -87,15 +88,15 @@ impl EmbeddedCatalog {
         source: TabularIdent,
         destination: TabularIdent,
     ) -> Result<()> {
-        let call = self.changing("rename_table", &(&source, &destination))?;
+        let call = self.changing(named!("rename_table"), &(&source, &destination))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.rename_table(operation, &call.warehouse, source, destination).await)
+        call.done(catalog.rename_table(operation, &call.warehouse, source, destination)).await
     }
 
     /// Drops a table. With `purge` its files are deleted too, in the background.
     pub async fn drop_table(&self, ident: TabularIdent, purge: bool) -> Result<()> {
-        let call = self.changing("drop_table", &(&ident, purge))?;
+        let call = self.changing(named!("drop_table"), &(&ident, purge))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.drop_table(operation, &call.warehouse, ident, purge).await)
+        call.done(catalog.drop_table(operation, &call.warehouse, ident, purge)).await
     }
 }

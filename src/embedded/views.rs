@@ -1,5 +1,6 @@
 //! Views: the typed API.
 
+use super::call::named;
 use super::{EmbeddedCatalog, Result};
 use crate::catalog::tabulars::TabularState;
 use crate::catalog::views::commit::ViewChange;
@@ -10,9 +11,9 @@ use crate::model::page::{Page, PageRequest};
 impl EmbeddedCatalog {
     /// Makes a view.
     pub async fn create_view(&self, request: CreateView) -> Result<TabularState> {
-        let call = self.changing("create_view", &request)?;
+        let call = self.changing(named!("create_view"), &request)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.create_view(operation, &call.warehouse, request).await)
+        call.done(catalog.create_view(operation, &call.warehouse, request)).await
     }
 
     /// Brings an existing metadata file into the catalog as a view.
@@ -21,52 +22,50 @@ impl EmbeddedCatalog {
         ident: TabularIdent,
         metadata_location: String,
     ) -> Result<TabularState> {
-        let call = self.changing("register_view", &(&ident, &metadata_location))?;
+        let call = self.changing(named!("register_view"), &(&ident, &metadata_location))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(
-            catalog.register_view(operation, &call.warehouse, ident, metadata_location).await,
-        )
+        call.done(catalog.register_view(operation, &call.warehouse, ident, metadata_location)).await
     }
 
     /// A view's state.
     pub async fn load_view(&self, ident: &TabularIdent) -> Result<TabularState> {
-        let call = self.reading()?;
+        let call = self.reading(named!("load_view"))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.load_view(operation, &call.warehouse, ident).await)
+        call.done(catalog.load_view(operation, &call.warehouse, ident)).await
     }
 
     /// Whether a view is there, for all that its asker may know.
     pub async fn view_exists(&self, ident: &TabularIdent) -> Result<bool> {
-        let call = self.reading()?;
+        let call = self.reading(named!("view_exists"))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.is_there(catalog.view_exists(operation, &call.warehouse, ident).await)
+        call.is_there(catalog.view_exists(operation, &call.warehouse, ident)).await
     }
 
     /// The names of the views in a namespace.
     pub async fn list_views(&self, namespace: &NamespaceIdent, page: &PageRequest) -> Result<Page> {
-        let call = self.reading()?;
+        let call = self.reading(named!("list_views"))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.list_views(operation, &call.warehouse, namespace, page).await)
+        call.done(catalog.list_views(operation, &call.warehouse, namespace, page)).await
     }
 
     /// Changes a view. Returns the state that this ends with.
     pub async fn commit_view(&self, change: ViewChange) -> Result<TabularState> {
-        let call = self.changing("commit_view", &change)?;
+        let call = self.changing(named!("commit_view"), &change)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.commit_view(operation, &call.warehouse, change).await)
+        call.done(catalog.commit_view(operation, &call.warehouse, change)).await
     }
 
     /// Gives a view another name, in the same namespace or another.
     pub async fn rename_view(&self, source: TabularIdent, destination: TabularIdent) -> Result<()> {
-        let call = self.changing("rename_view", &(&source, &destination))?;
+        let call = self.changing(named!("rename_view"), &(&source, &destination))?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.rename_view(operation, &call.warehouse, source, destination).await)
+        call.done(catalog.rename_view(operation, &call.warehouse, source, destination)).await
     }
 
     /// Drops a view.
     pub async fn drop_view(&self, ident: TabularIdent) -> Result<()> {
-        let call = self.changing("drop_view", &ident)?;
+        let call = self.changing(named!("drop_view"), &ident)?;
         let (catalog, operation) = (call.catalog, &call.operation);
-        call.ended(catalog.drop_view(operation, &call.warehouse, ident).await)
+        call.done(catalog.drop_view(operation, &call.warehouse, ident)).await
     }
 }

@@ -314,3 +314,16 @@ async fn a_refusal_repeats_only_so_much_of_what_was_sent() {
     }
     assert_eq!(repeated, Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn paths_of_the_management_api_that_are_no_text_are_refused_as_all_is() {
+    let app = TestApp::secured().await;
+    for list in ["api-keys", "policies", "grants", "warehouses", "jobs", "checkpoints"] {
+        let path = format!("/management/v1/{list}/%FF");
+        let told = app.get(&path).await.expect_error(400, "BadRequestException");
+        assert!(told.is_error_model(), "{path}: {}", told.body);
+        assert!(told.message().contains("UTF-8"), "{path}: {}", told.message());
+    }
+    let path = "/management/v1/policies/revisions/1/diff/%FF";
+    app.get(path).await.expect_error(400, "BadRequestException");
+}

@@ -7,6 +7,7 @@
 
 mod changes;
 mod grammar;
+mod managing;
 mod mutate;
 
 use std::collections::BTreeMap;
@@ -17,9 +18,10 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::grammar::Grammar;
+use self::managing::{LISTS, MANAGEMENT};
 use crate::support::app::{Answer, TestApp};
 use crate::support::fsck::findings;
 use crate::support::knobs::knob;
@@ -39,6 +41,10 @@ const CHECK_ONE_OF: u32 = 20;
 const METADATA_BYTES_MAX: usize = 64 << 10;
 /// Namespaces, tables and views that may be there after a sweep.
 const NAMES_MAX: usize = 1000;
+/// Warehouses that there may be.
+const WAREHOUSES_MAX: usize = 4;
+/// One of so many workers asks for no credentials. There, nobody manages policies and keys.
+const OPEN_ONE_OF: u64 = 4;
 /// How much the process may grow; all buckets are in its memory.
 const GROWTH_BYTES_MAX: u64 = 2 << 30;
 
@@ -48,14 +54,19 @@ struct Generated {
     uri: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
+    /// Whether it brings no credential.
+    anonymous: bool,
 }
 
 impl Generated {
     /// The request, if HTTP has such a one.
-    fn build(&self) -> Option<Request<Body>> {
+    fn build(&self, credential: Option<&str>) -> Option<Request<Body>> {
         let mut request = Request::builder().method(self.method.clone()).uri(&self.uri);
         for (name, value) in &self.headers {
             request = request.header(*name, value.as_str());
+        }
+        if let Some(credential) = credential.filter(|_| !self.anonymous) {
+            request = request.header("authorization", format!("Bearer {credential}"));
         }
         request = request.header("content-length", self.body.len());
         request.body(Body::from(self.body.clone())).ok()
@@ -91,6 +102,8 @@ impl Worker {
         let app = TestApp::with_settings(|settings| {
             settings.server.body_bytes_max = 64 << 10;
             settings.catalog.page_size_max = 3;
+            settings.catalog.warehouses_max = WAREHOUSES_MAX;
+            settings.authn.insecure_no_auth = seed.is_multiple_of(OPEN_ONE_OF);
             settings.store.block_cache_bytes = 1 << 20;
             settings.store.meta_cache_bytes = 1 << 20;
         })
@@ -111,7 +124,7 @@ impl Worker {
                 self.sweep().await;
             }
             let generated = self.grammar.request();
-            if let Some(request) = generated.build() {
+            if let Some(request) = generated.build(self.app.credential.as_deref()) {
                 self.send(&generated, request).await;
                 sent += 1;
             }
@@ -141,8 +154,40 @@ impl Worker {
         self.grammar.learn(&answer);
     }
 
+    /// Lets the server do what it does by itself, and takes back what was managed.
+    async fn sweep_managed(&mut self) {
+        let catalog = &self.app.app.catalog;
+        catalog.run_jobs().await.expect("jobs run");
+        catalog.expire().await.expect("it expires");
+        let before = self.app.get(&format!("{MANAGEMENT}/policies")).await;
+        if self.app.credential.is_none() {
+            before.expect_error(403, "ForbiddenException");
+            return;
+        }
+        before.expect(200);
+        let back = json!({ "to": 0 });
+        self.app.post(&format!("{MANAGEMENT}/policies/rollback"), back).await.expect(200);
+        let whoami = self.app.get(&format!("{MANAGEMENT}/whoami")).await.expect(200).body;
+        for list in ["api-keys", "checkpoints"] {
+            for id in self.ids(list).await {
+                if id != whoami["id"] {
+                    let path = format!("{MANAGEMENT}/{list}/{}", id.as_str().expect("an id"));
+                    self.app.delete(&path).await.expect(204);
+                }
+            }
+        }
+    }
+
+    /// The ids of what is listed.
+    async fn ids(&self, list: &str) -> Vec<Value> {
+        let listed = self.app.get(&format!("{MANAGEMENT}/{list}")).await.expect(200).body;
+        let all = listed[list].as_array().unwrap_or_else(|| panic!("{list}: {listed}"));
+        all.iter().map(|one| one["id"].clone()).collect()
+    }
+
     /// Makes sure that there is something to talk about, and not too much.
     async fn sweep(&mut self) {
+        self.sweep_managed().await;
         for (path, body) in grammar::furniture() {
             let answer = self.app.post(path, body).await;
             let told = answer.body.to_string();
@@ -178,14 +223,28 @@ impl Worker {
 
     /// What is there survives a restart, and every invariant holds.
     async fn finish(self) -> Tally {
-        let before = self.app.seen("/v1").await;
+        let before = (self.app.seen("/v1").await, managed(&self.app).await);
         let app = self.app.restart().await;
-        assert_eq!(app.seen("/v1").await, before, "{}: after a restart", self.name);
+        let after = (app.seen("/v1").await, managed(&app).await);
+        assert_eq!(after, before, "{}: after a restart", self.name);
         app.app.catalog.close().await.expect("the catalog closes");
         let findings = findings(Arc::clone(&app.bucket)).await;
         assert_eq!(findings, Vec::<String>::new(), "{}", self.name);
         self.tally
     }
+}
+
+/// All that operators see. When a key was used last is not among it: that is written now and then.
+async fn managed(app: &TestApp) -> Vec<Value> {
+    let mut all = Vec::new();
+    for list in LISTS {
+        let mut listed = app.get(&format!("{MANAGEMENT}/{list}")).await.body;
+        for key in listed["api-keys"].as_array_mut().into_iter().flatten() {
+            key["last-used-at-ms"] = Value::Null;
+        }
+        all.push(listed);
+    }
+    all
 }
 
 /// What is wrong with an answer.
@@ -201,7 +260,13 @@ fn fault(generated: &Generated, answer: &Answer) -> Option<&'static str> {
     if status.is_client_error() {
         return (!answer.is_error_model()).then_some("no ErrorModel");
     }
-    (status != StatusCode::OK).then_some("a status that the specification does not have")
+    let managed = generated.uri.starts_with(MANAGEMENT);
+    let done = match status {
+        StatusCode::OK => true,
+        StatusCode::CREATED | StatusCode::ACCEPTED => managed,
+        _ => false,
+    };
+    (!done).then_some("a status that the specification does not have")
 }
 
 /// Bytes of memory that this process has in use.
@@ -237,6 +302,8 @@ async fn no_request_breaks_the_catalog() {
     for count in [Some(done), invalid, missing, conflicts] {
         assert!(count.is_some_and(|count| count > total / 100), "{tally:?}");
     }
+    // So was what manages the server, as far as it makes something.
+    assert!(tally.get(&201).is_some_and(|count| *count > total / 1000), "{tally:?}");
     #[expect(clippy::print_stdout, reason = "who runs it wants to know what it did")]
     {
         println!("{total} requests, {} MiB more, {tally:?}", growth >> 20);

@@ -109,16 +109,7 @@ fn grants_are_made_listed_asked_about_and_revoked() {
     assert_eq!(rows(&said(run(&["grants", "--to", "group:other"]))).len(), 1);
 
     let ask = |more: &[&str]| {
-        let question = [
-            "policy",
-            "explain",
-            "--url",
-            &server.uri,
-            "--action",
-            "Load",
-            "--table",
-            "default/n/t",
-        ];
+        let question = ["policy", "explain", "--action", "Load", "--table", "default/n/t"];
         run(&[&question[..], more].concat())
     };
     let allowed = ask(&["--user", "corp/ann", "--group", "team"]);
@@ -129,13 +120,29 @@ fn grants_are_made_listed_asked_about_and_revoked() {
     assert_eq!(denied.status.code(), Some(3));
     let oneself: Value = serde_json::from_str(&said(ask(&["--output", "json"]))).expect("JSON");
     assert_eq!(oneself["policies"][0]["id"], "role-admin");
-    assert_eq!(ask(&["--user", "x", "--policies", "policies"]).status.code(), Some(2));
+    let twice = ask(&["--user", "x", "--policies", "policies", "--url", &server.uri]);
+    assert_eq!(twice.status.code(), Some(2));
+    // The policies at hand do not know the grant, and know nobody by a credential.
+    for at_hand in [&["--policies", "policies"][..], &["--offline"]] {
+        let denied = ask(&[at_hand, &["--user", "corp/ann", "--group", "team"]].concat());
+        assert_eq!(denied.status.code(), Some(3), "{at_hand:?}");
+        assert_eq!(ask(at_hand).status.code(), Some(1), "{at_hand:?}");
+    }
 
     let wrong = run(&["grant", "read", "--to", "team", "--on", "warehouse:default"]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("names no grantee"));
-    said(run(&["revoke", "read", "--from", "group:team", "--on", "warehouse:default"]));
+    let revoke = ["revoke", "read", "--from", "group:team", "--on", "warehouse:default"];
+    let tried = said(run(&[&revoke[..], &["--dry-run"]].concat()));
+    assert!(tried.ends_with(" would be revoked\n"), "{tried}");
+    assert_eq!(rows(&said(run(&["grants"]))).len(), 2);
+    let own = ["grant", "own", "--to", "user:corp/ann", "--on", "warehouse:default"];
+    for late in [&own[..], &revoke] {
+        let late = run(&[late, &["--expect", "0"]].concat());
+        assert!(String::from_utf8_lossy(&late.stderr).contains("the newest is 1"));
+    }
+    said(run(&[&revoke[..], &["--expect", "1"]].concat()));
     assert_eq!(rows(&said(run(&["grants"]))).len(), 1);
-    let gone = run(&["revoke", "read", "--from", "group:team", "--on", "warehouse:default"]);
+    let gone = run(&revoke);
     assert!(String::from_utf8_lossy(&gone.stderr).contains("was not granted"));
 }
 

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 fn policy(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_slateberg"))
         .current_dir(directory)
+        .env_remove("SLATEBERG_URL")
         .arg("policy")
         .args(arguments)
         .output()
@@ -293,4 +294,24 @@ fn explain_knows_the_default_policies() {
     );
     assert_eq!(code, 0);
     assert!(out.contains("role-reader"), "{out}");
+}
+
+#[test]
+fn explain_without_a_server_has_to_be_told_who_asks() {
+    let files = directory(&[]);
+    let ask = |who: &[&str]| {
+        policy(files.path(), &[&["explain", "--action", "Load", "--table", "w/t"], who].concat())
+    };
+    for (who, why) in [
+        (&[][..], "say --user or --service-account"),
+        (&["--role", "reader"], "say --user or --service-account"),
+        (&["--key", "k1"], "--key is about a key of a server"),
+    ] {
+        let (code, _, err) = ask(who);
+        assert_eq!((code, err.contains(why)), (1, true), "{who:?}: {err}");
+    }
+    for elsewhere in [&["--url", "http://127.0.0.1:1"][..], &["--key", "k1"]] {
+        let (code, _, err) = ask(&[elsewhere, &["--offline"]].concat());
+        assert_eq!((code, err.contains("cannot be used with")), (2, true), "{elsewhere:?}: {err}");
+    }
 }

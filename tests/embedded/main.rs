@@ -9,6 +9,7 @@ mod iceberg_namespaces;
 mod iceberg_tables;
 mod opening;
 mod permissions;
+mod traces;
 mod transactions;
 mod typed;
 mod unknown;

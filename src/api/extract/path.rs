@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, MatchedPath};
+use axum::extract::{self, FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
+use serde::de::DeserializeOwned;
 
 use super::operation::operation;
 use crate::api::error::ApiError;
@@ -66,6 +67,22 @@ impl FromRequestParts<ApiState> for TabularPath {
         let name = required(parameters.tabular, "{table}")?;
         let ident = TabularIdent { namespace: parameters.namespace()?, name };
         Ok(Self { warehouse, ident })
+    }
+}
+
+/// What a path of the management API names: a text for each parameter of its route, decoded. What axum
+/// itself answers to a path that is none is not of the shape that clients read.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<ApiState> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        let extracted = extract::Path::from_request_parts(parts, state).await;
+        match extracted {
+            Ok(extract::Path(named)) => Ok(Self(named)),
+            Err(rejection) => Err(ApiError::bad_request(rejection.body_text())),
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! API keys.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponseParts;
 
 use super::Result;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::path::Path;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::api::wire::management::{ApiKey, CreateApiKeyRequest, CreatedApiKey, ListApiKeys};

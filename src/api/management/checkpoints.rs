@@ -1,11 +1,12 @@
 //! Checkpoints of the whole catalog.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::Result;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::path::Path;
 use crate::api::state::ApiState;
 use crate::api::wire::checkpoints::{Checkpoint, CreateCheckpointRequest, ListCheckpoints};
 

@@ -1,13 +1,14 @@
 //! Grants.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::Result;
 use super::policies::{Wanted, proposal, proposal_of_query};
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
+use crate::api::extract::path::Path;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::grants::{Grant, GrantRequest, Granted, ListGrants, ListedGrant};

@@ -1,12 +1,13 @@
 //! Background jobs.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::Result;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
+use crate::api::extract::path::Path;
 use crate::api::state::ApiState;
 use crate::api::wire::jobs::{Job, ListJobs, StartJobRequest};
 

@@ -1,13 +1,14 @@
 //! Warehouses.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::Result;
 use crate::api::error::ApiError;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
+use crate::api::extract::path::Path;
 use crate::api::state::ApiState;
 use crate::api::wire::warehouses::{
     CreateWarehouseRequest, ListWarehouses, UpdateWarehouseRequest, Warehouse, wanted,

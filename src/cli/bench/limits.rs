@@ -15,7 +15,7 @@ use crate::bench::bare_put::bare_put;
 use crate::bench::bare_read;
 use crate::bench::latency::slow;
 use crate::bench::report::{Figures, Outcome, Record, summary};
-use crate::cli::{fail, print, runtime};
+use crate::cli::{fail, key_value, print, runtime};
 use crate::config::{self, Sources};
 use crate::objects::open::{check_options, known_options, laid_over, open_url};
 
@@ -76,11 +76,6 @@ pub(super) struct BarePut {
     /// File that gets the results, a line of JSON for each round
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
-
-fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
-    Ok((key.to_owned(), value.to_owned()))
 }
 
 impl BarePut {

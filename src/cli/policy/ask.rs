@@ -1,4 +1,4 @@
-//! `slateberg policy explain --url`: what the policies in force on a server decide.
+//! `slateberg policy explain` where there is word of a server: what the policies in force on a server decide.
 
 use std::process::ExitCode;
 

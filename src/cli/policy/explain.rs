@@ -18,7 +18,7 @@ use crate::base::clock::{Clock, SystemClock};
 use crate::base::rfc3339;
 use crate::cli::client::Connection;
 use crate::cli::output::{Output, print_json, table, text as cell};
-use crate::cli::print;
+use crate::cli::{key_value, print};
 use crate::model::principal::{Identity, IdentityKind, Method};
 use crate::model::read_restrictions::{ReadRule, ReadRules};
 
@@ -37,18 +37,21 @@ pub(super) struct Explain {
     pub(super) what: What,
     #[command(flatten)]
     pub(super) circumstances: Circumstances,
-    /// Policy files, or directories of them [default: the policies that come with slateberg]
+    /// Policy files, or directories of them, which are asked in the place of a server [default: the policies
+    /// that come with slateberg]
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     policies: Vec<PathBuf>,
-    /// With `--url`, the policies in force on that server are asked
+    /// Ask no server, whatever SLATEBERG_URL says; as with --policies
+    #[arg(long, conflicts_with = "url")]
+    offline: bool,
     #[command(flatten)]
     pub(super) connection: Connection,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Who {
-    /// A person who asks: ISSUER/SUBJECT [default with --url: oneself]
-    #[arg(long, value_name = "ID", required_unless_present_any = ["service_account", "key", "url"])]
+    /// A person who asks: ISSUER/SUBJECT [default, where a server is asked: oneself]
+    #[arg(long, value_name = "ID")]
     pub(super) user: Option<String>,
     /// A program that asks: an API key's id
     #[arg(long, value_name = "ID", conflicts_with = "user")]
@@ -57,8 +60,9 @@ pub(super) struct Who {
     #[arg(
         long,
         value_name = "ID",
-        requires = "url",
-        conflicts_with_all = ["user", "service_account", "roles", "groups", "warehouses"],
+        conflicts_with_all = [
+            "user", "service_account", "roles", "groups", "warehouses", "policies", "offline",
+        ],
     )]
     pub(super) key: Option<String>,
     /// A role of whoever asks
@@ -146,16 +150,12 @@ pub(super) struct Circumstances {
     pub(super) client: Option<String>,
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
-    Ok((key.to_owned(), value.to_owned()))
-}
-
 impl Explain {
     pub(super) fn run(self) -> Result<ExitCode, Error> {
-        if self.connection.url.is_some() {
+        if self.asks_server() {
             return super::ask::ask(&self);
         }
+        self.who.check_offline()?;
         let policies = build(&read(&self.policies)?, &[]).map_err(policies::Error::Invalid)?;
         let identity = Arc::new(self.who.identity());
         let resource = self.what.resource()?;
@@ -177,6 +177,15 @@ impl Explain {
             })),
         }
         Ok(ExitCode::from(if decision.allow { 0 } else { DENIED }))
+    }
+}
+
+impl Explain {
+    /// Whether the policies that are asked are those in force on a server: they are if there is word of one,
+    /// and none of other policies.
+    fn asks_server(&self) -> bool {
+        let offline = self.offline || !self.policies.is_empty();
+        !offline && self.connection.is_said()
     }
 }
 
@@ -253,6 +262,18 @@ fn text(
 }
 
 impl Who {
+    /// Refuses what only a server knows: its keys, and whom a credential belongs to.
+    fn check_offline(&self) -> Result<(), Error> {
+        let server = "--url or SLATEBERG_URL says which server to ask";
+        if self.key.is_some() {
+            return Err(Error::Usage(format!("--key is about a key of a server: {server}")));
+        }
+        if self.user.is_none() && self.service_account.is_none() {
+            return Err(Error::Usage(format!("say --user or --service-account; or {server}")));
+        }
+        Ok(())
+    }
+
     fn identity(&self) -> Identity {
         let (kind, id, method) = match (&self.user, &self.service_account) {
             (_, Some(id)) => (IdentityKind::ServiceAccount, id.clone(), Method::ApiKey),

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::diff;
 use crate::authz::listing::names;
 use crate::base::rfc3339;
-use crate::cli::client::{ClientError, Connection, below, query};
+use crate::cli::change::Change;
+use crate::cli::client::{ClientError, Connection, below};
 use crate::cli::output::{Output, table, text};
 
 const PATH: &str = "/management/v1/policies";
@@ -75,22 +76,6 @@ pub(super) struct Rollback {
     change: Change,
 }
 
-/// How something is changed.
-#[derive(Debug, Args)]
-struct Change {
-    /// What goes into the log with it
-    #[arg(long, value_name = "TEXT")]
-    comment: Option<String>,
-    /// Refuse it if this is not the newest revision by now
-    #[arg(long, value_name = "REVISION")]
-    expect: Option<u64>,
-    /// Only check it, and tell what would change
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    connection: Connection,
-}
-
 /// What a subcommand prints.
 type Said = Result<String, ClientError>;
 
@@ -142,9 +127,7 @@ impl Put {
             let expected = "expected one policy or template that names itself with @id(\"...\")";
             return Err(ClientError::Input(format!("{file}: {expected}")));
         };
-        let Change { comment, expect, .. } = &self.change;
-        let body = json!({ "text": policy, "comment": comment, "expected-revision": expect });
-        self.change.make("PUT", below(PATH, id), &body).await
+        told(&self.change, "PUT", below(PATH, id), json!({ "text": policy })).await
     }
 
     fn read(&self) -> Result<String, ClientError> {
@@ -159,10 +142,7 @@ impl Put {
 
 impl Delete {
     pub(super) async fn run(self) -> Said {
-        let Change { comment, expect, .. } = &self.change;
-        let expected = expect.map(|expected| expected.to_string());
-        let query = query(&[("comment", comment.clone()), ("expected_revision", expected)]);
-        self.change.make("DELETE", below(PATH, &self.id) + &query, &Value::Null).await
+        told(&self.change, "DELETE", below(PATH, &self.id), Value::Null).await
     }
 }
 
@@ -208,31 +188,23 @@ impl Diff {
 
 impl Rollback {
     pub(super) async fn run(self) -> Said {
-        let Change { comment, expect, .. } = &self.change;
-        let body = json!({ "to": self.to, "comment": comment, "expected-revision": expect });
-        self.change.make("POST", format!("{PATH}/rollback"), &body).await
+        told(&self.change, "POST", format!("{PATH}/rollback"), json!({ "to": self.to })).await
     }
 }
 
-impl Change {
-    /// Makes it, and tells what has changed.
-    async fn make(&self, method: &str, mut path: String, body: &Value) -> Said {
-        if self.dry_run {
-            path.push(if path.contains('?') { '&' } else { '?' });
-            path.push_str("dry_run=true");
-        }
-        let changed = self.connection.send(method, &path, body).await?;
-        if self.connection.output == Output::Json {
-            return Ok(format!("{changed:#}\n"));
-        }
-        let revision = &changed["revision"];
-        let said = match self.dry_run {
-            true => "dry run: nothing was changed".to_owned(),
-            false => format!("revision {revision}, in force {}", text(&changed["in-force"])),
-        };
-        let warnings = changed["warnings"].as_array().into_iter().flatten();
-        let warnings: String =
-            warnings.map(|warning| format!("warning: {}\n", text(warning))).collect();
-        Ok(format!("{}{warnings}{said}\n", diff::text_of(&changed["changes"])))
+/// Makes a change, and tells what it has changed.
+async fn told(change: &Change, method: &str, path: String, body: Value) -> Said {
+    let changed = change.make(method, path, body).await?;
+    if change.connection.output == Output::Json {
+        return Ok(format!("{changed:#}\n"));
     }
+    let revision = &changed["revision"];
+    let said = match change.dry_run {
+        true => "dry run: nothing was changed".to_owned(),
+        false => format!("revision {revision}, in force {}", text(&changed["in-force"])),
+    };
+    let warnings = changed["warnings"].as_array().into_iter().flatten();
+    let warnings: String =
+        warnings.map(|warning| format!("warning: {}\n", text(warning))).collect();
+    Ok(format!("{}{warnings}{said}\n", diff::text_of(&changed["changes"])))
 }

@@ -40,30 +40,33 @@ pub(super) struct Grammar {
     pub(super) sequence: i64,
     /// Answers' tokens, tags, UUIDs and locations, to be sent back.
     seen: Vec<String>,
+    /// The ids of keys, grants, jobs and checkpoints that were made.
+    pub(super) made: Vec<String>,
 }
 
 /// A request before it becomes bytes.
-struct Draft {
-    method: Method,
-    path: String,
-    body: Option<Value>,
+pub(super) struct Draft {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) body: Option<Value>,
 }
 
-fn post(path: String, body: Value) -> Draft {
+pub(super) fn post(path: String, body: Value) -> Draft {
     Draft { method: Method::POST, path, body: Some(body) }
 }
 
-fn bare(method: Method, path: String) -> Draft {
+pub(super) fn bare(method: Method, path: String) -> Draft {
     Draft { method, path, body: None }
 }
 
 impl Grammar {
     pub(super) fn new(rng: StdRng) -> Self {
-        Self { rng, sequence: 0, seen: Vec::new() }
+        Self { rng, sequence: 0, seen: Vec::new(), made: Vec::new() }
     }
 
     /// Remembers what an answer holds that a client would send back.
     pub(super) fn learn(&mut self, answer: &Answer) {
+        self.learn_made(answer);
         let body = &answer.body;
         let metadata = &body["metadata"];
         for value in [
@@ -109,8 +112,9 @@ impl Grammar {
             break_bytes(&mut self.rng, &mut body);
         }
         let mut uri = draft.path;
-        if self.one_of(3) {
-            uri = uri.replacen("/v1/", "/v1/default/", 1);
+        if uri.starts_with("/v1/") && self.one_of(3) {
+            let warehouse = if self.one_of(8) { "lake" } else { "default" };
+            uri = uri.replacen("/v1/", &format!("/v1/{warehouse}/"), 1);
         }
         if self.one_of(15) {
             break_text(&mut self.rng, &mut uri);
@@ -119,7 +123,8 @@ impl Grammar {
             uri = self.with_query(&uri);
         }
         let method = if self.one_of(60) { self.method() } else { draft.method };
-        Generated { method, uri, headers: self.headers(), body }
+        let anonymous = self.one_of(40);
+        Generated { method, uri, headers: self.headers(), body, anonymous }
     }
 
     pub(super) fn one_of(&mut self, n: u32) -> bool {
@@ -170,7 +175,7 @@ impl Grammar {
     }
 
     fn draft(&mut self) -> Draft {
-        match self.rng.random_range(0..102) {
+        match self.rng.random_range(0..140) {
             0..10 => bare(Method::GET, self.tabular("tables")),
             10..14 => bare(Method::GET, self.tabular("views")),
             14..18 => bare(Method::GET, self.namespace()),
@@ -225,7 +230,8 @@ impl Grammar {
             96..98 => bare(Method::DELETE, self.tabular("tables")),
             98 => bare(Method::DELETE, self.tabular("views")),
             99..101 => bare(Method::DELETE, self.namespace()),
-            _ => bare(self.method(), format!("/v1/{}", self.seen_text())),
+            101 => bare(self.method(), format!("/v1/{}", self.seen_text())),
+            _ => self.managing(),
         }
     }
 
@@ -238,6 +244,13 @@ impl Grammar {
             "purgeRequested",
             "warehouse",
             "referenced-by",
+            "dry_run",
+            "expected_revision",
+            "comment",
+            "grantee",
+            "resource",
+            "user",
+            "key",
             "x",
             "",
         ]);

@@ -1,0 +1,274 @@
+//! Requests to `/management/v1`: whom the server lets in, what they may do, and what it does by itself.
+
+use axum::http::Method;
+use rand::RngExt;
+use serde_json::{Value, json};
+
+use super::grammar::{Draft, Grammar, bare, post};
+use crate::support::app::Answer;
+use crate::support::path;
+
+/// Where the server is managed.
+pub(super) const MANAGEMENT: &str = "/management/v1";
+/// What is listed there.
+pub(super) const LISTS: [&str; 6] =
+    ["api-keys", "policies", "grants", "warehouses", "jobs", "checkpoints"];
+
+fn put(path: String, body: Value) -> Draft {
+    Draft { method: Method::PUT, path, body: Some(body) }
+}
+
+/// The path of one of the things that are listed.
+fn one(list: &str, name: &str) -> String {
+    format!("{MANAGEMENT}/{list}/{}", path::segment(name))
+}
+
+impl Grammar {
+    /// Remembers the id of what was made. That of the credential itself is none of them: nobody takes away
+    /// what the requests are sent with.
+    pub(super) fn learn_made(&mut self, answer: &Answer) {
+        if !matches!(answer.status.as_u16(), 201 | 202) {
+            return;
+        }
+        for id in [&answer.body["id"], &answer.body["grant"]["id"]] {
+            if let Some(id) = id.as_str() {
+                self.made.push(id.to_owned());
+            }
+        }
+        let surplus = self.made.len().saturating_sub(32);
+        self.made.drain(..surplus);
+    }
+
+    /// The id of something that was made, or what could be one.
+    fn made(&mut self) -> String {
+        if self.made.is_empty() || self.one_of(12) {
+            return self.name().to_owned();
+        }
+        let place = self.rng.random_range(0..self.made.len());
+        self.made[place].clone()
+    }
+
+    /// A request that manages something.
+    pub(super) fn managing(&mut self) -> Draft {
+        match self.rng.random_range(0..40) {
+            0..2 => bare(
+                Method::GET,
+                format!(
+                    "{MANAGEMENT}/{}",
+                    self.pick(&["whoami", "server", "encryption", "openapi.json"])
+                ),
+            ),
+            2..6 => bare(Method::GET, format!("{MANAGEMENT}/{}", self.pick(&LISTS))),
+            6..9 => {
+                let list = self.pick(&LISTS);
+                let id = if self.one_of(2) { self.made() } else { self.name().to_owned() };
+                bare(Method::GET, one(list, &id))
+            }
+            9..18 => self.about_policies(),
+            18..23 => self.about_grants(),
+            23..27 => self.about_decisions(),
+            27..32 => self.about_warehouses(),
+            32..35 => self.about_keys(),
+            35..37 => self.about_jobs(),
+            _ => self.about_checkpoints(),
+        }
+    }
+
+    fn about_keys(&mut self) -> Draft {
+        let role = self.pick(&["reader", "writer", "admin", "owner"]);
+        match self.rng.random_range(0..6) {
+            0..2 => bare(Method::DELETE, one("api-keys", &self.made())),
+            2 => bare(Method::POST, format!("{MANAGEMENT}/encryption/rotate")),
+            3 => post(
+                format!("{MANAGEMENT}/encryption/rewrap"),
+                json!({ "wrapping-key": self.name() }),
+            ),
+            _ => post(
+                format!("{MANAGEMENT}/api-keys"),
+                json!({
+                    "name": self.name(), "roles": [role],
+                    "warehouses": if self.one_of(2) { json!(["default"]) } else { Value::Null },
+                    "expires-at-ms": 4_000_000_000_000_i64,
+                }),
+            ),
+        }
+    }
+
+    /// A policy. None of them forbids what the sweeps do.
+    fn policy(&mut self) -> String {
+        let (id, whose, what) = (self.name(), self.name(), self.name());
+        let action = self.pick(&["Read", "Browse", "Load", "Write"]);
+        let head = format!("@id(\"{id}\") ");
+        let body = match self.rng.random_range(0..6) {
+            0 => "permit (principal in ?principal, action in Action::\"Read\", resource in ?resource);"
+                .to_owned(),
+            1 => format!("forbid (principal == User::\"{whose}\", action, resource);"),
+            2 => {
+                let filter = json!({ "type": "eq", "term": whose, "value": what }).to_string();
+                let masks = ["id: show-last-4", "data: replace-with-null", "id: sha-256-global"];
+                format!(
+                    "@row_filter({}) @column_mask(\"{}\") permit (principal in Group::\"{whose}\", \
+                     action == Action::\"Load\", resource);",
+                    json!(filter),
+                    self.pick(&masks)
+                )
+            }
+            3 => format!(
+                "permit (principal, action in Action::\"Read\", resource) when \
+                 {{ context.authentication == \"jwt\" && principal in Group::\"{whose}\" }};"
+            ),
+            _ => format!(
+                "permit (principal in Role::\"{whose}\", action in Action::\"{action}\", \
+                 resource in Namespace::\"default/{what}\");"
+            ),
+        };
+        head + &body
+    }
+
+    fn about_policies(&mut self) -> Draft {
+        let [from, to] = [(); 2].map(|()| self.rng.random_range(0..6));
+        let revisions = format!("{MANAGEMENT}/policies/revisions");
+        match self.rng.random_range(0..12) {
+            0..5 => {
+                let text = self.policy();
+                let id = text.split('"').nth(1).unwrap_or_default();
+                let path = one("policies", id);
+                let mut body = json!({ "text": text, "comment": self.name() });
+                if self.one_of(6) {
+                    body["expected-revision"] = json!(from);
+                }
+                let new = self.one_of(2);
+                if new { post(format!("{MANAGEMENT}/policies"), body) } else { put(path, body) }
+            }
+            5..7 => bare(Method::DELETE, one("policies", self.name())),
+            7 => post(format!("{MANAGEMENT}/policies/rollback"), json!({ "to": from })),
+            8 => bare(Method::GET, revisions),
+            9 => bare(Method::GET, format!("{revisions}/{from}")),
+            10 => bare(Method::GET, format!("{revisions}/{from}/diff/{to}")),
+            _ => bare(Method::GET, one("policies", self.pick(&["role-admin", "grant-read", "a"]))),
+        }
+    }
+
+    /// Something as policies write it, such as `table:default/a/t`.
+    fn resource(&mut self) -> String {
+        let (namespace, name) = (self.name(), self.name());
+        let [namespace, name] = [namespace, name].map(|it| it.replace('/', "%2F"));
+        match self.rng.random_range(0..6) {
+            0 => "catalog".to_owned(),
+            1 => format!("warehouse:{}", self.pick(&["default", "lake", "absent"])),
+            2 => format!("namespace:default/{namespace}"),
+            3 => format!("view:default/{namespace}/{name}"),
+            _ => format!("table:default/{namespace}/{name}"),
+        }
+    }
+
+    fn grantee(&mut self) -> String {
+        format!("{}:{}", self.pick(&["user", "group", "role", "service-account"]), self.name())
+    }
+
+    fn about_grants(&mut self) -> Draft {
+        match self.rng.random_range(0..8) {
+            0..2 => bare(Method::DELETE, one("grants", &self.made())),
+            2 => {
+                let (to, on) = (self.grantee(), self.resource());
+                let [to, on] = [to, on].map(|it| path::segment(&it));
+                bare(Method::GET, format!("{MANAGEMENT}/grants?grantee={to}&resource={on}"))
+            }
+            _ => {
+                let template = self.pick(&["read", "grant-write", "own", "browse", "a"]);
+                post(
+                    format!("{MANAGEMENT}/grants"),
+                    json!({
+                        "template": template, "grantee": self.grantee(),
+                        "resource": self.resource(), "comment": self.name(),
+                    }),
+                )
+            }
+        }
+    }
+
+    fn about_decisions(&mut self) -> Draft {
+        if self.one_of(3) {
+            let (on, user) = (path::segment(&self.resource()), path::segment(self.name()));
+            let whose = self.pick(&["user", "key", "service_account", "group"]);
+            return bare(
+                Method::GET,
+                format!("{MANAGEMENT}/permissions?resource={on}&{whose}={user}"),
+            );
+        }
+        let action = self.pick(&["Load", "Drop", "ManagePolicies", "CommitData", "List"]);
+        let mut body = json!({ "action": action, "resource": self.resource() });
+        match self.rng.random_range(0..4) {
+            0 => body["principal"] = json!({ "key": self.made() }),
+            1 => {
+                body["principal"] = json!({
+                    "user": self.name(), "roles": ["reader"], "groups": [self.name()],
+                    "warehouses": ["default"], "authentication": "jwt",
+                });
+            }
+            _ => {}
+        }
+        if self.one_of(2) {
+            body["attributes"] = json!({
+                "properties": { self.name(): self.name() },
+                "location": self.seen_text(), "owner": self.name(),
+            });
+            body["context"] = json!({
+                "time": "2026-01-31T09:00:00Z", "source-address": "127.0.0.1", "client": "x",
+            });
+        }
+        post(format!("{MANAGEMENT}/authorize"), body)
+    }
+
+    fn about_warehouses(&mut self) -> Draft {
+        let name = self.pick(&["lake", "lake", "pond", "default", "absent"]).to_owned();
+        let place = self.pick(&["memory:///lake", "memory:///pond", "memory:///warehouse/below"]);
+        let storage = json!({
+            "location": place, "allowed-locations": ["memory:///shared/"], "options": {},
+            "access": { "delegation": [], "credentials-seconds": 3600 },
+        });
+        let mut body = json!({
+            "storage": storage,
+            "client-defaults": { self.name(): self.name() },
+            "client-overrides": { "rest-page-size": "7" },
+        });
+        match self.rng.random_range(0..7) {
+            0 => bare(Method::DELETE, one("warehouses", &name)),
+            1..4 => {
+                if self.one_of(2) {
+                    body["expected-version"] = json!(self.rng.random_range(0..4));
+                }
+                put(one("warehouses", &name), body)
+            }
+            _ => {
+                body["name"] = json!(name);
+                post(format!("{MANAGEMENT}/warehouses"), body)
+            }
+        }
+    }
+
+    fn about_jobs(&mut self) -> Draft {
+        if self.one_of(3) {
+            let path = one("jobs", &self.made());
+            return bare(Method::POST, format!("{path}/cancel"));
+        }
+        let mut body = json!({ "kind": "orphan-removal", "resource": self.resource() });
+        if self.one_of(2) {
+            body["dry-run"] = json!(self.one_of(2));
+            body["older-than-seconds"] = json!(self.rng.random_range(0..1_000_000));
+        }
+        post(format!("{MANAGEMENT}/jobs"), body)
+    }
+
+    fn about_checkpoints(&mut self) -> Draft {
+        if self.one_of(3) {
+            let which = if self.one_of(2) { self.made() } else { self.name().to_owned() };
+            return bare(Method::DELETE, one("checkpoints", &which));
+        }
+        let mut body = json!({ "name": self.name() });
+        if self.one_of(2) {
+            body["lifetime-seconds"] = json!(self.rng.random_range(1..1_000_000));
+        }
+        post(format!("{MANAGEMENT}/checkpoints"), body)
+    }
+}
