@@ -41,7 +41,7 @@ pub(super) struct Explain {
     /// that come with slateberg]
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     policies: Vec<PathBuf>,
-    /// Ask no server, whatever SLATEBERG_URL says; as with --policies
+    /// Ask no server, whatever the environment says; as with --policies
     #[arg(long, conflicts_with = "url")]
     offline: bool,
     #[command(flatten)]
