@@ -25,6 +25,8 @@ use crate::model::read_restrictions::{ReadRule, ReadRules};
 /// The exit code of a denial.
 pub(super) const DENIED: u8 = 3;
 
+const OFFLINE_HELP: &str = "Ask no server, whatever SLATEBERG_URL says; as with --policies";
+
 /// Ask what policies decide, and which of them do.
 #[derive(Debug, Args)]
 pub(super) struct Explain {
@@ -37,12 +39,11 @@ pub(super) struct Explain {
     pub(super) what: What,
     #[command(flatten)]
     pub(super) circumstances: Circumstances,
-    /// Policy files, or directories of them, which are asked in the place of a server [default: the policies
-    /// that come with slateberg]
+    /// Policy files, or directories of them, to be asked in the place of a server [default, where none is
+    /// asked: the policies that come with slateberg]
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     policies: Vec<PathBuf>,
-    /// Ask no server, whatever SLATEBERG_URL says; as with --policies
-    #[arg(long, conflicts_with = "url")]
+    #[arg(long, conflicts_with = "url", help = OFFLINE_HELP)]
     offline: bool,
     #[command(flatten)]
     pub(super) connection: Connection,
