@@ -1,7 +1,7 @@
 //! A call of a method: what the catalog is asked, and what the host is told of it.
 //!
-//! Each call is a `tracing` span inside whatever span its caller is in, and everything that the call logs is
-//! inside of it. What spans are good for is the host's own: without a subscriber that wants them, none is made.
+//! Each call is a `tracing` span inside whatever span its caller is in, and everything that it logs is inside
+//! of that. What spans are good for is the host's own: without a subscriber that wants them, none is made.
 //! Their fields are those of the spans of requests, as far as there are such things without HTTP.
 
 use std::sync::Arc;

@@ -37,8 +37,8 @@ pub(super) struct Explain {
     pub(super) what: What,
     #[command(flatten)]
     pub(super) circumstances: Circumstances,
-    /// Policy files, or directories of them, which are asked in the place of a server [default: the policies
-    /// that come with slateberg]
+    /// Policy files, or directories of them, to be asked in the place of a server [default, where none is
+    /// asked: the policies that come with slateberg]
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     policies: Vec<PathBuf>,
     /// Ask no server, whatever the environment says; as with --policies
