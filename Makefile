@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
 
-.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets figures bench k6 wrk static image image-check dist kube deny book docs ours
+.PHONY: help run test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -99,6 +99,11 @@ e2e: build deploy-check stores ## beside real servers of others: Keycloak, Trino
 
 kms: build ## with keys in an emulator of AWS KMS (needs Python 3.11+)
 	tests/kms/run.sh
+
+# Flags for the compiler make every crate another one: this has a directory of its own.
+console: ## the build that tokio-console looks at
+	RUSTFLAGS='--cfg tokio_unstable' cargo clippy --locked --features console --bins \
+		--target-dir "$(CACHE)/target-console" -- --deny warnings
 
 figures: ours ## start-up time, memory and size of the release binary
 	cargo build --release --locked

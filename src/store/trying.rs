@@ -1,5 +1,5 @@
-//! What the tests of the store share: places in memory, a record to tell states apart by, and what time brings
-//! to a store, brought at once.
+//! What the tests of the store share: places, a record to tell states apart by, and what time brings to a
+//! store, brought at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
