@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::permits::Target;
+use super::lookup::Loadable;
+use super::permits::{Permitted, Target};
 use super::places::{is_alone, places_of};
 use super::reading::{ReadAccess, Readable};
 use super::tables::head::metadata_of;
-use super::{Catalog, Error, Operation, Result, lookup};
+use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::{Action, Load, ReadData, WriteData};
 use crate::authz::authority::{Asked, Asking};
 use crate::authz::permit::Permit;
@@ -117,28 +118,35 @@ const NO_RIGHTS: Nothing = "neither reading nor writing its files is allowed";
 const NOT_ALONE: Nothing = "its location holds files of other tables or views, too";
 
 impl Catalog {
-    /// The permit to load a table, and what its holder may do with its files.
+    /// The permit to load a table or view, and `with_files` what its holder may do with its files.
     pub(super) async fn permit_load(
         &self,
         store: &impl Read,
         operation: &Operation,
         target: Target<'_>,
-    ) -> Result<(Permit<Load>, Rights)> {
-        let of_files = |asking: &Asking<'_>, resource: &Resource| self.rights(asking, resource);
-        let (permit, rights) =
-            self.permit_tabular_and(store, operation, target, &OF_FILES, of_files).await?;
-        Ok((permit, rights.unwrap_or_else(|| self.all_rights())))
+        with_files: bool,
+    ) -> Result<Permitted<Load, Rights>> {
+        let actions: &[&str] = if with_files { &OF_FILES } else { &[] };
+        let rights = |asking: &Asking<'_>, resource: &Resource| {
+            with_files.then(|| self.rights(asking, resource))
+        };
+        let Permitted { permit, besides, basis } =
+            self.permit_tabular_and(store, operation, target, actions, rights).await?;
+        let besides = besides.unwrap_or_else(|| with_files.then(|| self.all_rights()));
+        Ok(Permitted { permit, besides, basis })
     }
 
     /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
     /// none if it is told nothing.
     pub(super) async fn delegated(
         &self,
+        operation: &Operation,
         target: Target<'_>,
         record: &TabularRecord,
         rights: Rights,
         wanted: &[Delegation],
     ) -> Result<Option<Delegated>> {
+        let _span = operation.trace.span("delegate");
         let Target { warehouse, ident, .. } = target;
         let found = self.reachable_at(record.id, warehouse, rights, places_of(record)).await?;
         self.tell_if_any(warehouse, ident, found, wanted).await
@@ -260,11 +268,12 @@ impl Catalog {
         }
         let store = self.store().durable();
         let target = Target { warehouse, kind, ident };
-        let (permit, rights) = self.permit_load(&store, operation, target).await?;
-        let record = lookup::tabular_record(&store, warehouse.id, kind, ident).await?;
+        let Loadable { permit, rights, record, .. } =
+            self.loadable(&store, operation, target, true).await?;
         if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
             return Ok(Err(IN_PART));
         }
+        let Some(rights) = rights else { return Ok(Err(NO_RIGHTS)) };
         self.reachable_at(record.id, warehouse, rights, places_of(&record)).await
     }
 
@@ -281,7 +290,8 @@ impl Catalog {
             Asked::Policies(asking) => {
                 let wanted = asking.wants_attributes(&OF_FILES);
                 let store = self.store().durable();
-                self.rights(&asking, &self.tabular_resource(&store, wanted, target).await?)
+                let (resource, _) = self.tabular_resource(&store, wanted, target).await?;
+                self.rights(&asking, &resource)
             }
         };
         // Nobody has this id, so that whatever else is there belongs to somebody else.

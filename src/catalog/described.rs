@@ -68,7 +68,7 @@ impl Catalog {
             Named::Tabular(kind, ident) => {
                 let id = lookup::tabular_id(&store, warehouse.id, kind, &ident).await?;
                 let target = Target { warehouse: &warehouse, kind, ident: &ident };
-                let resource = self.tabular_resource(&store, wanted, target).await?;
+                let (resource, _) = self.tabular_resource(&store, wanted, target).await?;
                 Ok(Described { resource, there: id.is_some() })
             }
         }

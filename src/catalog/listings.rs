@@ -236,8 +236,8 @@ impl Catalog {
         let entry = store.get(&TabularNameKey { kind, namespace: parent, name }).await?;
         let Some(entry) = entry else { return Ok(None) };
         let reading = store.reading(&TabularKey(entry.id));
-        let attributes = self.attributes_of(store, kind, entry.id).await?;
-        Ok(attributes.map(|attributes| (reading, Arc::new(attributes))))
+        let found = self.attributes_of(store, kind, entry.id).await?;
+        Ok(found.map(|(attributes, _)| (reading, Arc::new(attributes))))
     }
 }
 

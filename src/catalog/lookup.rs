@@ -5,20 +5,24 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::delegation::Delegated;
-use super::permits::Target;
+use super::permits::{Permitted, Target};
 use super::reading::{ReadAccess, ReadVersion, Readable};
 use super::tabulars::state_of;
 use super::version_cache::Cached;
 use super::{Catalog, Error, Operation, Result};
+use crate::authz::action::Load;
+use crate::authz::permit::Permit;
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::text::Text;
 use crate::model::warehouse::Delegation;
+use crate::objects::vend::Rights;
 use crate::store::codec::Document;
 use crate::store::keys::{
     NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
 };
 use crate::store::read::Read;
 use crate::store::records::{NamespaceRecord, TabularRecord};
+use crate::telemetry::traces::Span;
 
 /// How often a lookup begins anew because a name moved between two reads.
 const LOOKUP_ATTEMPTS_MAX: usize = 16;
@@ -30,6 +34,18 @@ pub struct Found {
     pub record: TabularRecord,
     /// Its metadata at the record's version.
     pub document: Document,
+}
+
+/// A table or view that somebody may load.
+pub(super) struct Loadable {
+    /// The permit.
+    pub(super) permit: Permit<Load>,
+    /// What they may do to its files, if that was asked.
+    pub(super) rights: Option<Rights>,
+    /// The record that was decided about.
+    pub(super) record: Arc<TabularRecord>,
+    /// Times the lookup.
+    pub(super) span: Span,
 }
 
 /// What a load comes to.
@@ -177,6 +193,28 @@ impl Catalog {
         Ok(ident.validate(self.settings().name_limits())?)
     }
 
+    /// The permit to load a table or view, what may be done to its files if somebody asks for them, and the
+    /// record that both were decided about: none that has come to the name, or has changed, since.
+    pub(super) async fn loadable(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+        with_files: bool,
+    ) -> Result<Loadable> {
+        let Target { warehouse, kind, ident } = target;
+        for _ in 0..LOOKUP_ATTEMPTS_MAX {
+            let Permitted { permit, besides: rights, basis } =
+                self.permit_load(store, operation, target, with_files).await?;
+            let span = operation.trace.span("lookup");
+            let record = tabular_record(store, warehouse.id, kind, ident).await?;
+            if basis.is_of(&record) {
+                return Ok(Loadable { permit, rights, record, span });
+            }
+        }
+        Err(Error::unavailable("The table changes too fast", ident))
+    }
+
     /// The state of a table or view as everybody may see it: durable, with its metadata file in the
     /// warehouse. `known` says what the caller has already of a version, which then is not read. Whoever asks
     /// for one of some `ways` to the files of a table is told of it, as far as there is any for them.
@@ -194,24 +232,17 @@ impl Catalog {
         }
         let store = self.store().durable();
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let (permit, asked) = match ways {
-                None => (self.permit_tabular(&store, operation, target).await?, None),
-                Some(ways) => {
-                    let (permit, rights) = self.permit_load(&store, operation, target).await?;
-                    (permit, Some((ways, rights)))
-                }
-            };
+            let Loadable { permit, rights, record, mut span } =
+                self.loadable(&store, operation, target, ways.is_some()).await?;
             let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
-            let mut span = operation.trace.span("lookup");
-            let record = tabular_record(&store, warehouse.id, kind, ident).await?;
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };
             self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
             let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
-            let files = match asked {
+            let files = match (ways, rights) {
                 // Whoever may read a part of it only gets at no files.
-                Some((ways, rights)) if rules.is_none() => {
-                    self.delegated(target, &record, rights, ways).await?
+                (Some(ways), Some(rights)) if rules.is_none() => {
+                    self.delegated(operation, target, &record, rights, ways).await?
                 }
                 _ => None,
             };

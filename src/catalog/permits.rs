@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::version_cache::Version;
 use super::views::commit::view_metadata;
 use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::{Action, Commit, Create, DescribeNamespace, Load, ReadConfig};
@@ -54,6 +55,39 @@ impl<'a> Creation<'a> {
     pub(super) fn registered(kind: TabularKind, ident: &'a TabularIdent) -> Self {
         const NONE: &BTreeMap<String, String> = &BTreeMap::new();
         Self { kind, ident, properties: NONE, location: None }
+    }
+}
+
+/// A permit to do `A` to a table or view.
+pub(super) struct Permitted<A, T> {
+    /// The permit.
+    pub(super) permit: Permit<A>,
+    /// What was asked besides; none where policies are not asked.
+    pub(super) besides: Option<T>,
+    /// By what it was decided.
+    pub(super) basis: Basis,
+}
+
+/// What was known of a table or view by those who decided about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// Its name, and nothing else was asked for.
+    Names,
+    /// That there was none of that name.
+    Absence,
+    /// The attributes of this version.
+    Version(Version),
+}
+
+impl Basis {
+    /// Whether it is about a table or view as it is by this record. Between the question and the reading of
+    /// a record, another may have come to its name, or a commit may have changed what policies ask for.
+    pub(super) fn is_of(self, record: &TabularRecord) -> bool {
+        match self {
+            Self::Names => true,
+            Self::Absence => false,
+            Self::Version(version) => version == (record.id, record.version),
+        }
     }
 }
 
@@ -199,11 +233,11 @@ impl Catalog {
         target: Target<'_>,
     ) -> Result<Permit<A>> {
         let nothing = |_: &Asking<'_>, _: &Resource| ();
-        Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.0)
+        Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.permit)
     }
 
     /// The permit to do `A` to a table or view, and what `and` asks besides of the same policies, about
-    /// `actions`; none where policies are not asked.
+    /// `actions`.
     pub(super) async fn permit_tabular_and<A: Action, T>(
         &self,
         store: &impl Read,
@@ -211,17 +245,22 @@ impl Catalog {
         target: Target<'_>,
         actions: &[&str],
         and: impl FnOnce(&Asking<'_>, &Resource) -> T,
-    ) -> Result<(Permit<A>, Option<T>)> {
+    ) -> Result<Permitted<A, T>> {
         let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok((unrestricted.permit(), None)),
+            Asked::Nobody(unrestricted) => {
+                let permit = unrestricted.permit();
+                return Ok(Permitted { permit, besides: None, basis: Basis::Names });
+            }
             Asked::Policies(asking) => asking,
         };
         let wanted =
             asking.wants_attributes(&[A::NAME, Load::NAME]) || asking.wants_attributes(actions);
-        let resource = self.tabular_resource(store, wanted, target).await?;
+        let (resource, basis) = self.tabular_resource(store, wanted, target).await?;
         match asking.permit(&resource) {
-            Ok(permit) => Ok((permit, Some(and(&asking, &resource)))),
+            Ok(permit) => {
+                Ok(Permitted { permit, besides: Some(and(&asking, &resource)), basis })
+            }
             Err(denied) => Err(self
                 .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
                 .await?),
@@ -258,7 +297,7 @@ impl Catalog {
             Asked::Policies(asking) => asking,
         };
         let wanted = asking.wants_attributes(&COMMIT_ACTIONS);
-        let resource = self.tabular_resource(store, wanted, target).await?;
+        let (resource, _) = self.tabular_resource(store, wanted, target).await?;
         match asking.permit_commit(&resource, kinds) {
             Ok(permit) => Ok(permit),
             Err(denied) => Err(self
@@ -316,25 +355,29 @@ impl Catalog {
         })
     }
 
-    /// A table or view as policies know it: with attributes if they are `wanted`, as far as it is there.
+    /// A table or view as policies know it: with attributes if they are `wanted`, as far as it is there. And
+    /// what these are.
     pub(super) async fn tabular_resource(
         &self,
         store: &impl Read,
         wanted: bool,
         target: Target<'_>,
-    ) -> Result<Resource> {
+    ) -> Result<(Resource, Basis)> {
         let Target { warehouse, kind, ident } = target;
         let inside = namespace_resource(store, wanted, warehouse, &ident.namespace).await?;
         let resource = inside.tabular(kind, Node::named(&ident.name));
         if !wanted {
-            return Ok(resource);
+            return Ok((resource, Basis::Names));
         }
-        let id = lookup::tabular_id(store, warehouse.id, kind, ident).await?;
-        let attributes = match id {
+        let found = match lookup::tabular_id(store, warehouse.id, kind, ident).await? {
             Some(id) => self.attributes_of(store, kind, id).await?,
             None => None,
         };
-        Ok(resource.with(Arc::new(attributes.unwrap_or_default())))
+        let (attributes, basis) = match found {
+            Some((attributes, version)) => (attributes, Basis::Version(version)),
+            None => (Attributes::default(), Basis::Absence),
+        };
+        Ok((resource.with(Arc::new(attributes)), basis))
     }
 
     /// What policies can ask of a table or view, if any asks where `A` is to be done.
@@ -347,30 +390,33 @@ impl Catalog {
     ) -> Result<Arc<Attributes>> {
         match self.ask(operation)? {
             Asked::Policies(asking) if asking.wants_attributes(&[A::NAME]) => {
-                let attributes = self.attributes_of(store, kind, id).await?;
-                Ok(Arc::new(attributes.unwrap_or_default()))
+                let found = self.attributes_of(store, kind, id).await?;
+                Ok(found.map(|(attributes, _)| Arc::new(attributes)).unwrap_or_default())
             }
             _ => Ok(Arc::default()),
         }
     }
 
-    /// What policies can ask of a table or view; none if it is gone.
+    /// What policies can ask of a table or view, and of which version; none if it is gone.
     pub(super) async fn attributes_of(
         &self,
         store: &impl Read,
         kind: TabularKind,
         id: Uuid,
-    ) -> Result<Option<Attributes>> {
-        match kind {
+    ) -> Result<Option<(Attributes, Version)>> {
+        let (record, attributes) = match kind {
             TabularKind::Table => {
-                let head = self.head(store, id).await?;
-                Ok(head.map(|head| attributes(&head.record, &head.metadata.properties)))
+                let Some(head) = self.head(store, id).await? else { return Ok(None) };
+                let attributes = attributes(&head.record, &head.metadata.properties);
+                (head.record, attributes)
             }
             TabularKind::View => {
                 let Some(found) = lookup::tabular_by_id(store, id).await? else { return Ok(None) };
-                Ok(Some(attributes(&found.record, &view_metadata(&found)?.properties)))
+                let attributes = attributes(&found.record, &view_metadata(&found)?.properties);
+                (found.record, attributes)
             }
-        }
+        };
+        Ok(Some((attributes, (record.id, record.version))))
     }
 }
 

@@ -110,6 +110,10 @@ for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
     ICEBERG_FIXTURE_S3_JARS+=:$jar
 done
 
+# Threads of PyIceberg's share a client of s3fs, and each takes its signer off it and puts it on again when it begins:
+# what another one sends in between is sent without a signature.
+export PYICEBERG_MAX_WORKERS=1
+
 cd "$here"
 # The emulator is that of the tests of encryption.
 PYTHONPATH=$here/../kms PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use slateberg::embedded::{Error, Identity};
 use slateberg::model::ident::{NamespaceIdent, TabularIdent};
@@ -10,7 +10,7 @@ use slateberg::model::page::PageRequest;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Instrument, Level, Subscriber, info_span};
+use tracing::{Dispatch, Event, Instrument, Level, Subscriber, info_span};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -49,9 +49,14 @@ impl Visit for Told {
 #[derive(Debug, Clone, Default)]
 struct Host(Arc<Mutex<(Vec<Told>, Vec<&'static str>)>>);
 
+/// As long as there is one subscriber alone, a place in the code that another thread comes to first is not heard of
+/// again: nobody listens there.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
+
 impl Host {
     /// Listens to everything up to this level that this thread does.
     fn listening(level: LevelFilter) -> (Self, DefaultGuard) {
+        LazyLock::force(&ANOTHER);
         let host = Self::default();
         let subscriber = Registry::default().with(host.clone().with_filter(level));
         (host, tracing::subscriber::set_default(subscriber))

@@ -25,8 +25,12 @@ use crate::model::read_restrictions::{ReadRule, ReadRules};
 /// The exit code of a denial.
 pub(super) const DENIED: u8 = 3;
 
+const URL_HELP: &str =
+    "The server to ask [default: none, but the policies at hand] [env: SLATEBERG_URL]";
+
 /// Ask what policies decide, and which of them do.
 #[derive(Debug, Args)]
+#[command(mut_arg("url", |url| url.help(URL_HELP)))]
 pub(super) struct Explain {
     #[command(flatten)]
     pub(super) who: Who,
