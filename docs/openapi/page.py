@@ -10,7 +10,7 @@ DOCUMENT = HERE / "management.json"
 PAGE = HERE.parent / "api.md"
 HEAD = """# API
 
-Two of them, on one port:
+Two of them, on one port, unless `[server.management]` gives the second a port of its own:
 
 - `/v1`, the catalog: the [REST catalog specification](https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml)
   of Apache Iceberg, with and without a warehouse as `{prefix}`. `GET /v1/config` names the endpoints that are served.
@@ -18,7 +18,7 @@ Two of them, on one port:
   `GET /management/v1/openapi.json`; the rest of this page is made of it.
 
 Errors are `{"error": {"message", "type", "code"}}` in both. Every answer has an `X-Request-Id`: the client's, or one of ours.
-A 503 says when to come back in `Retry-After`.
+A 503 and a 429 say when to come back in `Retry-After`.
 """
 
 
