@@ -18,7 +18,6 @@ use super::tables::head::metadata_of;
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::{Action, Load, ReadData, WriteData};
 use crate::authz::authority::{Asked, Asking};
-use crate::authz::permit::Permit;
 use crate::authz::resource::Resource;
 use crate::base::secret::Secret;
 use crate::model::ident::{TabularIdent, TabularKind};

@@ -225,7 +225,7 @@ impl Catalog {
         ways: Option<&[Delegation]>,
         known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
     ) -> Result<Loaded<K>> {
-        let Target { warehouse, kind, ident } = target;
+        let Target { kind, ident, .. } = target;
         // A name that cannot be is one that is not there.
         if self.check_name(ident).is_err() {
             return Err(Error::no_such(kind, ident));

@@ -59,7 +59,7 @@ impl<'a> Creation<'a> {
 }
 
 /// A permit to do `A` to a table or view.
-pub(super) struct Permitted<A, T> {
+pub(super) struct Permitted<A: Action, T> {
     /// The permit.
     pub(super) permit: Permit<A>,
     /// What was asked besides; none where policies are not asked.
@@ -258,9 +258,7 @@ impl Catalog {
             asking.wants_attributes(&[A::NAME, Load::NAME]) || asking.wants_attributes(actions);
         let (resource, basis) = self.tabular_resource(store, wanted, target).await?;
         match asking.permit(&resource) {
-            Ok(permit) => {
-                Ok(Permitted { permit, besides: Some(and(&asking, &resource)), basis })
-            }
+            Ok(permit) => Ok(Permitted { permit, besides: Some(and(&asking, &resource)), basis }),
             Err(denied) => Err(self
                 .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
                 .await?),

@@ -10,7 +10,7 @@ use super::lanes::Entered;
 use super::listings::Contents;
 use super::lookup::{self, Found};
 use super::mutation::Answer;
-use super::permits::Target;
+use super::permits::{Basis, Permitted, Target};
 use super::places::{further_paths, put_whereabouts};
 use super::publications::{Landing, MetadataFile};
 use super::{Catalog, Error, Operation, Result};
@@ -290,9 +290,15 @@ impl Catalog {
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
         let store = self.store().durable();
         let target = Target { warehouse, kind, ident };
-        let _permit: Permit<A> = self.permit_tabular(&store, operation, target).await?;
-        let found = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
-        found.map(|_| ()).ok_or_else(|| Error::no_such(kind, ident))
+        let permitted: Permitted<A, ()> =
+            self.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
+        // What has come to the name since was not decided about.
+        let is_there = match permitted.basis {
+            Basis::Version(_) => true,
+            Basis::Absence => false,
+            Basis::Names => lookup::tabular_id(&store, warehouse.id, kind, ident).await?.is_some(),
+        };
+        if is_there { Ok(()) } else { Err(Error::no_such(kind, ident)) }
     }
 }
 

@@ -273,7 +273,8 @@ async fn managed(app: &TestApp) -> Vec<Value> {
     for list in LISTS {
         let answer = app.get(&format!("{MANAGEMENT}/{list}")).await;
         // Where nobody is known, policies say who sees what.
-        let mut listed = if app.credential.is_some() { answer.expect(200).body } else { answer.body };
+        let mut listed =
+            if app.credential.is_some() { answer.expect(200).body } else { answer.body };
         for key in listed["api-keys"].as_array_mut().into_iter().flatten() {
             key["last-used-at-ms"] = Value::Null;
         }

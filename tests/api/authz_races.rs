@@ -1,0 +1,87 @@
+//! A load is decided about the table that it shows, whatever comes to its name while it is decided.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::support::app::TestApp;
+use crate::support::knobs::knob;
+use crate::support::table::create_table;
+
+const OPEN_UNLESS_PII: &str = r#"
+@id("open") permit (principal in Role::"team", action in [Action::"ReadConfig", Action::"Load"], resource)
+unless { resource is Table && resource.hasTag("pii") };
+"#;
+const TABLE: &str = "/v1/default/namespaces/ns/tables/t";
+/// Tasks that load the table, as fast as they are answered.
+const READERS: usize = 4;
+
+async fn set_pii(app: &TestApp, pii: bool) {
+    let update = match pii {
+        true => json!({ "action": "set-properties", "updates": { "pii": "yes" } }),
+        false => json!({ "action": "remove-properties", "removals": ["pii"] }),
+    };
+    app.post(TABLE, json!({ "requirements": [], "updates": [update] })).await.expect(200);
+}
+
+async fn make(app: &TestApp, name: &str, properties: Value) {
+    let mut body = create_table(name);
+    body["properties"] = properties;
+    app.post("/v1/default/namespaces/ns/tables", body).await.expect(200);
+}
+
+async fn rename(app: &TestApp, from: &str, to: &str) {
+    let ident = |name: &str| json!({ "namespace": ["ns"], "name": name });
+    let body = json!({ "source": ident(from), "destination": ident(to) });
+    app.post("/v1/default/tables/rename", body).await.expect(204);
+}
+
+/// Makes a table that is open closed, in each of the ways in which that happens, and open again.
+async fn open_and_close(app: &TestApp) {
+    set_pii(app, true).await;
+    set_pii(app, false).await;
+    rename(app, "t", "away").await;
+    make(app, "t", json!({ "pii": "yes" })).await;
+    app.delete(TABLE).await.expect(204);
+    rename(app, "closed", "t").await;
+    rename(app, "t", "closed").await;
+    rename(app, "away", "t").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_table_is_shown_by_a_decision_about_itself() {
+    let app = Arc::new(TestApp::with_policies(OPEN_UNLESS_PII, |_| {}).await);
+    let team = app.key_with_role("team").await;
+    app.post("/v1/default/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
+    make(&app, "t", json!({})).await;
+    make(&app, "closed", json!({ "pii": "yes" })).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..READERS)
+        .map(|_| {
+            let (app, team, done) = (Arc::clone(&app), team.clone(), Arc::clone(&done));
+            tokio::spawn(async move {
+                let mut shown = 0_u64;
+                while !done.load(Ordering::Relaxed) {
+                    // A load is answered from memory, and would leave its thread to nobody else.
+                    tokio::task::yield_now().await;
+                    let answer = app.get_as(&team, TABLE).await;
+                    if answer.status.as_u16() == 404 {
+                        continue;
+                    }
+                    let pii = &answer.expect(200).body["metadata"]["properties"]["pii"];
+                    assert_eq!(pii, &Value::Null, "what is closed was shown");
+                    shown += 1;
+                }
+                shown
+            })
+        })
+        .collect();
+    for _ in 0..knob("RACES_ROUNDS", 100) {
+        open_and_close(&app).await;
+    }
+    done.store(true, Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.await.expect("nothing closed was shown") > 0, "it was open now and then");
+    }
+}
