@@ -1,7 +1,8 @@
 //! From a resource as somebody names it to what policies know of it, and to what is told of it to those
 //! who may not see it.
 
-use super::permits::{Target, namespace_resource};
+use super::attributes::namespace_resource;
+use super::permits::Target;
 use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::{Action, DescribeNamespace, Load, ReadConfig};
 use crate::authz::resource::{Kind, Resource};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::attributes::{attributes_of_namespace, namespace_resource};
 use super::known_pages::{Gathered, PageStart};
-use super::permits::{attributes_of_namespace, namespace_resource};
 use super::{Catalog, Operation, Result, lookup};
 use crate::authz::action::{Action, List};
 use crate::authz::authority::Asked;

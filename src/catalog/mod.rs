@@ -14,6 +14,7 @@
 //! Reads see durable state, and wait for a metadata file that is still on its way. What is known of a
 //! version is kept ([`version_cache`]).
 
+mod attributes;
 mod carried;
 pub mod change_log;
 pub mod checkpoints;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::permits::{attributes, namespace_resource};
+use super::attributes::{attributes, namespace_resource};
 use super::tables::head::metadata_of;
 use super::tabulars::TabularState;
 use super::version_cache::{Cached, Version};

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use super::attributes::Basis;
 use super::change_log::Entry;
 use super::jobs::table_of;
 use super::lanes::Entered;
 use super::listings::Contents;
 use super::lookup::{self, Found};
 use super::mutation::Answer;
-use super::permits::{Basis, Permitted, Target};
+use super::permits::{Permitted, Target};
 use super::places::{further_paths, put_whereabouts};
 use super::publications::{Landing, MetadataFile};
 use super::{Catalog, Error, Operation, Result};
