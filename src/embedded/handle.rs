@@ -68,7 +68,8 @@ impl EmbeddedCatalog {
     /// The same catalog for one change that is made at most once, whoever repeats it with this key, as with
     /// an `Idempotency-Key` over HTTP: within `catalog.idempotency_lifetime_seconds`, by this principal. The
     /// same change again, by the same version of slateberg, is answered the same again; another one is
-    /// refused as [`Error::Unprocessable`](super::Error::Unprocessable), and so is a request over HTTP with the key of a call.
+    /// refused as [`Unprocessable`](super::Error::Unprocessable), and so is a request over HTTP with the key
+    /// of a call.
     #[must_use]
     pub fn once(&self, key: Uuid) -> Self {
         Self { key: Some(key), ..self.clone() }
@@ -90,7 +91,8 @@ impl EmbeddedCatalog {
     }
 
     /// Returns when the store has shut: somebody has closed the catalog, another writer has taken its store
-    /// over, or it failed. From then on, every call is answered [`Error::Unavailable`](super::Error::Unavailable).
+    /// over, or it failed. From then on, every call is answered
+    /// [`Unavailable`](super::Error::Unavailable).
     pub async fn closed(&self) -> StoreError {
         self.house.catalog.store_closed().await
     }
