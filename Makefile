@@ -129,8 +129,10 @@ wrk: ours ## what a server can do at most (needs wrk)
 # Paths of this machine stay out of it, in Rust and in C alike: the same toolchain makes the same bytes anywhere.
 TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 STATIC_BIN = $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg
-REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(HOME)/.cargo=/cargo
-C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(HOME)/.cargo=/cargo \
+CARGO_HOME ?= $(HOME)/.cargo
+REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(CARGO_HOME)=/cargo \
+	--remap-path-prefix=$(CARGO_TARGET_DIR)=/target
+C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(CARGO_HOME)=/cargo \
 	-ffile-prefix-map=$(CARGO_TARGET_DIR)=/target
 
 static: ours ## the static binary that images and releases are made of
