@@ -135,8 +135,9 @@ REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(CARGO_HOM
 C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(CARGO_HOME)=/cargo \
 	-ffile-prefix-map=$(CARGO_TARGET_DIR)=/target
 
+# C says in the binary when it was compiled, unless it is told a time.
 static: ours ## the static binary that images and releases are made of
-	CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
+	SOURCE_DATE_EPOCH=0 CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
 		cargo build --release --locked --target $(TARGET)
 
 image: static ## a container image, by docker, podman or buildah
