@@ -24,10 +24,14 @@ class Process:
             start_new_session=True,
         )
 
+    @property
+    def runs(self):
+        return self._process.poll() is None
+
     def wait_until(self, is_ready, timeout_s):
         deadline = time.monotonic() + timeout_s
         while not (found := is_ready()):
-            if self._process.poll() is not None:
+            if not self.runs:
                 raise AssertionError(f"{self.log} ended with {self._process.returncode}:\n{self.said()[-4000:]}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"{self.log} is not ready after {timeout_s} s:\n{self.said()[-4000:]}")
@@ -51,7 +55,7 @@ class Process:
         self._output.close()
 
     def stop(self, timeout_s=30):
-        if self._process.poll() is None:
+        if self.runs:
             os.killpg(self._process.pid, signal.SIGTERM)
             try:
                 self._process.wait(timeout_s)

@@ -17,7 +17,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from processes import Slateberg
 from pyiceberg.catalog.rest import RestCatalog
-from watching import Collector, Jaeger, Prometheus, free_port
+from watching import Collector, Jaeger, Prometheus
+from web import free_port
 
 RULES = Path(__file__).resolve().parents[2] / "helm/slateberg/alerts/slateberg.yaml"
 SETTINGS = """

@@ -2,19 +2,13 @@
 
 import json
 import os
-import socket
 import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
 
 from processes import Process
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+from web import free_port
 
 
 def get_json(url):

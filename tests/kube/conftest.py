@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import socket
 import ssl
 import subprocess
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from processes import Process
+from web import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm/slateberg"
@@ -24,12 +25,6 @@ OPERATOR = Path(os.environ["SLATEBERG_CACHE"]) / "tools/prometheus-operator/exam
 LIFETIME_SECONDS_MAX = 1800
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 class Refused(Exception):
     """What the API server has answered with another status than 2xx."""
 
@@ -38,25 +33,10 @@ class Refused(Exception):
         self.status = status
 
 
-class Program:
-    """A server of others, with its output in a file."""
-
-    def __init__(self, directory, name, *options):
-        self.log = directory / f"{name}.log"
-        with self.log.open("wb") as out:
-            words = ["timeout", "--kill-after=10", str(LIFETIME_SECONDS_MAX), name, *options]
-            self._process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, cwd=directory)
-
-    @property
-    def runs(self):
-        return self._process.poll() is None
-
-    def stop(self):
-        self._process.terminate()
-        try:
-            self._process.wait(30)
-        finally:
-            self._process.kill()
+def program(directory, name, *options):
+    """Starts a server of others, which works in this directory."""
+    words = ["env", f"--chdir={directory}", "timeout", "--kill-after=10", str(LIFETIME_SECONDS_MAX), name, *options]
+    return Process(words, directory / f"{name}.log")
 
 
 class Kubernetes:
@@ -82,7 +62,7 @@ class Kubernetes:
         options += ["--advertise-client-urls", f"http://127.0.0.1:{store}"]
         options += ["--initial-advertise-peer-urls", f"http://127.0.0.1:{peers}"]
         options += ["--initial-cluster", f"default=http://127.0.0.1:{peers}"]
-        self._programs.append(Program(directory, "etcd", *options))
+        self._programs.append(program(directory, "etcd", *options))
 
         words = ["openssl", "genpkey", "-algorithm", "RSA", "-out", directory / "accounts.pem"]
         subprocess.run(words, check=True, capture_output=True, timeout=60)
@@ -93,7 +73,7 @@ class Kubernetes:
         options += ["--service-account-issuer=https://kubernetes.default.svc"]
         options += ["--service-account-key-file=accounts.pem", "--service-account-signing-key-file=accounts.pem"]
         options += ["--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none"]
-        self._programs.append(Program(directory, "kube-apiserver", *options))
+        self._programs.append(program(directory, "kube-apiserver", *options))
 
         self.uri = f"https://127.0.0.1:{port}"
         self._wait_until_ready()
@@ -113,7 +93,7 @@ class Kubernetes:
             except (OSError, Refused) as error:
                 said = str(error)
             time.sleep(0.2)
-        logs = "\n".join(program.log.read_text()[-4000:] for program in self._programs)
+        logs = "\n".join(program.said()[-4000:] for program in self._programs)
         raise AssertionError(f"Kubernetes does not start: {said}\n{logs}")
 
     def _write_kubeconfig(self):

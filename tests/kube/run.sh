@@ -13,4 +13,5 @@ venv=$SLATEBERG_CACHE/deploy-venv
 export PATH=$SLATEBERG_CACHE/tools/bin:$PATH
 
 cd "$here"
-PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
+# Processes and HTTP are those of the tests beside other people's servers.
+PYTHONPATH=$here/../e2e PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
