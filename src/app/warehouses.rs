@@ -20,7 +20,7 @@ use crate::objects::stores::{Roots, Stores};
 use crate::objects::vend::Vendor;
 use crate::objects::warehouse_files::Root;
 use crate::objects::{self, Objects};
-use crate::store::keys::{StoreKey, WarehouseKey, space};
+use crate::store::keys::{NamespaceNameKey, StoreKey, WarehouseKey, space};
 use crate::store::read::{Range, Read};
 use crate::store::records::WarehouseRecord;
 use crate::store::{self, Store};
@@ -87,7 +87,10 @@ pub(super) async fn open_all(
         served = served.with_roots(entry, Ok(configured.roots));
     }
     for (name, record) in records(&store.durable()).await.map_err(failed)? {
-        let Some(definition) = &record.definition else { continue };
+        let Some(definition) = &record.definition else {
+            warn_if_left_out(&name, &record, settings, store).await?;
+            continue;
+        };
         let storage = storage_of(&record.location, definition);
         let opened = open_made(&name, &storage, stores, &served);
         served = served.with(Entry::made(&name, record.clone(), definition), opened);
@@ -133,6 +136,30 @@ fn warn_if_moved(
              say the old location"
         );
     }
+}
+
+/// Says that tables are out of reach: those of a warehouse that has been taken out of the configuration.
+async fn warn_if_left_out(
+    name: &str,
+    record: &WarehouseRecord,
+    settings: &Settings,
+    store: &Store,
+) -> Result<(), BuildError> {
+    if settings.warehouses.contains_key(name) {
+        return Ok(());
+    }
+    // Whatever is in a warehouse is in a namespace of it.
+    let namespaces = Range::below(space::NAMESPACE_NAMES, record.id);
+    let found = store.durable().scan::<NamespaceNameKey>(&namespaces, Some(1)).await;
+    if !found.map_err(BuildError::Warehouses)?.is_empty() {
+        tracing::warn!(
+            warehouse = name,
+            location = record.location,
+            "the warehouse is not in the settings any more, and not served: if its tables are wanted, add \
+             [warehouses.{name}] with this location"
+        );
+    }
+    Ok(())
 }
 
 fn open_made(

@@ -15,7 +15,7 @@ use figment::providers::Serialized;
 use super::layers::{Layer, Place};
 use super::problem::{Excerpt, Problem, help_for};
 use super::secrets::is_secret;
-use super::settings::Settings;
+use super::settings::{DEFAULT_WAREHOUSE, Settings};
 use crate::telemetry::otlp::environment;
 
 /// The directory whose files are read if `--config` names none.
@@ -81,6 +81,7 @@ pub fn read(sources: &Sources) -> Read {
         let error = match figment.extract::<Settings>() {
             Ok(mut settings) => {
                 settings.ambient_options = ambient_options();
+                leave_out_default_warehouse(&mut settings, &layers);
                 match environment::settings(&variables(&[environment::PREFIX])) {
                     Ok(told) => settings.telemetry.otlp = settings.telemetry.otlp.or(told),
                     Err(message) => problems.push(Problem::new(Place::Default, "", message)),
@@ -121,6 +122,15 @@ impl Read {
     pub(super) fn place(&self, path: &[String]) -> Place {
         let found = self.layers.iter().rev().find(|layer| layer.has(path));
         found.map_or(Place::Default, |layer| layer.place(path).0)
+    }
+}
+
+/// A server whose default warehouse is another one has none called `default`, unless it was told of that, too.
+fn leave_out_default_warehouse(settings: &mut Settings, layers: &[Layer]) {
+    let path = ["warehouses".to_owned(), DEFAULT_WAREHOUSE.to_owned()];
+    let is_told = layers.iter().any(|layer| layer.has(&path));
+    if settings.default_warehouse != DEFAULT_WAREHOUSE && !is_told {
+        settings.warehouses.remove(DEFAULT_WAREHOUSE);
     }
 }
 

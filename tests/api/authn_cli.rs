@@ -1,5 +1,6 @@
 //! The program itself: what a first start prints, and `slateberg key` against it.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,7 +9,8 @@ use serde_json::Value;
 
 use crate::support::certificates::{TestCa, TlsFiles};
 
-/// A running server, and what it printed until it was ready. It is killed when this is dropped.
+/// A running server, and what it printed until it was ready. Its log is `log` in its directory. It is killed when this
+/// is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) uri: String,
@@ -30,8 +32,8 @@ impl Server {
     pub(crate) fn start_on(directory: &Path, data_dir: &str, arguments: &[&str]) -> Self {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
         let mut command = slateberg(directory, &[&serve[..], arguments].concat());
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let log = File::create(directory.join("log")).expect("there is room");
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("it starts");
         let stdout = child.stdout.take().expect("stdout is piped");
         let mut banner = String::new();
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {

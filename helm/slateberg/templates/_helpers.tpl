@@ -132,7 +132,8 @@ httpGet:
 {{- fail "config.state.url is not set: say where the catalog's state is, such as s3://bucket/slateberg, or set persistence.enabled" -}}
 {{- end -}}
 {{- end -}}
-{{- if not (hasKey (mergeOverwrite (dict "default" dict) (deepCopy (default dict $config.warehouses))) (default "default" $config.default_warehouse)) -}}
+{{- $warehouse := default "default" $config.default_warehouse -}}
+{{- if not (or (eq $warehouse "default") (hasKey (default dict $config.warehouses) $warehouse)) -}}
 {{- fail (printf "config.default_warehouse: there is no warehouse '%s' in config.warehouses" $config.default_warehouse) -}}
 {{- end -}}
 {{- if and (ne (include "slateberg.clientCertificates" .) "off") (not .Values.tls.clientCa.secretName) -}}

@@ -48,7 +48,21 @@ fn the_example_is_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sources = Sources { config: Some(root.join("config/production.example.toml")) };
     let settings = load(&sources).expect("valid settings");
-    assert!(settings.warehouses.contains_key("lake"));
+    assert_eq!(settings.warehouses.keys().collect::<Vec<_>>(), ["archive", "lake"]);
+}
+
+#[test]
+fn the_warehouse_default_is_there_unless_another_one_takes_its_place() {
+    let lake = "default_warehouse = \"lake\"\n[warehouses.lake]";
+    for (text, expected) in [
+        ("", vec!["default"]),
+        ("[warehouses.lake]", vec!["default", "lake"]),
+        (lake, vec!["lake"]),
+        (&format!("{lake}\n[warehouses.default]"), vec!["default", "lake"]),
+    ] {
+        let settings = load_text(text).expect("valid settings");
+        assert_eq!(settings.warehouses.keys().collect::<Vec<_>>(), expected, "{text}");
+    }
 }
 
 #[test]
