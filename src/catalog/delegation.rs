@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::attributes::Basis;
 use super::lookup::Loadable;
 use super::permits::{Permitted, Target};
 use super::places::{is_alone, places_of};
@@ -18,6 +19,7 @@ use super::tables::head::metadata_of;
 use super::{Catalog, Error, Operation, Result};
 use crate::authz::action::{Action, Load, ReadData, WriteData};
 use crate::authz::authority::{Asked, Asking};
+use crate::authz::permit::Permit;
 use crate::authz::resource::Resource;
 use crate::base::secret::Secret;
 use crate::model::ident::{TabularIdent, TabularKind};
@@ -117,22 +119,24 @@ const NO_RIGHTS: Nothing = "neither reading nor writing its files is allowed";
 const NOT_ALONE: Nothing = "its location holds files of other tables or views, too";
 
 impl Catalog {
-    /// The permit to load a table or view, and `with_files` what its holder may do with its files.
+    /// The permit to load a table or view, and `with_files` what its holder may do with its files; nothing
+    /// without, as that costs further questions. By what both were decided comes with them.
     pub(super) async fn permit_load(
         &self,
         store: &impl Read,
         operation: &Operation,
         target: Target<'_>,
         with_files: bool,
-    ) -> Result<Permitted<Load, Rights>> {
-        let actions: &[&str] = if with_files { &OF_FILES } else { &[] };
-        let rights = |asking: &Asking<'_>, resource: &Resource| {
-            with_files.then(|| self.rights(asking, resource))
-        };
+    ) -> Result<(Permit<Load>, Rights, Basis)> {
+        if !with_files {
+            let Permitted { permit, basis, .. } =
+                self.permit_tabular_and(store, operation, target, &[], |_, _| ()).await?;
+            return Ok((permit, Rights::NONE, basis));
+        }
+        let rights = |asking: &Asking<'_>, resource: &Resource| self.rights(asking, resource);
         let Permitted { permit, besides, basis } =
-            self.permit_tabular_and(store, operation, target, actions, rights).await?;
-        let besides = besides.unwrap_or_else(|| with_files.then(|| self.all_rights()));
-        Ok(Permitted { permit, besides, basis })
+            self.permit_tabular_and(store, operation, target, &OF_FILES, rights).await?;
+        Ok((permit, besides.unwrap_or_else(|| self.all_rights()), basis))
     }
 
     /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
@@ -272,7 +276,6 @@ impl Catalog {
         if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
             return Ok(Err(IN_PART));
         }
-        let Some(rights) = rights else { return Ok(Err(NO_RIGHTS)) };
         self.reachable_at(record.id, warehouse, rights, places_of(&record)).await
     }
 

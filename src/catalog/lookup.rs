@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::delegation::Delegated;
-use super::permits::{Permitted, Target};
+use super::permits::Target;
 use super::reading::{ReadAccess, ReadVersion, Readable};
 use super::tabulars::state_of;
 use super::version_cache::Cached;
@@ -40,8 +40,8 @@ pub struct Found {
 pub(super) struct Loadable {
     /// The permit.
     pub(super) permit: Permit<Load>,
-    /// What they may do to its files, if that was asked.
-    pub(super) rights: Option<Rights>,
+    /// What they may do to its files; nothing if that was not asked.
+    pub(super) rights: Rights,
     /// The record that was decided about.
     pub(super) record: Arc<TabularRecord>,
     /// Times the lookup.
@@ -204,7 +204,7 @@ impl Catalog {
     ) -> Result<Loadable> {
         let Target { warehouse, kind, ident } = target;
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let Permitted { permit, besides: rights, basis } =
+            let (permit, rights, basis) =
                 self.permit_load(store, operation, target, with_files).await?;
             let span = operation.trace.span("lookup");
             let record = tabular_record(store, warehouse.id, kind, ident).await?;
@@ -239,9 +239,9 @@ impl Catalog {
             let key = PublicationKey { id, version };
             self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
             let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
-            let files = match (ways, rights) {
+            let files = match ways {
                 // Whoever may read a part of it only gets at no files.
-                (Some(ways), Some(rights)) if rules.is_none() => {
+                Some(ways) if rules.is_none() => {
                     self.delegated(operation, target, &record, rights, ways).await?
                 }
                 _ => None,

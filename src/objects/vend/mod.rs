@@ -36,6 +36,11 @@ pub struct Rights {
     pub delete: bool,
 }
 
+impl Rights {
+    /// Nothing at all.
+    pub const NONE: Self = Self { read: false, write: false, delete: false };
+}
+
 /// What credentials are for: a table, by its id, and the places of its files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Files {
