@@ -52,6 +52,13 @@ pub enum RunError {
     Close(store::Error),
 }
 
+impl RunError {
+    /// Whether the settings are to blame, or files that they name: another try will not do better.
+    pub fn is_of_settings(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+}
+
 /// A server that is bound and not serving yet.
 pub struct Bound {
     clients: Port,
@@ -164,6 +171,8 @@ async fn serve_until_stopped(
 ) -> Result<(), RunError> {
     let stopping = background.stopping();
     if let Some(tls) = &bound.tls {
+        let told = Arc::clone(tls);
+        app.measures.registry.register("tls", move |into| told.collect(into));
         background.add(tokio::spawn(Arc::clone(tls).watch(stopping.clone())));
     }
     let routers = app.routers();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rcgen::date_time_ymd;
 use reqwest::{Client, Version};
 use slateberg::api::tls_settings::TlsSettings;
 use slateberg::app::run;
@@ -19,6 +20,16 @@ async fn encrypted(tls: TlsSettings) -> Served {
 /// Whether a server's certificate, as it is shown to a new connection, is one of this CA.
 async fn shows_one_of(server: &Served, ca: &TestCa) -> bool {
     Served::client(ca, None).get(format!("{}/health", server.uri)).send().await.is_ok()
+}
+
+/// What `/metrics` says of the server's TLS.
+async fn measured(server: &Served, ca: &TestCa, name: &str) -> f64 {
+    let client = Served::client(ca, None);
+    let answer = client.get(format!("{}/metrics", server.uri)).send().await.expect("it answers");
+    let text = answer.text().await.expect("text");
+    let name = format!("slateberg_tls_{name} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&name)).expect("it is there");
+    value.parse().expect("a number")
 }
 
 async fn soon(what: &str, is_so: impl AsyncFn() -> bool) {
@@ -81,12 +92,18 @@ async fn certificates_change_without_a_restart_and_all_or_nothing() {
         answer.expect("it answers").status().as_u16()
     };
     assert_eq!(ready().await, 200);
+    assert_eq!(measured(&server, &old, "last_reload_successful").await, 1.0);
 
     // Half a change: the certificate is there, and its key is not yet.
-    let next = new.server();
+    let (begins, ends) = (date_time_ymd(2026, 1, 1), date_time_ymd(2126, 1, 1));
+    let next = new.server_with(|params| {
+        params.not_before = begins;
+        params.not_after = ends;
+    });
     files.write("server.pem", &next.certificate.pem());
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(shows_one_of(&server, &old).await, "what is no good changes nothing");
+    assert_eq!(measured(&server, &old, "last_reload_successful").await, 0.0);
     // Or something that is no certificate at all, or none.
     files.write("server.pem", "nothing of the kind");
     tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -98,6 +115,11 @@ async fn certificates_change_without_a_restart_and_all_or_nothing() {
     files.write_server(&next);
     soon("it is taken up", async || shows_one_of(&server, &new).await).await;
     assert!(!shows_one_of(&server, &old).await);
+    assert_eq!(measured(&server, &new, "last_reload_successful").await, 1.0);
+    for (name, date) in [("not_before", begins), ("expiration", ends)] {
+        let told = measured(&server, &new, &format!("certificate_{name}_timestamp_seconds")).await;
+        assert_eq!(told, date.unix_timestamp() as f64);
+    }
     // Connections that are there go on.
     assert_eq!(ready().await, 200);
 }

@@ -81,7 +81,7 @@ class Server:
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(words, stdout=out, stderr=err, env={**os.environ, **dict(environment)})
         deadline = time.monotonic() + 60
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+", self._out.read_text())):
+        while not (found := re.search(r"https?://127\.0\.0\.1:\d+", self._out.read_text())):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self._process.kill()
                 raise AssertionError(f"it does not serve:\n{self._err.read_text()}")

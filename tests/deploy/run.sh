@@ -15,4 +15,5 @@ venv=$SLATEBERG_CACHE/deploy-venv
 export PATH=$SLATEBERG_CACHE/tools/bin:$PATH
 
 cd "$here"
-PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"
+# What starts servers and signs certificates is e2e's.
+PYTHONPATH=$here/../e2e PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

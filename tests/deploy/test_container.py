@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import tomllib
@@ -22,6 +21,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import ROOT, checked, run
+from web import free_port
 
 BINARY = os.environ.get("SLATEBERG_STATIC_BIN")
 COMPOSE = yaml.safe_load((ROOT / "container/compose.yaml").read_text())["services"]
@@ -37,12 +37,6 @@ buildah = pytest.mark.skipif(not shutil.which("buildah"), reason="needs buildah:
 
 def version():
     return tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def wait_for(url, process, log):

@@ -5,6 +5,7 @@ import re
 
 import pytest
 import yaml
+from certificates import Authority
 from conftest import CHART, ROOT, checked, run
 
 RULES = CHART / "alerts/slateberg.yaml"
@@ -67,9 +68,12 @@ def test_panels_do_not_lie_on_one_another():
         taken |= cells
 
 
-def test_what_is_asked_for_is_measured(rules, queries, serve):
-    server = serve("")
-    status, text = server.get("/metrics")
+def test_what_is_asked_for_is_measured(rules, queries, serve, tmp_path):
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    Authority(tmp_path / "ca").issue(certificate, key)
+    tls = f"[server.tls]\ncertificate_file = '{certificate}'\nkey_file = '{key}'\n"
+    server = serve(tls + "[server.management]\nlisten = '127.0.0.1:0'\nplain_http = true\n")
+    status, text = server.get("/metrics", uri=server.operators_uri)
     assert status == 200
     measured = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
     recorded = {rule["record"] for rule in rules if "record" in rule}

@@ -45,9 +45,15 @@ impl TestCa {
 
     /// A certificate for 127.0.0.1 and localhost.
     pub fn server(&self) -> TestCertificate {
+        self.server_with(|_| {})
+    }
+
+    /// The same, changed.
+    pub fn server_with(&self, change: impl FnOnce(&mut CertificateParams)) -> TestCertificate {
         let names = ["127.0.0.1", "localhost"].map(str::to_owned);
         let mut params = CertificateParams::new(names).expect("valid names");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        change(&mut params);
         self.sign(params, 1)
     }
 

@@ -10,6 +10,8 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, crypto};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
 
 use crate::api::tls_settings::{ClientCertificates, TlsSettings};
 
@@ -57,6 +59,17 @@ pub struct Ready {
     pub config: Arc<ServerConfig>,
     /// Who judges the certificates of clients; nobody if they are not asked for any.
     pub verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// When the server's certificate is good.
+    pub validity: Validity,
+}
+
+/// When a certificate is good, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub struct Validity {
+    /// The first of them.
+    pub not_before: i64,
+    /// The last one.
+    pub not_after: i64,
 }
 
 impl Files {
@@ -82,6 +95,8 @@ impl Files {
         let of_key = |error: String| wrong("key_file", &settings.key_file, error);
         let chain: Vec<CertificateDer<'static>> =
             parse("certificate_file", &settings.certificate_file, &self.certificate)?;
+        let validity = validity(&chain)
+            .map_err(|error| wrong("certificate_file", &settings.certificate_file, error))?;
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| match error {
             rustls::pki_types::pem::Error::NoItemsFound => of_key("no private key in it".into()),
             error => of_key(error.to_string()),
@@ -103,7 +118,7 @@ impl Files {
             error => of_key(error.to_string()),
         })?;
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
-        Ok(Ready { config: Arc::new(config), verifier })
+        Ok(Ready { config: Arc::new(config), verifier, validity })
     }
 
     fn verifier(
@@ -156,6 +171,20 @@ fn parse<T: PemObject>(
         true => Err(wrong(setting, file, "no certificate in it")),
         false => Ok(found),
     }
+}
+
+/// When the certificate of a chain is good that ends first: the chain is of no use from then on.
+fn validity(chain: &[CertificateDer<'_>]) -> Result<Validity, String> {
+    let mut ends_first: Option<Validity> = None;
+    for certificate in chain {
+        let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| e.to_string())?;
+        let own = parsed.validity();
+        let (not_before, not_after) = (own.not_before.timestamp(), own.not_after.timestamp());
+        if ends_first.is_none_or(|first| not_after < first.not_after) {
+            ends_first = Some(Validity { not_before, not_after });
+        }
+    }
+    ends_first.ok_or_else(|| "no certificate in it".to_owned())
 }
 
 fn wrong(setting: &'static str, file: &Path, reason: impl ToString) -> TlsError {

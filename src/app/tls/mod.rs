@@ -10,10 +10,11 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 
-use self::files::{Files, Ready, TlsError};
+use self::files::{Files, Ready, TlsError, Validity};
 use crate::api::tls_settings::TlsSettings;
 use crate::authn::client_certificates::{ClientCertificates, Presented};
 use crate::config::Settings;
+use crate::telemetry::collection::Collection;
 
 /// The server's side of TLS. What it shows and whom it trusts may change while it runs.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ struct State {
     ready: Ready,
     /// What was read last, good or not, so that each change is looked at once.
     read: Result<Files, String>,
+    /// Whether what was read last is what is used.
+    is_current: bool,
     /// Client certificates whose connections may still be there.
     presented: Vec<Live>,
 }
@@ -48,7 +51,7 @@ impl Tls {
         }
         let files = Files::read(tls)?;
         let ready = files.ready(tls)?;
-        let state = State { ready, read: Ok(files), presented: Vec::new() };
+        let state = State { ready, read: Ok(files), is_current: true, presented: Vec::new() };
         Ok(Some(Arc::new(Self {
             settings: tls.clone(),
             certificates: ClientCertificates::new(&settings.authn.client_certificates),
@@ -113,6 +116,7 @@ impl Tls {
         let ready = read.and_then(|files| files.ready(&self.settings));
         let mut state = self.state();
         state.read = compared;
+        state.is_current = ready.is_ok();
         state.ready = ready?;
         let verifier = state.ready.verifier.clone();
         // Whoever is trusted no more is so on connections that are there, too.
@@ -122,6 +126,21 @@ impl Tls {
             true
         });
         Ok(true)
+    }
+
+    /// Tells for how long the certificate is good that is shown, and whether it is the one in the files.
+    pub fn collect(&self, into: &mut Collection) {
+        let state = self.state();
+        let Validity { not_before, not_after } = state.ready.validity;
+        let help = "From when on the server's certificate is good.";
+        let name = "slateberg.tls.certificate.not_before_timestamp";
+        into.gauge(name, "s", help, Vec::new(), not_before as f64);
+        let help = "When the server's certificate, or one between it and its CA, ends.";
+        let name = "slateberg.tls.certificate.expiration_timestamp";
+        into.gauge(name, "s", help, Vec::new(), not_after as f64);
+        let help = "Whether what is in the TLS files is what is used: 0 if it is no good.";
+        let is_current = f64::from(u8::from(state.is_current));
+        into.gauge("slateberg.tls.last_reload_successful", "1", help, Vec::new(), is_current);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
