@@ -58,14 +58,19 @@ impl Serve {
     }
 }
 
+/// The exit code of a start that failed.
+fn code(is_of_settings: bool) -> u8 {
+    if is_of_settings { EX_CONFIG } else { 1 }
+}
+
 async fn serve(settings: Settings, seams: Seams) -> ExitCode {
     let bound = match run::bind(&settings).await {
         Ok(bound) => bound,
-        Err(error) => return fail(1, error),
+        Err(error) => return fail(code(error.is_of_settings()), error),
     };
     let app = match App::build(settings, seams).await {
         Ok(app) => app,
-        Err(error) => return fail(1, error),
+        Err(error) => return fail(code(error.is_of_settings()), error),
     };
     print(&banner(&app, &bound));
     match run::run(app, bound).await {

@@ -119,6 +119,27 @@ fn what_a_start_would_stumble_over_is_found() {
 }
 
 #[test]
+fn a_start_that_settings_forbid_is_told_from_one_that_may_do_better_later() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let taken = listener.local_addr().expect("it is bound").to_string();
+    for (text, listen, code) in [
+        ("default_warehouse = \"lake\"", "127.0.0.1:0", 78),
+        ("[server.tls]\ncertificate_file = \"a.pem\"\nkey_file = \"a.pem\"", "127.0.0.1:0", 78),
+        ("[authz]\npolicy_paths = [\"no.cedar\"]", "127.0.0.1:0", 78),
+        ("[encryption]\nkms = \"local\"", "127.0.0.1:0", 78),
+        ("[authn]\nbootstrap_key = \"sb_x\"", "127.0.0.1:0", 78),
+        ("[catalog]\nlocal_warehouse_dirs = [\"here\"]", "127.0.0.1:0", 78),
+        ("", &taken, 1),
+    ] {
+        let directory = tempfile::tempdir().expect("there is room");
+        fs::write(directory.path().join("s.toml"), text).expect("it is written");
+        let arguments = ["serve", "--config", "s.toml", "--listen", listen];
+        let output = run(directory.path(), &[], &arguments);
+        assert_eq!(output.status.code(), Some(code), "{text}: {output:?}");
+    }
+}
+
+#[test]
 fn no_secret_is_told() {
     let text = "[credentials.lake]\naws_secret_access_key = 271828\n\
                 [state]\nurl = \"s3://b/p\"\n[state.options]\naws_secret_access_key = 271828\n\
@@ -167,4 +188,32 @@ fn the_first_key_can_be_brought_along() {
     let server = Server::start(directory.path(), &["--config", "s.toml"]);
     assert!(!server.run(directory.path(), other.trim(), &["key", "list"]).status.success());
     assert!(server.run(directory.path(), key, &["key", "list"]).status.success());
+}
+
+#[tokio::test]
+async fn a_warehouse_that_was_taken_out_is_told_of_if_anything_is_in_it() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let start = |settings: &str| {
+        fs::write(directory.path().join("s.toml"), settings).expect("it is written");
+        Server::start(directory.path(), &["--insecure-no-auth", "--config", "s.toml"])
+    };
+    let has_told = || {
+        let log = fs::read_to_string(directory.path().join("log")).expect("there is a log");
+        log.contains("is not in the settings any more")
+    };
+    let lake = "default_warehouse = \"lake\"\n[warehouses.lake]\n";
+    start("").stop();
+    start(lake).stop();
+    assert!(!has_told(), "nothing is in it");
+
+    let server = start("");
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let request = client.post(format!("{}/v1/namespaces", server.uri));
+    let answer = request.json(&serde_json::json!({ "namespace": ["ns"] })).send().await;
+    assert_eq!(answer.expect("it is there").status(), 200);
+    server.stop();
+    start(lake).stop();
+    assert!(has_told());
+    start(&format!("{lake}[warehouses.default]")).stop();
+    assert!(!has_told(), "it is there again");
 }
