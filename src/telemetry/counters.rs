@@ -1,6 +1,6 @@
 //! What happens seldom enough to be counted in one place.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::collection::{Collection, attributes};
 
@@ -20,6 +20,22 @@ impl Counter {
     }
 }
 
+/// Something that is so or is not. At the beginning, it is not.
+#[derive(Debug, Default)]
+pub struct Flag(AtomicBool);
+
+impl Flag {
+    /// Takes note of how it is now.
+    pub fn set(&self, is_so: bool) {
+        self.0.store(is_so, Ordering::Relaxed);
+    }
+
+    /// Whether it is so.
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Everything that is counted so.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -33,6 +49,8 @@ pub struct Counters {
     pub policy_reloads: Counter,
     /// Changes of policy files that did not, because something was wrong with them.
     pub policy_reload_failures: Counter,
+    /// Whether policy files were refused at the last look, so that earlier ones are in force.
+    pub policy_files_refused: Flag,
 }
 
 impl Counters {
@@ -55,5 +73,8 @@ impl Counters {
             let series = attributes([("result", result)]);
             into.counter("slateberg.policy.reloads", "{change}", help, series, counter.get());
         }
+        let help = "Whether what is in the policy files is what is in force: 0 if it was refused.";
+        let is_current = f64::from(u8::from(!self.policy_files_refused.get()));
+        into.gauge("slateberg.policy.last_reload_successful", "1", help, Vec::new(), is_current);
     }
 }

@@ -29,12 +29,21 @@ async fn app_with(directory: &Path) -> (TestApp, PolicyFiles) {
     (app, files)
 }
 
+/// What `/metrics` says of a series.
+async fn measured(app: &TestApp, series: &str) -> u64 {
+    let metrics = app.get("/metrics").await.expect(200).body;
+    let text = metrics.as_str().expect("text");
+    let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.expect("it is measured").parse().expect("a number")
+}
+
 async fn reloads(app: &TestApp, result: &str) -> u64 {
-    let text = app.get("/metrics").await.expect(200).body;
-    let name = format!("slateberg_policy_reloads_total{{result=\"{result}\"}} ");
-    let text = text.as_str().expect("text").to_owned();
-    let line = text.lines().find_map(|line| line.strip_prefix(&name).map(str::to_owned));
-    line.expect("it is counted").parse().expect("a number")
+    measured(app, &format!("slateberg_policy_reloads_total{{result=\"{result}\"}}")).await
+}
+
+/// Whether what is in the files is in force: 1, or 0 if it was refused.
+async fn last_successful(app: &TestApp) -> u64 {
+    measured(app, "slateberg_policy_last_reload_successful").await
 }
 
 #[tokio::test]
@@ -77,6 +86,7 @@ async fn files_that_do_not_fit_change_nothing() {
         json!({ "template": "read", "grantee": "role:r", "resource": "warehouse:default" });
     app.post("/management/v1/grants", granted).await.expect(201);
     let before = app.get("/management/v1/policies").await.expect(200).body;
+    assert_eq!(last_successful(&app).await, 1);
 
     for (refused, broken) in (1..).zip([
         "@id(\"mine\") permit (principal",
@@ -89,14 +99,19 @@ async fn files_that_do_not_fit_change_nothing() {
         files.look().await;
         assert_eq!(app.get("/management/v1/policies").await.body, before, "{broken}");
         assert_eq!(reloads(&app, "refused").await, refused, "once, and not at every look");
+        assert_eq!(last_successful(&app).await, 0, "{broken}");
     }
-    // Without its template, a grant would be nothing.
+    // As they were before.
     write(directory.path(), mine);
+    files.look().await;
+    assert_eq!(last_successful(&app).await, 1);
+    // Without its template, a grant would be nothing.
     let grants = directory.path().join("grants.cedar");
     std::fs::write(&grants, "").expect("it can be written");
     files.look().await;
     std::fs::remove_dir_all(directory.path()).expect("it was there");
     files.look().await;
+    assert_eq!(last_successful(&app).await, 0);
     assert_eq!(app.get("/management/v1/policies").await.body, before);
     assert_eq!(reloads(&app, "in_force").await, 0);
     // What is made at run time goes together with the files that are in force, not with those that are not.

@@ -24,6 +24,14 @@ pub struct PolicyFiles {
     wrong: Option<String>,
 }
 
+/// Why the files of a look are not in force.
+struct Wrong {
+    why: String,
+    /// Whether something is wrong with the files. Otherwise the look came at a bad time, and says nothing of
+    /// them.
+    is_refusal: bool,
+}
+
 impl PolicyFiles {
     /// The files of this server; none if it has those alone that come with the program.
     pub fn of(app: &App) -> Option<Self> {
@@ -38,27 +46,34 @@ impl PolicyFiles {
         match self.read().await {
             Ok(Some(policies)) => {
                 self.counters.policy_reloads.add(1);
+                self.counters.policy_files_refused.set(false);
                 tracing::info!(policies, "policy files have changed, and are in force");
                 self.wrong = None;
             }
-            Ok(None) => self.wrong = None,
-            Err(wrong) => {
-                if self.wrong.as_ref() != Some(&wrong) {
+            Ok(None) => {
+                self.counters.policy_files_refused.set(false);
+                self.wrong = None;
+            }
+            Err(Wrong { why, is_refusal }) => {
+                if is_refusal {
+                    self.counters.policy_files_refused.set(true);
+                }
+                if self.wrong.as_ref() != Some(&why) {
                     self.counters.policy_reload_failures.add(1);
-                    tracing::error!(
-                        "policy files have changed, the earlier stay in force: {wrong}"
-                    );
-                    self.wrong = Some(wrong);
+                    tracing::error!("policy files have changed, the earlier stay in force: {why}");
+                    self.wrong = Some(why);
                 }
             }
         }
     }
 
-    async fn read(&self) -> Result<Option<usize>, String> {
+    async fn read(&self) -> Result<Option<usize>, Wrong> {
         let paths = self.paths.clone();
         let read = tokio::task::spawn_blocking(move || policies::read(&paths)).await;
-        let files = read.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())?;
-        self.catalog.replace_policy_files(files).await.map_err(|error| error.to_string())
+        let read = read.map_err(|panic| Wrong { why: panic.to_string(), is_refusal: false })?;
+        let files = read.map_err(|error| Wrong { why: error.to_string(), is_refusal: true })?;
+        let replaced = self.catalog.replace_policy_files(files).await;
+        replaced.map_err(|error| Wrong { why: error.to_string(), is_refusal: error.is_final() })
     }
 }
 
