@@ -231,6 +231,18 @@ def test_identities_are_on_the_service_account():
     assert azure.workload["spec"]["template"]["metadata"]["labels"]["azure.workload.identity/use"] == "true"
 
 
+def test_the_network_policy_lets_out_to_where_identities_come_from():
+    def let_out(case):
+        rules = Rendered("--values", CHART / f"ci/{case}.yaml").one("NetworkPolicy")["spec"]["egress"]
+        named = [rule for rule in rules if "to" in rule]
+        return {(to["ipBlock"]["cidr"], port["port"]) for rule in named for to in rule["to"] for port in rule["ports"]}
+
+    everywhere = {("169.254.169.254/32", 80), ("169.254.170.23/32", 80)}
+    assert let_out("azure") == everywhere
+    # Without Dataplane V2, a policy on GKE sees where the metadata server listens, and not what a pod has asked.
+    assert let_out("google") == everywhere | {("169.254.169.252/32", 988)}
+
+
 def test_operators_have_a_port_of_their_own_if_one_wants():
     rendered = Rendered("--values", CHART / "ci/production.yaml")
     ports = {port["name"]: port["containerPort"] for port in rendered.container["ports"]}
