@@ -21,7 +21,7 @@ pub struct Lanes {
 
 /// Lanes that were entered; dropping this leaves them.
 pub struct Entered {
-    _guards: Vec<OwnedMutexGuard<()>>,
+    guards: Vec<OwnedMutexGuard<()>>,
 }
 
 /// Past this many lanes, those that nobody is in are forgotten.
@@ -47,7 +47,7 @@ impl Lanes {
             })?;
             guards.push(guard);
         }
-        Ok(Entered { _guards: guards })
+        Ok(Entered { guards })
     }
 
     fn lane(&self, id: Uuid) -> Result<Lane> {
@@ -64,9 +64,33 @@ impl Lanes {
     }
 }
 
+impl Entered {
+    /// These lanes and those, as one.
+    #[must_use]
+    pub fn and(mut self, mut others: Self) -> Self {
+        self.guards.append(&mut others.guards);
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn lanes_that_were_joined_are_left_together() {
+        let lanes = Lanes::new(8, Duration::from_millis(10));
+        let (one, other) = (vec![Uuid::from_u128(1)], vec![Uuid::from_u128(2)]);
+        let first = lanes.enter(one.clone()).await.expect("the lane is empty");
+        let both = first.and(lanes.enter(other.clone()).await.expect("the lane is empty"));
+        for id in [&one, &other] {
+            assert!(lanes.enter(id.clone()).await.is_err(), "somebody is inside");
+        }
+        drop(both);
+        for id in [one, other] {
+            assert!(lanes.enter(id).await.is_ok(), "nobody is inside");
+        }
+    }
 
     #[tokio::test]
     async fn a_lane_is_bounded_in_depth_and_in_time() {

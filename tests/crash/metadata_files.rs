@@ -1,9 +1,28 @@
 //! A warehouse that does not take metadata files: a commit waits for its file, or its outcome is unknown,
 //! and nobody is told of a `metadata-location` that does not exist.
 
+use serde_json::{Value, json};
+
 use crate::scene::{DEADLINE, PATIENCE, Scene, TABLE, within};
 use crate::support::faults::{Fault, METADATA_FILES, Verb};
-use crate::support::table::create_table;
+use crate::support::table::{create_table, schema, set_property};
+
+/// A change that makes the table `ns.u`.
+fn making() -> Value {
+    json!({
+        "identifier": { "namespace": ["ns"], "name": "u" },
+        "requirements": [{ "type": "assert-create" }],
+        "updates": [
+            { "action": "upgrade-format-version", "format-version": 2 },
+            { "action": "add-schema", "schema": schema() },
+            { "action": "set-current-schema", "schema-id": -1 },
+            { "action": "add-spec", "spec": { "fields": [] } },
+            { "action": "set-default-spec", "spec-id": -1 },
+            { "action": "add-sort-order", "sort-order": { "order-id": 0, "fields": [] } },
+            { "action": "set-default-sort-order", "sort-order-id": -1 },
+        ],
+    })
+}
 
 #[tokio::test]
 async fn a_put_that_fails_is_tried_again_until_it_works() {
@@ -86,12 +105,12 @@ async fn a_transaction_is_seen_in_none_of_its_tables_before_all_of_their_files_a
     let scene = Scene::new().await;
     scene.app.create_table("ns", "u").await;
     let change = |table: &str| {
-        serde_json::json!({
+        json!({
             "identifier": { "namespace": ["ns"], "name": table }, "requirements": [],
-            "updates": [crate::support::table::set_property("a", "a")],
+            "updates": [set_property("a", "a")],
         })
     };
-    let body = serde_json::json!({ "table-changes": [change("t"), change("u")] });
+    let body = json!({ "table-changes": [change("t"), change("u")] });
     scene.faults.inject(Verb::Put, "warehouse/ns/u", Fault::Hang);
     let committed = scene.app.post("/v1/transactions/commit", body).await;
     committed.expect_error(500, "CommitStateUnknownException");
@@ -114,4 +133,25 @@ async fn a_transaction_is_seen_in_none_of_its_tables_before_all_of_their_files_a
         assert_eq!(loaded.body["metadata"]["properties"]["a"], "a");
     }
     scene.assert_is(&["a"]).await;
+}
+
+/// From the moment that it is accepted, others find a table that a transaction makes: none of them commits
+/// on top of a version whose file a crash could leave out.
+#[tokio::test]
+async fn a_table_that_a_transaction_makes_waits_for_its_first_file() {
+    let scene = Scene::new().await;
+    // The first file alone hangs: that of a second version would get there.
+    scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::Hang, 1);
+    let transaction = json!({ "table-changes": [making()] });
+    let made = scene.app.post("/v1/transactions/commit", transaction).await;
+    made.expect_error(500, "CommitStateUnknownException");
+    scene.app.commit("ns", "u", vec![], vec![set_property("a", "a")]).await.expect(503);
+    let scene = scene.crash().await;
+    scene.app.commit("ns", "u", vec![], vec![set_property("b", "b")]).await.expect(200);
+    let loaded = scene.app.get("/v1/namespaces/ns/tables/u").await.expect(200);
+    let log = loaded.body["metadata"]["metadata-log"].as_array().expect("it has a past");
+    assert_eq!(log.len(), 1, "one file before this one");
+    let first = log[0]["metadata-file"].as_str().expect("a location");
+    assert!(scene.file_at(first).await.is_some(), "the log names what is there");
+    scene.assert_is(&[]).await;
 }

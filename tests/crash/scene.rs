@@ -86,7 +86,11 @@ impl Scene {
 
     /// The table's metadata file, as it is in the bucket.
     pub async fn file_of(&self, loaded: &Answer) -> Option<Value> {
-        let location = loaded.body["metadata-location"].as_str().expect("it is not staged");
+        self.file_at(loaded.body["metadata-location"].as_str().expect("it is not staged")).await
+    }
+
+    /// The metadata file at a location, as it is in the bucket.
+    pub async fn file_at(&self, location: &str) -> Option<Value> {
         let path = Path::from(location.trim_start_matches("memory:///"));
         let content = self.bucket.get(&path).await.ok()?.bytes().await.expect("memory is read");
         Some(serde_json::from_slice(&content).expect("metadata files hold JSON"))

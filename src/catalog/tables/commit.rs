@@ -194,6 +194,10 @@ impl Catalog {
                 continue;
             }
             drop(judging);
+            // From the moment that they are written, others find the tables that are made. Until then nobody
+            // knows their ids, so that their lanes are free, and entering them late locks nobody out.
+            let made = planned.iter().filter(|plan| plan.is_new()).map(|plan| plan.record().id);
+            let lanes = lanes.and(self.inner.lanes.enter(made.collect()).await?);
             let keys = planned.iter().filter_map(Planned::publication).collect();
             let flight = self.inner.flights.register(keys);
             let applying = self.phase(&operation.trace, Phase::Apply);

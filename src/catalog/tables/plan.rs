@@ -58,6 +58,11 @@ impl Planned {
         self.publication().map(|_| metadata_file(self.record(), &self.text))
     }
 
+    /// Whether a table is made.
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self.write, Write::New(_))
+    }
+
     /// Whether files go that are no longer kept.
     pub(super) fn outdates_files(&self) -> bool {
         matches!(&self.write, Write::Version(new) if !new.outdated.is_empty())
