@@ -11,7 +11,7 @@ use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::Load;
 use crate::authz::permit::{Permit, Task};
 use crate::objects::metadata_file;
-use crate::store::keys::IdempotencyKey;
+use crate::store::keys::{IdempotencyKey, PublicationKey};
 use crate::store::read::Read;
 use crate::store::records::{IdempotencyRecord, Outcome, TabularRecord};
 use crate::store::txn::Transaction;
@@ -24,8 +24,21 @@ impl Catalog {
         operation: &Operation,
         outcome: Outcome,
     ) -> Result<()> {
+        self.remember_published(t, operation, outcome, Vec::new())
+    }
+
+    /// The same for a mutation that is told only once these metadata files are there.
+    pub(super) fn remember_published(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        outcome: Outcome,
+        publications: Vec<PublicationKey>,
+    ) -> Result<()> {
         if let Some(idempotency) = &operation.idempotency {
-            t.put(&key(operation, idempotency), &self.record(idempotency, outcome))?;
+            let record = self.record(idempotency, outcome);
+            let record = IdempotencyRecord { publications, ..record };
+            t.put(&key(operation, idempotency), &record)?;
         }
         Ok(())
     }
@@ -63,7 +76,7 @@ impl Catalog {
     ///
     /// The record is looked for in the accepted state, because the first request may have been told
     /// that its outcome is unknown while its change is still on its way; the answer waits until it is
-    /// durable.
+    /// durable, and until the metadata files are there that it promises.
     pub(super) async fn replay(
         &self,
         operation: &Operation,
@@ -83,6 +96,9 @@ impl Catalog {
                 "Idempotency-Key {} was used for another request",
                 idempotency.key
             )))));
+        }
+        for publication in record.publications {
+            self.published(publication).await?;
         }
         Ok(Some(match record.outcome {
             Outcome::Done => Ok(Answer::Done),
@@ -106,8 +122,7 @@ impl Catalog {
         if let Some(found) = lookup::tabular_by_id(&store, id).await? {
             self.permit_replay(operation, &found.record).await?;
             let version = found.record.version;
-            let key = crate::store::keys::PublicationKey { id, version };
-            self.inner.flights.arrived(key, self.settings().commit_deadline()).await?;
+            self.published(PublicationKey { id, version }).await?;
             return Ok(TabularState::from(found));
         }
         let objects = self.objects();
@@ -123,6 +138,13 @@ impl Catalog {
             }
         }
         Err(Error::NoSuchFile(format!("Failed to open input stream for file: {metadata_location}")))
+    }
+
+    /// Waits until the metadata file of a version is there. A file that does not come leaves it open how the
+    /// first request ended, which may not be answered as if nothing had been written.
+    async fn published(&self, key: PublicationKey) -> Result<()> {
+        let arrived = self.inner.flights.arrived(key, self.settings().commit_deadline()).await;
+        arrived.map_err(Error::unknown)
     }
 
     async fn permit_replay(
@@ -143,6 +165,7 @@ impl Catalog {
         IdempotencyRecord {
             fingerprint: idempotency.fingerprint.clone(),
             outcome,
+            publications: Vec::new(),
             expires_ms: self.now_ms().saturating_add(i64::try_from(lifetime).unwrap_or(i64::MAX)),
         }
     }

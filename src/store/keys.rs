@@ -29,6 +29,7 @@
 //! names hold, and the names below one parent lie side by side in their own order. The parent of a
 //! top-level namespace is its warehouse.
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::codec::{Head, PieceText, Value};
@@ -391,7 +392,7 @@ impl Key for UuidKey {
 }
 
 /// A publication: of which table or view, and which version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PublicationKey {
     /// The table's or view's id.
     pub id: Uuid,

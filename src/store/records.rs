@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::codec::{DecodeError, Value, decode_json, encode_json};
 use super::error::Error;
 use super::jobs::Job;
+use super::keys::PublicationKey;
 use crate::authz::decide::Decision;
 use crate::base::secret::Secret;
 use crate::model::ident::TabularKind;
@@ -226,6 +227,10 @@ pub struct IdempotencyRecord {
     pub fingerprint: String,
     /// How it ended.
     pub outcome: Outcome,
+    /// The versions whose metadata files have to be there before that is told, where the outcome itself does
+    /// not say so: those of a transaction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub publications: Vec<PublicationKey>,
     /// From when on the record counts for nothing.
     pub expires_ms: i64,
 }
@@ -420,4 +425,18 @@ pub struct SigningKeyRecord {
     pub seed: Secret,
     /// When it was made.
     pub created_ms: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_binary_remembers_of_a_request_is_read() {
+        let body = br#"{"fingerprint":"f","outcome":"done","expires_ms":1}"#;
+        let bytes = [&[1], &body[..]].concat();
+        let record = IdempotencyRecord::decode(&bytes).expect("it is read");
+        assert_eq!(record.publications, []);
+        assert_eq!(record.encode(), bytes, "what promises no files is written as before");
+    }
 }

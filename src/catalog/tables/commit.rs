@@ -251,7 +251,8 @@ impl Catalog {
                         return Err(Outrun::Stale);
                     }
                 }
-                Ok(catalog.remember(&t, operation, Outcome::Done)?)
+                let published = planned.iter().filter_map(Planned::publication).collect();
+                Ok(catalog.remember_published(&t, operation, Outcome::Done, published)?)
             })
             .await;
         match written {
