@@ -187,7 +187,25 @@ impl Objects {
 
     /// The content of a file.
     pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Bytes, Error> {
-        let target = self.target(warehouse, location)?;
+        self.read_among(warehouse, location, false).await
+    }
+
+    /// The content of a file that was promised: it may be where the warehouse could have files then.
+    pub(super) async fn read_promised(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+    ) -> Result<Bytes, Error> {
+        self.read_among(warehouse, location, true).await
+    }
+
+    async fn read_among(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        or_former: bool,
+    ) -> Result<Bytes, Error> {
+        let target = self.target_among(warehouse, location, or_former)?;
         let read = async { target.object_store.get(&target.path).await?.bytes().await };
         read.await.map_err(|error| self.failed(location, error))
     }

@@ -180,6 +180,31 @@ async fn a_metadata_file_that_a_crash_left_out_is_written_at_the_next_start() {
     scene.assert_is(&["a"]).await;
 }
 
+/// The file is there, its writer does not know, and by the time that it looks the place is not the warehouse's
+/// any more.
+#[tokio::test]
+async fn a_metadata_file_counts_as_written_also_where_its_place_is_gone_since() {
+    let scene = Scene::new().await;
+    let mut with_more = wanted("a");
+    with_more["storage"]["allowed-locations"] = json!(["memory:///more"]);
+    scene.app.post(WAREHOUSES, with_more).await.expect(201);
+    scene.app.post("/v1/a/namespaces", namespace("ns")).await.expect(200);
+    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::LoseAnswer);
+    let mut table = create_table("t");
+    table["location"] = json!("memory:///more/t");
+    let made = scene.app.post("/v1/a/namespaces/ns/tables", table).await;
+    made.expect_error(500, "CommitStateUnknownException");
+    let bare = json!({ "storage": { "location": "memory:///a" } });
+    scene.app.request(Method::PUT, &format!("{WAREHOUSES}/a"), &[], &bare).await.expect(200);
+    scene.faults.lift();
+    within(PATIENCE, "publishing", async {
+        while scene.app.get("/v1/a/namespaces/ns/tables/t").await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
 /// The real program, killed while warehouses are made as fast as it can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_survives_a_kill() {
