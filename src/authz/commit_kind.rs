@@ -63,6 +63,8 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
         })
         .collect();
     let mut kinds = BTreeSet::new();
+    // What the updates so far have set. That they have removed one needs no note: it was a change of refs.
+    let mut set: BTreeMap<&str, &SnapshotRef> = BTreeMap::new();
     for update in updates {
         match update {
             TableUpdate::AssignUuid { .. }
@@ -84,15 +86,17 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
             | TableUpdate::RemoveEncryptionKey { .. } => kinds.extend([CommitKind::Data]),
             TableUpdate::RemoveSnapshots { snapshot_ids } => {
                 kinds.extend([CommitKind::Data]);
-                // A branch or tag goes with the snapshot that it points to.
+                // A branch or tag goes with the snapshot that it points to by now.
                 let points =
                     |reference: &SnapshotRef| snapshot_ids.contains(&reference.snapshot_id);
-                kinds.extend(refs.values().any(points).then_some(CommitKind::Refs));
+                let takes_refs = so_far(refs, &set).any(points);
+                kinds.extend(takes_refs.then_some(CommitKind::Refs));
             }
             TableUpdate::SetSnapshotRef { ref_name, reference } => {
                 let writes = added.contains(&reference.snapshot_id)
                     && only_moves(refs.get(ref_name), ref_name, reference);
                 kinds.extend([if writes { CommitKind::Data } else { CommitKind::Refs }]);
+                set.insert(ref_name, reference);
             }
             TableUpdate::RemoveSnapshotRef { .. } => kinds.extend([CommitKind::Refs]),
             TableUpdate::SetLocation { .. } => kinds.extend([CommitKind::Location]),
@@ -123,6 +127,15 @@ pub fn of_view(updates: &[ViewUpdate]) -> BTreeSet<CommitKind> {
         }
     }
     kinds
+}
+
+/// The branches and tags of a table that had these before, once those were set.
+fn so_far<'a>(
+    before: &'a Refs,
+    set: &'a BTreeMap<&str, &SnapshotRef>,
+) -> impl Iterator<Item = &'a SnapshotRef> {
+    let stay = before.iter().filter(move |(name, _)| !set.contains_key(name.as_str()));
+    stay.map(|(_, reference)| reference).chain(set.values().copied())
 }
 
 /// Whether a branch that is there stays as it is but for its snapshot, or `main` gets its first.
@@ -213,6 +226,20 @@ mod tests {
         let removed = |id: i64| json!([{"action": "remove-snapshots", "snapshot-ids": [id]}]);
         assert_eq!(kinds(removed(7)), [Data]);
         assert_eq!(kinds(removed(1)), [Data, Refs]);
+    }
+
+    #[test]
+    fn a_snapshot_takes_the_references_along_that_the_same_commit_has_moved_to_it() {
+        let remove = |ids: &[i64]| json!({"action": "remove-snapshots", "snapshot-ids": ids});
+        let moved = set("main", "branch", 2);
+        assert_eq!(kinds(json!([added(2), moved, remove(&[2])])), [Data, Refs]);
+        // At first nothing points there, and then it is said a second time.
+        assert_eq!(kinds(json!([added(2), remove(&[7]), moved, remove(&[7, 2])])), [Data, Refs]);
+        // Moved on to a third one, it goes along with neither of those before it.
+        let on = json!([added(2), moved, added(3), set("main", "branch", 3), remove(&[2])]);
+        assert_eq!(kinds(on), [Data]);
+        // What still points to the first goes with it; here a tag.
+        assert_eq!(kinds(json!([added(2), moved, remove(&[1])])), [Data, Refs]);
     }
 
     #[test]

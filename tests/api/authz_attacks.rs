@@ -101,6 +101,10 @@ async fn an_update_is_not_smuggled_in_under_a_weaker_action() {
             commit(updates).await.expect_error(403, "ForbiddenException");
         }
     }
+    // A branch is moved to where it goes with its snapshot.
+    let mut updates = append(2, Some(1), 2);
+    updates.push(json!({ "action": "remove-snapshots", "snapshot-ids": [2] }));
+    commit(updates).await.expect_error(403, "ForbiddenException");
     assert_eq!(metadata(&app, SALES).await, before, "nothing has come of it");
     commit(append(2, Some(1), 2)).await.expect(200);
 }
