@@ -7,6 +7,7 @@ use tracing::Instrument;
 
 use super::tabulars::TabularState;
 use super::{Catalog, Error, Operation, Result};
+use crate::telemetry::commits::CommitMetrics;
 
 /// What a mutation answers.
 #[derive(Debug, Clone)]
@@ -45,11 +46,39 @@ impl Catalog {
         F: Future<Output = Result<Answer>> + Send + 'static,
         W: FnOnce(Self, Operation) -> F + Send + 'static,
     {
+        self.run_to_end(None, operation, work).await
+    }
+
+    /// The same for a commit: how it ends is counted under this name, once, also where nobody waits for that
+    /// any more. An answer that is told again is no commit.
+    pub(super) async fn commit<F, W>(
+        &self,
+        action: &'static str,
+        operation: &Operation,
+        work: W,
+    ) -> Result<Answer>
+    where
+        F: Future<Output = Result<Answer>> + Send + 'static,
+        W: FnOnce(Self, Operation) -> F + Send + 'static,
+    {
+        self.run_to_end(Some(action), operation, work).await
+    }
+
+    async fn run_to_end<F, W>(
+        &self,
+        action: Option<&'static str>,
+        operation: &Operation,
+        work: W,
+    ) -> Result<Answer>
+    where
+        F: Future<Output = Result<Answer>> + Send + 'static,
+        W: FnOnce(Self, Operation) -> F + Send + 'static,
+    {
         let catalog = self.clone();
         let operation = operation.clone();
         let run = async move {
             let Some(idempotency) = operation.idempotency.clone() else {
-                return catalog.judged(work(catalog.clone(), operation)).await;
+                return catalog.counted(action, work(catalog.clone(), operation)).await;
             };
             // Two requests in flight with one key become one: the second waits, and finds the answer
             // of the first.
@@ -57,7 +86,7 @@ impl Catalog {
             if let Some(answer) = catalog.replay(&operation, &idempotency).await? {
                 return answer;
             }
-            let outcome = catalog.judged(work(catalog.clone(), operation.clone())).await;
+            let outcome = catalog.counted(action, work(catalog.clone(), operation.clone())).await;
             if let Err(refusal) = &outcome
                 && refusal.is_final()
             {
@@ -72,17 +101,18 @@ impl Catalog {
         }
     }
 
-    /// Counts how a commit ended.
-    pub(super) fn counted<T>(&self, action: &'static str, ended: Result<T>) -> Result<T> {
-        let outcome = match &ended {
-            Ok(_) => "done",
-            Err(Error::CommitFailed(_)) => "conflict",
-            Err(Error::CommitStateUnknown { .. }) => "unknown",
-            Err(Error::Unavailable { .. }) => "unavailable",
-            Err(Error::Internal { .. }) => "failed",
-            Err(_) => "refused",
-        };
-        self.inner.commits.ended(action, outcome);
+    /// Does the work, and counts how it ended if it has a name.
+    async fn counted(
+        &self,
+        action: Option<&'static str>,
+        work: impl Future<Output = Result<Answer>>,
+    ) -> Result<Answer> {
+        let metrics = &self.inner.commits;
+        let mut counting = action.map(|action| Counting { metrics, action, outcome: "unknown" });
+        let ended = self.judged(work).await;
+        if let Some(counting) = &mut counting {
+            counting.outcome = outcome_of(&ended);
+        }
         ended
     }
 
@@ -107,5 +137,30 @@ impl Catalog {
             }
         }
         outcome
+    }
+}
+
+/// A commit under way, which is counted when this is dropped. What a panic has stopped stays unknown.
+struct Counting<'a> {
+    metrics: &'a CommitMetrics,
+    action: &'static str,
+    outcome: &'static str,
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        self.metrics.ended(self.action, self.outcome);
+    }
+}
+
+/// What the end of a commit is counted as.
+fn outcome_of(ended: &Result<Answer>) -> &'static str {
+    match ended {
+        Ok(_) => "done",
+        Err(Error::CommitFailed(_)) => "conflict",
+        Err(Error::CommitStateUnknown { .. }) => "unknown",
+        Err(Error::Unavailable { .. }) => "unavailable",
+        Err(Error::Internal { .. }) => "failed",
+        Err(_) => "refused",
     }
 }

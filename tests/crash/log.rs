@@ -1,8 +1,25 @@
 //! A write-ahead log that does not take what it is given: nothing is told before it is durable, and what
 //! was handed to it ends as done or as unknown.
 
-use crate::scene::{PATIENCE, Scene, TABLE, namespace, within};
+use std::time::Duration;
+
+use axum::http::Method;
+use serde_json::json;
+
+use crate::scene::{A_WHILE, PATIENCE, Scene, TABLE, namespace, within};
 use crate::support::faults::{EVERYTHING, Fault, LOG, MANIFESTS, METADATA_FILES, Verb};
+use crate::support::table::set_property;
+
+/// How many commits to tables ended in this way.
+async fn counted(scene: &Scene, outcome: &str) -> u64 {
+    let metrics = scene.app.get("/metrics").await.expect(200);
+    let name = format!(
+        "slateberg_commit_outcomes_total{{action=\"commit_table\",outcome=\"{outcome}\"}} "
+    );
+    let text = metrics.body.as_str().expect("text").to_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix(&name)).expect("it is there");
+    line.trim().parse().expect("a number")
+}
 
 #[tokio::test]
 async fn a_put_that_hangs_makes_the_outcome_unknown_and_readers_see_the_old_state() {
@@ -21,6 +38,36 @@ async fn a_put_that_hangs_makes_the_outcome_unknown_and_readers_see_the_old_stat
     scene.set("d").await.expect(200);
     scene.app.head("/v1/namespaces/other").await.expect(204);
     scene.assert_is(&["a", "b", "d"]).await;
+}
+
+#[tokio::test]
+async fn a_commit_whose_client_goes_away_is_counted_as_any_other() {
+    let scene = Scene::new().await;
+    scene.faults.inject(Verb::Put, LOG, Fault::Hang);
+    let setting = scene.setting("a");
+    tokio::time::sleep(A_WHILE).await;
+    setting.abort();
+    within(PATIENCE, "counting", async {
+        while counted(&scene, "unknown").await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    scene.faults.lift();
+    let landed = async { while scene.properties().await != ["a"] {} };
+    within(PATIENCE, "landing", landed).await;
+    assert_eq!((counted(&scene, "unknown").await, counted(&scene, "done").await), (1, 0));
+}
+
+#[tokio::test]
+async fn a_commit_that_is_told_again_is_counted_once() {
+    let scene = Scene::new().await;
+    let key = [("idempotency-key", "00000000-0000-7000-8000-000000000001")];
+    let body = json!({ "requirements": [], "updates": [set_property("a", "a")] });
+    for _ in 0..2 {
+        scene.app.request(Method::POST, TABLE, &key, &body).await.expect(200);
+    }
+    assert_eq!(counted(&scene, "done").await, 1);
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ impl Catalog {
         change: TableChange,
     ) -> Result<TabularState> {
         let warehouse = warehouse.clone();
-        let ended = self.mutate(operation, |catalog, operation| async move {
+        let ended = self.commit("commit_table", operation, |catalog, operation| async move {
             for _ in 0..COMMIT_ATTEMPTS_MAX {
                 let permit = catalog.permit_change(&operation, &warehouse, &change).await?;
                 let ended = match catalog.id_of(&warehouse, &change).await? {
@@ -104,7 +104,7 @@ impl Catalog {
             }
             Err(Error::unavailable("The table changes too fast", brief(&change.ident)))
         });
-        self.counted("commit_table", ended.await)?.into_tabular()
+        ended.await?.into_tabular()
     }
 
     /// The permit for a change of a table as it is now, or to make it.
@@ -161,11 +161,11 @@ impl Catalog {
         changes: Vec<TableChange>,
     ) -> Result<()> {
         let warehouse = warehouse.clone();
-        let ended = self.mutate(operation, |catalog, operation| async move {
+        let ended = self.commit(TRANSACTION, operation, |catalog, operation| async move {
             catalog.commit_all(&operation, &warehouse, changes).await?;
             Ok(Answer::Done)
         });
-        self.counted(TRANSACTION, ended.await).map(|_| ())
+        ended.await.map(|_| ())
     }
 
     async fn commit_all(

@@ -37,7 +37,7 @@ impl Catalog {
         change: ViewChange,
     ) -> Result<TabularState> {
         let warehouse = warehouse.clone();
-        let ended = self.mutate(operation, |catalog, operation| async move {
+        let ended = self.commit("commit_view", operation, |catalog, operation| async move {
             for _ in 0..COMMIT_ATTEMPTS_MAX {
                 let answer = catalog.commit_view_once(&operation, &warehouse, &change).await?;
                 if let Some(answer) = answer {
@@ -46,7 +46,7 @@ impl Catalog {
             }
             Err(Error::unavailable("The view changes too fast", &change.ident))
         });
-        self.counted("commit_view", ended.await)?.into_tabular()
+        ended.await?.into_tabular()
     }
 
     /// One try at a change; none if the view moved meanwhile.
