@@ -47,7 +47,7 @@ pub enum RunError {
     /// The store shut under the server: another writer has it, or it failed.
     #[error("the server stopped because {0}")]
     StoreClosed(store::Error),
-    /// The store did not close in order; what was answered is durable all the same.
+    /// The store did not close in order; what was answered is durable all the same, and in the log.
     #[error("the store did not close in order: {0}")]
     Close(store::Error),
 }

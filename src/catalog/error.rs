@@ -180,6 +180,7 @@ impl From<store::Error> for Error {
             | E::UnfinishedClone
             | E::InUse(_)
             | E::JournalLeft
+            | E::Failed
             | E::LogElsewhere(_)
             | E::LogInStore(_)
             | E::OtherLog { .. }

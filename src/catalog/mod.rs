@@ -192,7 +192,7 @@ impl Catalog {
     /// Closes the catalog: what was accepted is durable before this returns.
     pub async fn close(&self) -> std::result::Result<(), store::Error> {
         if let Err(error) = self.forget_landed().await {
-            tracing::debug!(?error, "markers of landed publications are left to the next start");
+            tracing::warn!(?error, "markers of landed publications are left to the next start");
         }
         self.store().close().await
     }

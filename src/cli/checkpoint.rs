@@ -135,8 +135,9 @@ impl Checkpoint {
                 deleted.map(|()| told_deleted(&whom.connection, checkpoint))
             }
         };
-        catalog.close().await?;
-        done
+        let closed = catalog.close().await;
+        let done = done?;
+        closed.map(|()| done)
     }
 }
 

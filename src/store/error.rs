@@ -73,6 +73,11 @@ pub enum Error {
     /// The store is shut: nothing was written.
     #[error("the store is closed")]
     Closed,
+    /// The store had failed before it was closed: what its log holds was left there.
+    #[error(
+        "the store failed before it was closed: what is in its log alone stays there, and the next start reads it"
+    )]
+    Failed,
     /// The object store does not answer: try again later, nothing was written.
     #[error("the object store is unavailable: {0}")]
     Unavailable(String),

@@ -275,10 +275,13 @@ impl Store {
         Ok(self.db.flush_with_options(options).await?)
     }
 
-    /// Closes the store in order: everything accepted is durable before this returns.
+    /// Closes the store in order: everything accepted is durable before this returns. One that has failed
+    /// is closed as well, and says so: its log keeps what it holds.
     pub async fn close(&self) -> Result<(), Error> {
-        self.db.close_with_options(in_order()).await?;
+        let closed = close_in_order(&self.db).await;
+        // Whatever became of it, nothing writes any more, and the directory is free.
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        closed?;
         // Checkpoints that are not ours may need what stands in the journal.
         if let Some(journal) = journal
             && !self.is_log_pinned()
@@ -346,9 +349,18 @@ async fn open_directory(
     Ok((db, hold))
 }
 
-/// Closes with everything in sorted runs, and nothing left in the log.
-fn in_order() -> CloseOptions {
-    CloseOptions { flush_type: Some(FlushType::MemTable) }
+/// Closes with everything in sorted runs, and nothing left in the log that is needed. Only what this has
+/// closed may lose its log: a database that has failed writes nothing at its end, and SlateDB calls that a
+/// success.
+async fn close_in_order(db: &Db) -> Result<(), Error> {
+    let options = CloseOptions { flush_type: Some(FlushType::MemTable) };
+    let closed = db.close_with_options(options).await;
+    // It may have failed at any moment until it was told to close: the first reason stands.
+    match db.status().close_reason {
+        Some(CloseReason::Clean) => Ok(closed?),
+        Some(CloseReason::Fenced) => Err(Error::Fenced),
+        _ => Err(Error::Failed),
+    }
 }
 
 /// Refuses a store that was a local directory and is not one now, while its journal holds anything.
@@ -375,7 +387,7 @@ async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
     }
     let without_journal = Place { directory: None, ..place.clone() };
     let db = builder(&without_journal, how).build().await?;
-    db.close_with_options(in_order()).await?;
+    close_in_order(&db).await?;
     let removed = std::fs::remove_dir_all(&log);
     removed.map_err(|error| Error::Unavailable(format!("{}: {error}", log.display())))
 }

@@ -100,9 +100,10 @@ impl Journal {
 }
 
 impl Hold {
-    /// Deletes all segments of a store that was closed in order: its records are in sorted runs.
+    /// Deletes all segments of a store that was closed in order: its records are in sorted runs. Should
+    /// this be cut short, those that are left have no gap: the newest goes first.
     pub(super) fn discard(self) -> io::Result<()> {
-        for segment in Segment::list(&self.directory)? {
+        for segment in Segment::list(&self.directory)?.into_iter().rev() {
             fs::remove_file(&segment.path)?;
         }
         Ok(())

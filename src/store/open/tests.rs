@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Place, Store};
 use crate::store::error::Error;
 use crate::store::settings::Settings;
-use crate::store::trying::{assert_holds, crash, in_directory, open, permit, write};
+use crate::store::trying::{assert_holds, crash, in_directory, in_memory, open, permit, write};
 
 /// A directory, as a place with a journal and as one without.
 fn places(directory: &TempDir) -> (Place, Place) {
@@ -89,20 +89,56 @@ async fn a_journal_is_not_left_behind() {
     store.close().await.expect("it closes");
 }
 
+/// A store that holds `a`, durable in the journal alone, and whose journal then could not be written.
+async fn failed(directory: &TempDir) -> Store {
+    let (place, _) = places(directory);
+    let store = open(&place).await;
+    write(&store, "a").await;
+    // Everybody's first write makes a segment of its own: this one finds no directory for it.
+    crash(store).await;
+    let store = open(&place).await;
+    let (journal, gone) = (directory.path().join("state/journal"), directory.path().join("gone"));
+    std::fs::rename(&journal, &gone).expect("it can be moved");
+    let refused = store.ensure_warehouse(&permit(), "b", "memory:///", Uuid::nil(), 0).await;
+    assert!(matches!(refused, Err(Error::Unknown(_))), "{refused:?}");
+    std::fs::rename(&gone, &journal).expect("it can be moved");
+    store
+}
+
 #[tokio::test]
 async fn a_journal_that_cannot_be_written_shuts_the_store() {
     let directory = tempfile::tempdir().expect("there is room");
-    let (place, _) = places(&directory);
-    let store = open(&place).await;
-    write(&store, "a").await;
-    // Everybody's first write goes to a segment of its own: this one's name is taken.
-    crash(store).await;
-    let store = open(&place).await;
-    let journal = directory.path().join("state/journal");
-    std::fs::rename(&journal, directory.path().join("gone")).expect("it can be moved");
-    let refused = store.ensure_warehouse(&permit(), "b", "memory:///", Uuid::nil(), 0).await;
-    assert!(matches!(refused, Err(Error::Unknown(_))), "{refused:?}");
+    let store = failed(&directory).await;
     assert!(store.check_open().is_err(), "what is on the disk is known to nobody");
-    drop(store);
-    std::fs::rename(directory.path().join("gone"), &journal).expect("it can be moved");
+}
+
+#[tokio::test]
+async fn a_store_that_has_failed_keeps_its_journal_when_it_is_closed() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let store = failed(&directory).await;
+    for _ in 0..2 {
+        let closed = store.close().await;
+        assert!(matches!(closed, Err(Error::Failed)), "{closed:?}");
+    }
+    assert_eq!(segments(&directory), 1, "nothing else has what is in it");
+    let store = open(&places(&directory).0).await;
+    assert_holds(&store.durable(), &["a"]).await;
+    store.close().await.expect("it closes");
+    assert_eq!(segments(&directory), 0);
+}
+
+/// A log of objects is removed when it was taken over, and its database might fail before that.
+#[tokio::test]
+async fn a_database_that_was_fenced_was_not_closed_in_order() {
+    let place = in_memory();
+    let first = open(&place).await;
+    write(&first, "a").await;
+    let second = open(&place).await;
+    let refused = first.ensure_warehouse(&permit(), "b", "memory:///", Uuid::nil(), 0).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let closed = super::close_in_order(&first.db).await;
+    assert!(matches!(closed, Err(Error::Fenced)), "{closed:?}");
+    super::close_in_order(&second.db).await.expect("nobody has fenced this one");
+    let again = super::close_in_order(&second.db).await;
+    assert!(matches!(again, Err(Error::Closed)), "{again:?}");
 }
