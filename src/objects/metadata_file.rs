@@ -14,6 +14,7 @@ use flate2::write::GzEncoder;
 use uuid::Uuid;
 
 use super::error::Error;
+use super::location::Location;
 use super::warehouse_files::Objects;
 use crate::model::text::Text;
 
@@ -99,6 +100,12 @@ fn number_of(location: &str) -> Option<u32> {
     let (_, name) = location.rsplit_once('/')?;
     let (number, _) = name.split_once('-')?;
     number.parse().ok()
+}
+
+/// Whether a file is named as metadata files are.
+pub fn is_named_so(location: &Location) -> bool {
+    let endings = [".metadata.json", ".metadata.json.gz"];
+    location.name().is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
 }
 
 /// Writes a new metadata file. That one with the same text is there already counts as written: an

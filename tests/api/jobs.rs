@@ -273,6 +273,43 @@ async fn metadata_files_that_another_registration_needs_are_not_cleaned_up() {
 }
 
 #[tokio::test]
+async fn a_log_that_names_files_of_others_has_none_of_them_cleaned_up() {
+    let table = Filled::new().await;
+    let app = &table.app;
+    let made = app.create_table("ns", "mine").await.body;
+    let location = made["metadata"]["location"].as_str().expect("a location").to_owned();
+    let own = |name: &str| format!("{location}/{name}");
+    let (old, data) = (own("metadata/old.metadata.json"), own("data/1.parquet"));
+    let theirs = table.at("metadata/unknown.metadata.json");
+    for file in [&old, &data, &theirs] {
+        app.put_file(file, "content").await;
+    }
+    let named = ["data/1.parquet", "data/2.parquet", "metadata/m1.avro", "stranger"];
+    let named = named.map(|file| table.at(file));
+    let mut metadata = made["metadata"].clone();
+    let time = metadata["last-updated-ms"].clone();
+    let entry = |file| json!({ "metadata-file": file, "timestamp-ms": time });
+    let log: Vec<_> = [&old, &data, &theirs].into_iter().chain(&named).map(entry).collect();
+    metadata["metadata-log"] = json!(log);
+    metadata["properties"] = json!({
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    });
+    let file = own("metadata/00001-x.metadata.json");
+    app.put_file(&file, metadata.to_string()).await;
+    app.delete("/v1/namespaces/ns/tables/mine").await.expect(204);
+    let body = json!({ "name": "mine", "metadata-location": file });
+    app.post("/v1/namespaces/ns/register", body).await.expect(200);
+    app.commit("ns", "mine", vec![], vec![set_property("a", "1")]).await.expect(200);
+    assert_eq!(table.run().await, 1);
+    assert!(app.file(&old).await.is_none(), "it is the table's own");
+    for file in [&data, &theirs] {
+        assert!(app.file(file).await.is_some(), "{file} is gone");
+    }
+    assert_eq!(table.left().await, ALL);
+}
+
+#[tokio::test]
 async fn a_cancelled_purge_deletes_nothing_more() {
     let table = Filled::new().await;
     table.app.delete(PURGE).await.expect(204);

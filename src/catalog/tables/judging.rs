@@ -8,8 +8,9 @@ use super::head::Head;
 use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
 use crate::catalog::attributes::{Enclosing, attributes};
+use crate::catalog::jobs::clean_up::may_be_deleted;
 use crate::catalog::permits::Target;
-use crate::catalog::places::further_paths;
+use crate::catalog::places::{further_paths, places_of};
 use crate::catalog::tabulars::{NewVersion, TabularState, state_of};
 use crate::catalog::{Catalog, Operation, Result};
 use crate::model::commit::{Base, CommitContext, apply};
@@ -101,6 +102,7 @@ impl<'a> Judging<'a> {
         };
         let state = state_of(&after, text.clone());
         let outdated = outdated_files(&self.head.metadata, &self.metadata);
+        let outdated = may_be_deleted(outdated, Some(places_of(&after)));
         let new = NewVersion {
             before: before.clone(),
             after,
