@@ -10,6 +10,8 @@
 //! - A **segment** ([`segment`]) is a file of frames, named after the first of them. Only the last one
 //!   grows, and only its end can be **torn**: begun by a write that a crash cut off, and answered to
 //!   nobody. Anything else that cannot be read is **damage**, and the store does not open over it.
+//!   No frame is written before the one in front of it is synced, so that damage is told from a torn end by
+//!   whether a whole frame stands behind it.
 //! - The [`writer`] owns the directory as long as it lives. The lock says so to other processes; there is
 //!   no fencing as between writers of a bucket, since nothing lets a local process survive its lock.
 //!

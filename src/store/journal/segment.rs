@@ -151,7 +151,7 @@ fn read_segment(
 }
 
 /// Whether a whole frame with a higher number stands anywhere behind one that cannot be read. Then that
-/// one was written once: each write waits for the one before it.
+/// one was on the disk once: no frame is written before the one in front of it is synced.
 fn holds_a_frame_behind(bytes: &Bytes, at: usize, number: u64, keys: Option<&Keys>) -> bool {
     let is_frame =
         |at| matches!(frame::read(bytes, at, keys), Ok((frame, _)) if frame.number > number);

@@ -172,36 +172,31 @@ impl JournalWriter {
 }
 
 impl Appender {
+    /// Writes no frame before the one in front of it is synced: of two that are not, a disk may keep the
+    /// second alone, and that would look like damage. Commits are gathered before they become a frame, so
+    /// that two hardly ever wait.
     fn run(mut self, queue: &mpsc::Receiver<Append>) {
-        while let Ok(first) = queue.recv() {
-            // What has come meanwhile shares the sync.
-            let batch: Vec<_> = std::iter::once(first).chain(queue.try_iter()).collect();
-            if let Err(error) = self.append(&batch) {
+        while let Ok(append) = queue.recv() {
+            if let Err(error) = self.append(&append) {
                 tracing::error!(%error, "the journal cannot be written");
                 return self.shared.close(unavailable(error));
             }
-            self.shared.appended(&batch);
+            self.shared.appended(&append);
         }
     }
 
-    fn append(&mut self, batch: &[Append]) -> io::Result<()> {
-        for append in batch {
-            if self.segment.as_ref().is_some_and(|(_, bytes)| *bytes >= SEGMENT_BYTES_MAX)
-                && let Some((full, _)) = self.segment.take()
-            {
-                full.sync_data()?;
+    fn append(&mut self, append: &Append) -> io::Result<()> {
+        self.segment.take_if(|(_, bytes)| *bytes >= SEGMENT_BYTES_MAX);
+        let (file, bytes) = match &mut self.segment {
+            Some(segment) => segment,
+            none => {
+                let file = Segment::new(&self.directory, append.number).create()?;
+                none.insert((file, 0))
             }
-            let (file, bytes) = match &mut self.segment {
-                Some(segment) => segment,
-                none => {
-                    let file = Segment::new(&self.directory, append.number).create()?;
-                    none.insert((file, 0))
-                }
-            };
-            file.write_all(&append.bytes)?;
-            *bytes += append.bytes.len() as u64;
-        }
-        self.segment.as_ref().map_or(Ok(()), |(file, _)| file.sync_data())
+        };
+        file.write_all(&append.bytes)?;
+        *bytes += append.bytes.len() as u64;
+        file.sync_data()
     }
 }
 
@@ -232,17 +227,15 @@ impl Shared {
         if status.closed_reason.is_some() { Err(status) } else { Ok(status) }
     }
 
-    /// Takes note of frames that are on the disk, and tells.
-    fn appended(&self, batch: &[Append]) {
-        let Some(last) = batch.last() else { return };
-        let bytes = batch.iter().map(|append| append.gathered_bytes).sum();
+    /// Takes note of a frame that is on the disk, and tells.
+    fn appended(&self, append: &Append) {
+        let Append { number, rows, gathered_bytes: bytes, .. } = *append;
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        let rows: usize = batch.iter().map(|append| append.rows).sum();
-        tracing::trace!(frame = last.number, rows, bytes, "journal is synced");
+        tracing::trace!(frame = number, rows, bytes, "journal is synced");
         let status = {
             let mut status = self.lock();
-            status.last_flushed_wal_id = last.number;
-            status.last_flushed_seq = Some(last.last_sequence);
+            status.last_flushed_wal_id = number;
+            status.last_flushed_seq = Some(append.last_sequence);
             status.clone()
         };
         self.tell(WalEvent::WalFlushed(status));
@@ -298,5 +291,42 @@ impl WalObserver for Observer {
     fn subscribe(&self, listener: WalStatusListener) -> Result<(), WalError> {
         self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_frame_is_written_before_the_one_in_front_of_it_is_synced() {
+        let directory = tempfile::tempdir().expect("there is room");
+        let path = Segment::new(directory.path(), 1).path;
+        let (shared, told) = (Arc::new(Shared::new(0)), Arc::<Mutex<Vec<_>>>::default());
+        let telling = Arc::clone(&told);
+        let listener = move |event| {
+            if let WalEvent::WalFlushed(status) = event {
+                let written = std::fs::metadata(&path).expect("it is there").len();
+                telling.lock().expect("nobody panics").push((status.last_flushed_wal_id, written));
+            }
+        };
+        shared.listeners.lock().expect("nobody panics").push(Arc::new(listener));
+        let appender = Appender {
+            directory: directory.path().to_owned(),
+            segment: None,
+            shared: Arc::clone(&shared),
+            _lock: File::create(directory.path().join("lock")).expect("there is room"),
+        };
+        let (appends, queue) = mpsc::channel();
+        for number in 1..=3 {
+            let bytes = vec![1; 10];
+            let append =
+                Append { number, bytes, rows: 1, gathered_bytes: 0, last_sequence: number };
+            appends.send(append).expect("it is received below");
+        }
+        drop(appends);
+        appender.run(&queue);
+        let told = told.lock().expect("nobody panics");
+        assert_eq!(*told, [(1, 10), (2, 20), (3, 30)], "frames, and bytes that were written");
     }
 }
