@@ -87,13 +87,14 @@ pub(super) fn put_whereabouts(
 }
 
 /// The tables and views that have a place at or around this one; with `below`, those with one below it, too.
-/// At most `limit` for each of those.
+/// None if `limit` or more places are at one of those: each table may have several there, so that nobody
+/// could tell from the tables that were found whether some are missing.
 pub(super) async fn at(
     store: &impl Read,
     location: &Location,
     below: bool,
     limit: usize,
-) -> Result<BTreeSet<Uuid>> {
+) -> Result<Option<BTreeSet<Uuid>>> {
     let parts = location.parts();
     let mut ranges: Vec<_> = (1..=parts.len()).map(|end| PlaceKey::at(&parts[..end])).collect();
     if below {
@@ -102,20 +103,23 @@ pub(super) async fn at(
     let mut found = BTreeSet::new();
     for prefix in ranges {
         let places = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(limit)).await?;
+        if places.len() >= limit {
+            return Ok(None);
+        }
         found.extend(places.into_iter().map(|(key, _)| key.id));
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
-/// The tables and views with this UUID: at most `limit`.
+/// The tables and views with this UUID. None if they are `limit` or more.
 pub(super) async fn with_uuid(
     store: &impl Read,
     uuid: Uuid,
     limit: usize,
-) -> Result<BTreeSet<Uuid>> {
+) -> Result<Option<BTreeSet<Uuid>>> {
     let range = Range::below(space::UUIDS, uuid);
     let found = store.scan::<UuidKey>(&range, Some(limit)).await?;
-    Ok(found.into_iter().map(|(key, _)| key.id).collect())
+    Ok((found.len() < limit).then(|| found.into_iter().map(|(key, _)| key.id).collect()))
 }
 
 /// Whether no other table or view has a place at, around or below this one.

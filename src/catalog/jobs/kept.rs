@@ -53,6 +53,11 @@ pub(super) struct Kept {
     files: HashSet<PieceHash>,
 }
 
+/// Why nothing is deleted where some of the tables are not known.
+fn too_many() -> Interrupted {
+    Interrupted::Failed(format!("{OTHERS_MAX} or more other tables are at the same place"))
+}
+
 fn hash(location: &str) -> PieceHash {
     PieceHash::of(comparable(location).as_bytes())
 }
@@ -97,14 +102,15 @@ impl Kept {
         let mut others = self.met.clone();
         let store = run.catalog().store().latest();
         for place in &self.places {
-            others.extend(places::at(&store, place, true, OTHERS_MAX).await?);
+            let found = places::at(&store, place, true, OTHERS_MAX).await?;
+            others.extend(found.ok_or_else(too_many)?);
         }
         if let Some(uuid) = self.uuid {
-            others.extend(places::with_uuid(&store, uuid, OTHERS_MAX).await?);
+            let found = places::with_uuid(&store, uuid, OTHERS_MAX).await?;
+            others.extend(found.ok_or_else(too_many)?);
         }
         if others.len() >= OTHERS_MAX {
-            let reason = format!("{} or more other tables are at the same place", others.len());
-            return Err(Interrupted::Failed(reason));
+            return Err(too_many());
         }
         if let Some(itself) = self.except {
             others.remove(&itself);
@@ -116,7 +122,7 @@ impl Kept {
     }
 
     /// Looks whose the places are that files lie at outside of the table's own.
-    async fn meet(&mut self, catalog: &Catalog, files: &[String]) -> Result<(), Error> {
+    async fn meet(&mut self, catalog: &Catalog, files: &[String]) -> Result<(), Interrupted> {
         for file in files {
             let Some((directory, _)) = file.rsplit_once('/') else { continue };
             if self.directories.contains(directory) {
@@ -129,7 +135,8 @@ impl Kept {
             self.directories.insert(directory.to_owned());
             if !self.places.iter().any(|place| location.is_within(place)) {
                 let store = catalog.store().latest();
-                self.met.extend(places::at(&store, &location, false, OTHERS_MAX).await?);
+                let found = places::at(&store, &location, false, OTHERS_MAX).await?;
+                self.met.extend(found.ok_or_else(too_many)?);
             }
         }
         Ok(())
