@@ -185,6 +185,46 @@ fn properties(kind: TabularKind, text: &Text) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::trying::{in_memory, open, permit};
+
+    #[tokio::test]
+    async fn a_scan_that_was_cut_short_is_told_however_few_tables_it_found() {
+        let store = open(&in_memory()).await;
+        let id = Uuid::max();
+        let record = &TabularRecord {
+            id,
+            kind: TabularKind::Table,
+            warehouse: id,
+            namespace: id,
+            name: "t".to_owned(),
+            uuid: id,
+            location: "s3://b/w/t".to_owned(),
+            further_paths: vec!["s3://b/w/data".to_owned(), "s3://b/w/metadata".to_owned()],
+            metadata_location: String::new(),
+            version: 1,
+            created_ms: 0,
+            updated_ms: 0,
+            owner: None,
+        };
+        let written = store.transact("places", &permit(), |t| async move {
+            put_whereabouts(&t, None, Some(record))
+        });
+        let ((), accepted) = written.await.expect("it is written");
+        accepted.durable().await.expect("it is durable");
+        let around = Location::parse("s3://b/w").expect("it is valid");
+        let found = async |limit| {
+            let found = at(&store.latest(), &around, true, limit).await;
+            found.expect("it is read")
+        };
+        assert_eq!(found(3).await, None, "there may be more of them");
+        assert_eq!(found(4).await, Some(BTreeSet::from([id])));
+        let namesakes = async |limit| {
+            let found = with_uuid(&store.latest(), id, limit).await;
+            found.expect("it is read")
+        };
+        assert_eq!(namesakes(1).await, None);
+        assert_eq!(namesakes(2).await, Some(BTreeSet::from([id])));
+    }
 
     #[test]
     fn what_properties_put_elsewhere_is_a_place_too() {

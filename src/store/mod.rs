@@ -49,7 +49,7 @@ mod sealed_objects;
 pub mod separate_log;
 pub mod settings;
 #[cfg(test)]
-mod trying;
+pub(crate) mod trying;
 pub mod txn;
 pub mod warm;
 mod write_marks;

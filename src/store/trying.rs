@@ -36,7 +36,7 @@ pub(super) fn place(bucket: &Arc<InMemory>, path: &str) -> Place {
 }
 
 /// A place in a bucket of its own.
-pub(super) fn in_memory() -> Place {
+pub(crate) fn in_memory() -> Place {
     place(&Arc::new(InMemory::new()), "state")
 }
 
@@ -53,12 +53,12 @@ pub(super) fn in_directory(directory: &TempDir) -> Place {
 }
 
 /// The permit of a test.
-pub(super) fn permit() -> Permit<Maintain> {
+pub(crate) fn permit() -> Permit<Maintain> {
     Permit::for_task(Task::Restore)
 }
 
 /// The store at a place.
-pub(super) async fn open(place: &Place) -> Store {
+pub(crate) async fn open(place: &Place) -> Store {
     Store::open(place, Settings::default()).await.expect("the store opens")
 }
 
