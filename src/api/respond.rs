@@ -8,6 +8,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
+use uuid::Uuid;
 
 use super::answers::Fresh;
 use super::files::FilesTold;
@@ -32,9 +33,9 @@ const HEAD_BYTES: usize = 512;
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// The tag of a state with all of its snapshots, for whoever may read all of it.
-pub fn tag_of(state: &TabularState) -> Tag {
+pub fn tag_of(timeline: Option<Uuid>, state: &TabularState) -> Tag {
     let version = ReadVersion { id: state.id, version: state.version, rules: None };
-    Tag::new(Shown { version, mode: SnapshotMode::All })
+    Tag::new(Shown { timeline, version, mode: SnapshotMode::All })
 }
 
 /// 304, with the tag that still holds.
@@ -46,12 +47,12 @@ pub fn not_modified(tag: &Tag) -> Response {
 
 /// A `LoadTableResult` for whoever made the table. What is only staged has no tag, and neither has what tells
 /// how to get at files.
-pub fn made_result(made: &Readable, files: Option<FilesTold>) -> Response {
+pub fn made_result(timeline: Option<Uuid>, made: &Readable, files: Option<FilesTold>) -> Response {
     if let Some(files) = files {
         return (NO_STORE, in_parts(parts(&made.state, files.tail), None)).into_response();
     }
     let published = made.state.metadata_location.is_some();
-    let shown = Shown { version: made.version(), mode: SnapshotMode::All };
+    let shown = Shown { timeline, version: made.version(), mode: SnapshotMode::All };
     let tag = published.then(|| Tag::new(shown));
     in_parts(parts(&made.state, load_tail(&made.access)), tag.as_ref())
 }
@@ -141,8 +142,6 @@ pub fn in_parts(parts: Vec<Bytes>, tag: Option<&Tag>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
     use crate::model::text::{Piece, Segment, Text};
 
@@ -150,7 +149,7 @@ mod tests {
     async fn a_long_text_is_answered_in_its_parts_and_says_its_length() {
         let long = "7,".repeat(COPIED_BYTES_MAX);
         let version = ReadVersion { id: Uuid::nil(), version: 1, rules: None };
-        let tag = Tag::new(Shown { version, mode: SnapshotMode::All });
+        let tag = Tag::new(Shown { timeline: None, version, mode: SnapshotMode::All });
         for list in ["", "1,", long.as_str()] {
             let segments = [("[", false), (list, true), ("2]", false)].map(|(part, is_piece)| {
                 let bytes = Bytes::copy_from_slice(part.as_bytes());

@@ -1,6 +1,7 @@
 //! [`Tag`]: the ETag of a table's state, which its version tells, and what whoever asks may read of it.
 
 use axum::http::HeaderValue;
+use uuid::Uuid;
 
 use crate::catalog::reading::ReadVersion;
 
@@ -26,6 +27,8 @@ impl SnapshotMode {
 /// answer depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shown {
+    /// What tells versions from those that were counted elsewhere, if any were.
+    pub timeline: Option<Uuid>,
     /// What is shown.
     pub version: ReadVersion,
     /// How.
@@ -38,11 +41,15 @@ pub struct Tag(HeaderValue);
 
 impl Tag {
     /// The tag of a version. It holds for whoever may read as much of it, and for nobody else.
-    pub fn new(Shown { version: ReadVersion { id, version, rules }, mode }: Shown) -> Self {
+    pub fn new(Shown { timeline, version, mode }: Shown) -> Self {
+        let ReadVersion { id, version, rules } = version;
         let (id, word) = (id.simple(), mode.word());
+        // Half of a random id is enough: timelines are few.
+        let timeline = timeline.map(|it| format!("{:016x}-", it.as_u64_pair().0));
+        let timeline = timeline.as_deref().unwrap_or_default();
         let quoted = match rules {
-            None => format!("\"{id}-{version}-{word}\""),
-            Some(rules) => format!("\"{id}-{version}-{word}-{rules}\""),
+            None => format!("\"{id}-{timeline}{version}-{word}\""),
+            Some(rules) => format!("\"{id}-{timeline}{version}-{word}-{rules}\""),
         };
         Self(HeaderValue::try_from(quoted).expect("tags are made of hexadecimal and words"))
     }

@@ -227,6 +227,7 @@ impl App {
             policy_sources,
             policy_limits: settings.authz.limits(),
             clone_of: format.clone_of,
+            timeline: format.timeline,
             settings: settings.catalog.clone(),
             clock: seams.clock,
             ids: seams.ids,

@@ -271,7 +271,8 @@ impl StoppedCatalog {
         let name = format!("before-restore-{}", rfc3339::format(self.clock.now_ms()));
         let undo = self.create_checkpoint(Some(name), None).await?;
         let entry = self.entry("restore", to.id, to.called());
-        self.store.restore(&self.permit, &plan, revision.as_ref(), &entry).await?;
+        let timeline = self.ids.random();
+        self.store.restore(&self.permit, &plan, timeline, revision.as_ref(), &entry).await?;
         // What was kept may be in the format of an older binary.
         self.upgrade().await?;
         let report = walk(&self.store.latest()).await?;
@@ -290,6 +291,8 @@ impl StoppedCatalog {
         import::check_target(&self.store, &checked).await?;
         let revision = self.imported_policies(&checked.book).await?;
         let lines = open().map_err(transfer::Error::from)?;
+        // Where the lines come from, versions may have gone on.
+        self.store.begin_timeline(&permit, self.ids.random()).await?;
         import::write(&self.store, &permit, &checked, lines, progress).await?;
         let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
         let revision = revision.as_ref();

@@ -98,6 +98,8 @@ pub struct Parts {
     pub policy_limits: Limits,
     /// Of what it is a clone; none if it is none.
     pub clone_of: Option<clones::CloneOf>,
+    /// What tells its versions from those of the same tables that were counted elsewhere, if any were.
+    pub timeline: Option<Uuid>,
     /// Its bounds and times.
     pub settings: settings::Settings,
     /// The time.
@@ -150,6 +152,12 @@ impl Catalog {
     /// The catalog's bounds and times.
     pub fn settings(&self) -> &settings::Settings {
         &self.inner.parts.settings
+    }
+
+    /// What tells its versions from those of the same tables that were counted elsewhere, if any were: before
+    /// a restore, where an export comes from, in the parent of a clone.
+    pub fn timeline(&self) -> Option<Uuid> {
+        self.inner.parts.timeline
     }
 
     /// The warehouses that it serves at this moment.

@@ -156,6 +156,8 @@ impl Store {
         clone_of: &CloneOf,
         entry: &Change,
     ) -> Result<(), Error> {
+        // An encrypted store has got its id with its keys; this one is new in any case.
+        let timeline = Some(catalog_id);
         let catalog_id = self.encrypted_catalog().unwrap_or(catalog_id);
         let mut left_out = Vec::new();
         for space in LEFT_OUT {
@@ -176,6 +178,7 @@ impl Store {
                     catalog_id,
                     created_ms: clone_of.cloned_ms,
                     clone_of: Some(clone_of.clone()),
+                    timeline,
                 };
                 t.put(&StoreKey, &format)?;
                 left_out.iter().try_for_each(|key| t.delete_at(key.clone()))?;

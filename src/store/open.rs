@@ -175,6 +175,7 @@ impl Store {
                     catalog_id,
                     created_ms: now_ms,
                     clone_of: None,
+                    timeline: None,
                 });
                 if self.shares_objects() && format.clone_of.is_none() {
                     return Err(Error::UnfinishedClone);
@@ -193,6 +194,24 @@ impl Store {
             return Err(Error::Encryption(kms::Error::Ring(reason)));
         }
         Ok(format)
+    }
+
+    /// Begins a timeline: the versions that come from now on are not those that came elsewhere after the same
+    /// state.
+    pub async fn begin_timeline(
+        &self,
+        permit: &Permit<Maintain>,
+        timeline: Uuid,
+    ) -> Result<(), Error> {
+        let ((), accepted) = self
+            .transact("begin_timeline", permit, |t| async move {
+                if let Some(format) = t.get(&StoreKey).await? {
+                    t.put(&StoreKey, &StoreFormat { timeline: Some(timeline), ..format })?;
+                }
+                Ok::<_, Error>(())
+            })
+            .await?;
+        accepted.durable().await
     }
 
     /// The record of a configured warehouse, made if it is new, and taken over if it was made at run time.

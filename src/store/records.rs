@@ -72,6 +72,10 @@ pub struct StoreFormat {
     /// Of what this store is a clone; none if it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone_of: Option<CloneOf>,
+    /// What tells versions from those of the same tables that another run of time has counted; none if there
+    /// was only one so far. Each restore, each import and each clone begins a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Uuid>,
 }
 
 impl StoreFormat {

@@ -6,10 +6,11 @@
 //!
 //! | what | after a restore |
 //! |---|---|
+//! | the store's own record | as it was, but for a new timeline |
 //! | warehouses, namespaces, names, tables, views, their metadata and places | as they were |
 //! | idempotency records | as they were: what was done since is not done any more |
 //! | policies and grants | as they were, by a new revision of the policy log |
-//! | versions | go on: a table that changes gets a version that it never had, so that no `ETag` holds twice |
+//! | versions | go on, in the new timeline, so that no `ETag` holds twice |
 //! | publications | one for each table and view that changes: the next start writes missing files |
 //! | file deletions | none: no file is deleted because of a restore |
 //! | API keys, signing keys | as they are: what was revoked stays revoked |
@@ -27,23 +28,22 @@ use super::codec::Value;
 use super::error::Error;
 use super::jobs::Work;
 use super::keys::{
-    ChangeKey, JobKey, Key, MetadataKey, NamespaceKey, PieceKey, PublicationKey, TabularKey,
-    WarehouseKey, space,
+    ChangeKey, JobKey, Key, MetadataKey, NamespaceKey, PieceKey, PublicationKey, StoreKey,
+    TabularKey, WarehouseKey, space,
 };
 use super::open::Store;
 use super::policy_book::PolicyBook;
 use super::read::{Range, Read, corrupt, decode_value};
 use super::records::{
-    Change, NamespaceRecord, PolicyChanges, PolicyRevision, Publication, TabularRecord,
-    WarehouseRecord,
+    Change, NamespaceRecord, PolicyChanges, PolicyRevision, Publication, StoreFormat,
+    TabularRecord, WarehouseRecord,
 };
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 use crate::model::ident::TabularKind;
 
 /// Spaces whose records become what they were, to the byte.
-const AS_THEY_WERE: [u8; 7] = [
-    space::STORE,
+const AS_THEY_WERE: [u8; 6] = [
     space::NAMESPACE_NAMES,
     space::TABLE_NAMES,
     space::VIEW_NAMES,
@@ -86,6 +86,8 @@ pub struct Told {
 pub struct Plan {
     puts: Vec<(Vec<u8>, Vec<u8>)>,
     deletes: Vec<Vec<u8>>,
+    /// The store's own record as it was.
+    format: Option<StoreFormat>,
     /// What it does, in numbers.
     pub told: Told,
     /// The policies and grants as they were.
@@ -131,6 +133,7 @@ impl Plan {
         let mut plan = Self {
             puts: Vec::new(),
             deletes: Vec::new(),
+            format: then.get(&StoreKey).await?,
             told: Told::default(),
             book,
             policy_changes,
@@ -319,11 +322,13 @@ impl Plan {
 
 impl Store {
     /// Carries a plan out, with this entry in the change log and, if policies or grants change, this revision
-    /// of theirs. It is durable when this returns, and nothing of it is there before.
+    /// of theirs. A new timeline begins with it: nobody knows for sure what versions those tables had that are
+    /// gone by now. It is durable when this returns, and nothing of it is there before.
     pub async fn restore(
         &self,
         permit: &Permit<Maintain>,
         plan: &Plan,
+        timeline: Uuid,
         revision: Option<&PolicyRevision>,
         entry: &Change,
     ) -> Result<(), Error> {
@@ -332,6 +337,9 @@ impl Store {
                 // What is deleted and put is put.
                 plan.deletes.iter().try_for_each(|key| t.delete_at(key.clone()))?;
                 plan.puts.iter().try_for_each(|(key, value)| t.put_at(key.clone(), value))?;
+                if let Some(format) = plan.format.clone() {
+                    t.put(&StoreKey, &StoreFormat { timeline: Some(timeline), ..format })?;
+                }
                 if let Some(revision) = revision {
                     t.revise_policies(revision).await?;
                 }

@@ -5,10 +5,14 @@ mod clones;
 
 use std::sync::Arc;
 
+use axum::http::Method;
 use object_store::ObjectStore;
+use object_store::memory::InMemory;
 use serde_json::{Value, json};
 use slateberg::app::build::Seams;
-use slateberg::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, preview};
+use slateberg::app::stopped::{
+    Restored, StoppedCatalog, StoppedError, Wanted, export_lines, preview,
+};
 use slateberg::base::clock::{Clock, SystemClock};
 use slateberg::config::Settings;
 
@@ -162,6 +166,61 @@ async fn no_version_comes_twice() {
     assert_ne!(tag(&app).await, between);
 }
 
+/// The tag of the table after a commit that sets this.
+async fn tag_after(app: &TestApp, value: &str) -> String {
+    app.commit("ns", "t", vec![], vec![set_property("a", value)]).await.expect(200);
+    app.get(TABLE).await.expect(200).header("etag").to_owned()
+}
+
+#[tokio::test]
+async fn no_version_comes_twice_when_the_change_log_has_forgotten_the_table() {
+    let app = TestApp::with_settings(|settings| settings.catalog.change_log_entries_max = 1).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    keep(&app, "before").await;
+    let mut tags = vec![tag_after(&app, "1").await, tag_after(&app, "2").await];
+    app.delete(TABLE).await.expect(204);
+    app.create_namespace(&["later"]).await;
+    app.app.catalog.expire().await.expect("the change log is trimmed");
+    let (app, _) = restored(app, "before").await;
+    for value in ["3", "4", "5"] {
+        let tag = tag_after(&app, value).await;
+        assert!(!tags.contains(&tag), "{tag} is among {tags:?}");
+        tags.push(tag);
+    }
+}
+
+#[tokio::test]
+async fn what_goes_on_from_an_export_has_tags_of_its_own() {
+    let app = TestApp::with_table().await;
+    let before = tag_after(&app, "0").await;
+    app.app.catalog.close().await.expect("the catalog closes");
+    let (settings, mut lines) = (Settings::clone(&app.app.settings), Vec::new());
+    let exported = export_lines(&settings, &seams(&app.bucket), None, &mut lines).await;
+    exported.expect("it is exported");
+    let app = app.restart_closed().await;
+    assert_eq!(app.get(TABLE).await.expect(200).header("etag"), before, "it is still the same");
+
+    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let other = StoppedCatalog::open_or_make(&settings, &seams(&bucket)).await.expect("it opens");
+    other.import(|| Ok(lines.as_slice()), |_| ()).await.expect("it is imported");
+    other.close().await.expect("it closes");
+    let other = TestApp::with(bucket, settings).await;
+    let mut tags = vec![before];
+    for app in [&app, &other] {
+        for value in ["1", "2"] {
+            let tag = tag_after(app, value).await;
+            assert!(!tags.contains(&tag), "{tag} is among {tags:?}");
+            tags.push(tag);
+        }
+    }
+    let last = tags.pop().expect("there are some");
+    let known = [("If-None-Match", last.as_str())];
+    let other = other.restart().await;
+    other.request(Method::GET, TABLE, &known, &Value::Null).await.expect(304);
+    app.request(Method::GET, TABLE, &known, &Value::Null).await.expect(200);
+}
+
 #[tokio::test]
 async fn a_metadata_file_that_was_deleted_since_is_written_again() {
     let app = furnished().await;
@@ -217,7 +276,7 @@ async fn what_was_answered_since_is_not_answered_again() {
     let body = json!({ "namespace": ["again"] });
     let key = [("idempotency-key", "0190b6ad-aaaa-7000-8000-000000000001")];
     let create = async |app: &TestApp| {
-        app.request(axum::http::Method::POST, "/v1/namespaces", &key, &body).await.expect(200)
+        app.request(Method::POST, "/v1/namespaces", &key, &body).await.expect(200)
     };
     create(&app).await;
     let (app, _) = restored(app, "before").await;
@@ -295,7 +354,7 @@ async fn a_request_that_is_sent_again_makes_no_second_one() {
     let app = TestApp::secured().await;
     let key = [("idempotency-key", "0190b6ad-bbbb-7000-8000-000000000001")];
     let body = json!({ "name": "once" });
-    let make = async || app.request(axum::http::Method::POST, PATH, &key, &body).await.expect(201);
+    let make = async || app.request(Method::POST, PATH, &key, &body).await.expect(201);
     let (first, second) = (make().await, make().await);
     assert_eq!(first.body, second.body);
     let listed = app.get(PATH).await.expect(200).body;

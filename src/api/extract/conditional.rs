@@ -54,7 +54,7 @@ mod tests {
     fn a_tag_is_known_in_every_spelling() {
         let tag = |version| {
             let version = ReadVersion { id: Uuid::nil(), version, rules: None };
-            Tag::new(Shown { version, mode: SnapshotMode::All })
+            Tag::new(Shown { timeline: None, version, mode: SnapshotMode::All })
         };
         let bare = tag(1).bare().to_owned();
         let spellings = ["\"x\"", "x", "W/\"x\"", "\"W/\"x\"\"", "\"a\", \"x\"", "*"];

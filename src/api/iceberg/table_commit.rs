@@ -23,7 +23,8 @@ pub async fn commit(
     same_as_path(body.identifier.as_ref().map(|it| &it.0), &ident)?;
     let change = table_change(ident, &body)?;
     let committed = state.catalog.commit_table(&operation, &warehouse, change).await?;
-    Ok(commit_result(&committed, Some(&tag_of(&committed))))
+    let tag = tag_of(state.catalog.timeline(), &committed);
+    Ok(commit_result(&committed, Some(&tag)))
 }
 
 /// A change out of its body.

@@ -69,7 +69,7 @@ pub async fn create(
     let (ident, catalog) = (request.ident.clone(), &state.catalog);
     let created = catalog.create_table(&operation, &warehouse, request).await?;
     let files = made_files(catalog, &operation, &warehouse, &ident, &created, &wanted).await;
-    Ok(made_result(&created, files))
+    Ok(made_result(catalog.timeline(), &created, files))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/register`.
@@ -87,7 +87,7 @@ pub async fn register(
     let (ident, catalog) = (request.ident.clone(), &state.catalog);
     let registered = catalog.register_table(&operation, &warehouse, request).await?;
     let files = made_files(catalog, &operation, &warehouse, &ident, &registered, &wanted).await;
-    Ok(made_result(&registered, files))
+    Ok(made_result(catalog.timeline(), &registered, files))
 }
 
 /// What whoever made a table is told of how to get at its files, if they ask.
@@ -113,11 +113,11 @@ pub async fn load(
     wanted: AccessDelegation,
     Accepted(coding): Accepted,
 ) -> Result<Response> {
-    let mode = snapshot_mode(&query)?;
+    let (timeline, mode) = (state.catalog.timeline(), snapshot_mode(&query)?);
     let told =
         |files: Option<&Delegated>| files.map(|files| state.files.told(files, &warehouse, &ident));
     let known = |version, files: Option<&Delegated>| {
-        let shown = Shown { version, mode };
+        let shown = Shown { timeline, version, mode };
         let key = AnswerKey { shown, files: told(files).map(|files| files.key) };
         if condition.is_there() && key.files.is_none() {
             let tag = Tag::new(shown);
@@ -140,7 +140,7 @@ pub async fn load(
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
     };
-    let shown = Shown { version: loaded.version(), mode };
+    let shown = Shown { timeline, version: loaded.version(), mode };
     let key = AnswerKey { shown, files: files.as_ref().map(|files| files.key) };
     let fresh = fresh_load_result(&loaded, shown, files);
     Ok(state.answers.respond_fresh(key, fresh, coding).await)

@@ -69,6 +69,10 @@ async fn both_catalogs_go_on_and_neither_sees_the_other() {
     let clone = cloned(&app, "before").await;
     assert_eq!((seen(&clone).await, book(&clone).await), (before.clone(), policies));
 
+    let tag = app.get(TABLE).await.expect(200).header("etag").to_owned();
+    let copy = clone.get(TABLE).await.expect(200);
+    assert_ne!(copy.header("etag"), tag, "both count versions on from the same one");
+
     change(&app).await;
     let after = seen(&app).await;
     assert_ne!(after, before);
