@@ -5,6 +5,7 @@ use super::attributes::namespace_resource;
 use super::permits::Target;
 use super::{Catalog, Error, Operation, Result, lookup};
 use crate::authz::action::{Action, DescribeNamespace, Load, ReadConfig};
+use crate::authz::notation;
 use crate::authz::resource::{Kind, Resource};
 use crate::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use crate::model::members::brief;
@@ -43,6 +44,27 @@ fn named(resource: &Resource) -> Named {
 }
 
 impl Catalog {
+    /// The resource that a client names in one word, such as `table:prod/sales/orders`. A name that cannot be
+    /// is one that is not there, whoever asks, and is put to no policy.
+    pub(super) fn resource_named(&self, word: &str) -> Result<Resource> {
+        let resource = notation::resource(word);
+        let resource = resource.map_err(|error| Error::Invalid(error.to_string()))?;
+        let warehouse = resource.warehouse_name().unwrap_or_default();
+        if warehouse.len() > self.settings().name_bytes_max {
+            return Err(Error::no_such_warehouse(warehouse));
+        }
+        match named(&resource) {
+            Named::Catalog | Named::Warehouse => {}
+            Named::Namespace(ident) => {
+                self.check_namespace_name(&ident).map_err(|_| Error::no_such_namespace(&ident))?
+            }
+            Named::Tabular(kind, ident) => {
+                self.check_name(&ident).map_err(|_| Error::no_such(kind, &ident))?;
+            }
+        }
+        Ok(resource)
+    }
+
     /// What is known of a resource. Names are enough, unless policies ask for more where one of these actions
     /// is to be done.
     pub(super) async fn described(

@@ -64,6 +64,8 @@ impl Catalog {
         let (Some(name), Some(parent_ident)) = (ident.0.last(), ident.parent()) else {
             return Err(Error::Invalid("Invalid namespace: expected at least one level".into()));
         };
+        self.check_namespace_name(ident)?;
+        self.check_properties(properties)?;
         let parent = (!parent_ident.is_root()).then_some(&parent_ident);
         let attributes = Attributes {
             properties: properties.clone(),
@@ -75,8 +77,6 @@ impl Catalog {
         let new = |inside: Resource| inside.level(node);
         let permit = self.permit_new::<CreateNamespace>(&store, operation, warehouse, parent, new);
         let permit = &permit.await?;
-        self.check_namespace_name(ident)?;
-        self.check_properties(properties)?;
         let id = self.ids().random();
         let body = json!({ "namespace": ident, "properties": properties });
         let (catalog, parent_ident, body_ref) = (self, &parent_ident, &body);

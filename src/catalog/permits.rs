@@ -1,6 +1,9 @@
 //! Asking for permits, and what is answered where there is none: what one may not see is answered to the
 //! letter as what is not there, what one may see but not do is forbidden.
 //!
+//! Whoever asks here has checked the names that a client has sent: what is put to policies has as many levels
+//! as a namespace may have, and no longer names. That is said of what nobody has, so that it tells nothing.
+//!
 //! Names alone decide, unless some policy asks for more; then the attributes of the thing, and of all that
 //! it is in, are read first. Whoever changes a table is asked twice: before the lane, so that nobody waits
 //! there without rights, and in it, since what policies ask for may have changed by then.
@@ -172,7 +175,7 @@ impl Catalog {
         Err(self.refuse(operation, &denied, &resource, absent))
     }
 
-    /// The permit to do `A`, which makes it, to a table or view.
+    /// The permit to do `A`, which makes it, to a table or view. Refuses names that none can have first.
     pub(super) async fn permit_creation<A: Action>(
         &self,
         operation: &Operation,
@@ -180,6 +183,7 @@ impl Catalog {
         creation: Creation<'_>,
     ) -> Result<Permit<A>> {
         let Creation { kind, ident, properties, location } = creation;
+        self.check_name(ident)?;
         let store = self.store().latest();
         let new = |inside: Resource| {
             let attributes = Attributes {

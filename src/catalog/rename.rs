@@ -31,9 +31,9 @@ impl Catalog {
         destination: &TabularIdent,
     ) -> Result<Answer> {
         self.check_name(source).map_err(|_| Error::no_such(kind, source))?;
+        self.check_name(destination)?;
         let target = Target { warehouse, kind, ident: source };
         self.permit_rename(operation, target, destination).await?;
-        self.check_name(destination)?;
         let store = self.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, source)
             .await?

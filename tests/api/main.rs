@@ -14,6 +14,7 @@ mod authn_tokens;
 mod authz_attacks;
 mod authz_explain;
 mod authz_lists;
+mod authz_names;
 mod authz_races;
 mod authz_routes;
 mod config;

@@ -51,14 +51,15 @@ impl Catalog {
     async fn start_once(&self, operation: &Operation, wanted: &OrphanRemoval) -> Result<JobInfo> {
         let (name, ident) = &named(&wanted.resource)?;
         let warehouse = self.warehouses().by_prefix(Some(name))?;
+        let kind = TabularKind::Table;
+        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
         let store = self.store().latest();
-        let target = Target { warehouse: &warehouse, kind: TabularKind::Table, ident };
+        let target = Target { warehouse: &warehouse, kind, ident };
         let permit: &Permit<Purge> = &self.permit_tabular(&store, operation, target).await?;
         if !wanted.dry_run {
             self.refuse_deletion("Cannot remove orphans", "say dry-run to see which there are")?;
         }
         let age_seconds = self.age_of(wanted)?;
-        let kind = TabularKind::Table;
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
         let id = id.ok_or_else(|| Error::no_such(kind, ident))?;
         let record = store.get(&TabularKey(id)).await?;

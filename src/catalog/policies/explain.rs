@@ -163,8 +163,7 @@ impl Catalog {
         if !own {
             self.may_read_policies(operation)?;
         }
-        let resource = notation::resource(&resource);
-        let resource = resource.map_err(|error| Error::Invalid(error.to_string()))?;
+        let resource = self.resource_named(&resource)?;
         let bare = resource.clone();
         // Whoever may not see a thing is answered as if it were not there: by its names alone.
         let described = self.described(resource, actions).await?;

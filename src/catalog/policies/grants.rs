@@ -218,7 +218,7 @@ impl Catalog {
     ) -> Result<Allowed> {
         self.refuse_nobody(operation)?;
         notation::grantee(&wanted.grantee).map_err(|error| Error::Invalid(error.to_string()))?;
-        let resource = resource_of(&wanted.resource)?;
+        let resource = self.resource_named(&wanted.resource)?;
         if resource.kind() == Kind::Catalog {
             let instead = "give a role, or write a policy";
             return Err(Error::Invalid(format!("Nothing is granted on the catalog: {instead}")));

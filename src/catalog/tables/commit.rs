@@ -115,6 +115,11 @@ impl Catalog {
         change: &TableChange,
     ) -> Result<Permit<Commit>> {
         let (kind, ident) = (TabularKind::Table, &change.ident);
+        // A name that cannot be is one that is not there.
+        self.check_name(ident).map_err(|refusal| match change.creates() {
+            true => refusal,
+            false => Error::no_such(kind, ident),
+        })?;
         if let Asked::Nobody(unrestricted) = self.ask(operation)? {
             return Ok(unrestricted.permit());
         }
@@ -320,11 +325,6 @@ impl Catalog {
     async fn id_of(&self, warehouse: &Warehouse, change: &TableChange) -> Result<Option<Uuid>> {
         let ident = &change.ident;
         let kind = TabularKind::Table;
-        if change.creates() {
-            self.check_name(ident)?;
-        } else if self.check_name(ident).is_err() {
-            return Err(Error::no_such(kind, ident));
-        }
         let id = lookup::tabular_id(&self.store().latest(), warehouse.id, kind, ident).await?;
         if id.is_none() && !change.creates() {
             return Err(Error::no_such(kind, ident));

@@ -70,7 +70,6 @@ impl Catalog {
         let kind = TabularKind::Table;
         let creation = Creation { kind, ident: &ident, properties, location };
         let permit: Permit<Create> = self.permit_creation(operation, warehouse, creation).await?;
-        self.check_name(&ident)?;
         let namespace = self.free_name(warehouse, TabularKind::Table, &ident).await?;
         let id = self.ids().random();
         let location = match request.location {

@@ -59,7 +59,6 @@ impl Catalog {
         let creation = Creation::registered(TabularKind::Table, ident);
         let permit: &Permit<Register> =
             &self.permit_creation(operation, warehouse, creation).await?;
-        self.check_name(ident)?;
         for _ in 0..REGISTER_ATTEMPTS_MAX {
             let free = self.free_name(warehouse, TabularKind::Table, ident).await;
             let namespace = match free {

@@ -60,7 +60,6 @@ impl Catalog {
         let kind = TabularKind::View;
         let creation = Creation { kind, ident: &ident, properties, location };
         let permit: Permit<Create> = self.permit_creation(operation, warehouse, creation).await?;
-        self.check_name(&ident)?;
         let namespace = self.free_name(warehouse, TabularKind::View, &ident).await?;
         let id = self.ids().random();
         let location = match request.location {
@@ -122,7 +121,6 @@ impl Catalog {
     ) -> Result<Answer> {
         let creation = Creation::registered(TabularKind::View, ident);
         let permit: Permit<Register> = self.permit_creation(operation, warehouse, creation).await?;
-        self.check_name(ident)?;
         let namespace = self.free_name(warehouse, TabularKind::View, ident).await?;
         if metadata_location.is_empty() {
             return Err(Error::Invalid(
