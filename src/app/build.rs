@@ -169,6 +169,7 @@ impl App {
         check_default_warehouse(&settings)?;
         check_authn(&settings)?;
         settings.server.check().map_err(BuildError::Setting)?;
+        settings.catalog.check().map_err(BuildError::Setting)?;
         let files = Files {
             issuers: read_issuers(&settings)?,
             policies: policies::from_files(&settings.authz)?,

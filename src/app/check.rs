@@ -100,6 +100,7 @@ fn state(settings: &Settings, seams: &Seams, found: &mut Findings) {
     if settings.state.url.is_empty() {
         found.note("data_dir", directory_or_none(&settings.data_dir));
     }
+    found.note("catalog", settings.catalog.check());
     found.note(
         "catalog.local_warehouse_dirs",
         warehouses::stores(settings, &seams.opener, &state.url),

@@ -81,7 +81,9 @@ impl PolicySet {
         let Some(action) = self.schema.action_on(action, request.resource.kind()) else {
             return self.denied(Vec::new());
         };
-        let mut path = self.schema.path(request.resource);
+        let Some(mut path) = self.schema.path(request.resource) else {
+            return self.denied(Vec::new());
+        };
         let resource = path.innermost;
         let principal = self.schema.principal(request.identity);
         let policies = policies(&Scope {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use cedar_policy::{Entity, EntityTypeName, EntityUid, RestrictedExpression};
 use smol_str::SmolStr;
 
-use super::resource::{CATALOG_ID, Kind, Node, Resource, push_name, unescape};
+use super::resource::{CATALOG_ID, Kind, LEVELS_MAX, Node, Resource, push_name, unescape};
 use super::schema::{Schema, Types, uid};
 use crate::model::principal::{Identity, IdentityKind};
 
@@ -75,15 +75,24 @@ impl Schema {
         entity(self.principal(identity), attributes, parents, [])
     }
 
-    /// A resource's entity, and those of all that it is in.
-    pub(super) fn path(&self, resource: &Resource) -> Path {
+    /// The path of nothing.
+    pub(super) fn root(&self) -> Path {
         let catalog = uid(&self.types.catalog, CATALOG_ID);
-        let mut path = Path {
+        Path {
             entities: vec![Entity::with_uid(catalog.clone())],
             innermost: catalog,
             id: String::new(),
             warehouse: None,
-        };
+        }
+    }
+
+    /// A resource's entity, and those of all that it is in. None if these are more than Cedar is asked about:
+    /// names are checked before policies are asked, and this is for whoever forgets it.
+    pub(super) fn path(&self, resource: &Resource) -> Option<Path> {
+        if resource.nodes().len() > LEVELS_MAX {
+            return None;
+        }
+        let mut path = self.root();
         for (level, node) in resource.nodes().iter().enumerate() {
             let kind = resource.kind_of(level);
             let entity = self.below(&path, kind, node);
@@ -93,7 +102,7 @@ impl Schema {
             push_name(&mut path.id, &node.name);
             path.entities.push(entity);
         }
-        path
+        Some(path)
     }
 
     /// The entity of what is directly below a path.

@@ -89,7 +89,10 @@ impl<'a> PageQuestion<'a> {
         context: &Context,
     ) -> Self {
         let schema = &policies.schema;
-        let path = schema.path(container);
+        let Some(path) = schema.path(container) else {
+            let (path, verdict) = (schema.root(), Verdict::Settled(false));
+            return Self { kind, path, warehouses: None, verdict };
+        };
         let verdict = match schema.action_on(action, kind) {
             // Warehouses are what a credential is scoped to: they are told apart by their names.
             Some(action) if kind == Kind::Warehouse || in_scope(identity, container) => {

@@ -50,6 +50,10 @@ impl From<TabularKind> for Kind {
     }
 }
 
+/// Levels that a resource may have to be asked about, from the warehouse to the table. Cedar goes from each to
+/// what it is in by recursion, and the id of each repeats those of all that it is in.
+pub const LEVELS_MAX: usize = 256;
+
 /// The id of the one catalog.
 pub const CATALOG_ID: &str = "catalog";
 
@@ -208,6 +212,9 @@ impl Resource {
         if kind == Kind::Catalog {
             let catalog = (path == CATALOG_ID).then(Self::catalog);
             return catalog.ok_or_else(|| wrong("the catalog's id is 'catalog'"));
+        }
+        if path.split('/').nth(LEVELS_MAX).is_some() {
+            return Err(wrong("it has too many levels"));
         }
         let mut nodes = Vec::new();
         for part in path.split('/') {

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::authz::resource::LEVELS_MAX;
 use crate::model::ident::NameLimits;
 
 /// Settings of the catalog; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Levels that a namespace may have.
+    /// Levels that a namespace may have: at most 254.
     pub namespace_levels_max: usize,
     /// Bytes (UTF-8) of one namespace level, table name or view name.
     pub name_bytes_max: usize,
@@ -93,6 +94,18 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Refuses bounds that are none.
+    pub fn check(&self) -> Result<(), String> {
+        // A warehouse and a table are levels of what policies are asked about, too.
+        let most = LEVELS_MAX - 2;
+        match self.namespace_levels_max {
+            levels if levels > most => {
+                Err(format!("catalog.namespace_levels_max: expected at most {most}, got {levels}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The bounds of names.
     pub fn name_limits(&self) -> NameLimits {
         NameLimits {

@@ -10,9 +10,11 @@ use slateberg::authz::commit_kind::CommitKind;
 use slateberg::authz::context::Context;
 use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request};
 use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
+use slateberg::authz::page::PageQuestion;
 use slateberg::authz::policy_set::PolicySet;
-use slateberg::authz::resource::{Attributes, Kind, Resource};
+use slateberg::authz::resource::{Attributes, Kind, LEVELS_MAX, Resource};
 use slateberg::base::rfc3339;
+use slateberg::model::ident::NamespaceIdent;
 use slateberg::model::principal::{Identity, Principal};
 
 use crate::support::{ask, defaults_and, only, person, resource};
@@ -187,7 +189,7 @@ fn names_with_odd_characters_do_not_widen_a_policy() {
     );
     let table = |levels: &[&str], name: &str| {
         let levels = levels.iter().map(ToString::to_string).collect();
-        let namespace = slateberg::model::ident::NamespaceIdent(levels);
+        let namespace = NamespaceIdent(levels);
         let node = slateberg::authz::resource::Node::named(name);
         let inside = Resource::warehouse("prod").namespace(&namespace);
         inside.tabular(slateberg::model::ident::TabularKind::Table, node)
@@ -275,6 +277,29 @@ fn what_is_remembered_depends_on_everything_that_the_answer_depends_on() {
     assert!(!remembered(&cache, &policies, &bob, &open, &here));
     assert!(!remembered(&cache, &only(""), &ann, &open, &here));
     assert!(remembered(&cache, &policies, &ann, &open, &here));
+}
+
+#[test]
+fn what_is_deeper_than_anything_can_be_is_allowed_to_nobody() {
+    let policies = only("@id(\"all\") permit (principal, action, resource);");
+    let (ann, context) = (person("ann", None), Context::default());
+    let deep = |levels| {
+        let levels = vec!["a".to_owned(); levels];
+        Resource::warehouse("w").namespace(&NamespaceIdent(levels))
+    };
+    let settled = |container: &Resource| {
+        PageQuestion::new(&policies, "Load", &ann, container, Kind::Table, &context).settled()
+    };
+    let deepest = deep(LEVELS_MAX - 1);
+    assert!(ask(&policies, &ann, "DescribeNamespace", &deepest).allow);
+    assert_eq!(settled(&deepest), Some(true));
+    assert!(Resource::parse(Kind::Namespace, &deepest.id()).is_ok());
+    for levels in [LEVELS_MAX, 100_000] {
+        let deeper = deep(levels);
+        assert!(!ask(&policies, &ann, "DescribeNamespace", &deeper).allow);
+        assert_eq!(settled(&deeper), Some(false));
+        assert!(Resource::parse(Kind::Namespace, &deeper.id()).is_err());
+    }
 }
 
 #[test]
