@@ -129,3 +129,18 @@ impl Settings {
         Duration::from_secs(self.idempotency_lifetime_seconds)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_are_no_deeper_than_policies_can_be_asked_about() {
+        let deep = |namespace_levels_max| Settings { namespace_levels_max, ..Settings::default() };
+        assert_eq!(Settings::default().check(), Ok(()));
+        assert_eq!(deep(254).check(), Ok(()));
+        let refused = deep(255).check();
+        let told = "catalog.namespace_levels_max: expected at most 254, got 255";
+        assert_eq!(refused, Err(told.to_owned()));
+    }
+}
