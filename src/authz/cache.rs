@@ -4,8 +4,8 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
+use quick_cache::{Equivalent, Weighter};
 
 use super::decide::{Decision, Request};
 use super::facts::Asks;
@@ -17,12 +17,19 @@ use crate::telemetry::collection::{Collection, attributes};
 use crate::telemetry::instruments::{Histograms, SECONDS};
 
 const EVALUATIONS: &str = "slateberg.policy.evaluation.duration";
+/// Bytes of a decision that counts as one. What clients send is part of a question, so that a longer one
+/// counts as several.
+const UNIT_BYTES: usize = 1 << 10;
+/// Bytes that an entry takes beside who asks, for what, and which policies have decided.
+const ENTRY_BYTES: usize = 384;
+/// Bytes that the id of a policy takes beside its text.
+const POLICY_BYTES: usize = 40;
 
 /// Decisions by everything that they depend on: a change of any of it is another question, so that nothing
 /// here can be out of date.
 #[derive(Debug)]
 pub struct DecisionCache {
-    decisions: Cache<Key, Arc<Decision>>,
+    decisions: Cache<Key, Remembered, Weight>,
     requests: CacheRequests,
     /// What Cedar takes for a decision, by action.
     evaluations: Histograms<&'static str>,
@@ -71,11 +78,35 @@ struct Key {
     client: Option<String>,
 }
 
+/// A decision, and as how many it counts.
+#[derive(Debug, Clone)]
+struct Remembered {
+    decision: Arc<Decision>,
+    units: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Weight;
+
+impl Weighter<Key, Remembered> for Weight {
+    fn weight(&self, _key: &Key, remembered: &Remembered) -> u64 {
+        remembered.units
+    }
+}
+
+impl Remembered {
+    fn new(key: &Key, decision: Arc<Decision>) -> Self {
+        let policies = decision.policies.iter().map(|id| id.len() + POLICY_BYTES);
+        let bytes = key.bytes() + policies.sum::<usize>();
+        Self { decision, units: bytes.div_ceil(UNIT_BYTES) as u64 }
+    }
+}
+
 impl DecisionCache {
-    /// A cache of at most so many decisions.
+    /// A cache of at most so many decisions, and of at most so many KiB.
     pub fn new(decisions_max: usize) -> Self {
         Self {
-            decisions: Cache::new(decisions_max),
+            decisions: Cache::with_weighter(decisions_max, decisions_max as u64, Weight),
             requests: CacheRequests::default(),
             evaluations: Histograms::new(SECONDS),
         }
@@ -112,11 +143,15 @@ impl DecisionCache {
         let known = self.decisions.get(&question);
         self.requests.count(known.is_some());
         if let Some(known) = known {
-            return known;
+            return known.decision;
         }
-        let evaluated = self.evaluations.timed(action, || policies.decide(action, request));
-        let decision = Arc::new(evaluated);
-        self.decisions.insert(question.kept(request.resource), Arc::clone(&decision));
+        let key = question.kept(request.resource);
+        // What is kept is what is asked, so that the answer depends on nothing else.
+        let request = Request { resource: &key.resource, ..request };
+        let decision =
+            Arc::new(self.evaluations.timed(action, || policies.decide(action, request)));
+        let remembered = Remembered::new(&key, Arc::clone(&decision));
+        self.decisions.insert(key, remembered);
         decision
     }
 }
@@ -136,6 +171,11 @@ impl PageKey {
         }
         let question = Question::of(policies.revision(), asks, action, container);
         Some(Self { container: question.kept(container.resource), kind })
+    }
+
+    /// The bytes that it takes, about.
+    pub fn bytes(&self) -> usize {
+        self.container.bytes()
     }
 }
 
@@ -160,7 +200,10 @@ impl<'a> Question<'a> {
             revision: self.revision,
             identity: Arc::clone(self.identity),
             action: self.action,
-            resource: resource.clone(),
+            resource: match self.attributes {
+                Some(_) => resource.clone(),
+                None => resource.by_names(),
+            },
             attributes: self.attributes.is_some(),
             source_address: self.source_address,
             client: self.client.map(ToOwned::to_owned),
@@ -181,6 +224,12 @@ impl Key {
             source_address: self.source_address,
             client: self.client.as_deref(),
         }
+    }
+
+    /// The bytes that it takes, about, as if it shared nothing with others.
+    fn bytes(&self) -> usize {
+        let client = self.client.as_ref().map_or(0, String::len);
+        ENTRY_BYTES + self.identity.bytes() + self.resource.bytes() + client
     }
 }
 
@@ -230,5 +279,98 @@ impl Eq for Known<'_> {}
 impl Hash for Known<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.iter().for_each(|node| node.attributes.hash(state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authz::context::Context;
+    use crate::authz::policy_set::PolicyFile;
+    use crate::authz::resource::Attributes;
+    use crate::authz::schema::Schema;
+    use crate::model::ident::NamespaceIdent;
+
+    const BY_NAMES: &str = "@id(\"all\") permit (principal, action, resource);";
+    const BY_PROPERTIES: &str = "@id(\"open\") permit (principal, action == Action::\"CreateNamespace\", \
+                                 resource is Namespace) when { resource.hasTag(\"open\") };";
+
+    fn policies(text: &str) -> PolicySet {
+        let file = PolicyFile { name: "test.cedar".to_owned(), text: text.to_owned() };
+        PolicySet::build(Arc::new(Schema::bundled()), &[file], &[]).expect("they are valid")
+    }
+
+    /// A namespace with a property of so many bytes.
+    fn namespace(name: &str, bytes: usize) -> Resource {
+        let properties = [("a".to_owned(), "x".repeat(bytes))].into();
+        let attributes = Attributes { properties, ..Attributes::default() };
+        let ident = NamespaceIdent(vec![name.to_owned()]);
+        Resource::warehouse("w").namespace(&ident).with(Arc::new(attributes))
+    }
+
+    fn ask(cache: &DecisionCache, policies: &PolicySet, resource: &Resource) -> bool {
+        let (identity, context) = (Arc::new(Identity::embedded("ann")), Context::default());
+        let request = Request { identity: &identity, resource, context: &context };
+        cache.decide(policies, "CreateNamespace", request).allow
+    }
+
+    #[test]
+    fn an_ordinary_decision_counts_as_one() {
+        let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
+        for n in 0..10 {
+            assert!(ask(&cache, &policies, &namespace(&format!("n{n}"), 0)));
+        }
+        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (10, 10));
+    }
+
+    #[test]
+    fn what_no_policy_asks_for_is_not_kept() {
+        let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
+        assert!(ask(&cache, &policies, &namespace("n", 1 << 20)));
+        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (1, 1));
+        // It is the same question whatever the properties are.
+        assert!(ask(&cache, &policies, &namespace("n", 7)));
+        assert_eq!(cache.decisions.len(), 1);
+    }
+
+    #[test]
+    fn what_policies_ask_for_counts_by_its_bytes_and_denials_do_too() {
+        let (cache, policies) = (DecisionCache::new(100_000), policies(BY_PROPERTIES));
+        assert!(!ask(&cache, &policies, &namespace("n", 10 * UNIT_BYTES)));
+        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (1, 11));
+        assert!(!ask(&cache, &policies, &namespace(&"n".repeat(10 * UNIT_BYTES), 0)));
+        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (2, 22));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_there_is_room_for() {
+        let (cache, policies) = (DecisionCache::new(100), policies(BY_PROPERTIES));
+        for n in 0..200 {
+            let bytes = [UNIT_BYTES, 10 * UNIT_BYTES, 1000 * UNIT_BYTES][n % 3];
+            assert!(!ask(&cache, &policies, &namespace(&format!("n{n}"), bytes)));
+            assert!(cache.decisions.weight() <= cache.decisions.capacity());
+        }
+        assert!(!cache.decisions.is_empty() && cache.decisions.capacity() <= 128);
+    }
+
+    #[test]
+    fn who_asks_and_with_what_counts() {
+        let policies = policies(
+            "@id(\"new\") permit (principal, action, resource) unless { context has client };",
+        );
+        let cache = DecisionCache::new(100_000);
+        let resource = namespace("n", 0);
+        let roles = (0..100).map(|n| format!("{n:0100}"));
+        let identity = Arc::new(Identity::embedded("ann").with_roles(roles));
+        let plain = Context::default();
+        let request = Request { identity: &identity, resource: &resource, context: &plain };
+        assert!(cache.decide(&policies, "CreateNamespace", request).allow);
+        let weight = cache.decisions.weight();
+        assert!((10..20).contains(&weight), "{weight}");
+        let client = Some("x".repeat(10 * UNIT_BYTES));
+        let long = Context { client, ..Context::default() };
+        let request = Request { context: &long, ..request };
+        assert!(!cache.decide(&policies, "CreateNamespace", request).allow);
+        assert!(cache.decisions.weight() >= 2 * weight + 9);
     }
 }

@@ -54,6 +54,9 @@ impl From<TabularKind> for Kind {
 /// what it is in by recursion, and the id of each repeats those of all that it is in.
 pub const LEVELS_MAX: usize = 256;
 
+/// Bytes that a property takes beside its texts.
+const PROPERTY_BYTES: usize = 64;
+
 /// The id of the one catalog.
 pub const CATALOG_ID: &str = "catalog";
 
@@ -66,6 +69,16 @@ pub struct Attributes {
     pub location: Option<String>,
     /// The id of whoever made it.
     pub owner: Option<String>,
+}
+
+impl Attributes {
+    /// The bytes that they take, about.
+    pub fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let properties = self.properties.iter();
+        let properties = properties.map(|(key, value)| key.len() + value.len() + PROPERTY_BYTES);
+        size_of::<Self>() + text(&self.location) + text(&self.owner) + properties.sum::<usize>()
+    }
 }
 
 /// One level of a resource: its own name there, and what is known of it.
@@ -93,6 +106,12 @@ impl Node {
         const NOTHING: &Attributes =
             &Attributes { properties: BTreeMap::new(), location: None, owner: None };
         self.attributes.as_deref().unwrap_or(NOTHING)
+    }
+
+    /// The bytes that it takes, about, with what is known of it.
+    pub fn bytes(&self) -> usize {
+        let known = self.attributes.as_ref().map_or(0, |attributes| attributes.bytes());
+        size_of::<Self>() + self.name.len() + known
     }
 }
 
@@ -160,6 +179,18 @@ impl Resource {
             node.attributes = Some(attributes);
         }
         self
+    }
+
+    /// The same resource, with nothing known of any level.
+    #[must_use]
+    pub(super) fn by_names(&self) -> Self {
+        let names = self.nodes.iter().map(|node| Node::named(node.name.clone()));
+        Self { kind: self.kind, nodes: names.collect() }
+    }
+
+    /// The bytes that it takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.nodes.iter().map(Node::bytes).sum()
     }
 
     /// What is below this one, one step down.

@@ -15,7 +15,7 @@ pub struct Settings {
     pub policy_reload_seconds: u64,
     /// Whether what was made of policies and grants at run time is in force.
     pub stored_policies: bool,
-    /// Decisions that are remembered.
+    /// Decisions that are remembered. One that takes more than 1 KiB counts as several.
     pub decisions_max: usize,
     /// Policies that may be made at run time.
     pub policies_max: usize,

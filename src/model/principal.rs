@@ -61,6 +61,9 @@ pub enum Method {
 /// another. No issuer has this name, so that no token speaks for them.
 pub const EMBEDDED_ID_PREFIX: &str = "embedded";
 
+/// Bytes that the name of a group, role or warehouse takes beside its text.
+const NAME_BYTES: usize = 40;
+
 impl Identity {
     /// A program that has the catalog in its own process: the service account `embedded/<name>`, without
     /// roles.
@@ -80,6 +83,13 @@ impl Identity {
     #[must_use]
     pub fn with_roles<R: Into<String>>(self, roles: impl IntoIterator<Item = R>) -> Self {
         Self { roles: roles.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The bytes that it takes, about.
+    pub fn bytes(&self) -> usize {
+        let names = self.groups.iter().chain(&self.roles).chain(self.warehouses.iter().flatten());
+        let names = names.map(|name| name.len() + NAME_BYTES);
+        size_of::<Self>() + self.id.len() + self.name.len() + names.sum::<usize>()
     }
 }
 
