@@ -17,17 +17,15 @@ use quick_cache::sync::Cache;
 use uuid::Uuid;
 
 use crate::authz::cache::PageKey;
-use crate::authz::resource::{Attributes, Node};
+use crate::authz::resource::Node;
 use crate::model::page::Names;
 use crate::store::read::Reading;
 use crate::telemetry::cache::{CacheRequests, CacheUsage};
 
-/// Bytes that a name takes beside its attributes' texts.
-const NODE_BYTES: usize = 256;
-/// Bytes that a property takes beside its texts.
-const PROPERTY_BYTES: usize = 64;
-/// Bytes that an entry takes beside its names: who asks, and where.
-const ENTRY_BYTES: usize = 1 << 10;
+/// Bytes that a name takes beside its attributes: until when they hold.
+const READING_BYTES: usize = 128;
+/// Bytes that an entry takes beside its names and its key.
+const ENTRY_BYTES: usize = 512;
 /// Bytes of an entry of either kind, as the caches expect it.
 const TYPICAL_BYTES: u64 = 64 << 10;
 
@@ -37,6 +35,13 @@ pub(super) struct PageStart {
     pub(super) space: u8,
     pub(super) parent: Uuid,
     pub(super) after: Option<String>,
+}
+
+impl PageStart {
+    /// The bytes that it takes, about.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.after.as_ref().map_or(0, String::len)
+    }
 }
 
 /// The names of a page with what policies can ask of them.
@@ -128,8 +133,8 @@ impl KnownPages {
         (nodes, readings): (Vec<Node>, Vec<Option<Reading>>),
     ) -> Gathered {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let bytes: usize = nodes.iter().map(node_bytes).sum();
-        let bytes = (ENTRY_BYTES + names.bytes() + bytes) as u64;
+        let bytes: usize = nodes.iter().map(|node| READING_BYTES + node.bytes()).sum();
+        let bytes = (ENTRY_BYTES + start.bytes() + names.bytes() + bytes) as u64;
         let (names, nodes, readings) = (Arc::clone(names), nodes.into(), readings.into());
         let it = Gathered { nodes, readings, names, number };
         self.gathered.insert(start, Weighed { it: it.clone(), bytes });
@@ -160,7 +165,9 @@ impl KnownPages {
         gathered: Option<&Gathered>,
         shown: &Arc<Names>,
     ) {
-        let bytes = (ENTRY_BYTES + names.bytes() + shown.bytes()) as u64;
+        let (question, start) = &key;
+        let asked = question.bytes() + start.bytes();
+        let bytes = (ENTRY_BYTES + asked + names.bytes() + shown.bytes()) as u64;
         let (names, shown) = (Arc::clone(names), Arc::clone(shown));
         let it = Shown { names, gathered: gathered.map(|it| it.number), shown };
         self.shown.insert(key, Weighed { it, bytes });
@@ -172,10 +179,84 @@ impl KnownPages {
     }
 }
 
-fn node_bytes(node: &Node) -> usize {
-    let Attributes { properties, location, owner } = node.attributes();
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let properties = properties.iter();
-    let properties = properties.map(|(key, value)| key.len() + value.len() + PROPERTY_BYTES);
-    NODE_BYTES + text(location) + text(owner) + properties.sum::<usize>()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authz::action::Load;
+    use crate::authz::authority::{Asked, Authority};
+    use crate::authz::context::Context;
+    use crate::authz::policy_set::{PolicyFile, PolicySet};
+    use crate::authz::resource::{Attributes, Kind, Resource};
+    use crate::authz::schema::Schema;
+    use crate::model::ident::NamespaceIdent;
+    use crate::model::principal::{Identity, Principal};
+
+    const KIB: usize = 1 << 10;
+    const BY_PROPERTIES: &str = "@id(\"open\") permit (principal, action == Action::\"Load\", \
+                                 resource is Table) when { resource.hasTag(\"open\") };";
+
+    fn attributes(bytes: usize) -> Arc<Attributes> {
+        let properties = [("a".to_owned(), "x".repeat(bytes))].into();
+        Arc::new(Attributes { properties, ..Attributes::default() })
+    }
+
+    /// What the answer for a page depends on in a namespace with a property of so many bytes, and what
+    /// somebody with a role of so many bytes is.
+    fn question(property: usize, role: usize) -> PageKey {
+        let file = PolicyFile { name: "test.cedar".to_owned(), text: BY_PROPERTIES.to_owned() };
+        let policies = PolicySet::build(Arc::new(Schema::bundled()), &[file], &[]);
+        let authority = Authority::new(policies.expect("they are valid"), 10);
+        let identity = Identity::embedded("ann").with_roles(["r".repeat(role)]);
+        let (principal, context) = (Principal::Identified(Arc::new(identity)), Context::default());
+        let Ok(Asked::Policies(asking)) = authority.ask(&principal, &context) else {
+            panic!("policies are asked of whoever is known")
+        };
+        let inside = Resource::warehouse("w").namespace(&NamespaceIdent(vec!["n".to_owned()]));
+        let inside = inside.with(attributes(property));
+        asking.page_key::<Load>(&inside, Kind::Table).expect("no policy asks for the time")
+    }
+
+    fn start(after: usize) -> PageStart {
+        let after = (after > 0).then(|| "x".repeat(after));
+        PageStart { space: 1, parent: Uuid::nil(), after }
+    }
+
+    #[test]
+    fn who_asks_where_counts_for_what_somebody_is_shown() {
+        let weight = |property: usize, role: usize, after: usize| {
+            let pages = KnownPages::new(1 << 20);
+            let names = Arc::new(["t"].into_iter().collect::<Names>());
+            let key = (question(property, role), start(after));
+            pages.keep_shown(key, &names, None, &names);
+            assert_eq!(pages.usage().bytes, pages.shown.weight());
+            pages.shown.weight()
+        };
+        let least = weight(1, 1, 1);
+        assert!(least < 2 * KIB as u64, "{least}");
+        let long = 8 * KIB;
+        let further = (long - 1) as u64;
+        assert_eq!(weight(long, 1, 1), least + further);
+        assert_eq!(weight(1, long, 1), least + further);
+        assert_eq!(weight(1, 1, long), least + further);
+    }
+
+    #[test]
+    fn where_a_page_begins_and_what_is_known_counts_for_what_was_gathered() {
+        let weight = |property: usize, name: usize, after: usize| {
+            let pages = KnownPages::new(1 << 20);
+            let name = "t".repeat(name);
+            let names = Arc::new([name.as_str()].into_iter().collect::<Names>());
+            let nodes = vec![Node::known(name, attributes(property))];
+            pages.keep_gathered(start(after), &names, (nodes, vec![None]));
+            pages.gathered.weight()
+        };
+        let least = weight(1, 1, 1);
+        assert!(least < 2 * KIB as u64, "{least}");
+        let long = 8 * KIB;
+        let further = (long - 1) as u64;
+        assert_eq!(weight(long, 1, 1), least + further);
+        assert_eq!(weight(1, 1, long), least + further);
+        // It stands in the page, and in what is known of it.
+        assert!(weight(1, long, 1) > least + 2 * further - KIB as u64);
+    }
 }
