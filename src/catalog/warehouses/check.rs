@@ -28,8 +28,16 @@ const CLIENTS_OWN: [&str; 10] = [
     "oauth2-server-uri",
     "s3.signer.uri",
 ];
-/// Beginnings of further such names.
-const CLIENTS_OWN_PREFIXES: [&str; 3] = ["header.", "rest.auth.", "s3.signer."];
+/// Beginnings of further such names. Iceberg's Java client takes its own connection to the catalog apart and
+/// makes it anew by what the catalog has told: of that, a proxy would see the tokens.
+const CLIENTS_OWN_PREFIXES: [&str; 4] = ["header.", "rest.auth.", "rest.client.", "s3.signer."];
+/// Names among them that lead nowhere.
+const HARMLESS: [&str; 4] = [
+    "rest.client.connection-timeout-ms",
+    "rest.client.socket-timeout-ms",
+    "rest.client.max-connections",
+    "rest.client.connections-per-route",
+];
 /// Parts of the names of secrets. What stands here is given to everybody who sees the warehouse.
 const SECRETS: [&str; 8] = [
     "secret",
@@ -146,9 +154,9 @@ fn check_client_key(key: &str) -> Result<()> {
     let refused = |why: &str| {
         Err(Error::Invalid(format!("Invalid client configuration '{}': {why}", brief(key))))
     };
-    if CLIENTS_OWN.contains(&name.as_str())
-        || CLIENTS_OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-    {
+    let is_own = CLIENTS_OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        && !HARMLESS.contains(&name.as_str());
+    if is_own || CLIENTS_OWN.contains(&name.as_str()) {
         return refused(
             "where the catalog is, and how clients identify themselves, is not for a warehouse to say",
         );
@@ -175,7 +183,15 @@ mod tests {
 
     #[test]
     fn clients_are_told_neither_secrets_nor_where_to_go() {
-        for key in ["s3.region", "s3.endpoint", "rest-page-size", "client.region", "s3.sse.type"] {
+        for key in [
+            "s3.region",
+            "s3.endpoint",
+            "rest-page-size",
+            "client.region",
+            "s3.sse.type",
+            "rest.client.max-connections",
+            "rest.client.socket-timeout-ms",
+        ] {
             assert_eq!(check_client_key(key), Ok(()), "{key}");
         }
         for key in [
@@ -184,6 +200,10 @@ mod tests {
             "OAuth2-Server-Uri",
             "header.Authorization",
             "rest.auth.type",
+            "rest.client.proxy.hostname",
+            "rest.client.Proxy.Port",
+            "rest.client.tls.configurer-impl",
+            "rest.client.of-a-later-version",
             "s3.secret-access-key",
             "s3.access-key-id",
             "s3.session-token",

@@ -227,7 +227,9 @@ enum Style {
 }
 
 /// Whether a host is that of the store, and in which way. S3 finds the bucket by the name of the host: a
-/// signature for another one is one for another bucket.
+/// signature for another one is one for another bucket. AWS reads both ways alike; a store of one's own may
+/// know one of them alone, and take what the other says of the bucket for a part of the key, or the other way
+/// round. So only the way counts there that the store is set up for, which is what clients are told.
 fn style(
     store: &S3Store,
     bucket: &str,
@@ -240,12 +242,13 @@ fn style(
         return Err(no());
     }
     let host = asked.host_str().ok_or_else(no)?;
-    let (own, hosts) = match &store.endpoint {
+    let (own, hosts, (by_path, by_host)) = match &store.endpoint {
         Some(endpoint) => {
             let host = endpoint.host_str().unwrap_or_default();
-            ((endpoint.scheme(), endpoint.port_or_known_default()), vec![host.to_owned()])
+            let own = (endpoint.scheme(), endpoint.port_or_known_default());
+            (own, vec![host.to_owned()], (!store.virtual_hosted, store.virtual_hosted))
         }
-        None => (("https", Some(443)), hosts_of_aws(&store.region)),
+        None => (("https", Some(443)), hosts_of_aws(&store.region), (true, true)),
     };
     if (asked.scheme(), asked.port_or_known_default()) != own {
         return Err(no());
@@ -253,10 +256,11 @@ fn style(
     // A host may be written in several ways, of which one is signed.
     let origin = asked.origin().ascii_serialization();
     for own in hosts {
-        if host == own {
+        if by_path && host == own {
             return Ok((Style::Path, origin));
         }
-        if host.strip_suffix(&own).and_then(|it| it.strip_suffix('.')) == Some(bucket) {
+        let before = host.strip_suffix(&own).and_then(|it| it.strip_suffix('.'));
+        if by_host && before == Some(bucket) {
             return Ok((Style::VirtualHosted, origin));
         }
     }

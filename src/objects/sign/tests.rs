@@ -6,12 +6,17 @@ use super::*;
 
 const OWN: &str = "w/ns/t-1";
 const MINIO: &str = "http://127.0.0.1:9000";
+const OF_ITS_OWN: &str = "http://s3.corp";
 const AWS: &str = "https://s3.eu-central-1.amazonaws.com";
 const READ: Rights = Rights { read: true, write: false, delete: false };
 const WRITE: Rights = Rights { read: false, write: true, delete: true };
 const BOTH: Rights = Rights { read: true, write: true, delete: true };
 
 fn signer(endpoint: Option<&str>) -> Signer {
+    signer_with(endpoint, &[])
+}
+
+fn signer_with(endpoint: Option<&str>, more: &[(&str, &str)]) -> Signer {
     let mut options = BTreeMap::from([
         ("aws_region".to_owned(), "eu-central-1".to_owned()),
         ("aws_access_key_id".to_owned(), "AKIDEXAMPLE".to_owned()),
@@ -21,6 +26,7 @@ fn signer(endpoint: Option<&str>) -> Signer {
     if let Some(endpoint) = endpoint {
         options.insert("aws_endpoint".to_owned(), endpoint.to_owned());
     }
+    options.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
     let location = Location::parse("s3://lake/w").expect("a location");
     Signer::new(S3Store::open(&location, &options).expect("it opens"))
 }
@@ -270,6 +276,42 @@ async fn aws_is_known_by_the_names_of_its_hosts() {
         (format!("http://lake.s3.{s3}/{OWN}/x"), 403),
     ] {
         assert_eq!(status(None, &request("GET", &uri), READ).await, expected, "{uri}");
+    }
+}
+
+#[test]
+fn a_store_of_ones_own_is_asked_in_its_own_way_alone() {
+    let by_path = signer(Some(OF_ITS_OWN));
+    let by_host = [("aws_virtual_hosted_style_request", "true")];
+    // The endpoint may have the bucket in it already.
+    let by_host = [OF_ITS_OWN, "http://lake.s3.corp"].map(|it| signer_with(Some(it), &by_host));
+    let checks = |signer: &Signer, uri: &str| {
+        // A table whose place looks like a bucket, if the host does not tell.
+        let places = [Location::parse("s3://lake/finance/x").expect("a location")];
+        let allowed = Allowed { places: &places, rights: BOTH };
+        match signer.check(&request("GET", uri), &allowed) {
+            Ok(_) => true,
+            Err(SignError::NotAllowed(_)) => false,
+            Err(other) => panic!("{uri}: {other}"),
+        }
+    };
+    for (uri, path, host) in [
+        ("http://s3.corp/lake/finance/x/key", true, false),
+        ("http://s3.corp/lake?list-type=2&prefix=finance/x/", true, false),
+        // By path, this is the key `x/key` of the bucket `finance`, and a list of all buckets.
+        ("http://lake.s3.corp/finance/x/key", false, true),
+        ("http://lake.s3.corp/?list-type=2&prefix=finance/x/", false, true),
+        ("http://lake.s3.corp?list-type=2&prefix=finance/x/", false, true),
+        ("http://LAKE.s3.corp/finance/x/key", false, true),
+        ("http://lake.s3.corp/lake/finance/x/key", false, false),
+        ("http://s3.corp/finance/x/key", false, false),
+        ("http://s3.corp/?list-type=2&prefix=finance/x/", false, false),
+        ("http://lake.lake.s3.corp/finance/x/key", false, false),
+    ] {
+        assert_eq!(checks(&by_path, uri), path, "{uri}");
+        for signer in &by_host {
+            assert_eq!(checks(signer, uri), host, "{uri}");
+        }
     }
 }
 
