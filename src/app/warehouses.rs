@@ -75,6 +75,7 @@ pub(super) async fn open_all(
     let failed = BuildError::Warehouses;
     let mut served = Served::new(&settings.default_warehouse);
     served.objects = served.objects.guarding(stores.secrets());
+    served.objects = served.objects.reading(settings.catalog.file_bytes_max);
     for (name, warehouse) in &settings.warehouses {
         let known = store.durable().get(&WarehouseKey(name.clone())).await.map_err(failed)?;
         let parents = known.as_ref().filter(|_| *is_clone).map(|known| known.location.as_str());
@@ -197,7 +198,7 @@ pub(super) async fn offline_objects(
 ) -> Result<Objects, BuildError> {
     let format = store.get(&StoreKey).await.map_err(BuildError::Warehouses)?;
     let is_clone = format.is_some_and(|format| format.clone_of.is_some());
-    let mut objects = Objects::default();
+    let mut objects = Objects::default().reading(settings.catalog.file_bytes_max);
     for (name, record) in records(store).await.map_err(BuildError::Warehouses)? {
         objects = match (settings.warehouses.get(&name), &record.definition) {
             (Some(configured), _) => {

@@ -133,7 +133,7 @@ impl Catalog {
                     id,
                     version: 0,
                     metadata_location: Some(metadata_location),
-                    text: json.into(),
+                    text: json.into_parts().0.into(),
                 });
             }
         }

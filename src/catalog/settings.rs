@@ -36,6 +36,9 @@ pub struct Settings {
     /// Bytes that are kept for listings that policies filter: what they ask of names, and which names are
     /// shown to whom.
     pub listing_cache_bytes: u64,
+    /// Bytes of a file of a warehouse (metadata, manifest list, manifest) that are read, and that it may
+    /// unfold to if it is compressed; of all together, four times as many at the same time.
+    pub file_bytes_max: u64,
     /// Files that a background deletion deletes at the same time.
     pub file_deletions_parallel_max: usize,
     /// Files that all background jobs together delete in a second; 0 for any number.
@@ -77,6 +80,7 @@ impl Default for Settings {
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 64 << 20,
             listing_cache_bytes: 16 << 20,
+            file_bytes_max: 128 << 20,
             file_deletions_parallel_max: 16,
             file_deletions_per_second_max: 1000,
             jobs_parallel_max: 4,
@@ -112,6 +116,11 @@ impl Settings {
             namespace_levels_max: self.namespace_levels_max,
             name_bytes_max: self.name_bytes_max,
         }
+    }
+
+    /// Bytes of the names of manifests that a job has in memory, however many manifest lists name them.
+    pub(super) fn manifest_names_bytes_max(&self) -> u64 {
+        self.file_bytes_max.saturating_mul(4)
     }
 
     /// How long a commit may take.

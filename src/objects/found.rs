@@ -10,6 +10,9 @@ use super::error::Error;
 use super::metadata_file::unfold;
 use super::open::{Opened, known_options, open_url};
 
+/// The most bytes that a compressed metadata file may unfold to: whoever looks for some has chosen where.
+const METADATA_BYTES_MAX: u64 = 1 << 30;
+
 /// A metadata file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundFile {
@@ -63,7 +66,12 @@ pub async fn read_metadata(
         Ok(found) => found.bytes().await,
         Err(error) => Err(error),
     };
-    unfold(location, content.map_err(|error| Error::of(location, error))?)
+    let content = content.map_err(|error| Error::of(location, error))?;
+    let unfolded = unfold(location, &content, METADATA_BYTES_MAX)?;
+    unfolded.ok_or_else(|| Error::Unreadable {
+        location: location.to_owned(),
+        reason: "unfolds to more than 1 GiB".to_owned(),
+    })
 }
 
 fn open(url: &str, options: &BTreeMap<String, String>) -> Result<Opened, Error> {

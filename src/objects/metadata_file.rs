@@ -13,6 +13,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use uuid::Uuid;
 
+use super::content::Content;
 use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
@@ -23,8 +24,8 @@ pub const PATH_PROPERTY: &str = "write.metadata.path";
 /// How metadata files are compressed.
 pub const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
 
-/// The most bytes that a compressed metadata file may unfold to.
-const METADATA_BYTES_MAX: u64 = 1 << 30;
+/// Bytes that a metadata file may have beyond its text: compression never adds more than a thousandth.
+const FRAME_BYTES_MAX: u64 = 64 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// How a metadata file is compressed.
@@ -117,40 +118,67 @@ pub async fn create(
     text: &Text,
 ) -> Result<(), Error> {
     let content = Codec::of_location(location).encode(text);
-    match objects.create(warehouse, location, content).await {
-        Err(Error::Taken(taken)) => {
-            let there = unfold(location, objects.read_promised(warehouse, location).await?)?;
-            if *text == there { Ok(()) } else { Err(Error::Taken(taken)) }
-        }
-        other => other,
+    let Err(error) = objects.create(warehouse, location, content).await else { return Ok(()) };
+    let Error::Taken(taken) = error else { return Err(error) };
+    match holds(objects, warehouse, location, text).await {
+        Ok(true) => Ok(()),
+        // What cannot be read is something else for sure.
+        Ok(false) | Err(Error::Unreadable { .. }) => Err(Error::Taken(taken)),
+        Err(error) => Err(error),
     }
+}
+
+/// Whether a metadata file has this text, whatever its compression. As much of it is read as the text takes,
+/// however long that is: a longer one has another text.
+pub async fn holds(
+    objects: &Objects,
+    warehouse: Uuid,
+    location: &str,
+    text: &Text,
+) -> Result<bool, Error> {
+    let text_bytes = text.len() as u64;
+    let file_bytes_max = text_bytes.saturating_add(text_bytes >> 8).saturating_add(FRAME_BYTES_MAX);
+    let content = objects.read_of_size(warehouse, location, file_bytes_max).await?;
+    let Some(content) = content else { return Ok(false) };
+    Ok(unfold(location, &content, text_bytes)?.is_some_and(|unfolded| *text == unfolded))
 }
 
 /// Reads a metadata file's text, whatever its compression.
-pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<Bytes, Error> {
-    unfold(location, objects.read(warehouse, location).await?)
-}
-
-/// The text in a metadata file's content.
-pub(super) fn unfold(location: &str, content: Bytes) -> Result<Bytes, Error> {
+pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<Content, Error> {
+    let content = objects.read(warehouse, location).await?;
     if !content.starts_with(&GZIP_MAGIC) {
         return Ok(content);
     }
+    let room = objects.bounds().unfolding().await;
+    let bytes_max = content.bytes_max();
+    let unfolded = unfold(location, &content, bytes_max)?;
+    let unfolded = unfolded.ok_or_else(|| Error::Unreadable {
+        location: location.to_owned(),
+        reason: format!(
+            "unfolds to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)"
+        ),
+    })?;
+    Ok(Content::new(unfolded, bytes_max, room))
+}
+
+/// The text in a metadata file's content; none if it is compressed and unfolds to more than so many bytes.
+pub(super) fn unfold(
+    location: &str,
+    content: &Bytes,
+    bytes_max: u64,
+) -> Result<Option<Bytes>, Error> {
+    if !content.starts_with(&GZIP_MAGIC) {
+        return Ok(Some(content.clone()));
+    }
     let mut json = Vec::new();
     let unfolded = MultiGzDecoder::new(content.as_ref())
-        .take(METADATA_BYTES_MAX)
+        .take(bytes_max.saturating_add(1))
         .read_to_end(&mut json)
         .map_err(|error| Error::Unreadable {
             location: location.to_owned(),
             reason: error.to_string(),
         })?;
-    if unfolded as u64 == METADATA_BYTES_MAX {
-        return Err(Error::Unreadable {
-            location: location.to_owned(),
-            reason: "unfolds to more than 1 GiB".to_owned(),
-        });
-    }
-    Ok(json.into())
+    Ok((unfolded as u64 <= bytes_max).then(|| json.into()))
 }
 
 #[cfg(test)]
@@ -221,5 +249,71 @@ mod tests {
     fn a_compressed_file_says_so_in_its_name() {
         assert_eq!(Codec::of_location("a/00000-x.gz.metadata.json"), Codec::Gzip);
         assert_eq!(Codec::of_location("a/00000-x.metadata.json"), Codec::None);
+    }
+
+    const LOCATION: &str = "memory:///w/t/metadata/00000-x.gz.metadata.json";
+
+    fn objects() -> Objects {
+        let location = Location::parse("memory:///w").expect("it is a location");
+        let opened = open_url("memory:///w", &Default::default()).expect("it opens");
+        let root = Root { location, object_store: opened.object_store, vendor: None };
+        Objects::new([(Uuid::nil(), vec![root])])
+    }
+
+    #[tokio::test]
+    async fn of_a_file_no_more_is_read_than_may_be() {
+        let objects = objects();
+        let text = Text::from(vec![b' '; 100_000]);
+        create(&objects, Uuid::nil(), LOCATION, &text).await.expect("it is written");
+        let read_of = async |bytes_max: u64| {
+            let objects = objects.clone().reading(bytes_max);
+            let text = read(&objects, Uuid::nil(), LOCATION).await;
+            text.map(|text| text.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read_of(100_000).await, Ok(100_000));
+        let refused = read_of(99_999).await.expect_err("it unfolds to more");
+        assert!(refused.contains("unfolds to more than the 99999 bytes"), "{refused}");
+        let refused = read_of(10).await.expect_err("it is longer itself");
+        assert!(refused.ends_with("and 10 are read at most (catalog.file_bytes_max)"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn files_that_unfold_wait_for_those_that_have() {
+        let objects = objects().reading(1 << 20);
+        let text = Text::from("{}");
+        create(&objects, Uuid::nil(), LOCATION, &text).await.expect("it is written");
+        let mut all = Vec::new();
+        for _ in 0..4 {
+            all.push(read(&objects, Uuid::nil(), LOCATION).await.expect("it is read"));
+        }
+        let more = read(&objects, Uuid::nil(), LOCATION);
+        let soon = std::time::Duration::from_millis(20);
+        assert!(tokio::time::timeout(soon, more).await.is_err(), "there is no room");
+        all.pop();
+        read(&objects, Uuid::nil(), LOCATION).await.expect("there is room again");
+    }
+
+    #[tokio::test]
+    async fn a_file_of_ones_own_is_known_however_long_it_is() {
+        let objects = objects().reading(10);
+        for location in [LOCATION, "memory:///w/t/metadata/00000-x.metadata.json"] {
+            let text = Text::from(vec![b' '; 100_000]);
+            let write = async |text: &Text| create(&objects, Uuid::nil(), location, text).await;
+            assert!(write(&text).await.is_ok());
+            assert!(write(&text).await.is_ok(), "an earlier try whose answer was lost");
+            for other in [vec![b' '; 99_999], vec![b' '; 100_001], vec![b'x'; 100_000], vec![]] {
+                let other = Text::from(other);
+                assert!(matches!(write(&other).await, Err(Error::Taken(_))), "{other:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_is_another_one() {
+        let objects = objects();
+        let broken = [&GZIP_MAGIC[..], b"no gzip"].concat();
+        objects.create(Uuid::nil(), LOCATION, [broken.into()]).await.expect("it is written");
+        let taken = create(&objects, Uuid::nil(), LOCATION, &Text::from("{}")).await;
+        assert!(matches!(taken, Err(Error::Taken(_))), "{taken:?}");
     }
 }

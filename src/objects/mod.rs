@@ -3,7 +3,7 @@
 //! A [`location`] is the text that Iceberg metadata holds; [`warehouse_files`] resolves one to an
 //! object of a store, if the warehouse may use it. A [`metadata_file`] is written once, under a new
 //! name, put-if-absent. [`reachable`] tells which files a table's metadata leads to, and a [`directory`]
-//! what else there is.
+//! what else there is. Of no file more is read than its [`content`] may have.
 //!
 //! [`stores`] opens what a warehouse is kept in that is made at run time: whoever makes one says where, with
 //! [`harmless`] options alone, and a [`probe`] shows that it works. What they are told is [`scrub`]bed.
@@ -14,8 +14,10 @@
 //! Clients go to the files of tables on their own: with credentials that a [`vend`]or gets for them, or with
 //! a signature for each request ([`sign`]).
 
+mod avro;
 mod cloud;
 pub mod conditional;
+pub mod content;
 pub mod directory;
 pub mod error;
 pub mod found;

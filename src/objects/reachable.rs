@@ -2,15 +2,16 @@
 //! statistics, and older metadata files.
 //!
 //! Manifests are read as plain Avro, by the names of their fields, so that it does not matter which
-//! types the table's schema has or which format version wrote them.
+//! types the table's schema has or which format version wrote them. Tables say where their manifests are, so
+//! that anything may be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use apache_avro::types::Value as Avro;
-use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde_json::Value as Json;
 
+use super::avro::{self, Leaf};
+use super::content::Content;
 use super::error::Error;
 
 /// The files that a metadata document itself names.
@@ -57,24 +58,78 @@ const COUNTS: [[&str; 2]; 3] = [
     ["deleted_files_count", "deleted_data_files_count"],
 ];
 
+/// Bytes of memory that a name takes besides its own.
+const NAME_BYTES: u64 = 64;
+
+/// Bytes of memory that the name of a file takes.
+pub fn name_bytes(location: &str) -> u64 {
+    location.len() as u64 + NAME_BYTES
+}
+
+/// What is read of an entry.
+#[derive(Default)]
+struct Entry {
+    /// The file that it is about.
+    path: Option<String>,
+    /// The numbers of [`COUNTS`].
+    counts: [Option<u64>; COUNTS.len()],
+}
+
 /// The manifests that a manifest list names, each with the number of files that it names, if the list says
 /// so.
-pub fn manifests_of(location: &str, list: &Bytes) -> Result<BTreeMap<String, Option<u64>>, Error> {
-    avro_entries(location, list, |entry| {
-        let path = string_field(entry, "manifest_path")?;
-        let counts = COUNTS.map(|names| names.iter().find_map(|name| number_field(entry, name)));
-        let count = counts.into_iter().try_fold(0_u64, |sum, it| sum.checked_add(it?));
-        Some((path, count))
+pub fn manifests_of(
+    location: &str,
+    list: &Content,
+) -> Result<BTreeMap<String, Option<u64>>, Error> {
+    named_in(location, list, |entry, path, value| match (path, value) {
+        (["manifest_path"], Leaf::Text(path)) => entry.path = text_of(path),
+        ([name], Leaf::Number(number)) => {
+            for (count, names) in entry.counts.iter_mut().zip(&COUNTS) {
+                if names.contains(name) {
+                    *count = u64::try_from(number).ok();
+                }
+            }
+        }
+        _ => {}
     })
 }
 
 /// The data and delete files that a manifest names, those among them that it says are deleted.
-pub fn files_of(location: &str, manifest: &Bytes) -> Result<BTreeSet<String>, Error> {
-    avro_entries(location, manifest, |entry| {
-        let Avro::Record(fields) = entry else { return None };
-        let (_, data_file) = fields.iter().find(|(name, _)| name == "data_file")?;
-        string_field(data_file, "file_path")
-    })
+pub fn files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, Error> {
+    let named = named_in(location, manifest, |entry, path, value| match (path, value) {
+        (["data_file", "file_path"], Leaf::Text(path)) => entry.path = text_of(path),
+        _ => {}
+    });
+    Ok(named?.into_keys().collect())
+}
+
+/// The files that a file's entries are about, each with the sum of its numbers.
+fn named_in(
+    location: &str,
+    content: &Content,
+    see: impl Fn(&mut Entry, &[&str], Leaf<'_>),
+) -> Result<BTreeMap<String, Option<u64>>, Error> {
+    let bytes_max = content.bytes_max();
+    let (mut named, mut bytes_left) = (BTreeMap::new(), bytes_max);
+    let take = |entry: Entry| {
+        let path = entry.path.ok_or("an entry names no file")?;
+        // Names that are short take more memory than bytes in the file.
+        let left = bytes_left.checked_sub(name_bytes(&path));
+        bytes_left =
+            left.ok_or("names more files than are read of one (catalog.file_bytes_max)")?;
+        let count = entry.counts.into_iter().try_fold(0_u64, |sum, it| sum.checked_add(it?));
+        named.insert(path, count);
+        Ok(())
+    };
+    let read = avro::entries(content, bytes_max, see, take);
+    match read {
+        Ok(()) => Ok(named),
+        Err(reason) => Err(Error::Unreadable { location: location.to_owned(), reason }),
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Option<String> {
+    std::str::from_utf8(bytes).ok().map(ToOwned::to_owned)
 }
 
 /// A file's path in a form in which two names of one file are the same, however they are written: without
@@ -90,52 +145,12 @@ pub fn comparable(location: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-fn avro_entries<T, C: FromIterator<T>>(
-    location: &str,
-    content: &Bytes,
-    of: impl Fn(&Avro) -> Option<T>,
-) -> Result<C, Error> {
-    let unreadable = |reason: String| Error::Unreadable { location: location.to_owned(), reason };
-    let reader = apache_avro::Reader::new(content.as_ref())
-        .map_err(|error| unreadable(error.to_string()))?;
-    reader
-        .map(|entry| {
-            let entry = entry.map_err(|error| unreadable(error.to_string()))?;
-            of(&entry).ok_or_else(|| unreadable("an entry names no file".to_owned()))
-        })
-        .collect()
-}
-
-fn string_field(record: &Avro, wanted: &str) -> Option<String> {
-    let Avro::Record(fields) = record else { return None };
-    let (_, value) = fields.iter().find(|(name, _)| name == wanted)?;
-    match value {
-        Avro::String(text) => Some(text.clone()),
-        Avro::Union(_, inner) => match inner.as_ref() {
-            Avro::String(text) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn number_field(record: &Avro, wanted: &str) -> Option<u64> {
-    let Avro::Record(fields) = record else { return None };
-    let (_, value) = fields.iter().find(|(name, _)| name == wanted)?;
-    let value = match value {
-        Avro::Union(_, inner) => inner.as_ref(),
-        other => other,
-    };
-    match value {
-        Avro::Int(number) => u64::try_from(*number).ok(),
-        Avro::Long(number) => u64::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::objects::content::Bounds;
 
     #[test]
     fn a_file_is_the_same_however_its_name_is_written() {
@@ -149,5 +164,29 @@ mod tests {
             assert_eq!(comparable(location), "w/t/p=a/b/1.parquet", "{location}");
         }
         assert_ne!(comparable("s3://b/w/t/1"), comparable("s3://b/w/t/2"));
+    }
+
+    #[tokio::test]
+    async fn names_take_no_more_memory_than_is_read_of_a_file() {
+        use apache_avro::types::Value;
+        let schema = r#"{"type":"record","name":"r","fields":[
+            {"name":"manifest_path","type":"string"},{"name":"added_files_count","type":"int"}]}"#;
+        let schema = apache_avro::Schema::parse_str(schema).expect("a schema");
+        let mut writer = apache_avro::Writer::new(&schema, Vec::new());
+        for number in 0..200 {
+            let path = ("manifest_path".to_owned(), Value::String(number.to_string()));
+            let count = ("added_files_count".to_owned(), Value::Int(number));
+            writer.append(Value::Record(vec![path, count])).expect("an entry");
+        }
+        let file = Bytes::from(writer.into_inner().expect("a file"));
+        for (bytes_max, fits) in [(100_000, true), (10_000, false)] {
+            assert!(file.len() < 10_000);
+            let room = Bounds::default().reading(0).await;
+            let content = Content::new(file.clone(), bytes_max, room);
+            match manifests_of("s3://b/list", &content) {
+                Ok(all) => assert!(fits && all.len() == 200, "{bytes_max}"),
+                Err(error) => assert!(!fits, "{error}"),
+            }
+        }
     }
 }

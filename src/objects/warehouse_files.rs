@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use uuid::Uuid;
 
+use super::content::{Bounds, Content};
 use super::directory::Directory;
 use super::error::Error;
 use super::location::{AZURE, Location};
@@ -26,6 +27,8 @@ pub struct Objects {
     warehouses: Arc<HashMap<Uuid, Arc<Access>>>,
     /// What errors do not repeat, whatever an object store says.
     secrets: Arc<[Secret]>,
+    /// How much of files is read.
+    bounds: Bounds,
 }
 
 /// What there is of a warehouse's stores.
@@ -74,6 +77,17 @@ impl Objects {
         Self { secrets: secrets.into(), ..self }
     }
 
+    /// These, of whose files, and of what they unfold to, so many bytes are read at most.
+    #[must_use]
+    pub fn reading(self, file_bytes_max: u64) -> Self {
+        Self { bounds: Bounds::new(file_bytes_max), ..self }
+    }
+
+    /// How much of files is read.
+    pub(super) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
     /// An object store's error about the file at `location`.
     pub(super) fn failed(&self, location: &str, error: object_store::Error) -> Error {
         match Error::of(location, error) {
@@ -110,7 +124,7 @@ impl Objects {
     fn changed<T>(&self, change: impl FnOnce(&mut HashMap<Uuid, Arc<Access>>) -> T) -> Self {
         let mut warehouses = HashMap::clone(&self.warehouses);
         change(&mut warehouses);
-        Self { warehouses: Arc::new(warehouses), secrets: Arc::clone(&self.secrets) }
+        Self { warehouses: Arc::new(warehouses), ..self.clone() }
     }
 
     /// Who lets clients in at a location of a warehouse; nobody where it may have no files, and for its
@@ -185,29 +199,40 @@ impl Objects {
         }
     }
 
-    /// The content of a file.
-    pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Bytes, Error> {
-        self.read_among(warehouse, location, false).await
+    /// The content of a file, unless that is more than is read of one. Waits while too much of others is
+    /// being read.
+    pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Content, Error> {
+        let found = self.find(warehouse, location, false).await?;
+        self.bounds.check(location, found.meta.size)?;
+        let room = self.bounds.reading(found.meta.size).await;
+        let bytes = found.bytes().await.map_err(|error| self.failed(location, error))?;
+        Ok(Content::new(bytes, self.bounds.file_bytes_max, room))
     }
 
-    /// The content of a file that was promised: it may be where the warehouse could have files then.
-    pub(super) async fn read_promised(
+    /// The content of a file that should have about so many bytes, which whoever asks has in memory as well.
+    /// None if it has more. It may be where the warehouse could have files when this one was promised.
+    pub(super) async fn read_of_size(
         &self,
         warehouse: Uuid,
         location: &str,
-    ) -> Result<Bytes, Error> {
-        self.read_among(warehouse, location, true).await
+        bytes_max: u64,
+    ) -> Result<Option<Bytes>, Error> {
+        let found = self.find(warehouse, location, true).await?;
+        if found.meta.size > bytes_max {
+            return Ok(None);
+        }
+        found.bytes().await.map(Some).map_err(|error| self.failed(location, error))
     }
 
-    async fn read_among(
+    async fn find(
         &self,
         warehouse: Uuid,
         location: &str,
         or_former: bool,
-    ) -> Result<Bytes, Error> {
+    ) -> Result<GetResult, Error> {
         let target = self.target_among(warehouse, location, or_former)?;
-        let read = async { target.object_store.get(&target.path).await?.bytes().await };
-        read.await.map_err(|error| self.failed(location, error))
+        let found = target.object_store.get(&target.path).await;
+        found.map_err(|error| self.failed(location, error))
     }
 
     /// Deletes a file. That it is gone already counts as deleted.

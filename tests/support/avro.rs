@@ -1,7 +1,7 @@
 //! Manifests and manifest lists, as engines write them, with the fields that matter here.
 
 use apache_avro::types::Value as Avro;
-use apache_avro::{Schema, Writer};
+use apache_avro::{Codec, DeflateSettings, Schema, Writer};
 
 /// A manifest list that names these manifests.
 pub fn manifest_list(manifests: &[&str]) -> Vec<u8> {
@@ -24,6 +24,16 @@ pub fn manifest_list(manifests: &[&str]) -> Vec<u8> {
 
 /// A manifest that names these data files.
 pub fn manifest(files: &[&str]) -> Vec<u8> {
+    manifest_as(files, Codec::Null)
+}
+
+/// A short manifest that unfolds to more than so many bytes: a name that begins like this, and goes on.
+pub fn unfolding_manifest(beginning: &str, bytes: usize) -> Vec<u8> {
+    let name = format!("{beginning}{}", "x".repeat(bytes));
+    manifest_as(&[&name], Codec::Deflate(DeflateSettings::default()))
+}
+
+fn manifest_as(files: &[&str], codec: Codec) -> Vec<u8> {
     let schema = Schema::parse_str(
         r#"{"type":"record","name":"manifest_entry","fields":[
             {"name":"status","type":"int"},
@@ -31,7 +41,7 @@ pub fn manifest(files: &[&str]) -> Vec<u8> {
                 {"name":"file_path","type":"string"}]}}]}"#,
     )
     .expect("a schema");
-    let mut writer = Writer::new(&schema, Vec::new());
+    let mut writer = Writer::with_codec(&schema, Vec::new(), codec);
     for file in files {
         let data_file = Avro::Record(vec![("file_path".into(), Avro::String((*file).to_owned()))]);
         let entry =

@@ -15,6 +15,7 @@ use super::run::{Interrupted, Run};
 use crate::catalog::{Catalog, Error, lookup, places};
 use crate::model::ident::TabularKind;
 use crate::model::text::PieceHash;
+use crate::objects;
 use crate::objects::location::Location;
 use crate::objects::reachable::{self, comparable};
 use crate::store::jobs::JobTable;
@@ -60,6 +61,17 @@ fn too_many() -> Interrupted {
 
 fn hash(location: &str) -> PieceHash {
     PieceHash::of(comparable(location).as_bytes())
+}
+
+/// Where what others lead to is no manifest, or more than is read of one, nobody knows what has to stay, and
+/// no later try will.
+fn cannot_tell(error: objects::Error) -> Interrupted {
+    match error {
+        objects::Error::Unreadable { .. } => {
+            Interrupted::Failed(format!("cannot tell which files have to stay: {error}"))
+        }
+        other => other.into(),
+    }
 }
 
 impl Kept {
@@ -181,22 +193,31 @@ impl Kept {
         };
         let reads = unread(lists, &self.manifests).into_iter().map(|list| async move {
             let content = objects.read(warehouse, &list).await?;
-            Ok::<_, crate::objects::Error>((reachable::manifests_of(&list, &content)?, list))
+            Ok::<_, objects::Error>((reachable::manifests_of(&list, &content)?, list))
         });
         let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
+        let bytes_max = run.catalog().settings().manifest_names_bytes_max();
+        let mut bytes = 0;
         while let Some(read) = run.unless_halted(reads.next()).await? {
-            let (named, list) = read?;
-            manifests.extend(named.into_keys());
+            let (named, list) = read.map_err(cannot_tell)?;
+            for manifest in named.into_keys() {
+                let name_bytes = reachable::name_bytes(&manifest);
+                bytes += u64::from(manifests.insert(manifest)) * name_bytes;
+            }
+            if bytes > bytes_max {
+                let reason = format!("the names of manifests take more than {bytes_max} bytes");
+                return Err(Interrupted::Failed(reason));
+            }
             self.manifests.insert(hash(&list));
         }
         self.files.extend(manifests.iter().map(|file| hash(file)));
         let reads = unread(manifests, &self.manifests).into_iter().map(|manifest| async move {
             let content = objects.read(warehouse, &manifest).await?;
-            Ok::<_, crate::objects::Error>((reachable::files_of(&manifest, &content)?, manifest))
+            Ok::<_, objects::Error>((reachable::files_of(&manifest, &content)?, manifest))
         });
         let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
         while let Some(read) = run.unless_halted(reads.next()).await? {
-            let (named, manifest) = read?;
+            let (named, manifest) = read.map_err(cannot_tell)?;
             self.files.extend(named.iter().map(|file| hash(file)));
             self.manifests.insert(hash(&manifest));
             let files_max = run.catalog().settings().job_files_known_max;

@@ -15,6 +15,7 @@ use super::run::{BATCH_FILES, Interrupted, Run};
 use crate::catalog::Error;
 use crate::catalog::places::further_paths;
 use crate::objects;
+use crate::objects::content::Content;
 use crate::objects::reachable::{self, Named};
 use crate::store::jobs::{JobTable, Phase, Position};
 use crate::store::read::Read;
@@ -111,10 +112,19 @@ impl Purge<'_> {
     ) -> Result<BTreeMap<String, Option<u64>>, Interrupted> {
         let mut manifests: BTreeMap<_, _> =
             without_list.into_iter().map(|manifest| (manifest, None)).collect();
+        let mut bytes_left = self.run.catalog().settings().manifest_names_bytes_max();
         for list in lists {
-            if let Some(content) = self.read(list).await? {
-                manifests.extend(readable(reachable::manifests_of(list, &content)));
+            let named = self.named(list, reachable::manifests_of).await?;
+            let new = named.keys().filter(|manifest| !manifests.contains_key(*manifest));
+            let bytes: u64 = new.map(|manifest| reachable::name_bytes(manifest)).sum();
+            match bytes_left.checked_sub(bytes) {
+                Some(left) => bytes_left = left,
+                None => {
+                    tracing::warn!(list, "too many manifests: the files that these name stay");
+                    continue;
+                }
             }
+            manifests.extend(named);
         }
         Ok(manifests)
     }
@@ -128,12 +138,10 @@ impl Purge<'_> {
             if self.is_done(Phase::Data, manifest) {
                 continue;
             }
-            if let Some(content) = self.read(manifest).await? {
-                let files = readable(reachable::files_of(manifest, &content));
-                let files: Vec<_> = files.into_iter().collect();
-                for batch in files.chunks(BATCH_FILES) {
-                    self.batch(batch.to_vec()).await?;
-                }
+            let files = self.named(manifest, reachable::files_of).await?;
+            let files: Vec<_> = files.into_iter().collect();
+            for batch in files.chunks(BATCH_FILES) {
+                self.batch(batch.to_vec()).await?;
             }
             self.reached(Phase::Data, manifest).await?;
         }
@@ -175,16 +183,26 @@ impl Purge<'_> {
         self.run.reached(Some(Position { phase, after: file.to_owned() })).await
     }
 
-    /// The content of a file that is about to go; none if it is gone already or not ours to touch.
-    async fn read(&self, location: &str) -> Result<Option<bytes::Bytes>, Interrupted> {
+    /// What a file names that is about to go; nothing if it is gone already or not ours to touch. One that
+    /// cannot be read, or is too long for that, names nothing that could be deleted; the rest still goes. The
+    /// content is dropped here: what comes next may wait for the room that it takes.
+    async fn named<C: Default>(
+        &self,
+        location: &str,
+        of: impl Fn(&str, &Content) -> Result<C, objects::Error>,
+    ) -> Result<C, Interrupted> {
         let objects = self.run.catalog().objects();
         let read = objects.read(self.run.job.warehouse, location);
-        match self.run.unless_halted(read).await? {
-            Ok(content) => Ok(Some(content)),
-            Err(objects::Error::NotFound(_)) => Ok(None),
+        match self.run.unless_halted(read).await?.and_then(|content| of(location, &content)) {
+            Ok(named) => Ok(named),
+            Err(objects::Error::NotFound(_)) => Ok(C::default()),
             Err(objects::Error::NotAllowed(reason)) => {
                 tracing::warn!(location, reason, "not purged");
-                Ok(None)
+                Ok(C::default())
+            }
+            Err(error @ objects::Error::Unreadable { .. }) => {
+                tracing::warn!(%error, "manifest cannot be read: the files that it names stay");
+                Ok(C::default())
             }
             Err(error) => Err(error.into()),
         }
@@ -194,12 +212,4 @@ impl Purge<'_> {
 /// How many files the manifests name, if all of them tell.
 fn files_told(manifests: &BTreeMap<String, Option<u64>>) -> Option<u64> {
     manifests.values().try_fold(0_u64, |sum, count| sum.checked_add((*count)?))
-}
-
-/// A manifest that cannot be read names nothing that could be deleted; the rest still goes.
-fn readable<C: Default>(files: Result<C, objects::Error>) -> C {
-    files.unwrap_or_else(|error| {
-        tracing::warn!(%error, "manifest cannot be read: the files that it names stay");
-        C::default()
-    })
 }

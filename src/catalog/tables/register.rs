@@ -15,6 +15,7 @@ use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::table::TableMetadata;
 use crate::model::text::Text;
 use crate::model::warehouse::Warehouse;
+use crate::objects::content::Room;
 use crate::objects::metadata_file;
 use crate::store::records::TabularRecord;
 
@@ -71,7 +72,8 @@ impl Catalog {
                 }
                 Err(error) => return Err(error),
             };
-            let (metadata, text) = self.read_table(warehouse, &request.metadata_location).await?;
+            let (metadata, text, _room) =
+                self.read_table(warehouse, &request.metadata_location).await?;
             let record = NewRecord {
                 id: self.ids().random(),
                 kind: TabularKind::Table,
@@ -102,7 +104,8 @@ impl Catalog {
     ) -> Result<Option<Answer>> {
         let ident = &request.ident;
         self.permit_over(operation, warehouse, ident).await?;
-        let (metadata, text) = self.read_table(warehouse, &request.metadata_location).await?;
+        let (metadata, text, _room) =
+            self.read_table(warehouse, &request.metadata_location).await?;
         let entered = match self.enter(warehouse, TabularKind::Table, ident).await {
             // The name is a view's, which no registration replaces, or free by now.
             Err(Error::NoSuchTable(_)) => {
@@ -145,12 +148,13 @@ impl Catalog {
         self.permit_tabular(&self.store().latest(), operation, target).await
     }
 
-    /// Reads a table's metadata file that a request names.
+    /// Reads a table's metadata file that a request names. The text has its room for as long as the request
+    /// has it.
     async fn read_table(
         &self,
         warehouse: &Warehouse,
         location: &str,
-    ) -> Result<(TableMetadata, Text)> {
+    ) -> Result<(TableMetadata, Text, Room)> {
         if location.is_empty() {
             return Err(Error::Invalid(
                 "Cannot register an empty metadata file location as a table".to_owned(),
@@ -161,7 +165,8 @@ impl Catalog {
         let json = metadata_file::read(&self.objects(), warehouse.id, location).await?;
         let metadata = TableMetadata::parse(&json).map_err(unreadable_file(location))?;
         self.objects().check(warehouse.id, &metadata.location)?;
-        Ok((metadata, json.into()))
+        let (text, room) = json.into_parts();
+        Ok((metadata, text.into(), room))
     }
 
     /// Takes a table out of the catalog and leaves its files: the answer holds its last state, behind

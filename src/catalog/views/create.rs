@@ -146,7 +146,8 @@ impl Catalog {
             owner: operation.owner(),
         }
         .build();
-        let new = NewTabular { record, text: json.into(), publish: false };
+        let (text, _room) = json.into_parts();
+        let new = NewTabular { record, text: text.into(), publish: false };
         self.insert(operation, &permit, "register_view", ident, new).await
     }
 }

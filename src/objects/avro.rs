@@ -1,0 +1,211 @@
+//! Reads files in Avro's container format, whoever has written them.
+//!
+//! Only their shape is taken from the schema, and of an entry nothing is built: whoever calls is shown each
+//! number and text with the names of the fields that lead there, and keeps what it wants. So an entry costs
+//! no memory whatever it says of itself: neither counts nor lengths are believed, a block unfolds to no more
+//! than it may, records that hold themselves end at a depth, and what takes no bytes takes steps, of which
+//! there are so many for a file.
+
+mod shape;
+#[cfg(test)]
+mod tests;
+mod unfold;
+
+use shape::{Schema, Shape};
+use unfold::Codec;
+
+/// What an Avro file begins with.
+const MAGIC: &[u8] = b"Obj\x01";
+/// Bytes of the mark that stands behind each block.
+const SYNC_BYTES: usize = 16;
+/// Bytes that a schema may have: those of manifests have some thousands.
+const SCHEMA_BYTES_MAX: usize = 1 << 20;
+/// How deep values may be in each other: those of manifests are ten deep at most.
+const DEPTH_MAX: usize = 64;
+/// Values that a file may have for each byte that it may unfold to: fewer than that if all take some.
+const VALUES_PER_BYTE: u64 = 4;
+/// As how many values a block counts: unfolding one that holds nothing costs as much.
+const VALUES_PER_BLOCK: u64 = 256;
+/// What is said of a file that has more of them.
+const TOO_MANY: &str = "has more values than fit into its bytes";
+
+/// A value that holds no others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaf<'a> {
+    /// A number, or that of a word of an enumeration.
+    Number(i64),
+    /// A text, or bytes.
+    Text(&'a [u8]),
+}
+
+/// Reads a file that may unfold to so many bytes: shows `see` every value of an entry, with the names of the
+/// fields that lead there, and gives the entry to `take` then.
+pub(super) fn entries<E: Default>(
+    content: &[u8],
+    bytes_max: u64,
+    see: impl Fn(&mut E, &[&str], Leaf<'_>),
+    mut take: impl FnMut(E) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut file = Cursor(content);
+    let Header { schema, codec, sync } = header(&mut file)?;
+    let mut bytes_left = bytes_max;
+    let mut values_left = bytes_max.saturating_mul(VALUES_PER_BYTE);
+    while !file.0.is_empty() {
+        values_left = values_left.checked_sub(VALUES_PER_BLOCK).ok_or(TOO_MANY)?;
+        let count = u64::try_from(file.long()?).map_err(|_| "a block with a negative count")?;
+        let folded = file.text()?;
+        if file.take(SYNC_BYTES)? != sync {
+            return Err("a block does not end with the file's mark".to_owned());
+        }
+        let unfolded = codec.unfold(folded, bytes_left)?.ok_or_else(|| {
+            format!(
+                "unfolds to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)"
+            )
+        })?;
+        bytes_left = bytes_left.saturating_sub(unfolded.len() as u64);
+        let bytes = Cursor(&unfolded);
+        let mut walk = Walk { bytes, schema: &schema, values_left, path: Vec::new() };
+        for _ in 0..count {
+            let mut entry = E::default();
+            let mut see = |path: &[&str], leaf: Leaf<'_>| see(&mut entry, path, leaf);
+            walk.value(&schema.root, 0, &mut see)?;
+            take(entry)?;
+        }
+        if !walk.bytes.0.is_empty() {
+            return Err("a block is longer than its entries".to_owned());
+        }
+        values_left = walk.values_left;
+    }
+    Ok(())
+}
+
+/// What stands in front of the blocks.
+struct Header<'a> {
+    schema: Schema,
+    codec: Codec,
+    sync: &'a [u8],
+}
+
+fn header<'a>(file: &mut Cursor<'a>) -> Result<Header<'a>, String> {
+    if file.take(MAGIC.len()).ok() != Some(MAGIC) {
+        return Err("is no Avro file".to_owned());
+    }
+    let (mut schema, mut codec) = (None, None);
+    while let Some(count) = file.count()? {
+        for _ in 0..count {
+            match (file.text()?, file.text()?) {
+                (b"avro.schema", told) => schema = Some(told),
+                (b"avro.codec", told) => codec = Some(told),
+                _ => {}
+            }
+        }
+    }
+    let sync = file.take(SYNC_BYTES)?;
+    let schema = schema.ok_or("has no schema")?;
+    if schema.len() > SCHEMA_BYTES_MAX {
+        return Err(format!("has a schema of {} bytes", schema.len()));
+    }
+    Ok(Header { schema: Schema::parse(schema)?, codec: Codec::of(codec)?, sync })
+}
+
+/// Bytes that are read from their beginning.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8], String> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or("ends too early")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// A number, seven bits in each byte, whose lowest bit is the sign.
+    fn long(&mut self) -> Result<i64, String> {
+        let mut number = 0_u64;
+        for shift in (0..u64::BITS).step_by(7) {
+            let (byte, rest) = self.0.split_first().ok_or("ends too early")?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                let half = i64::try_from(number >> 1).unwrap_or(i64::MAX);
+                return Ok(if number & 1 == 0 { half } else { !half });
+            }
+        }
+        Err("a number is too long".to_owned())
+    }
+
+    /// A length, and as many bytes.
+    fn text(&mut self) -> Result<&'a [u8], String> {
+        let bytes = usize::try_from(self.long()?).map_err(|_| "a length is none")?;
+        self.take(bytes)
+    }
+
+    /// How many items are next of an array or a map; none at its end.
+    fn count(&mut self) -> Result<Option<u64>, String> {
+        match self.long()? {
+            0 => Ok(None),
+            count if count > 0 => Ok(Some(count.unsigned_abs())),
+            // Then it is said how long they are, too.
+            count => self.long().map(|_| Some(count.unsigned_abs())),
+        }
+    }
+}
+
+/// The values of a block.
+struct Walk<'a> {
+    bytes: Cursor<'a>,
+    schema: &'a Schema,
+    values_left: u64,
+    /// The names of the fields that lead to where it is.
+    path: Vec<&'a str>,
+}
+
+impl<'a> Walk<'a> {
+    fn value(
+        &mut self,
+        shape: &'a Shape,
+        depth: usize,
+        see: &mut dyn FnMut(&[&str], Leaf<'_>),
+    ) -> Result<(), String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("has values that are more than {DEPTH_MAX} deep"));
+        }
+        let left = self.values_left.checked_sub(1);
+        self.values_left = left.ok_or(TOO_MANY)?;
+        match shape {
+            Shape::Nothing => {}
+            Shape::Fixed(bytes) => {
+                self.bytes.take(*bytes)?;
+            }
+            Shape::Number => see(&self.path, Leaf::Number(self.bytes.long()?)),
+            Shape::Text => see(&self.path, Leaf::Text(self.bytes.text()?)),
+            Shape::Array(items) => {
+                while let Some(count) = self.bytes.count()? {
+                    for _ in 0..count {
+                        self.value(items, depth + 1, see)?;
+                    }
+                }
+            }
+            Shape::Map(values) => {
+                while let Some(count) = self.bytes.count()? {
+                    for _ in 0..count {
+                        self.bytes.text()?;
+                        self.value(values, depth + 1, see)?;
+                    }
+                }
+            }
+            Shape::Union(variants) => {
+                let at = usize::try_from(self.bytes.long()?).ok();
+                let variant = at.and_then(|at| variants.get(at));
+                self.value(variant.ok_or("a union has no such variant")?, depth + 1, see)?;
+            }
+            Shape::Record(record) => {
+                for (name, shape) in self.schema.fields(*record) {
+                    self.path.push(name);
+                    self.value(shape, depth + 1, see)?;
+                    self.path.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+}

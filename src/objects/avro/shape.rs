@@ -1,0 +1,209 @@
+//! What values look like in bytes: as much of an Avro schema as it takes to find one's way through them.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value as Json};
+
+/// What a value looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// There is nothing of it.
+    Nothing,
+    /// So many bytes.
+    Fixed(usize),
+    /// A number of variable length.
+    Number,
+    /// A length, and as many bytes.
+    Text,
+    /// Items.
+    Array(Box<Shape>),
+    /// Keys, which are texts, and values.
+    Map(Box<Shape>),
+    /// A number that says which of these, and that.
+    Union(Vec<Shape>),
+    /// A record: which one of the schema. It may hold itself.
+    Record(usize),
+}
+
+/// A schema.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Schema {
+    /// What an entry looks like.
+    pub(super) root: Shape,
+    records: Vec<Vec<(String, Shape)>>,
+}
+
+impl Schema {
+    /// Takes a schema, as the files have it, apart. How deep it may be is bounded by the JSON parser.
+    pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
+        let wrong = |error: serde_json::Error| format!("has a schema that is none: {error}");
+        let json: Json = serde_json::from_slice(json).map_err(wrong)?;
+        let mut names = Names::default();
+        let root = names.shape(&json, "")?;
+        Ok(Self { root, records: names.records })
+    }
+
+    /// The fields of a record, by their names.
+    pub(super) fn fields(&self, record: usize) -> &[(String, Shape)] {
+        self.records.get(record).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What a schema has defined so far.
+#[derive(Default)]
+struct Names {
+    records: Vec<Vec<(String, Shape)>>,
+    known: HashMap<String, Shape>,
+}
+
+impl Names {
+    /// The shape of a type, in a namespace. Logical types look like what they are made of.
+    fn shape(&mut self, json: &Json, namespace: &str) -> Result<Shape, String> {
+        let object = match json {
+            Json::String(name) => return self.named(name, namespace),
+            Json::Array(variants) => {
+                let variants = variants.iter().map(|variant| self.shape(variant, namespace));
+                return variants.collect::<Result<_, _>>().map(Shape::Union);
+            }
+            Json::Object(object) => object,
+            _ => return Err("has a schema with a type that is none".to_owned()),
+        };
+        let part = |name: &str| {
+            let found = object.get(name);
+            found.ok_or_else(|| format!("has a schema with a type that has no {name}"))
+        };
+        match part("type")?.as_str() {
+            Some("record" | "error") => self.record(object, namespace),
+            Some("array") => self.shape(part("items")?, namespace).map(Box::new).map(Shape::Array),
+            Some("map") => self.shape(part("values")?, namespace).map(Box::new).map(Shape::Map),
+            Some("enum") => self.define(object, namespace, Shape::Number),
+            Some("fixed") => {
+                let size = part("size")?.as_u64().and_then(|size| usize::try_from(size).ok());
+                let size = size.ok_or("has a schema with a size that is none")?;
+                self.define(object, namespace, Shape::Fixed(size))
+            }
+            _ => self.shape(part("type")?, namespace),
+        }
+    }
+
+    fn record(&mut self, object: &Map<String, Json>, namespace: &str) -> Result<Shape, String> {
+        let record = self.records.len();
+        self.records.push(Vec::new());
+        self.define(object, namespace, Shape::Record(record))?;
+        let name = full_name(object, namespace)?;
+        let inside = name.rsplit_once('.').map_or("", |(namespace, _)| namespace);
+        let none = || "has a schema with a record without fields".to_owned();
+        let fields = object.get("fields").and_then(Json::as_array).ok_or_else(none)?;
+        let mut shapes = Vec::with_capacity(fields.len());
+        for field in fields {
+            let name = field.get("name").and_then(Json::as_str);
+            let (name, json) = name.zip(field.get("type")).ok_or_else(none)?;
+            shapes.push((name.to_owned(), self.shape(json, inside)?));
+        }
+        if let Some(fields) = self.records.get_mut(record) {
+            *fields = shapes;
+        }
+        Ok(Shape::Record(record))
+    }
+
+    /// Keeps what a name stands for from now on.
+    fn define(
+        &mut self,
+        object: &Map<String, Json>,
+        namespace: &str,
+        shape: Shape,
+    ) -> Result<Shape, String> {
+        self.known.insert(full_name(object, namespace)?, shape.clone());
+        Ok(shape)
+    }
+
+    fn named(&self, name: &str, namespace: &str) -> Result<Shape, String> {
+        Ok(match name {
+            "null" => Shape::Nothing,
+            "boolean" => Shape::Fixed(1),
+            "float" => Shape::Fixed(4),
+            "double" => Shape::Fixed(8),
+            "int" | "long" => Shape::Number,
+            "bytes" | "string" => Shape::Text,
+            name => {
+                let known = self.known.get(&within(namespace, name));
+                let known = known.or_else(|| self.known.get(name)).cloned();
+                known.ok_or("has a schema with a name that stands for nothing")?
+            }
+        })
+    }
+}
+
+/// The name of a type, with its namespace.
+fn full_name(object: &Map<String, Json>, namespace: &str) -> Result<String, String> {
+    let text = |key: &str| object.get(key).and_then(Json::as_str);
+    let name = text("name").ok_or("has a schema with a type that has no name")?;
+    Ok(within(text("namespace").unwrap_or(namespace), name))
+}
+
+fn within(namespace: &str, name: &str) -> String {
+    match namespace.is_empty() || name.contains('.') {
+        true => name.to_owned(),
+        false => format!("{namespace}.{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<Schema, String> {
+        Schema::parse(json.as_bytes())
+    }
+
+    #[test]
+    fn logical_types_look_like_what_they_are_made_of() {
+        for (json, expected) in [
+            (r#""long""#, Shape::Number),
+            (r#"{"type":"int","logicalType":"date"}"#, Shape::Number),
+            (r#"{"type":"fixed","name":"u","size":16,"logicalType":"uuid"}"#, Shape::Fixed(16)),
+            (r#"{"type":"string","logicalType":"uuid"}"#, Shape::Text),
+            (r#"{"type":"bytes","logicalType":"decimal","precision":9}"#, Shape::Text),
+            (r#"{"type":{"type":"double"}}"#, Shape::Fixed(8)),
+            (r#"{"type":"enum","name":"e","symbols":["a"]}"#, Shape::Number),
+            (r#"{"type":"map","values":"int"}"#, Shape::Map(Box::new(Shape::Number))),
+            (r#"["null",{"type":"array","items":"float"}]"#, {
+                Shape::Union(vec![Shape::Nothing, Shape::Array(Box::new(Shape::Fixed(4)))])
+            }),
+        ] {
+            assert_eq!(parse(json).map(|it| it.root), Ok(expected), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_name_stands_for_what_it_was_defined_as_in_its_namespace() {
+        let json = r#"{"type":"record","name":"a.b.r","fields":[
+            {"name":"x","type":{"type":"fixed","name":"f","size":3}},
+            {"name":"y","type":"f"},
+            {"name":"z","type":"a.b.f"},
+            {"name":"next","type":["null","r"]}]}"#;
+        let schema = parse(json).expect("it is one");
+        let shapes: Vec<_> = schema.fields(0).iter().map(|(_, shape)| shape.clone()).collect();
+        let next = Shape::Union(vec![Shape::Nothing, Shape::Record(0)]);
+        assert_eq!(shapes, [Shape::Fixed(3), Shape::Fixed(3), Shape::Fixed(3), next]);
+        assert_eq!(schema.root, Shape::Record(0));
+    }
+
+    #[test]
+    fn what_is_no_schema_is_refused() {
+        for json in [
+            "",
+            "1",
+            "{}",
+            r#""nothing""#,
+            r#"{"type":"record","name":"r"}"#,
+            r#"{"type":"record","fields":[]}"#,
+            r#"{"type":"record","name":"r","fields":[{"name":"x"}]}"#,
+            r#"{"type":"fixed","name":"f","size":-1}"#,
+            r#"{"type":"array"}"#,
+            &"[".repeat(100_000),
+        ] {
+            assert!(parse(json).is_err(), "{json:.40}");
+        }
+    }
+}

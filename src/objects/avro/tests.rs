@@ -1,0 +1,240 @@
+//! Files as engines write them, and as nobody does.
+
+use std::io::Write;
+
+use apache_avro::types::Value as Avro;
+use apache_avro::{
+    Codec as Written, DeflateSettings, Schema as Writing, Writer, ZstandardSettings,
+};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+use super::*;
+
+/// A record with all that manifests have in them, and more.
+const MUCH: &str = r#"{"type":"record","name":"entry","namespace":"n","fields":[
+    {"name":"status","type":"int"},
+    {"name":"snapshot","type":["null","long"],"default":null},
+    {"name":"flag","type":"boolean"},
+    {"name":"ratio","type":"double"},
+    {"name":"day","type":{"type":"int","logicalType":"date"}},
+    {"name":"file","type":{"type":"record","name":"r2","fields":[
+        {"name":"path","type":"string"},
+        {"name":"kind","type":{"type":"enum","name":"k","symbols":["A","B"]}},
+        {"name":"mark","type":{"type":"fixed","name":"f4","size":4}},
+        {"name":"sizes","type":["null",{"type":"array","items":{
+            "type":"record","name":"kv","fields":[
+                {"name":"key","type":"int"},{"name":"value","type":"long"}]}}]},
+        {"name":"bounds","type":{"type":"map","values":"bytes"}}]}},
+    {"name":"last","type":"long"}]}"#;
+
+/// What is kept of such an entry.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    path: Option<Vec<u8>>,
+    numbers: Vec<(String, i64)>,
+}
+
+fn read(content: &[u8], bytes_max: u64) -> Result<Vec<Seen>, String> {
+    let mut all = Vec::new();
+    let see = |seen: &mut Seen, path: &[&str], leaf: Leaf<'_>| match (path, leaf) {
+        (["file", "path"], Leaf::Text(text)) => seen.path = Some(text.to_vec()),
+        ([name], Leaf::Number(number)) => seen.numbers.push(((*name).to_owned(), number)),
+        _ => {}
+    };
+    entries(content, bytes_max, see, |seen| {
+        all.push(seen);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+fn record(fields: Vec<(&str, Avro)>) -> Avro {
+    Avro::Record(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn much(number: i64) -> Avro {
+    let size = |key, value| record(vec![("key", Avro::Int(key)), ("value", Avro::Long(value))]);
+    let sizes = Avro::Array(vec![size(1, i64::MAX), size(-1, i64::MIN)]);
+    let bounds =
+        [("a".to_owned(), Avro::Bytes(vec![0, 255])), ("b".to_owned(), Avro::Bytes(vec![]))];
+    let file = record(vec![
+        ("path", Avro::String(format!("s3://b/ü/{number}"))),
+        ("kind", Avro::Enum(1, "B".to_owned())),
+        ("mark", Avro::Fixed(4, vec![1, 2, 3, 4])),
+        ("sizes", Avro::Union(1, Box::new(sizes))),
+        ("bounds", Avro::Map(bounds.into())),
+    ]);
+    record(vec![
+        ("status", Avro::Int(2)),
+        ("snapshot", Avro::Union(1, Box::new(Avro::Long(number)))),
+        ("flag", Avro::Boolean(true)),
+        ("ratio", Avro::Double(0.5)),
+        ("day", Avro::Date(-1)),
+        ("file", file),
+        ("last", Avro::Long(i64::MIN)),
+    ])
+}
+
+/// A file whose schema and blocks are these, each block with its count of entries.
+fn written(schema: &str, codec: &str, blocks: &[(i64, &[u8])]) -> Vec<u8> {
+    let mut file = MAGIC.to_vec();
+    long(&mut file, 2);
+    for (key, value) in [("avro.schema", schema), ("avro.codec", codec)] {
+        for part in [key, value] {
+            long(&mut file, part.len() as i64);
+            file.extend(part.as_bytes());
+        }
+    }
+    long(&mut file, 0);
+    file.extend([7; SYNC_BYTES]);
+    for (count, block) in blocks {
+        long(&mut file, *count);
+        long(&mut file, block.len() as i64);
+        file.extend(*block);
+        file.extend([7; SYNC_BYTES]);
+    }
+    file
+}
+
+fn long(file: &mut Vec<u8>, number: i64) {
+    let mut rest = ((number << 1) ^ (number >> 63)).cast_unsigned();
+    while rest >= 0x80 {
+        file.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    file.push(rest as u8);
+}
+
+fn refused(content: &[u8], bytes_max: u64) -> String {
+    read(content, bytes_max).expect_err("it is refused")
+}
+
+#[test]
+fn what_engines_write_is_read_whatever_its_compression() {
+    let schema = Writing::parse_str(MUCH).expect("a schema");
+    for codec in [
+        Written::Null,
+        Written::Deflate(DeflateSettings::default()),
+        Written::Snappy,
+        Written::Zstandard(ZstandardSettings::default()),
+    ] {
+        let mut writer = Writer::with_codec(&schema, Vec::new(), codec);
+        for number in 0..1000 {
+            writer.append(much(number)).expect("an entry");
+            if number % 300 == 0 {
+                writer.flush().expect("a block");
+            }
+        }
+        let file = writer.into_inner().expect("a file");
+        let seen = read(&file, 1 << 20).expect("it is read");
+        assert_eq!(seen.len(), 1000, "{codec:?}");
+        for (number, seen) in (0..).zip(seen) {
+            assert_eq!(seen.path, Some(format!("s3://b/ü/{number}").into_bytes()));
+            let numbers = [("status", 2), ("snapshot", number), ("day", -1), ("last", i64::MIN)];
+            assert_eq!(seen.numbers, numbers.map(|(name, it)| (name.to_owned(), it)));
+        }
+        assert!(refused(&file, 1000).contains("unfolds to more than the 1000 bytes"), "{codec:?}");
+        for end in (0..file.len()).step_by(997) {
+            // It ends behind a block, or too early.
+            let _ = read(&file[..end], 1 << 20);
+        }
+        for at in (0..file.len()).step_by(101) {
+            let mut broken = file.clone();
+            broken[at] ^= 0x55;
+            let _ = read(&broken, 1 << 20);
+        }
+    }
+}
+
+#[test]
+fn a_block_unfolds_to_no_more_than_it_may() {
+    let zeros = vec![0; 1 << 20];
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&zeros).expect("it is written");
+    let deflated = encoder.finish().expect("it is written");
+    let zstandard = zstd::encode_all(zeros.as_slice(), 1).expect("it is written");
+    // What it says that it unfolds to is 4 GiB, and nothing is there.
+    let snappy = [255, 255, 255, 255, 15, 0, 0, 0, 0];
+    for (codec, block) in
+        [("deflate", &deflated[..]), ("zstandard", &zstandard), ("snappy", &snappy)]
+    {
+        assert!(block.len() < 100_000, "{codec} is short");
+        let file = written(r#""int""#, codec, &[(1, block)]);
+        assert!(refused(&file, 1 << 16).contains("unfolds to more than"), "{codec}");
+        let several = written(r#""int""#, codec, &[(1 << 20, block), (1 << 20, block)]);
+        assert!(read(&several, 3 << 19).is_err(), "{codec}: together they are too long");
+    }
+    let file = written(r#""int""#, "deflate", &[(1 << 20, &deflated)]);
+    assert_eq!(read(&file, 1 << 20).map(|seen| seen.len()), Ok(1 << 20), "so much is allowed");
+    assert!(read(&written(r#""int""#, "snappy", &[(1, &[1, 2, 3])]), 100).is_err());
+    assert!(refused(&written(r#""int""#, "lzma", &[]), 100).contains("not known"));
+}
+
+#[test]
+fn neither_counts_nor_lengths_are_believed() {
+    let max = i64::MAX;
+    let huge = |numbers: &[i64]| {
+        let mut block = Vec::new();
+        numbers.iter().for_each(|number| long(&mut block, *number));
+        block
+    };
+    let array = |items: &str| format!(r#"{{"type":"array","items":{items}}}"#);
+    let nulls_in_nulls = array(&array(r#""null""#));
+    for (schema, block) in [
+        (r#""string""#, huge(&[max])),
+        (r#""string""#, huge(&[-1])),
+        (r#"{"type":"fixed","name":"f","size":9223372036854775807}"#, vec![0]),
+        (&array(r#""int""#), huge(&[max])),
+        (&array(r#""null""#), huge(&[max, 0])),
+        (&array(r#""null""#), huge(&[i64::MIN, 0, 0])),
+        (&nulls_in_nulls, huge(&[2, 1 << 40, 0, 1 << 40, 0, 0])),
+        (r#"{"type":"map","values":"null"}"#, huge(&[max])),
+        (r#"["null"]"#, huge(&[1])),
+        (r#"["null"]"#, huge(&[-1])),
+        (r#""int""#, vec![0xff; 20]),
+        (r#""int""#, huge(&[1, 2])),
+    ] {
+        let file = written(schema, "null", &[(1, &block)]);
+        assert!(read(&file, 1 << 10).is_err(), "{schema}: {block:?}");
+    }
+    for count in [max, -1] {
+        assert!(read(&written(r#""null""#, "null", &[(count, &[])]), 1 << 10).is_err(), "{count}");
+    }
+    let nothing = written(r#""null""#, "null", &vec![(0, &[][..]); 10_000]);
+    assert!(read(&nothing, 1 << 10).is_err(), "blocks count, too");
+}
+
+#[test]
+fn records_that_hold_themselves_or_much_of_nothing_end() {
+    let itself = r#"{"type":"record","name":"r","fields":[{"name":"r","type":["null","r"]}]}"#;
+    let deep = written(itself, "null", &[(1, &[2; 1 << 20])]);
+    assert!(refused(&deep, 1 << 20).contains("deep"));
+    let bare = r#"{"type":"record","name":"r","fields":[{"name":"r","type":"r"}]}"#;
+    assert!(refused(&written(bare, "null", &[(1, &[])]), 1 << 20).contains("deep"));
+    // Each holds the one before twice: 2 to the power of 40 values of no bytes.
+    let mut doubled = r#""null""#.to_owned();
+    for level in 0..40 {
+        doubled = format!(
+            r#"{{"type":"record","name":"r{level}","fields":[
+                {{"name":"a","type":{doubled}}},{{"name":"b","type":"{}"}}]}}"#,
+            if level == 0 { "null".to_owned() } else { format!("r{}", level - 1) }
+        );
+    }
+    let refused = refused(&written(&doubled, "null", &[(1, &[])]), 1 << 20);
+    assert_eq!(refused, TOO_MANY);
+}
+
+#[test]
+fn what_is_no_such_file_is_refused() {
+    let good = written(r#""int""#, "null", &[(1, &[0])]);
+    assert_eq!(read(&good, 1 << 10).map(|seen| seen.len()), Ok(1));
+    let mut unmarked = good.clone();
+    *unmarked.last_mut().expect("it is long") = 0;
+    assert!(refused(&unmarked, 1 << 10).contains("mark"));
+    for bad in [&b""[..], b"PAR1", MAGIC, &good[..20], &good[..good.len() - 1]] {
+        assert!(read(bad, 1 << 10).is_err(), "{bad:?}");
+    }
+    let long_schema = format!(r#"{{"type":"int","doc":"{}"}}"#, "x".repeat(SCHEMA_BYTES_MAX));
+    assert!(refused(&written(&long_schema, "null", &[]), 1 << 10).contains("a schema of"));
+}

@@ -1,0 +1,69 @@
+//! How the blocks of an Avro file are compressed.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use flate2::read::DeflateDecoder;
+
+/// Bytes of the checksum behind a block of snappy's.
+const CHECKSUM_BYTES: usize = 4;
+
+/// How blocks are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    None,
+    Deflate,
+    Snappy,
+    Zstandard,
+}
+
+impl Codec {
+    /// The codec of this name, which a file need not say.
+    pub(super) fn of(name: Option<&[u8]>) -> Result<Self, String> {
+        match name {
+            None | Some(b"null") => Ok(Self::None),
+            Some(b"deflate") => Ok(Self::Deflate),
+            Some(b"snappy") => Ok(Self::Snappy),
+            Some(b"zstandard") => Ok(Self::Zstandard),
+            Some(_) => Err("is compressed in a way that is not known".to_owned()),
+        }
+    }
+
+    /// What a block unfolds to; none if that is more than so many bytes.
+    pub(super) fn unfold(
+        self,
+        block: &[u8],
+        bytes_max: u64,
+    ) -> Result<Option<Cow<'_, [u8]>>, String> {
+        match self {
+            Self::None => Ok(Some(Cow::Borrowed(block)).filter(|it| it.len() as u64 <= bytes_max)),
+            Self::Deflate => all_of(DeflateDecoder::new(block), bytes_max),
+            Self::Zstandard => {
+                let decoder = zstd::Decoder::with_buffer(block);
+                all_of(decoder.map_err(|error| error.to_string())?, bytes_max)
+            }
+            Self::Snappy => unfold_snappy(block, bytes_max),
+        }
+    }
+}
+
+fn all_of<'a>(folded: impl Read, bytes_max: u64) -> Result<Option<Cow<'a, [u8]>>, String> {
+    let mut unfolded = Vec::new();
+    let read = folded.take(bytes_max.saturating_add(1)).read_to_end(&mut unfolded);
+    let bytes = read.map_err(|error| error.to_string())?;
+    Ok((bytes as u64 <= bytes_max).then_some(Cow::Owned(unfolded)))
+}
+
+fn unfold_snappy<'a>(block: &[u8], bytes_max: u64) -> Result<Option<Cow<'a, [u8]>>, String> {
+    let (block, checksum) = block.split_last_chunk::<CHECKSUM_BYTES>().ok_or("ends too early")?;
+    let bytes = snap::raw::decompress_len(block).map_err(|error| error.to_string())?;
+    if bytes as u64 > bytes_max {
+        return Ok(None);
+    }
+    let unfolded = snap::raw::Decoder::new().decompress_vec(block);
+    let unfolded = unfolded.map_err(|error| error.to_string())?;
+    match crc32fast::hash(&unfolded) == u32::from_be_bytes(*checksum) {
+        true => Ok(Some(Cow::Owned(unfolded))),
+        false => Err("a block does not match its checksum".to_owned()),
+    }
+}
