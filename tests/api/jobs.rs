@@ -435,6 +435,20 @@ async fn a_table_that_leads_to_what_is_not_there_loses_nothing() {
 }
 
 #[tokio::test]
+async fn a_purge_beside_a_table_that_cannot_be_read_ends() {
+    let table = Filled::new().await;
+    register(&table.app, "second").await;
+    table.app.put_file(&table.at("metadata/m1.avro"), "no Avro").await;
+    table.app.delete(PURGE).await.expect(204);
+    assert_eq!(table.run().await, 1, "it does not try for ever");
+    let job = only_job(&table.app).await;
+    assert_eq!(job["state"], "failed", "{job}");
+    let error = job["last-error"].as_str().expect("a text");
+    assert!(error.starts_with("cannot tell which files have to stay"), "{error}");
+    assert_eq!(table.left().await, ALL);
+}
+
+#[tokio::test]
 async fn a_job_for_a_table_that_is_gone_fails() {
     let table = filled().await;
     let started = table.app.post(JOBS, orphans_of("t", false)).await.expect(202).body;

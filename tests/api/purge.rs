@@ -2,7 +2,10 @@
 
 use axum::http::StatusCode;
 use serde_json::Value;
+use slateberg::config::Settings;
 
+use crate::support::app::TestApp;
+use crate::support::avro::unfolding_manifest;
 use crate::support::filled::{ALL, Filled};
 
 const PURGE: &str = "/v1/namespaces/ns/tables/t?purgeRequested=true";
@@ -57,6 +60,35 @@ async fn a_manifest_that_cannot_be_read_does_not_stop_a_purge() {
     table.app.delete(PURGE).await.expect(204);
     assert_eq!(table.run().await, 1);
     assert_eq!(table.left().await, ["data/1.parquet", "data/2.parquet", "stranger"]);
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_too_long_or_unfolds_to_too_much_does_not_stop_a_purge() {
+    let few = |settings: &mut Settings| settings.catalog.file_bytes_max = 100_000;
+    let long = vec![0; 100_001];
+    let much = unfolding_manifest("memory:///w/", 100_001);
+    assert!(much.len() < 10_000, "it is short itself");
+    for (file, content, left) in [
+        ("metadata/m1.avro", &long, &["data/1.parquet", "data/2.parquet", "stranger"][..]),
+        ("metadata/m1.avro", &much, &["data/1.parquet", "data/2.parquet", "stranger"]),
+        // Nothing else leads to the manifest.
+        (
+            "metadata/snap-1.avro",
+            &long,
+            &["data/1.parquet", "data/2.parquet", "metadata/m1.avro", "stranger"],
+        ),
+    ] {
+        let app = TestApp::with_settings(few).await;
+        app.create_namespace(&["ns"]).await;
+        app.create_table("ns", "t").await;
+        let table = Filled::of(app).await;
+        table.app.put_file(&table.at(file), content.clone()).await;
+        table.app.delete(PURGE).await.expect(204);
+        assert_eq!(table.run().await, 1, "{file}");
+        assert_eq!(table.left().await, left, "{file}");
+        assert_eq!(table.metadata_files().await, 0);
+        assert_eq!(table.run().await, 0, "the job is done");
+    }
 }
 
 #[tokio::test]

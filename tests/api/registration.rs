@@ -167,3 +167,39 @@ async fn a_file_that_is_not_there_or_no_metadata_is_refused() {
     let refused = app.refused("/v1/namespaces/ns/register-view", register("x", &table)).await;
     assert_eq!(refused.error().0, 400, "a table is no view");
 }
+
+#[tokio::test]
+async fn a_file_that_is_too_long_or_unfolds_to_too_much_is_refused() {
+    let app = TestApp::with_settings(|settings| settings.catalog.file_bytes_max = 10_000).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    let table = location(&app, TABLE).await;
+    let mut short = app.file(&table).await.expect("it is there");
+    app.delete(TABLE).await.expect(204);
+    let long = [&short[..], &vec![b' '; 10_000]].concat();
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(&long).expect("it is written");
+    let folded = encoder.finish().expect("it is written");
+    assert!(folded.len() < 10_000);
+    for (name, content, reason) in [
+        ("long.metadata.json", long.clone(), "and 10000 are read at most (catalog.file_bytes_max)"),
+        ("much.gz.metadata.json", folded, "unfolds to more than the 10000 bytes that are read"),
+    ] {
+        let file = format!("memory:///warehouse/{name}");
+        app.put_file(&file, content).await;
+        for path in [REGISTER, "/v1/namespaces/ns/register-view"] {
+            for _ in 0..10 {
+                let refused = app.refused(path, register("x", &file)).await;
+                assert_eq!(
+                    (refused.error().0, refused.error().1),
+                    (400, "IllegalArgumentException")
+                );
+                assert!(refused.message().contains(reason), "{}", refused.message());
+            }
+        }
+    }
+    short.resize(10_000, b' ');
+    app.put_file("memory:///warehouse/just.metadata.json", short).await;
+    let just = register("x", "memory:///warehouse/just.metadata.json");
+    app.post(REGISTER, just).await.expect(200);
+}
