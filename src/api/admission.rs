@@ -1,37 +1,49 @@
 //! Admission: how much may be under way at the same time.
+//!
+//! A request takes a place before any work is done, and room for its body once it is known who sends it:
+//! what nobody answers for must not keep others out.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::http::{Method, header};
-use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use super::settings::Settings;
 
 /// Bodies are counted in units of this many bytes.
 const UNIT_BYTES: usize = 1024;
 
+/// One in so many places is for those who have not said who they are.
+const STRANGERS_PART: usize = 8;
+
 /// What may be under way at the same time.
 pub struct Admission {
     /// Under way now. Nobody ever waits for room, so that this needs no queue of those who do.
     requests: AtomicUsize,
     requests_max: usize,
-    body_units: Semaphore,
-    body_bytes_max: usize,
-}
-
-/// The room that a request takes.
-pub struct Room<'a> {
-    _request: Place<'a>,
-    _body: Option<SemaphorePermit<'a>>,
+    /// Those among them that nobody in particular sends, with a body that is still to come.
+    strangers: AtomicUsize,
+    strangers_max: usize,
+    body_units: Arc<Semaphore>,
 }
 
 /// The place of one request. It is free again when this is dropped.
-struct Place<'a>(&'a AtomicUsize);
+pub struct Place<'a>(&'a AtomicUsize);
 
 /// There is no room.
 #[derive(Debug)]
 pub struct Full;
+
+impl<'a> Place<'a> {
+    fn of(taken: &'a AtomicUsize, max: usize) -> Result<Self, Full> {
+        let place = Self(taken);
+        let before = taken.fetch_add(1, Ordering::Relaxed);
+        if before < max { Ok(place) } else { Err(Full) }
+    }
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
@@ -54,34 +66,43 @@ impl Admission {
         Self {
             requests: AtomicUsize::new(0),
             requests_max: settings.requests_in_flight_max,
-            body_units: Semaphore::new(body_units),
-            body_bytes_max: settings.body_bytes_max,
+            strangers: AtomicUsize::new(0),
+            strangers_max: settings.requests_in_flight_max.div_ceil(STRANGERS_PART),
+            body_units: Arc::new(Semaphore::new(body_units)),
         }
     }
 
-    /// Room for a request and its body, to be held until the answer is made.
-    pub fn admit(&self, request: &Request) -> Result<Room<'_>, Full> {
-        let bytes = self.body_bytes(request).min(self.body_bytes_max);
+    /// The place of a request, to be held until the answer is made.
+    pub fn admit(&self) -> Result<Place<'_>, Full> {
+        Place::of(&self.requests, self.requests_max)
+    }
+
+    /// The further place of a request that nobody in particular sends: however many wait for the ends of such
+    /// requests, the others are answered.
+    pub fn admit_stranger(&self) -> Result<Place<'_>, Full> {
+        Place::of(&self.strangers, self.strangers_max)
+    }
+
+    /// Room for the body of a request of which no more than this is read, to be held until nothing of it is
+    /// needed any more.
+    pub fn body(
+        &self,
+        request: &Request,
+        bytes_max: usize,
+    ) -> Result<Arc<OwnedSemaphorePermit>, Full> {
+        let bytes = announced(request).map_or(bytes_max, |announced| announced.min(bytes_max));
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let request = self.place().ok_or(Full)?;
-        let body = (units > 0).then(|| self.body_units.try_acquire_many(units)).transpose()?;
-        Ok(Room { _request: request, _body: body })
+        Ok(Arc::new(Arc::clone(&self.body_units).try_acquire_many_owned(units)?))
     }
+}
 
-    fn place(&self) -> Option<Place<'_>> {
-        let place = Place(&self.requests);
-        let before = self.requests.fetch_add(1, Ordering::Relaxed);
-        (before < self.requests_max).then_some(place)
-    }
+/// Whether a request has a body that is read.
+pub fn has_body(request: &Request) -> bool {
+    let asks = matches!(*request.method(), Method::GET | Method::HEAD);
+    !asks && !request.body().is_end_stream()
+}
 
-    /// How long a request's body is: what it announces, or the most that is read where it announces
-    /// nothing.
-    fn body_bytes(&self, request: &Request) -> usize {
-        let announced = request.headers().get(header::CONTENT_LENGTH);
-        match announced.and_then(|length| length.to_str().ok()?.parse().ok()) {
-            Some(length) => length,
-            None if matches!(*request.method(), Method::GET | Method::HEAD | Method::DELETE) => 0,
-            None => self.body_bytes_max,
-        }
-    }
+/// How long a request's body is, if it says so.
+fn announced(request: &Request) -> Option<usize> {
+    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

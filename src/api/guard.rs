@@ -19,14 +19,16 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::sync::OwnedSemaphorePermit;
 use tower_service::Service;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use super::admission::Admission;
+use super::admission::{Admission, Full, Place, has_body};
 use super::authenticate::{authenticate, peer, source};
 use super::cors::Cors;
 use super::error::ApiError;
+use super::oauth::tokens::FORM_BYTES_MAX;
 use super::observe::Observer;
 use super::rate_limits::RateLimits;
 use super::state::ApiState;
@@ -70,6 +72,12 @@ pub struct Door {
     run: Uuid,
     /// Requests that were given a name.
     requests: AtomicU64,
+}
+
+/// What a request takes besides its place.
+struct Room<'a> {
+    _body: Arc<OwnedSemaphorePermit>,
+    _stranger: Option<Place<'a>>,
 }
 
 impl Guarded {
@@ -142,19 +150,26 @@ impl Rules {
         {
             return ApiError::too_soon(too_soon).into_response();
         }
-        // The room is held until the answer is made.
-        let _room = match always_open.contains(&request.uri().path()) {
+        // The place is held until the answer is made.
+        let _place = match always_open.contains(&request.uri().path()) {
             true => None,
-            false => match admission.admit(&request) {
-                Ok(room) => Some(room),
+            false => match admission.admit() {
+                Ok(place) => Some(place),
                 Err(_) => return too_many().into_response(),
             },
         };
-        if let (Some(door), Some(asked)) = (door, asked)
-            && let Err(refused) = door.let_in(&mut request, asked, limits).await
-        {
-            return refused.into_response();
-        }
+        let _room = match (door, asked) {
+            (Some(door), Some(asked)) => {
+                if let Err(refused) = door.let_in(&mut request, asked, limits).await {
+                    return refused.into_response();
+                }
+                match door.room(admission, &mut request) {
+                    Ok(room) => room,
+                    Err(Full) => return too_many().into_response(),
+                }
+            }
+            _ => None,
+        };
         let answer = AssertUnwindSafe(routes.call(request)).catch_unwind();
         match answer.await {
             Ok(Ok(response)) => response,
@@ -231,6 +246,30 @@ impl Door {
             let number = self.requests.fetch_add(1, Ordering::Relaxed);
             RequestId::Numbered { run: self.run, number }
         })
+    }
+
+    /// Room for the body of a request that was let in; none if it has none. Of one by nobody in particular no
+    /// more than a form is read, and few of them are waited for.
+    fn room<'a>(
+        &self,
+        admission: &'a Admission,
+        request: &mut Request,
+    ) -> Result<Option<Room<'a>>, Full> {
+        if !has_body(request) {
+            return Ok(None);
+        }
+        let bytes_max = self.state.settings.body_bytes_max;
+        if request.extensions().get::<Operation>().is_none() {
+            let stranger = Some(admission.admit_stranger()?);
+            let body = admission.body(request, FORM_BYTES_MAX.min(bytes_max))?;
+            return Ok(Some(Room { _body: body, _stranger: stranger }));
+        }
+        let body = admission.body(request, bytes_max)?;
+        // What was accepted goes on without its client, and so does the room that it takes.
+        if let Some(operation) = request.extensions_mut().get_mut::<Operation>() {
+            operation.room = Some(Arc::clone(&body));
+        }
+        Ok(Some(Room { _body: body, _stranger: None }))
     }
 
     fn is_for_everybody(&self, path: &str) -> bool {

@@ -1,6 +1,7 @@
 //! How the HTTP server listens, and what it bounds.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Bytes that a request's body may have.
     pub body_bytes_max: usize,
+    /// Seconds that a request's body may take to come; later ones are answered 408.
+    pub body_seconds_max: u64,
     /// Bytes that the bodies of all requests under way may have together; further requests are
     /// answered 503.
     pub bodies_bytes_max: usize,
@@ -41,6 +44,7 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8181)),
             body_bytes_max: 32 << 20,
+            body_seconds_max: 60,
             bodies_bytes_max: 512 << 20,
             requests_in_flight_max: 4096,
             answer_cache_bytes: 64 << 20,
@@ -51,5 +55,12 @@ impl Default for Settings {
             cors: CorsSettings::default(),
             management: ManagementSettings::default(),
         }
+    }
+}
+
+impl Settings {
+    /// How long a request's body may take to come.
+    pub fn body_max(&self) -> Duration {
+        Duration::from_secs(self.body_seconds_max.max(1))
     }
 }

@@ -1,7 +1,9 @@
 //! One request, as the use cases see it: who asks, and under which `Idempotency-Key`.
 
 use std::fmt;
+use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 pub use crate::authz::context::Context;
@@ -10,7 +12,7 @@ use crate::store::records::Origin;
 use crate::telemetry::traces::Trace;
 
 /// What a use case knows of the request that it runs for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Operation {
     /// Who asks.
     pub principal: Principal,
@@ -22,6 +24,8 @@ pub struct Operation {
     pub idempotency: Option<Idempotency>,
     /// Where in its trace it is, if it is kept.
     pub trace: Trace,
+    /// The room that its body takes, until it has ended: also if its client has gone.
+    pub room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// By what client and server call one request in their logs: printable ASCII. It is displayed when it is
@@ -56,7 +60,14 @@ impl Operation {
 
     /// A request by this principal.
     pub fn by(principal: Principal, context: Context) -> Self {
-        Self { principal, context, request_id: None, idempotency: None, trace: Trace::default() }
+        Self {
+            principal,
+            context,
+            request_id: None,
+            idempotency: None,
+            trace: Trace::default(),
+            room: None,
+        }
     }
 
     /// Where the request comes from, for the change log and the audit log.

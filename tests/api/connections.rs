@@ -97,3 +97,66 @@ async fn who_sends_much_or_does_not_come_to_an_end_is_told_that_the_connection_e
     wire.send(format!("{head}content-length: 5000\r\nexpect: 100-continue\r\n\r\n")).await;
     assert_eq!(wire.answer().await.0, 401);
 }
+
+/// A server for bodies of 1 MiB, of which two fit at the same time.
+async fn server_with_little_room(seconds: u64) -> Served {
+    let app = TestApp::with_settings(|settings| {
+        settings.authn.insecure_no_auth = false;
+        settings.server.body_bytes_max = 1 << 20;
+        settings.server.bodies_bytes_max = 2 << 20;
+        settings.server.requests_in_flight_max = 100;
+        settings.server.body_seconds_max = seconds;
+    });
+    Served::start(app.await).await
+}
+
+/// Requests whose bodies do not come, each on a connection of its own.
+async fn silent(server: &Served, count: usize, head: &str) -> Vec<Wire> {
+    let mut wires = Vec::new();
+    for _ in 0..count {
+        let mut wire = Wire::to(server).await;
+        wire.send(format!("{head} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n")).await;
+        wire.send(format!("authorization: Bearer {}\r\n\r\n", server.app.credential())).await;
+        wires.push(wire);
+    }
+    sleep(Duration::from_millis(300)).await;
+    wires
+}
+
+async fn create(server: &Served, name: &str) -> u16 {
+    let credential = server.app.credential().to_owned();
+    let body = serde_json::json!({ "namespace": [name], "ignored": "x".repeat(900 << 10) });
+    let request = server.post("/v1/namespaces").bearer_auth(credential).json(&body);
+    request.send().await.expect("it answers").status().as_u16()
+}
+
+#[tokio::test]
+async fn strangers_whose_bodies_do_not_come_keep_nobody_out() {
+    let server = server_with_little_room(600).await;
+    let strangers = silent(&server, 200, "POST /v1/oauth/tokens").await;
+    assert_eq!(create(&server, "a").await, 200);
+    // Those beyond the few that are waited for are told to come back, after a moment for their bodies.
+    sleep(Duration::from_secs(4)).await;
+    let mut refused = 0;
+    for mut wire in strangers {
+        if let Ok((status, _)) = timeout(Duration::from_millis(20), wire.answer()).await {
+            assert_eq!(status, 503);
+            refused += 1;
+        }
+    }
+    assert!((180..200).contains(&refused), "{refused}");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_in_time_is_not_waited_for() {
+    let server = server_with_little_room(2).await;
+    // A deletion has a body that does not matter, and that is read all the same.
+    let mut silent = silent(&server, 2, "DELETE /v1/namespaces/a").await;
+    assert_eq!(create(&server, "a").await, 503, "there is no room");
+    for wire in &mut silent {
+        let (status, head) = wire.answer().await;
+        assert_eq!(status, 408, "{head}");
+        assert!(head.contains("connection: close"), "{head}");
+    }
+    assert_eq!(create(&server, "a").await, 200);
+}

@@ -1,11 +1,14 @@
 //! Bodies, and the operation that a request with its body is.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::operation::take_operation;
@@ -59,14 +62,19 @@ impl<T: DeserializeOwned> FromRequest<ApiState> for MutatingWith<T> {
 async fn take(request: Request, state: &ApiState) -> Result<(Operation, Bytes), ApiError> {
     let (mut parts, body) = request.into_parts();
     let operation = take_operation(&mut parts)?;
-    let body = read(&parts, body, state.settings.body_bytes_max).await?;
+    let body = read(&parts, body, state.settings.body_bytes_max, state.settings.body_max()).await?;
     let idempotency = idempotency(&parts, &body)?;
     Ok((Operation { idempotency, ..operation }, body))
 }
 
 /// Reads a body to its end, and refuses one that is too long: from what it announces, before a byte of
-/// it is read.
-pub async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+/// it is read. One that does not come to its end in time is not waited for: it keeps room from others.
+pub async fn read(
+    parts: &Parts,
+    body: Body,
+    bytes_max: usize,
+    time_max: Duration,
+) -> Result<Bytes, ApiError> {
     let too_long = || {
         ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -82,10 +90,15 @@ pub async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Bytes, 
     if announced.is_some_and(|length| length > bytes_max) {
         return Err(too_long());
     }
-    match to_bytes(body, bytes_max).await {
-        Ok(bytes) => Ok(bytes),
-        Err(error) if is_length_limit(&error) => Err(too_long()),
-        Err(_) => Err(ApiError::bad_request("The request body ended too early")),
+    match timeout(time_max, to_bytes(body, bytes_max)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_length_limit(&error) => Err(too_long()),
+        Ok(Err(_)) => Err(ApiError::bad_request("The request body ended too early")),
+        Err(_) => Err(ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "RequestTimeoutException",
+            format!("The request body did not come within {} seconds", time_max.as_secs()),
+        )),
     }
 }
 

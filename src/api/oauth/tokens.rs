@@ -23,7 +23,7 @@ use crate::authn::key_index::KnownKey;
 use crate::authn::key_text;
 
 /// Bytes that a form may have: the longest token that is taken, and room for the rest.
-const FORM_BYTES_MAX: usize = 64 << 10;
+pub const FORM_BYTES_MAX: usize = 64 << 10;
 const BASIC_CHALLENGE: &str = r#"Basic realm="slateberg""#;
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
@@ -73,7 +73,9 @@ pub async fn get_token(State(state): State<ApiState>, request: Request) -> Respo
 /// The API key that a token is to be given for.
 async fn granted(state: &ApiState, request: Request) -> Result<Arc<KnownKey>, OAuthError> {
     let (parts, body) = request.into_parts();
-    let body = read(&parts, body, FORM_BYTES_MAX).await.map_err(OAuthError::Other)?;
+    let body = read(&parts, body, FORM_BYTES_MAX, state.settings.body_max())
+        .await
+        .map_err(OAuthError::Other)?;
     let form = parse(&body)?;
     let client = client(state, &parts.headers, &form)?;
     match form.get("grant_type").map(String::as_str) {
