@@ -1,7 +1,7 @@
 //! CORS: what a browser asks before a web page of another origin gets to talk to the server.
 //!
-//! A page brings its credential in a header, as every client does. Nothing that a browser would add by
-//! itself counts here, so that no page can do anything in somebody's name without having been given a key.
+//! A page brings its credential in a header, as every client does. What a page sends without one is looked at
+//! in `cross_origin`, so that none does anything in somebody's name without having been given a key.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -27,6 +27,7 @@ use uuid::Uuid;
 use super::admission::{Admission, Full, Place, has_body};
 use super::authenticate::{authenticate, peer, source};
 use super::cors::Cors;
+use super::cross_origin;
 use super::error::ApiError;
 use super::oauth::tokens::FORM_BYTES_MAX;
 use super::observe::Observer;
@@ -213,6 +214,7 @@ impl Door {
             authenticated
         };
         let principal = authenticated?;
+        cross_origin::check(request, &principal, &self.state.settings.cors)?;
         // Everybody is one where nobody has to say who they are: only addresses tell them apart there.
         if let (Some(limits), Principal::Identified(identity)) = (limits, &principal) {
             limits.take_of_principal(&identity.id).map_err(ApiError::too_soon)?;

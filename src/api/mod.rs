@@ -9,6 +9,7 @@ pub mod answers;
 pub mod authenticate;
 pub mod coding;
 pub mod cors;
+pub mod cross_origin;
 pub mod error;
 pub mod extract;
 pub mod files;

@@ -270,3 +270,28 @@ async fn certificates_are_revoked_one_by_one() {
     assert_eq!(scene.whoami(&stolen).await, None);
     assert!(scene.whoami(&good).await.is_some());
 }
+
+#[tokio::test]
+async fn a_page_does_nothing_in_the_name_of_who_has_a_certificate_in_the_browser() {
+    let scene = Scene::start(ClientCertificates::Optional, |settings| {
+        let admin = subject(&["admin"]);
+        settings.authn.client_certificates.subjects.insert("admin".to_owned(), admin);
+    })
+    .await;
+    let client = scene.client(Some(&scene.clients.client("admin")));
+    let create = async |name: &str, origin: Option<&str>| {
+        let url = format!("{}/v1/namespaces", scene.server.uri);
+        // As a page sends it that asks nobody: text, and no header of its own.
+        let mut request = client.post(url).header("content-type", "text/plain");
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        let body = json!({ "namespace": [name] }).to_string();
+        request.body(body).send().await.expect("it answers").status().as_u16()
+    };
+    assert_eq!(create("a", None).await, 200);
+    for origin in ["https://evil.example.com", "null"] {
+        assert_eq!(create("b", Some(origin)).await, 403, "{origin}");
+    }
+    assert_eq!(create("b", Some(&scene.server.uri)).await, 200, "its own pages may");
+}

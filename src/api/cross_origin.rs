@@ -1,0 +1,98 @@
+//! What pages of other origins may not do: change something in the name of whoever looks at them.
+//!
+//! A page has to bring a credential in a header, which no browser adds by itself. But a browser does show
+//! the certificate that is installed in it, and where everybody is let in nothing is needed at all. Such a
+//! request says from which page it comes, and counts only if that page may talk to the server.
+
+use axum::extract::Request;
+use axum::http::{HeaderName, Method, StatusCode, header};
+
+use super::error::ApiError;
+use super::listen_settings::CorsSettings;
+use crate::model::principal::{self, Principal};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Refuses what a page asks for that has brought nothing, and whose origin may not talk to the server.
+pub fn check(
+    request: &Request,
+    principal: &Principal,
+    allowed: &CorsSettings,
+) -> Result<(), ApiError> {
+    let brings_nothing = match principal {
+        Principal::Anonymous => true,
+        Principal::Identified(identity) => identity.method == principal::Method::Mtls,
+        Principal::Task(_) => false,
+    };
+    // Answers to questions are kept from the page by the browser.
+    let asks = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !brings_nothing || asks || is_welcome(request, principal, allowed) {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        StatusCode::FORBIDDEN,
+        "ForbiddenException",
+        "Pages of other origins may not do this (server.cors.allowed_origins)",
+    ))
+}
+
+/// Whether a request comes from no page, or from one that may send it.
+fn is_welcome(request: &Request, principal: &Principal, allowed: &CorsSettings) -> bool {
+    let headers = request.headers();
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return headers.get(SEC_FETCH_SITE).is_none_or(|site| site != "cross-site");
+    };
+    let Ok(origin) = origin.to_str() else { return false };
+    // To let any page in is not to say that it may act in anybody's name.
+    let any = allowed.allows_any() && *principal == Principal::Anonymous;
+    any || allowed.allowed_origins.iter().any(|it| it == origin) || is_own(origin, request)
+}
+
+/// Whether an origin is the server's own, as the client calls it.
+fn is_own(origin: &str, request: &Request) -> bool {
+    let in_header = || request.headers().get(header::HOST)?.to_str().ok();
+    let own = request.uri().authority().map(|it| it.as_str()).or_else(in_header);
+    let host = origin.split_once("://").map(|(_, host)| host);
+    host.is_some() && host == own
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn status(method: Method, headers: &[(&str, &str)], allowed: &[&str]) -> u16 {
+        let mut request = Request::builder().method(method).uri("/v1/namespaces");
+        for (name, value) in headers.iter().chain(&[("host", "catalog:8181")]) {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        let allowed_origins = allowed.iter().map(|it| (*it).to_owned()).collect();
+        let allowed = CorsSettings { allowed_origins, ..CorsSettings::default() };
+        match check(&request, &Principal::Anonymous, &allowed) {
+            Ok(()) => 200,
+            Err(_) => 403,
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_origin_changes_nothing_unless_it_may() {
+        let evil: &[_] = &[("origin", "https://evil.example.com")];
+        assert_eq!(status(Method::POST, evil, &[]), 403);
+        assert_eq!(status(Method::DELETE, evil, &[]), 403);
+        assert_eq!(status(Method::GET, evil, &[]), 200);
+        assert_eq!(status(Method::POST, &[("origin", "null")], &[]), 403);
+        assert_eq!(status(Method::POST, &[("sec-fetch-site", "cross-site")], &[]), 403);
+        assert_eq!(status(Method::POST, evil, &["https://ui.example.com"]), 403);
+        assert_eq!(status(Method::POST, evil, &["https://evil.example.com"]), 200);
+        assert_eq!(status(Method::POST, evil, &["*"]), 200);
+    }
+
+    #[test]
+    fn programs_and_its_own_pages_are_not_asked() {
+        assert_eq!(status(Method::POST, &[], &[]), 200);
+        assert_eq!(status(Method::POST, &[("origin", "http://catalog:8181")], &[]), 200);
+        assert_eq!(status(Method::POST, &[("sec-fetch-site", "same-origin")], &[]), 200);
+    }
+}
