@@ -114,7 +114,11 @@ impl BuildError {
     /// Whether the settings are to blame, or files that they name: another try will not do better.
     pub fn is_of_settings(&self) -> bool {
         match self {
-            Self::Setting(_) | Self::Policies(_) | Self::Otlp(_) => true,
+            Self::Setting(_)
+            | Self::Policies(_)
+            | Self::Audit(_)
+            | Self::Open(_)
+            | Self::Otlp(_) => true,
             Self::Encryption(error) => matches!(error, kms::Error::Setting(_)),
             _ => false,
         }

@@ -14,6 +14,7 @@ pub mod plain;
 pub mod policies;
 pub mod run;
 pub mod state;
+pub mod stop_signals;
 pub mod stopped;
 pub mod tasks;
 pub mod tls;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use axum::ServiceExt;
 use futures::future::{join_all, select_all};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -16,6 +16,7 @@ use super::background::Background;
 use super::build::App;
 use super::closing::ClosingListener;
 use super::plain::PlainListener;
+use super::stop_signals::StopSignals;
 use super::tls::Tls;
 use super::tls::files::TlsError;
 use super::tls::listener::TlsListener;
@@ -26,6 +27,9 @@ use crate::store;
 
 /// How long a connection is waited for that has no request under way when the server stops.
 const FIRST_WORDS_MAX: Duration = Duration::from_millis(250);
+
+/// How long a connection may be silent until its other end is asked whether it is still there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 
 /// Why a server ended that was not asked to.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +95,9 @@ impl Port {
     async fn bind(address: SocketAddr, tls: Option<Arc<Tls>>) -> Result<Self, RunError> {
         let failed = |source| RunError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
+        // Connections have it from their listener: those whose other end is gone without a word end, too.
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER);
+        SockRef::from(&listener).set_tcp_keepalive(&keepalive).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, tls, address })
     }
@@ -156,10 +163,17 @@ pub fn serve(
     }
 }
 
+/// Has the certificates looked at and told of until the server stops.
+pub fn attend(app: &App, tls: &Arc<Tls>, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
+    let told = Arc::clone(tls);
+    app.measures.registry.register("tls", move |into| told.collect(into));
+    tokio::spawn(Arc::clone(tls).watch(stopping))
+}
+
 /// Serves until a signal comes or the store shuts, then drains and closes.
-pub async fn run(mut app: App, bound: Bound) -> Result<(), RunError> {
+pub async fn run(mut app: App, bound: Bound, signals: &mut StopSignals) -> Result<(), RunError> {
     let mut background = Background::start(&mut app);
-    let ended = serve_until_stopped(&app, bound, &mut background).await;
+    let ended = serve_until_stopped(&app, bound, signals, &mut background).await;
     background.finish().await;
     ended
 }
@@ -167,13 +181,12 @@ pub async fn run(mut app: App, bound: Bound) -> Result<(), RunError> {
 async fn serve_until_stopped(
     app: &App,
     bound: Bound,
+    signals: &mut StopSignals,
     background: &mut Background,
 ) -> Result<(), RunError> {
     let stopping = background.stopping();
     if let Some(tls) = &bound.tls {
-        let told = Arc::clone(tls);
-        app.measures.registry.register("tls", move |into| told.collect(into));
-        background.add(tokio::spawn(Arc::clone(tls).watch(stopping.clone())));
+        background.add(attend(app, tls, stopping.clone()));
     }
     let routers = app.routers();
     let mut serving = vec![bound.clients.serve(routers.clients, &stopping)];
@@ -181,7 +194,7 @@ async fn serve_until_stopped(
         serving.push(port.serve(routes, &stopping));
     }
     let lost = tokio::select! {
-        () = asked_to_stop() => None,
+        () = signals.next() => None,
         lost = app.catalog.store_closed() => Some(lost),
         (ended, ..) = select_all(serving.iter_mut()) => {
             let ended = ended.unwrap_or_else(|panic| Err(io::Error::other(panic)));
@@ -199,22 +212,5 @@ async fn serve_until_stopped(
     match lost {
         Some(lost) => Err(RunError::StoreClosed(lost)),
         None => app.catalog.close().await.map_err(RunError::Close),
-    }
-}
-
-/// Returns when the process is told to stop.
-async fn asked_to_stop() {
-    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    match signals {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        }
-        _ => {
-            tracing::error!("cannot listen to signals: only SIGKILL will stop this server");
-            std::future::pending::<()>().await;
-        }
     }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use super::{Common, EX_CONFIG, block_on, fail, print};
 use crate::app::banner::banner;
 use crate::app::build::Seams;
+use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
 use crate::config::Settings;
 use crate::telemetry::logs;
@@ -64,16 +65,27 @@ fn code(is_of_settings: bool) -> u8 {
 }
 
 async fn serve(settings: Settings, seams: Seams) -> ExitCode {
+    // From here on: a start may wait for its bucket, or read a long log.
+    let mut signals = StopSignals::listen();
     let bound = match run::bind(&settings).await {
         Ok(bound) => bound,
         Err(error) => return fail(code(error.is_of_settings()), error),
     };
-    let app = match App::build(settings, seams).await {
+    let built = tokio::select! {
+        // In this order: what has been opened is closed in order.
+        biased;
+        built = App::build(settings, seams) => built,
+        () = signals.next() => {
+            tracing::info!("told to stop before the start was over");
+            return ExitCode::SUCCESS;
+        }
+    };
+    let app = match built {
         Ok(app) => app,
         Err(error) => return fail(code(error.is_of_settings()), error),
     };
     print(&banner(&app, &bound));
-    match run::run(app, bound).await {
+    match run::run(app, bound, &mut signals).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, error),
     }

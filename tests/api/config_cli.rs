@@ -129,6 +129,8 @@ fn a_start_that_settings_forbid_is_told_from_one_that_may_do_better_later() {
         ("[encryption]\nkms = \"local\"", "127.0.0.1:0", 78),
         ("[authn]\nbootstrap_key = \"sb_x\"", "127.0.0.1:0", 78),
         ("[catalog]\nlocal_warehouse_dirs = [\"here\"]", "127.0.0.1:0", 78),
+        ("[state]\nurl = \"ftp://x/y\"", "127.0.0.1:0", 78),
+        ("[audit]\nto = \"file\"\nfile = \"no/such/file\"", "127.0.0.1:0", 78),
         ("", &taken, 1),
     ] {
         let directory = tempfile::tempdir().expect("there is room");
@@ -137,6 +139,27 @@ fn a_start_that_settings_forbid_is_told_from_one_that_may_do_better_later() {
         let output = run(directory.path(), &[], &arguments);
         assert_eq!(output.status.code(), Some(code), "{text}: {output:?}");
     }
+}
+
+#[test]
+fn a_start_that_waits_for_its_bucket_can_be_stopped() {
+    // It takes connections, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let endpoint = format!("http://{}", silent.local_addr().expect("it is bound"));
+    let directory = tempfile::tempdir().expect("there is room");
+    let state = "[state]\nurl = \"s3://b/p\"\n[state.options]\naws_allow_http = \"true\"\n";
+    let keys = "aws_access_key_id = \"a\"\naws_secret_access_key = \"b\"\n";
+    let settings = format!("{state}{keys}aws_endpoint = \"{endpoint}\"\n");
+    fs::write(directory.path().join("s.toml"), settings).expect("it is written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
+    command.args(["serve", "--config", "s.toml", "--listen", "127.0.0.1:0"]);
+    let log = fs::File::create(directory.path().join("log")).expect("there is room");
+    let mut child = command.current_dir(directory.path()).stdout(log).spawn().expect("it starts");
+    // It has asked the bucket by then.
+    drop(silent.accept().expect("it connects"));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("it runs").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! [`Served`]: a catalog of a test, on a port, with its background tasks.
 
-use std::sync::Arc;
-
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use serde_json::Value;
 use slateberg::app::tls::Tls;
@@ -32,7 +30,7 @@ impl Served {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let uri = format!("{scheme}://{}", listener.local_addr().expect("an address"));
         if let Some(tls) = &tls {
-            tokio::spawn(Arc::clone(tls).watch(stopping.clone()));
+            run::attend(&app.app, tls, stopping.clone());
         }
         run::serve(app.router.clone(), listener, tls, stopping);
         Self { app, uri, client: Client::new(), _stop: stop }
