@@ -15,6 +15,9 @@ const ACTIVE: &str = "http.server.active_requests";
 const METHODS: [&str; 10] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "_OTHER"];
 
+/// The status of a request whose client has gone before it was answered, as nginx has it.
+const CLIENT_GONE: u16 = 499;
+
 /// The first so many are told of even while there are none under way.
 const USUAL_METHODS: usize = 5;
 
@@ -48,6 +51,8 @@ pub struct Active<'a> {
     method: Method,
     route: Option<u16>,
     began: Instant,
+    /// What it was answered, if it was: its client may go before that.
+    status: Option<u16>,
 }
 
 impl Method {
@@ -84,7 +89,7 @@ impl HttpMetrics {
     /// Takes note of a request that has come.
     pub fn begin(&self, method: Method, route: Option<u16>) -> Active<'_> {
         self.active.own()[usize::from(method.0)].fetch_add(1, Ordering::Relaxed);
-        Active { metrics: self, method, route, began: Instant::now() }
+        Active { metrics: self, method, route, began: Instant::now(), status: None }
     }
 
     /// Tells it.
@@ -123,14 +128,16 @@ impl HttpMetrics {
 
 impl Active<'_> {
     /// Takes note of its answer.
-    pub fn answered(self, status: u16) {
-        let answered = Answered { method: self.method, route: self.route, status };
-        self.metrics.durations.record_since(answered, self.began);
+    pub fn answered(mut self, status: u16) {
+        self.status = Some(status);
     }
 }
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
+        let status = self.status.unwrap_or(CLIENT_GONE);
+        let answered = Answered { method: self.method, route: self.route, status };
+        self.metrics.durations.record_since(answered, self.began);
         // Perhaps in another stripe than it was counted in: together they are right.
         self.metrics.active.own()[usize::from(self.method.0)].fetch_sub(1, Ordering::Relaxed);
     }
@@ -146,6 +153,7 @@ mod tests {
         let metrics = HttpMetrics::new("https", vec!["/v1/config".to_owned()]);
         metrics.begin(Method::named("GET"), Some(0)).answered(200);
         metrics.begin(Method::named("BREW"), None).answered(503);
+        drop(metrics.begin(Method::named("DELETE"), Some(0)));
         let under_way = metrics.begin(Method::named("POST"), Some(0));
         let mut collection = Collection::default();
         metrics.collect(&mut collection);
@@ -154,6 +162,7 @@ mod tests {
         for line in [
             "http_server_request_duration_seconds_count{http_request_method=\"GET\",url_scheme=\"https\",http_route=\"/v1/config\",http_response_status_code=\"200\"} 1",
             "http_server_request_duration_seconds_count{http_request_method=\"_OTHER\",url_scheme=\"https\",http_response_status_code=\"503\",error_type=\"503\"} 1",
+            "http_server_request_duration_seconds_count{http_request_method=\"DELETE\",url_scheme=\"https\",http_route=\"/v1/config\",http_response_status_code=\"499\"} 1",
             "http_server_active_requests{http_request_method=\"POST\",url_scheme=\"https\"} 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
