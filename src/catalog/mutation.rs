@@ -81,8 +81,9 @@ impl Catalog {
                 return catalog.counted(action, work(catalog.clone(), operation)).await;
             };
             // Two requests in flight with one key become one: the second waits, and finds the answer
-            // of the first.
-            let _inside = catalog.inner.keys.enter(vec![idempotency.key]).await?;
+            // of the first. Whoever cannot wait is not told that nothing was written: perhaps the first has.
+            let inside = catalog.inner.keys.enter(vec![idempotency.key]).await;
+            let _inside = inside.map_err(|full| Error::unknown(full.to_string()))?;
             if let Some(answer) = catalog.replay(&operation, &idempotency).await? {
                 return answer;
             }
