@@ -37,6 +37,26 @@ pub struct Presented {
     trusted: AtomicBool,
 }
 
+/// When a certificate is good, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub struct Validity {
+    /// The first of them.
+    pub not_before: i64,
+    /// The last one.
+    pub not_after: i64,
+}
+
+impl Validity {
+    /// That of a certificate (DER).
+    pub fn of(certificate: &[u8]) -> Result<Self, String> {
+        let (_, certificate) =
+            X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+        let validity = certificate.validity();
+        let (not_before, not_after) = (&validity.not_before, &validity.not_after);
+        Ok(Self { not_before: not_before.timestamp(), not_after: not_after.timestamp() })
+    }
+}
+
 impl Presented {
     /// Whom it speaks for at this time. Connections may outlive certificates.
     pub fn speaks_for(&self, now_ms: i64) -> Result<Arc<Identity>, Refused> {

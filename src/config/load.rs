@@ -125,7 +125,8 @@ impl Read {
     }
 }
 
-/// A server whose default warehouse is another one has none called `default`, unless it was told of that, too.
+/// A server whose default warehouse is another one has none called `default`, unless it was told of that,
+/// too.
 fn leave_out_default_warehouse(settings: &mut Settings, layers: &[Layer]) {
     let path = ["warehouses".to_owned(), DEFAULT_WAREHOUSE.to_owned()];
     let is_told = layers.iter().any(|layer| layer.has(&path));

@@ -10,10 +10,9 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, crypto};
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
 
 use crate::api::tls_settings::{ClientCertificates, TlsSettings};
+use crate::authn::client_certificates::Validity;
 
 /// What clients may speak on a connection, the best first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -61,15 +60,6 @@ pub struct Ready {
     pub verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// When the server's certificate is good.
     pub validity: Validity,
-}
-
-/// When a certificate is good, in seconds since 1970.
-#[derive(Debug, Clone, Copy)]
-pub struct Validity {
-    /// The first of them.
-    pub not_before: i64,
-    /// The last one.
-    pub not_after: i64,
 }
 
 impl Files {
@@ -175,16 +165,10 @@ fn parse<T: PemObject>(
 
 /// When the certificate of a chain is good that ends first: the chain is of no use from then on.
 fn validity(chain: &[CertificateDer<'_>]) -> Result<Validity, String> {
-    let mut ends_first: Option<Validity> = None;
-    for certificate in chain {
-        let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| e.to_string())?;
-        let own = parsed.validity();
-        let (not_before, not_after) = (own.not_before.timestamp(), own.not_after.timestamp());
-        if ends_first.is_none_or(|first| not_after < first.not_after) {
-            ends_first = Some(Validity { not_before, not_after });
-        }
-    }
-    ends_first.ok_or_else(|| "no certificate in it".to_owned())
+    let all = chain.iter().map(|certificate| Validity::of(certificate));
+    let all = all.collect::<Result<Vec<_>, _>>()?;
+    let first = all.into_iter().min_by_key(|validity| validity.not_after);
+    first.ok_or_else(|| "no certificate in it".to_owned())
 }
 
 fn wrong(setting: &'static str, file: &Path, reason: impl ToString) -> TlsError {

@@ -10,9 +10,9 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 
-use self::files::{Files, Ready, TlsError, Validity};
+use self::files::{Files, Ready, TlsError};
 use crate::api::tls_settings::TlsSettings;
-use crate::authn::client_certificates::{ClientCertificates, Presented};
+use crate::authn::client_certificates::{ClientCertificates, Presented, Validity};
 use crate::config::Settings;
 use crate::telemetry::collection::Collection;
 
