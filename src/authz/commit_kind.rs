@@ -87,9 +87,8 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
             TableUpdate::RemoveSnapshots { snapshot_ids } => {
                 kinds.extend([CommitKind::Data]);
                 // A branch or tag goes with the snapshot that it points to by now.
-                let points =
-                    |reference: &SnapshotRef| snapshot_ids.contains(&reference.snapshot_id);
-                let takes_refs = so_far(refs, &set).any(points);
+                let gone: HashSet<_> = snapshot_ids.iter().copied().collect();
+                let takes_refs = so_far(refs, &set).any(|it| gone.contains(&it.snapshot_id));
                 kinds.extend(takes_refs.then_some(CommitKind::Refs));
             }
             TableUpdate::SetSnapshotRef { ref_name, reference } => {

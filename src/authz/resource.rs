@@ -50,8 +50,8 @@ impl From<TabularKind> for Kind {
     }
 }
 
-/// Levels that a resource may have to be asked about, from the warehouse to the table. Cedar goes from each to
-/// what it is in by recursion, and the id of each repeats those of all that it is in.
+/// Levels that a resource may have to be asked about, from the warehouse to the table. Cedar goes from each
+/// to what it is in by recursion, and the id of each repeats those of all that it is in.
 pub const LEVELS_MAX: usize = 256;
 
 /// Bytes that a property takes beside its texts.

@@ -206,7 +206,8 @@ mod tests {
             updated_ms: 0,
             owner: None,
         };
-        let written = store.transact("places", &permit(), |t| async move {
+        let permit = permit();
+        let written = store.transact("places", &permit, |t| async move {
             put_whereabouts(&t, None, Some(record))
         });
         let ((), accepted) = written.await.expect("it is written");

@@ -96,9 +96,10 @@ pub fn manifests_of(
 
 /// The data and delete files that a manifest names, those among them that it says are deleted.
 pub fn files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, Error> {
-    let named = named_in(location, manifest, |entry, path, value| match (path, value) {
-        (["data_file", "file_path"], Leaf::Text(path)) => entry.path = text_of(path),
-        _ => {}
+    let named = named_in(location, manifest, |entry, path, value| {
+        if let (["data_file", "file_path"], Leaf::Text(path)) = (path, value) {
+            entry.path = text_of(path);
+        }
     });
     Ok(named?.into_keys().collect())
 }

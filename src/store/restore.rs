@@ -321,9 +321,9 @@ impl Plan {
 }
 
 impl Store {
-    /// Carries a plan out, with this entry in the change log and, if policies or grants change, this revision
-    /// of theirs. A new timeline begins with it: nobody knows for sure what versions those tables had that are
-    /// gone by now. It is durable when this returns, and nothing of it is there before.
+    /// Carries a plan out, with this entry in the change log and, if policies or grants change, this
+    /// revision of theirs. A new timeline begins with it: nobody knows for sure what versions those tables
+    /// had that are gone by now. It is durable when this returns, and nothing of it is there before.
     pub async fn restore(
         &self,
         permit: &Permit<Maintain>,

@@ -73,6 +73,9 @@ pub(in crate::catalog) fn may_be_deleted<'a>(
     mut files: Vec<String>,
     places: Option<impl Iterator<Item = &'a String>>,
 ) -> Vec<String> {
+    if files.is_empty() {
+        return files;
+    }
     let parse = |place: &String| Location::parse(place).ok();
     let places: Option<Vec<_>> = places.map(|places| places.filter_map(parse).collect());
     files.retain(|file| {
