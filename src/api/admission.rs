@@ -25,8 +25,7 @@ pub struct Admission {
     requests: AtomicUsize,
     requests_max: usize,
     /// Those among them that nobody in particular sends, with a body that is still to come.
-    strangers: AtomicUsize,
-    strangers_max: usize,
+    strangers: Arc<Semaphore>,
     body_units: Arc<Semaphore>,
 }
 
@@ -36,14 +35,6 @@ pub struct Place<'a>(&'a AtomicUsize);
 /// There is no room.
 #[derive(Debug)]
 pub struct Full;
-
-impl<'a> Place<'a> {
-    fn of(taken: &'a AtomicUsize, max: usize) -> Result<Self, Full> {
-        let place = Self(taken);
-        let before = taken.fetch_add(1, Ordering::Relaxed);
-        if before < max { Ok(place) } else { Err(Full) }
-    }
-}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
@@ -63,24 +54,26 @@ impl Admission {
         // One body of the largest size always fits, or no such request could ever be answered.
         let bodies_bytes = settings.bodies_bytes_max.max(settings.body_bytes_max);
         let body_units = (bodies_bytes / UNIT_BYTES + 1).min(Semaphore::MAX_PERMITS);
+        let strangers_max = settings.requests_in_flight_max.div_ceil(STRANGERS_PART);
         Self {
             requests: AtomicUsize::new(0),
             requests_max: settings.requests_in_flight_max,
-            strangers: AtomicUsize::new(0),
-            strangers_max: settings.requests_in_flight_max.div_ceil(STRANGERS_PART),
+            strangers: Arc::new(Semaphore::new(strangers_max.min(Semaphore::MAX_PERMITS))),
             body_units: Arc::new(Semaphore::new(body_units)),
         }
     }
 
     /// The place of a request, to be held until the answer is made.
     pub fn admit(&self) -> Result<Place<'_>, Full> {
-        Place::of(&self.requests, self.requests_max)
+        let place = Place(&self.requests);
+        let before = self.requests.fetch_add(1, Ordering::Relaxed);
+        if before < self.requests_max { Ok(place) } else { Err(Full) }
     }
 
-    /// The further place of a request that nobody in particular sends: however many wait for the ends of such
-    /// requests, the others are answered.
-    pub fn admit_stranger(&self) -> Result<Place<'_>, Full> {
-        Place::of(&self.strangers, self.strangers_max)
+    /// The further place of a request that nobody in particular sends, until its body is there: however
+    /// many such bodies are waited for, the others are answered.
+    pub fn stranger(&self) -> Result<OwnedSemaphorePermit, Full> {
+        Ok(Arc::clone(&self.strangers).try_acquire_owned()?)
     }
 
     /// Room for the body of a request of which no more than this is read, to be held until nothing of it is

@@ -19,12 +19,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::OwnedSemaphorePermit;
 use tower_service::Service;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use super::admission::{Admission, Full, Place, has_body};
+use super::admission::{Admission, Full, has_body};
 use super::authenticate::{authenticate, peer, source};
 use super::cors::Cors;
 use super::cross_origin;
@@ -73,12 +72,6 @@ pub struct Door {
     run: Uuid,
     /// Requests that were given a name.
     requests: AtomicU64,
-}
-
-/// What a request takes besides its place.
-struct Room<'a> {
-    _body: Arc<OwnedSemaphorePermit>,
-    _stranger: Option<Place<'a>>,
 }
 
 impl Guarded {
@@ -159,18 +152,14 @@ impl Rules {
                 Err(_) => return too_many().into_response(),
             },
         };
-        let _room = match (door, asked) {
-            (Some(door), Some(asked)) => {
-                if let Err(refused) = door.let_in(&mut request, asked, limits).await {
-                    return refused.into_response();
-                }
-                match door.room(admission, &mut request) {
-                    Ok(room) => room,
-                    Err(Full) => return too_many().into_response(),
-                }
+        if let (Some(door), Some(asked)) = (door, asked) {
+            if let Err(refused) = door.let_in(&mut request, asked, limits).await {
+                return refused.into_response();
             }
-            _ => None,
-        };
+            if let Err(Full) = door.make_room(admission, &mut request) {
+                return too_many().into_response();
+            }
+        }
         let answer = AssertUnwindSafe(routes.call(request)).catch_unwind();
         match answer.await {
             Ok(Ok(response)) => response,
@@ -250,28 +239,26 @@ impl Door {
         })
     }
 
-    /// Room for the body of a request that was let in; none if it has none. Of one by nobody in particular no
-    /// more than a form is read, and few of them are waited for.
-    fn room<'a>(
-        &self,
-        admission: &'a Admission,
-        request: &mut Request,
-    ) -> Result<Option<Room<'a>>, Full> {
+    /// Makes room for the body of a request that was let in, and has the request keep it. Of one by nobody
+    /// in particular no more than a form is read, and few of them are waited for.
+    fn make_room(&self, admission: &Admission, request: &mut Request) -> Result<(), Full> {
         if !has_body(request) {
-            return Ok(None);
+            return Ok(());
         }
         let bytes_max = self.state.settings.body_bytes_max;
         if request.extensions().get::<Operation>().is_none() {
-            let stranger = Some(admission.admit_stranger()?);
+            let stranger = admission.stranger()?;
             let body = admission.body(request, FORM_BYTES_MAX.min(bytes_max))?;
-            return Ok(Some(Room { _body: body, _stranger: stranger }));
+            // It goes with the head of the request, which nobody needs once the body is there.
+            request.extensions_mut().insert(Arc::new((stranger, body)));
+            return Ok(());
         }
         let body = admission.body(request, bytes_max)?;
         // What was accepted goes on without its client, and so does the room that it takes.
         if let Some(operation) = request.extensions_mut().get_mut::<Operation>() {
-            operation.room = Some(Arc::clone(&body));
+            operation.room = Some(body);
         }
-        Ok(Some(Room { _body: body, _stranger: None }))
+        Ok(())
     }
 
     fn is_for_everybody(&self, path: &str) -> bool {

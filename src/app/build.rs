@@ -111,14 +111,11 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Whether the settings are to blame, or files that they name: another try will not do better.
+    /// Whether the settings themselves are to blame: another try will not do better. Files that they name
+    /// may be others by then, or the disk that they are on.
     pub fn is_of_settings(&self) -> bool {
         match self {
-            Self::Setting(_)
-            | Self::Policies(_)
-            | Self::Audit(_)
-            | Self::Open(_)
-            | Self::Otlp(_) => true,
+            Self::Setting(_) | Self::Open(_) | Self::Otlp(_) => true,
             Self::Encryption(error) => matches!(error, kms::Error::Setting(_)),
             _ => false,
         }

@@ -57,9 +57,10 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether the settings are to blame, or files that they name: another try will not do better.
+    /// Whether the settings themselves are to blame: another try will not do better. Files that they name
+    /// may be others by then: a key comes a moment after its certificate.
     pub fn is_of_settings(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(self, Self::Tls(TlsError::Settings(_)))
     }
 }
 
@@ -194,7 +195,7 @@ async fn serve_until_stopped(
         serving.push(port.serve(routes, &stopping));
     }
     let lost = tokio::select! {
-        () = signals.next() => None,
+        () = signals.told() => None,
         lost = app.catalog.store_closed() => Some(lost),
         (ended, ..) = select_all(serving.iter_mut()) => {
             let ended = ended.unwrap_or_else(|panic| Err(io::Error::other(panic)));

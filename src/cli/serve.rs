@@ -1,7 +1,9 @@
 //! `slateberg serve`.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -12,6 +14,9 @@ use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
 use crate::config::Settings;
 use crate::telemetry::logs;
+
+/// How long a start that is told to stop has to come to its end.
+const LAST_STEPS_MAX: Duration = Duration::from_secs(3);
 
 /// Serve the catalog over HTTP.
 #[derive(Debug, Args)]
@@ -64,6 +69,17 @@ fn code(is_of_settings: bool) -> u8 {
     if is_of_settings { EX_CONFIG } else { 1 }
 }
 
+/// Does something unless the process is told to stop. What is about to end does so then: a first start has an
+/// admin key to show.
+async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    tokio::select! {
+        biased;
+        done = &mut work => Some(done),
+        () = signals.told() => tokio::time::timeout(LAST_STEPS_MAX, work).await.ok(),
+    }
+}
+
 async fn serve(settings: Settings, seams: Seams) -> ExitCode {
     // From here on: a start may wait for its bucket, or read a long log.
     let mut signals = StopSignals::listen();
@@ -71,14 +87,9 @@ async fn serve(settings: Settings, seams: Seams) -> ExitCode {
         Ok(bound) => bound,
         Err(error) => return fail(code(error.is_of_settings()), error),
     };
-    let built = tokio::select! {
-        // In this order: what has been opened is closed in order.
-        biased;
-        built = App::build(settings, seams) => built,
-        () = signals.next() => {
-            tracing::info!("told to stop before the start was over");
-            return ExitCode::SUCCESS;
-        }
+    let Some(built) = unless_told(&mut signals, App::build(settings, seams)).await else {
+        tracing::info!("told to stop before the start was over");
+        return ExitCode::SUCCESS;
     };
     let app = match built {
         Ok(app) => app,

@@ -124,13 +124,14 @@ fn a_start_that_settings_forbid_is_told_from_one_that_may_do_better_later() {
     let taken = listener.local_addr().expect("it is bound").to_string();
     for (text, listen, code) in [
         ("default_warehouse = \"lake\"", "127.0.0.1:0", 78),
-        ("[server.tls]\ncertificate_file = \"a.pem\"\nkey_file = \"a.pem\"", "127.0.0.1:0", 78),
-        ("[authz]\npolicy_paths = [\"no.cedar\"]", "127.0.0.1:0", 78),
+        ("[server.tls]\nkey_file = \"a.pem\"", "127.0.0.1:0", 78),
+        ("[server.tls]\ncertificate_file = \"a.pem\"\nkey_file = \"a.pem\"", "127.0.0.1:0", 1),
+        ("[authz]\npolicy_paths = [\"no.cedar\"]", "127.0.0.1:0", 1),
         ("[encryption]\nkms = \"local\"", "127.0.0.1:0", 78),
         ("[authn]\nbootstrap_key = \"sb_x\"", "127.0.0.1:0", 78),
         ("[catalog]\nlocal_warehouse_dirs = [\"here\"]", "127.0.0.1:0", 78),
         ("[state]\nurl = \"ftp://x/y\"", "127.0.0.1:0", 78),
-        ("[audit]\nto = \"file\"\nfile = \"no/such/file\"", "127.0.0.1:0", 78),
+        ("[audit]\nto = \"file\"\nfile = \"no/such/file\"", "127.0.0.1:0", 1),
         ("", &taken, 1),
     ] {
         let directory = tempfile::tempdir().expect("there is room");

@@ -67,7 +67,7 @@ impl TableChange {
             match update {
                 TableUpdate::SetProperties { updates } => properties.extend(updates.clone()),
                 TableUpdate::RemoveProperties { removals } => {
-                    properties.retain(|key, _| !removals.contains(key));
+                    removals.iter().for_each(|key| _ = properties.remove(key));
                 }
                 TableUpdate::SetLocation { location: to } => location = Some(to),
                 _ => {}
