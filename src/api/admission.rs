@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::body::HttpBody;
 use axum::extract::Request;
-use axum::http::{Method, header};
+use axum::http::{HeaderMap, Method, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use super::settings::Settings;
@@ -83,7 +83,7 @@ impl Admission {
         request: &Request,
         bytes_max: usize,
     ) -> Result<Arc<OwnedSemaphorePermit>, Full> {
-        let bytes = announced(request).map_or(bytes_max, |announced| announced.min(bytes_max));
+        let bytes = announced(request.headers()).map_or(bytes_max, |length| length.min(bytes_max));
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
         Ok(Arc::new(Arc::clone(&self.body_units).try_acquire_many_owned(units)?))
     }
@@ -95,7 +95,7 @@ pub fn has_body(request: &Request) -> bool {
     !asks && !request.body().is_end_stream()
 }
 
-/// How long a request's body is, if it says so.
-fn announced(request: &Request) -> Option<usize> {
-    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+/// How long a request's body is, if its head says so.
+pub fn announced(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -51,9 +51,13 @@ impl Validity {
     pub fn of(certificate: &[u8]) -> Result<Self, String> {
         let (_, certificate) =
             X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+        Ok(Self::read(&certificate))
+    }
+
+    fn read(certificate: &X509Certificate<'_>) -> Self {
         let validity = certificate.validity();
         let (not_before, not_after) = (&validity.not_before, &validity.not_after);
-        Ok(Self { not_before: not_before.timestamp(), not_after: not_after.timestamp() })
+        Self { not_before: not_before.timestamp(), not_after: not_after.timestamp() }
     }
 }
 
@@ -89,12 +93,12 @@ impl ClientCertificates {
             return Presented { identity, not_before_ms: 0, not_after_ms: 0, trusted };
         };
         let ms = |seconds: i64| seconds.saturating_mul(1000);
-        let validity = certificate.validity();
+        let Validity { not_before, not_after } = Validity::read(&certificate);
         Presented {
             identity: self.name_of(&certificate).map(|name| Arc::new(self.identity(&name))),
-            not_before_ms: ms(validity.not_before.timestamp()),
+            not_before_ms: ms(not_before),
             // The second that it names is still its own.
-            not_after_ms: ms(validity.not_after.timestamp()).saturating_add(999),
+            not_after_ms: ms(not_after).saturating_add(999),
             trusted,
         }
     }

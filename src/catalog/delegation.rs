@@ -266,9 +266,7 @@ impl Catalog {
         ident: &TabularIdent,
     ) -> Result<std::result::Result<Reachable, Nothing>> {
         let kind = TabularKind::Table;
-        if self.check_name(ident).is_err() {
-            return Err(Error::no_such(kind, ident));
-        }
+        self.check_findable(kind, ident)?;
         let store = self.store().durable();
         let target = Target { warehouse, kind, ident };
         let Loadable { permit, rights, record, .. } =

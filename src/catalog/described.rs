@@ -55,11 +55,9 @@ impl Catalog {
         }
         match named(&resource) {
             Named::Catalog | Named::Warehouse => {}
-            Named::Namespace(ident) => {
-                self.check_namespace_name(&ident).map_err(|_| Error::no_such_namespace(&ident))?
-            }
+            Named::Namespace(ident) => self.check_findable_namespace(&ident)?,
             Named::Tabular(kind, ident) => {
-                self.check_name(&ident).map_err(|_| Error::no_such(kind, &ident))?;
+                self.check_findable(kind, &ident)?;
             }
         }
         Ok(resource)

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::attributes::{attributes_of_namespace, namespace_resource};
 use super::known_pages::{Gathered, PageStart};
-use super::{Catalog, Error, Operation, Result, lookup};
+use super::{Catalog, Operation, Result, lookup};
 use crate::authz::action::{Action, List};
 use crate::authz::authority::Asked;
 use crate::authz::cache::PageKey;
@@ -72,7 +72,7 @@ impl Catalog {
         let store = self.store().durable();
         let parent_id = match parent {
             Some(ident) => {
-                self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+                self.check_findable_namespace(ident)?;
                 let _permit: Permit<List> =
                     self.permit_namespace(&store, operation, warehouse, ident).await?;
                 lookup::namespace_to_list(&store, warehouse.id, ident).await?

@@ -193,6 +193,16 @@ impl Catalog {
         Ok(ident.validate(self.settings().name_limits())?)
     }
 
+    /// The same for what is to be found: a name that cannot be is one that is not there.
+    pub(super) fn check_findable(&self, kind: TabularKind, ident: &TabularIdent) -> Result<()> {
+        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))
+    }
+
+    /// The same for a namespace that is to be found.
+    pub(super) fn check_findable_namespace(&self, ident: &NamespaceIdent) -> Result<()> {
+        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))
+    }
+
     /// The permit to load a table or view, what may be done to its files if somebody asks for them, and the
     /// record that both were decided about: none that has come to the name, or has changed, since.
     pub(super) async fn loadable(
@@ -226,10 +236,7 @@ impl Catalog {
         known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
     ) -> Result<Loaded<K>> {
         let Target { kind, ident, .. } = target;
-        // A name that cannot be is one that is not there.
-        if self.check_name(ident).is_err() {
-            return Err(Error::no_such(kind, ident));
-        }
+        self.check_findable(kind, ident)?;
         let store = self.store().durable();
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
             let Loadable { permit, rights, record, mut span } =

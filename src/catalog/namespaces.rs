@@ -134,7 +134,7 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
     ) -> Result<Properties> {
-        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        self.check_findable_namespace(ident)?;
         let store = self.store().durable();
         let _permit: Permit<DescribeNamespace> =
             self.permit_namespace(&store, operation, warehouse, ident).await?;
@@ -153,7 +153,7 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
     ) -> Result<()> {
-        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        self.check_findable_namespace(ident)?;
         let store = self.store().durable();
         let _permit: Permit<DescribeNamespace> =
             self.permit_namespace(&store, operation, warehouse, ident).await?;
@@ -188,7 +188,7 @@ impl Catalog {
         removals: &Removals,
         updates: &Properties,
     ) -> Result<Answer> {
-        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        self.check_findable_namespace(ident)?;
         let store = self.store().latest();
         let permit: &Permit<UpdateNamespace> =
             &self.permit_namespace(&store, operation, warehouse, ident).await?;
@@ -246,7 +246,7 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
     ) -> Result<Answer> {
-        self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))?;
+        self.check_findable_namespace(ident)?;
         let store = self.store().latest();
         let permit: &Permit<DropNamespace> =
             &self.permit_namespace(&store, operation, warehouse, ident).await?;

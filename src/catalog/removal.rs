@@ -54,7 +54,7 @@ impl Catalog {
         removal: Removal<'_>,
     ) -> Result<Found> {
         let Removal { action, kind, ident, purge, outcome } = removal;
-        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        self.check_findable(kind, ident)?;
         let target = Target { warehouse, kind, ident };
         self.permit_removal(operation, target, purge).await?;
         let store = self.store().latest();

@@ -30,7 +30,7 @@ impl Catalog {
         source: &TabularIdent,
         destination: &TabularIdent,
     ) -> Result<Answer> {
-        self.check_name(source).map_err(|_| Error::no_such(kind, source))?;
+        self.check_findable(kind, source)?;
         self.check_name(destination)?;
         let target = Target { warehouse, kind, ident: source };
         self.permit_rename(operation, target, destination).await?;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::authz::resource::LEVELS_MAX;
 use crate::model::ident::NameLimits;
+use crate::objects::content::FILE_BYTES_MAX;
 
 /// Settings of the catalog; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +81,7 @@ impl Default for Settings {
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 64 << 20,
             listing_cache_bytes: 16 << 20,
-            file_bytes_max: 128 << 20,
+            file_bytes_max: FILE_BYTES_MAX,
             file_deletions_parallel_max: 16,
             file_deletions_per_second_max: 1000,
             jobs_parallel_max: 4,

@@ -214,7 +214,7 @@ impl Catalog {
         kind: TabularKind,
         ident: &TabularIdent,
     ) -> Result<Option<(Found, Entered)>> {
-        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        self.check_findable(kind, ident)?;
         let store = self.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
             .await?
@@ -288,7 +288,7 @@ impl Catalog {
         kind: TabularKind,
         ident: &TabularIdent,
     ) -> Result<()> {
-        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        self.check_findable(kind, ident)?;
         let store = self.store().durable();
         let target = Target { warehouse, kind, ident };
         let permitted: Permitted<A, ()> =

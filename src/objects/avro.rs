@@ -14,6 +14,8 @@ mod unfold;
 use shape::{Schema, Shape};
 use unfold::Codec;
 
+use super::content::unfolds_too_far;
+
 /// What an Avro file begins with.
 const MAGIC: &[u8] = b"Obj\x01";
 /// Bytes of the mark that stands behind each block.
@@ -57,11 +59,8 @@ pub(super) fn entries<E: Default>(
         if file.take(SYNC_BYTES)? != sync {
             return Err("a block does not end with the file's mark".to_owned());
         }
-        let unfolded = codec.unfold(folded, bytes_left)?.ok_or_else(|| {
-            format!(
-                "unfolds to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)"
-            )
-        })?;
+        let unfolded = codec.unfold(folded, bytes_left)?;
+        let unfolded = unfolded.ok_or_else(|| unfolds_too_far(bytes_max))?;
         bytes_left = bytes_left.saturating_sub(unfolded.len() as u64);
         let bytes = Cursor(&unfolded);
         let mut walk = Walk { bytes, schema: &schema, values_left, path: Vec::new() };

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::error::Error;
 
 /// The most bytes of a file that are read, and that it may unfold to, where nothing else is said.
-const FILE_BYTES_MAX: u64 = 128 << 20;
+pub const FILE_BYTES_MAX: u64 = 128 << 20;
 /// Files of the longest kind that are read at the same time.
 const FILES_AT_ONCE: u64 = 4;
 /// Metadata files that are unfolded at the same time.
@@ -70,6 +70,11 @@ impl Deref for Content {
     fn deref(&self) -> &Bytes {
         &self.bytes
     }
+}
+
+/// What is said of a file that unfolds to more than that.
+pub(super) fn unfolds_too_far(bytes_max: u64) -> String {
+    format!("unfolds to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)")
 }
 
 impl Default for Bounds {

@@ -13,7 +13,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use uuid::Uuid;
 
-use super::content::Content;
+use super::content::{Content, unfolds_too_far};
 use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
@@ -154,9 +154,7 @@ pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<
     let unfolded = unfold(location, &content, bytes_max)?;
     let unfolded = unfolded.ok_or_else(|| Error::Unreadable {
         location: location.to_owned(),
-        reason: format!(
-            "unfolds to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)"
-        ),
+        reason: unfolds_too_far(bytes_max),
     })?;
     Ok(Content::new(unfolded, bytes_max, room))
 }
@@ -184,7 +182,6 @@ pub(super) fn unfold(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::location::Location;
     use crate::objects::open::open_url;
     use crate::objects::warehouse_files::Root;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
-use crate::support::table::{create_table, schema, set_property};
+use crate::support::table::{create_table, creating_updates, set_property};
 use crate::support::view::create_view;
 
 /// Locations that are not below the warehouse, or not to everybody who reads them.
@@ -71,15 +71,8 @@ const WAYS: [Way; 12] = [
         updates([set_property("write.metadata.path", location)])
     }),
     ("commit a create", "tables/x", |location| {
-        json!({ "requirements": [{ "type": "assert-create" }], "updates": [
-            { "action": "upgrade-format-version", "format-version": 2 },
-            { "action": "add-schema", "schema": schema() },
-            { "action": "set-current-schema", "schema-id": -1 },
-            { "action": "add-spec", "spec": { "fields": [] } },
-            { "action": "set-default-spec", "spec-id": -1 },
-            { "action": "add-sort-order", "sort-order": { "order-id": 0, "fields": [] } },
-            { "action": "set-default-sort-order", "sort-order-id": -1 },
-            set_location(location) ]})
+        let updates = [creating_updates(), vec![set_location(location)]].concat();
+        json!({ "requirements": [{ "type": "assert-create" }], "updates": updates })
     }),
     ("register", "register", |location| json!({ "name": "x", "metadata-location": location })),
     (

@@ -5,22 +5,14 @@ use serde_json::{Value, json};
 
 use crate::scene::{DEADLINE, PATIENCE, Scene, TABLE, within};
 use crate::support::faults::{Fault, METADATA_FILES, Verb};
-use crate::support::table::{create_table, schema, set_property};
+use crate::support::table::{create_table, creating_updates, set_property};
 
 /// A change that makes the table `ns.u`.
 fn making() -> Value {
     json!({
         "identifier": { "namespace": ["ns"], "name": "u" },
         "requirements": [{ "type": "assert-create" }],
-        "updates": [
-            { "action": "upgrade-format-version", "format-version": 2 },
-            { "action": "add-schema", "schema": schema() },
-            { "action": "set-current-schema", "schema-id": -1 },
-            { "action": "add-spec", "spec": { "fields": [] } },
-            { "action": "set-default-spec", "spec-id": -1 },
-            { "action": "add-sort-order", "sort-order": { "order-id": 0, "fields": [] } },
-            { "action": "set-default-sort-order", "sort-order-id": -1 },
-        ],
+        "updates": creating_updates(),
     })
 }
 

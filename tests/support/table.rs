@@ -17,6 +17,19 @@ pub fn create_table(name: &str) -> Value {
     json!({ "name": name, "schema": schema() })
 }
 
+/// The updates of a commit that makes a table with that schema.
+pub fn creating_updates() -> Vec<Value> {
+    vec![
+        json!({ "action": "upgrade-format-version", "format-version": 2 }),
+        json!({ "action": "add-schema", "schema": schema() }),
+        json!({ "action": "set-current-schema", "schema-id": -1 }),
+        json!({ "action": "add-spec", "spec": { "fields": [] } }),
+        json!({ "action": "set-default-spec", "spec-id": -1 }),
+        json!({ "action": "add-sort-order", "sort-order": { "order-id": 0, "fields": [] } }),
+        json!({ "action": "set-default-sort-order", "sort-order-id": -1 }),
+    ]
+}
+
 /// The update that sets a property.
 pub fn set_property(key: &str, value: &str) -> Value {
     json!({ "action": "set-properties", "updates": { key: value } })

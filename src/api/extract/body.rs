@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::operation::take_operation;
+use crate::api::admission::announced;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::wire::object::Object;
@@ -82,12 +83,7 @@ pub async fn read(
             format!("The request body is longer than {bytes_max} bytes"),
         )
     };
-    let announced = parts
-        .headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok())
-        .and_then(|length| length.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > bytes_max) {
+    if announced(&parts.headers).is_some_and(|length| length > bytes_max) {
         return Err(too_long());
     }
     match timeout(time_max, to_bytes(body, bytes_max)).await {

@@ -44,13 +44,11 @@ impl PolicyFiles {
     /// is, and the log says why.
     pub async fn look(&mut self) {
         match self.read().await {
-            Ok(Some(policies)) => {
-                self.counters.policy_reloads.add(1);
-                self.counters.policy_files_refused.set(false);
-                tracing::info!(policies, "policy files have changed, and are in force");
-                self.wrong = None;
-            }
-            Ok(None) => {
+            Ok(changed) => {
+                if let Some(policies) = changed {
+                    self.counters.policy_reloads.add(1);
+                    tracing::info!(policies, "policy files have changed, and are in force");
+                }
                 self.counters.policy_files_refused.set(false);
                 self.wrong = None;
             }

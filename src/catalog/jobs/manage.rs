@@ -52,7 +52,7 @@ impl Catalog {
         let (name, ident) = &named(&wanted.resource)?;
         let warehouse = self.warehouses().by_prefix(Some(name))?;
         let kind = TabularKind::Table;
-        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        self.check_findable(kind, ident)?;
         let store = self.store().latest();
         let target = Target { warehouse: &warehouse, kind, ident };
         let permit: &Permit<Purge> = &self.permit_tabular(&store, operation, target).await?;

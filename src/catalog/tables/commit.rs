@@ -115,11 +115,10 @@ impl Catalog {
         change: &TableChange,
     ) -> Result<Permit<Commit>> {
         let (kind, ident) = (TabularKind::Table, &change.ident);
-        // A name that cannot be is one that is not there.
-        self.check_name(ident).map_err(|refusal| match change.creates() {
-            true => refusal,
-            false => Error::no_such(kind, ident),
-        })?;
+        match change.creates() {
+            true => self.check_name(ident)?,
+            false => self.check_findable(kind, ident)?,
+        }
         if let Asked::Nobody(unrestricted) = self.ask(operation)? {
             return Ok(unrestricted.permit());
         }

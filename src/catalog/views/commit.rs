@@ -58,7 +58,7 @@ impl Catalog {
     ) -> Result<Option<Answer>> {
         let ident = &change.ident;
         let kind = TabularKind::View;
-        self.check_name(ident).map_err(|_| Error::no_such(kind, ident))?;
+        self.check_findable(kind, ident)?;
         let target = Target { warehouse, kind, ident };
         let kinds = of_view(&change.updates);
         let store = self.store().latest();
