@@ -21,7 +21,7 @@ help: ## show the targets
 ours:
 	@mkdir -p "$(CARGO_TARGET_DIR)"
 	@test "$$(cat "$(CARGO_TARGET_DIR)/checkout" 2>&1)" = "$(CURDIR)" \
-		|| { touch src/lib.rs src/main.rs tests/*.rs tests/*/main.rs && echo "$(CURDIR)" > "$(CARGO_TARGET_DIR)/checkout"; }
+		|| { touch src/lib.rs src/main.rs crates/*/src/lib.rs tests/*.rs tests/*/main.rs && echo "$(CURDIR)" > "$(CARGO_TARGET_DIR)/checkout"; }
 
 run: ours ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-data
 	cargo build --release --locked

@@ -44,6 +44,6 @@ pub mod kms;
 
 pub mod telemetry;
 
-pub mod model;
+pub use slateberg_model as model;
 
 pub mod base;

@@ -36,7 +36,7 @@ buildah = pytest.mark.skipif(not shutil.which("buildah"), reason="needs buildah:
 
 
 def version():
-    return tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
+    return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
 
 def wait_for(url, process, log):

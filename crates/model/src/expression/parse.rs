@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::{
     Comparison, DEPTH_MAX, EXPRESSION_BYTES_MAX, Expression, LITERALS_MAX, Membership, Test,
 };
-use crate::model::members::{brief, object};
-use crate::model::refusal::Refusal;
+use crate::members::{brief, object};
+use crate::refusal::Refusal;
 
 impl Expression {
     /// Reads JSON. What is always true or never is reduced to that.

@@ -3,14 +3,56 @@
 //! The texts are the reference's; clients and its compatibility kit compare them.
 
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use super::members::{Members, RawMembers, brief};
 use super::refusal::Refusal;
 use super::table::TableMetadata;
 use super::table_json::parse_uuid;
 
-/// One requirement of a commit; the crate's type, which has the specification's shape.
-pub type TableRequirement = iceberg::TableRequirement;
+/// One requirement of a commit (`TableRequirement` in the REST specification).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableRequirement {
+    /// `assert-create`: the table does not exist.
+    NotExist,
+    /// `assert-table-uuid`
+    UuidMatch {
+        /// The UUID that the table has.
+        uuid: Uuid,
+    },
+    /// `assert-ref-snapshot-id`
+    RefSnapshotIdMatch {
+        /// The name of the branch or tag.
+        r#ref: String,
+        /// The snapshot that it points to. `None`: the branch or tag does not exist.
+        snapshot_id: Option<i64>,
+    },
+    /// `assert-last-assigned-field-id`
+    LastAssignedFieldIdMatch {
+        /// The highest column id that was ever assigned.
+        last_assigned_field_id: i32,
+    },
+    /// `assert-current-schema-id`
+    CurrentSchemaIdMatch {
+        /// The id of the current schema.
+        current_schema_id: i32,
+    },
+    /// `assert-last-assigned-partition-id`
+    LastAssignedPartitionIdMatch {
+        /// The highest partition field id that was ever assigned.
+        last_assigned_partition_id: i32,
+    },
+    /// `assert-default-spec-id`
+    DefaultSpecIdMatch {
+        /// The id of the default partition spec.
+        default_spec_id: i32,
+    },
+    /// `assert-default-sort-order-id`
+    DefaultSortOrderIdMatch {
+        /// The id of the default sort order.
+        default_sort_order_id: i32,
+    },
+}
 
 /// Parses one requirement; an unknown `type` is refused, as the specification demands.
 pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
@@ -40,7 +82,7 @@ pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
             default_spec_id: members.i32("default-spec-id")?,
         },
         "assert-default-sort-order-id" => TableRequirement::DefaultSortOrderIdMatch {
-            default_sort_order_id: i64::from(members.i32("default-sort-order-id")?),
+            default_sort_order_id: members.i32("default-sort-order-id")?,
         },
         "assert-view-uuid" => {
             return Err(Refusal::invalid("Cannot validate assert-view-uuid against a table"));
@@ -107,11 +149,9 @@ fn check(table: &TableMetadata, requirement: &TableRequirement) -> Result<(), Re
         TableRequirement::DefaultSpecIdMatch { default_spec_id } => {
             equal("default partition spec", *default_spec_id, table.default_spec_id)
         }
-        TableRequirement::DefaultSortOrderIdMatch { default_sort_order_id } => equal(
-            "default sort order",
-            *default_sort_order_id,
-            i64::from(table.default_sort_order_id),
-        ),
+        TableRequirement::DefaultSortOrderIdMatch { default_sort_order_id } => {
+            equal("default sort order", *default_sort_order_id, table.default_sort_order_id)
+        }
     }
 }
 

@@ -23,7 +23,7 @@ const BRIEF_CHARS_MAX: usize = 200;
 const VERBATIM_DEPTH_MAX: usize = 32;
 
 /// A text shortened to what a refusal may repeat.
-pub(crate) fn brief(text: impl ToString) -> String {
+pub fn brief(text: impl ToString) -> String {
     let text = text.to_string();
     match text.char_indices().nth(BRIEF_CHARS_MAX) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use iceberg::spec::{NullOrder, SortDirection};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -34,6 +33,28 @@ pub struct SortOrder {
     pub order_id: i32,
     /// The fields, the most significant first.
     pub fields: Vec<SortField>,
+}
+
+/// The direction of a sort field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub enum SortDirection {
+    /// Smallest values first.
+    #[serde(rename = "asc")]
+    Ascending,
+    /// Largest values first.
+    #[serde(rename = "desc")]
+    Descending,
+}
+
+/// The position of nulls among the values of a sort field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub enum NullOrder {
+    /// Before all values.
+    #[serde(rename = "nulls-first")]
+    First,
+    /// After all values.
+    #[serde(rename = "nulls-last")]
+    Last,
 }
 
 /// A field of a sort order.

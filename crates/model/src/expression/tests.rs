@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::testing::schema;
 use super::Expression;
-use crate::model::schema::Schema;
+use crate::schema::Schema;
 
 fn parse(json: &Value) -> Expression {
     Expression::parse(&json.to_string()).expect("it is an expression")

@@ -9,6 +9,8 @@
 //! The groups below in reading order: the catalog's own nouns; what a document is made of; the
 //! documents; what a client asks for; what that leads to.
 
+#![forbid(unsafe_code)]
+
 pub mod ident;
 pub mod page;
 pub mod principal;
@@ -20,7 +22,7 @@ mod defaults;
 pub mod encryption_key;
 pub mod expression;
 pub mod mask;
-pub(crate) mod members;
+pub mod members;
 pub mod partition;
 pub mod read_restrictions;
 pub mod schema;
@@ -44,8 +46,6 @@ pub mod create;
 pub mod view_commit;
 
 #[cfg(test)]
-mod differential_tests;
-#[cfg(test)]
 mod property_tests;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

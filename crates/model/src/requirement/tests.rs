@@ -29,7 +29,7 @@ fn each_requirement_holds_or_fails_with_the_text_of_the_reference() {
         let requirement = parse(requirement).expect("a requirement");
         assert_eq!(check_requirements(Some(&table), &[requirement]), Ok(()));
     }
-    let other = uuid::Uuid::from_u128(9);
+    let other = Uuid::from_u128(9);
     let fails = [
         (json!({"type": "assert-create"}), "table already exists".to_owned()),
         (
@@ -83,7 +83,7 @@ fn each_requirement_holds_or_fails_with_the_text_of_the_reference() {
 #[test]
 fn a_missing_table_holds_assert_create_only() {
     let create = TableRequirement::NotExist;
-    let uuid = TableRequirement::UuidMatch { uuid: uuid::Uuid::nil() };
+    let uuid = TableRequirement::UuidMatch { uuid: Uuid::nil() };
     assert_eq!(check_requirements(None, &[]), Ok(()));
     assert_eq!(check_requirements(None, std::slice::from_ref(&create)), Ok(()));
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_missing_table_holds_assert_create_only() {
 fn requirements_nobody_knows_are_refused() {
     let table = [
         (
-            json!({"type": "assert-view-uuid", "uuid": uuid::Uuid::nil()}),
+            json!({"type": "assert-view-uuid", "uuid": Uuid::nil()}),
             "Cannot validate assert-view-uuid against a table",
         ),
         (

@@ -1,4 +1,6 @@
-//! Short ways to say things in this room's tests.
+//! Fixtures and shorthands for tests of this crate, and of others with the feature `testing`.
+
+pub mod steps;
 
 use std::collections::BTreeMap;
 
@@ -16,27 +18,30 @@ use super::sort::UnboundSortOrder;
 use super::table::TableMetadata;
 use super::update::TableUpdate;
 
-/// When the tables of these tests are created.
-pub(super) const CREATED_MS: i64 = 1_700_000_000_000;
+/// Creation time of the fixture tables, in milliseconds since the epoch.
+pub const CREATED_MS: i64 = 1_700_000_000_000;
 
-/// Where their documents are.
-pub(super) const METADATA_LOCATION: &str = "s3://b/t/metadata/00000.metadata.json";
+/// Location of the fixture tables' metadata files.
+pub const METADATA_LOCATION: &str = "s3://b/t/metadata/00000.metadata.json";
 
-pub(super) fn raw(value: &Value) -> Box<RawValue> {
+/// Returns the raw JSON of a value.
+pub fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).expect("a value is JSON")
 }
 
-pub(super) fn ctx(now_ms: i64) -> CommitContext {
+/// Returns a commit context with a fixed UUID.
+pub fn ctx(now_ms: i64) -> CommitContext {
     CommitContext { now_ms, new_uuid: Uuid::from_u128(7), default_location: None }
 }
 
-pub(super) fn schema(value: &Value) -> Schema {
+/// Parses a schema that is valid.
+pub fn schema(value: &Value) -> Schema {
     Schema::parse(&raw(value)).expect("a valid schema")
 }
 
 /// Columns: id (1, long, identifier), name (2, string), at (3, timestamp), place (4, struct of
 /// x 6, y 7), tags (5, list of string 8).
-pub(super) fn columns() -> Value {
+pub fn columns() -> Value {
     json!({"type": "struct", "schema-id": 0, "identifier-field-ids": [1], "fields": [
         {"id": 1, "name": "id", "required": true, "type": "long"},
         {"id": 2, "name": "name", "required": false, "type": "string", "doc": "what it is called"},
@@ -49,7 +54,7 @@ pub(super) fn columns() -> Value {
 }
 
 /// A table of `columns`, partitioned by bucket of id (1000) and day of at (1001), sorted by name.
-pub(super) fn table(format_version: u8) -> TableMetadata {
+pub fn table(format_version: u8) -> TableMetadata {
     let spec = json!({"spec-id": 0, "fields": [
         {"name": "id_bucket", "transform": "bucket[16]", "source-id": 1, "field-id": 1000},
         {"name": "at_day", "transform": "day", "source-id": 3, "field-id": 1001}]});
@@ -65,17 +70,19 @@ pub(super) fn table(format_version: u8) -> TableMetadata {
     new_table(new, &ctx(CREATED_MS)).expect("a valid table")
 }
 
-pub(super) fn updates(updates: &Value) -> Result<Vec<TableUpdate>, Refusal> {
+/// Parses a list of table updates.
+pub fn updates(updates: &Value) -> Result<Vec<TableUpdate>, Refusal> {
     let updates = updates.as_array().expect("a list of updates");
     updates.iter().map(|update| TableUpdate::parse(&raw(update))).collect()
 }
 
 /// Commits a second after the base.
-pub(super) fn commit(base: &TableMetadata, changes: Value) -> Result<Applied, Refusal> {
+pub fn commit(base: &TableMetadata, changes: Value) -> Result<Applied, Refusal> {
     commit_if(base, json!([]), changes)
 }
 
-pub(super) fn commit_if(
+/// Commits with requirements, a second after the base.
+pub fn commit_if(
     base: &TableMetadata,
     requirements: Value,
     changes: Value,
@@ -91,7 +98,7 @@ pub(super) fn commit_if(
 
 /// A commit that is taken and changes something; what it leads to survives being written and read.
 #[track_caller]
-pub(super) fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
+pub fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
     let applied = commit(base, changes).expect("a commit that is taken");
     assert!(applied.changed, "the commit changed nothing");
     assert_round_trip(&applied.metadata);
@@ -100,7 +107,7 @@ pub(super) fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
 
 /// The text of a commit that is refused as invalid.
 #[track_caller]
-pub(super) fn invalid(base: &TableMetadata, changes: Value) -> String {
+pub fn invalid(base: &TableMetadata, changes: Value) -> String {
     match commit(base, changes) {
         Err(Refusal::Invalid(text)) => text,
         other => panic!("not invalid: {other:?}"),
@@ -109,15 +116,16 @@ pub(super) fn invalid(base: &TableMetadata, changes: Value) -> String {
 
 /// The text of a commit that is refused as conflicting.
 #[track_caller]
-pub(super) fn conflict(base: &TableMetadata, changes: Value) -> String {
+pub fn conflict(base: &TableMetadata, changes: Value) -> String {
     match commit(base, changes) {
         Err(Refusal::Conflict(text)) => text,
         other => panic!("not a conflict: {other:?}"),
     }
 }
 
+/// Asserts that a document survives being written and read.
 #[track_caller]
-pub(super) fn assert_round_trip(metadata: &TableMetadata) {
+pub fn assert_round_trip(metadata: &TableMetadata) {
     let json = metadata.to_json();
     let parsed = TableMetadata::parse(&json).expect("what is written can be read");
     assert_eq!(&parsed, metadata);
@@ -125,7 +133,7 @@ pub(super) fn assert_round_trip(metadata: &TableMetadata) {
 }
 
 /// A snapshot as a client of version 2 sends it.
-pub(super) fn snapshot(id: i64, parent: Option<i64>, sequence_number: i64) -> Value {
+pub fn snapshot(id: i64, parent: Option<i64>, sequence_number: i64) -> Value {
     let mut snapshot = json!({
         "snapshot-id": id, "sequence-number": sequence_number, "schema-id": 0,
         "timestamp-ms": CREATED_MS + sequence_number * 1000,
@@ -137,16 +145,18 @@ pub(super) fn snapshot(id: i64, parent: Option<i64>, sequence_number: i64) -> Va
     snapshot
 }
 
-pub(super) fn add_snapshot(snapshot: Value) -> Value {
+/// Returns the update that adds a snapshot.
+pub fn add_snapshot(snapshot: Value) -> Value {
     json!({"action": "add-snapshot", "snapshot": snapshot})
 }
 
-pub(super) fn set_ref(name: &str, kind: &str, snapshot_id: i64) -> Value {
+/// Returns the update that sets a branch or tag.
+pub fn set_ref(name: &str, kind: &str, snapshot_id: i64) -> Value {
     json!({"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot_id})
 }
 
 /// A table with snapshots 1 to `count`, each current once and made from the one before.
-pub(super) fn table_with_snapshots(format_version: u8, count: i64) -> TableMetadata {
+pub fn table_with_snapshots(format_version: u8, count: i64) -> TableMetadata {
     (1..=count).fold(table(format_version), |table, id| {
         let sequence_number = if format_version == 1 { 0 } else { id };
         let mut next = snapshot(id, (id > 1).then(|| id - 1), sequence_number);
@@ -157,4 +167,11 @@ pub(super) fn table_with_snapshots(format_version: u8, count: i64) -> TableMetad
         }
         committed(&table, json!([add_snapshot(next), set_ref("main", "branch", id)]))
     })
+}
+
+/// Whether the current schema has the source column of each field of the default partition spec.
+pub fn has_columns_of_default_spec(table: &TableMetadata) -> bool {
+    let schema = table.current_schema().expect("a schema").index().expect("an index");
+    let spec = table.default_spec().expect("a spec");
+    spec.fields.iter().all(|field| schema.field(field.source_id).is_some())
 }

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{Comparison, Expression, Test};
-use crate::model::defaults;
-use crate::model::members::brief;
-use crate::model::schema::SchemaIndex;
-use crate::model::types::{NestedField, PrimitiveType, Type};
+use crate::defaults;
+use crate::members::brief;
+use crate::schema::SchemaIndex;
+use crate::types::{NestedField, PrimitiveType, Type};
 
 /// Integers up to this one are exact as floating point numbers.
 const EXACT_INTEGER_MAX: u64 = 1 << 53;
@@ -14,7 +14,7 @@ const EXACT_INTEGER_MAX: u64 = 1 << 53;
 impl Expression {
     /// The expression as JSON with columns by field id; or why this schema's rows cannot be told apart by it,
     /// in words for whoever wrote it.
-    pub(in crate::model) fn bind(&self, schema: &SchemaIndex<'_>) -> Result<Value, String> {
+    pub(crate) fn bind(&self, schema: &SchemaIndex<'_>) -> Result<Value, String> {
         match self {
             Self::Constant(all) => Ok(json!(all)),
             Self::Not(inner) => Ok(json!({ "type": "not", "child": inner.bind(schema)? })),

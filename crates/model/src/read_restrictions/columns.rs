@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::model::mask::Mask;
-use crate::model::members::brief;
-use crate::model::refusal::Refusal;
-use crate::model::schema::SchemaIndex;
+use crate::mask::Mask;
+use crate::members::brief;
+use crate::refusal::Refusal;
+use crate::schema::SchemaIndex;
 
 /// Reads which columns are masked and how: `email: sha-256-global, phone: show-last-4`, or, for names with a
 /// comma or blanks at their ends, a JSON object of the same.
