@@ -23,7 +23,7 @@ use super::respond::{NO_STORE, in_parts, tagged_json};
 use super::settings::Settings;
 use super::tag::{Shown, Tag};
 use crate::catalog::reading::ReadVersion;
-use crate::telemetry::cache::{CacheRequests, CacheUsage};
+use crate::telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
 
 /// Bytes that an entry takes beside its body.
 const ENTRY_BYTES: usize = 512;
@@ -139,7 +139,7 @@ impl Answers {
 
     /// How they are used.
     pub fn usage(&self) -> CacheUsage {
-        self.requests.usage(self.kept.weight())
+        self.requests.usage(CacheSize::of(&self.kept))
     }
 
     /// Whether an answer of so many bytes is compressed for who asks for this coding. One that is too long to

@@ -12,7 +12,7 @@ use super::facts::Asks;
 use super::policy_set::{PolicySet, Revision};
 use super::resource::{Kind, Node, Resource};
 use crate::model::principal::Identity;
-use crate::telemetry::cache::{CacheRequests, CacheUsage};
+use crate::telemetry::cache::{CacheRequests, CacheSize};
 use crate::telemetry::collection::{Collection, attributes};
 use crate::telemetry::instruments::{Histograms, SECONDS};
 
@@ -112,14 +112,12 @@ impl DecisionCache {
         }
     }
 
-    /// Tells what is measured.
+    /// Reports what is measured.
     pub fn collect(&self, into: &mut Collection) {
-        let CacheUsage { hits, misses, .. } = self.requests.usage(0);
-        let help = "Decisions asked of the cache.";
-        for (result, count) in [("hit", hits), ("miss", misses)] {
-            let series = attributes([("result", result)]);
-            into.counter("slateberg.decision.cache.requests", "{request}", help, series, count);
-        }
+        let CacheSize { bytes: units, bytes_max: units_max } = CacheSize::of(&self.decisions);
+        let bytes = |units: u64| units.saturating_mul(UNIT_BYTES as u64);
+        let size = CacheSize { bytes: bytes(units), bytes_max: bytes(units_max) };
+        self.requests.usage(size).collect(into, "decision", "Decisions");
         let help = "What the evaluation of policies took for a decision.";
         into.declare_histogram(EVALUATIONS, "s", help);
         for (action, distribution) in self.evaluations.read() {

@@ -20,7 +20,7 @@ use crate::authz::cache::PageKey;
 use crate::authz::resource::Node;
 use crate::model::page::Names;
 use crate::store::read::Reading;
-use crate::telemetry::cache::{CacheRequests, CacheUsage};
+use crate::telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
 
 /// Bytes that a name takes beside its attributes: until when they hold.
 const READING_BYTES: usize = 128;
@@ -175,7 +175,11 @@ impl KnownPages {
 
     /// How it is used.
     pub(super) fn usage(&self) -> CacheUsage {
-        self.requests.usage(self.gathered.weight() + self.shown.weight())
+        let (gathered, shown) = (CacheSize::of(&self.gathered), CacheSize::of(&self.shown));
+        self.requests.usage(CacheSize {
+            bytes: gathered.bytes + shown.bytes,
+            bytes_max: gathered.bytes_max + shown.bytes_max,
+        })
     }
 }
 
@@ -228,7 +232,7 @@ mod tests {
             let names = Arc::new(["t"].into_iter().collect::<Names>());
             let key = (question(property, role), start(after));
             pages.keep_shown(key, &names, None, &names);
-            assert_eq!(pages.usage().bytes, pages.shown.weight());
+            assert_eq!(pages.usage().size.bytes, pages.shown.weight());
             pages.shown.weight()
         };
         let least = weight(1, 1, 1);

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::model::table::TableMetadata;
 use crate::model::text::Text;
-use crate::telemetry::cache::{CacheRequests, CacheUsage};
+use crate::telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
 
 /// The id of a table or view, and the version of its record.
 pub type Version = (Uuid, u64);
@@ -71,6 +71,6 @@ impl VersionCache {
 
     /// How it is used.
     pub fn usage(&self) -> CacheUsage {
-        self.requests.usage(self.versions.weight())
+        self.requests.usage(CacheSize::of(&self.versions))
     }
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use slatedb::db_cache::SplitCache;
-use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::{
     BlockTransformer, BloomFilterPolicy, CacheTarget, Db, DbBuilder, GarbageCollectorBuilder,
 };
 
+use super::block_cache::BlockCaches;
 use super::encryption::Unlocked;
 use super::journal;
 use super::metrics::Metrics;
@@ -27,22 +26,12 @@ pub(super) struct How<'a> {
     pub(super) settings: &'a Settings,
     pub(super) unlocked: Option<&'a Unlocked>,
     pub(super) metrics: &'a Metrics,
+    pub(super) caches: &'a BlockCaches,
 }
 
 /// What opens the store for writing, wherever its log is.
 pub(super) fn builder(place: &Place, how: How<'_>) -> DbBuilder<String> {
-    let How { settings, unlocked, metrics } = how;
-    let cache = |bytes| {
-        Some(Arc::new(MokaCache::new_with_opts(MokaCacheOptions {
-            max_capacity: bytes,
-            time_to_live: None,
-            time_to_idle: None,
-        })) as Arc<dyn slatedb::db_cache::DbCache>)
-    };
-    let caches = SplitCache::new()
-        .with_block_cache(cache(settings.block_cache_bytes))
-        .with_meta_cache(cache(settings.meta_cache_bytes))
-        .build();
+    let How { settings, unlocked, metrics, caches } = how;
     // By default the data blocks that a compaction writes are not cached, so that every hot key
     // would be cold after each one.
     let keep_warm = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
@@ -67,7 +56,7 @@ pub(super) fn builder(place: &Place, how: How<'_>) -> DbBuilder<String> {
         .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
         .with_gc_builder(collector)
         .with_metrics_recorder(metrics.recorder())
-        .with_db_cache(Arc::new(caches), 0)
+        .with_db_cache(Arc::new(caches.for_slatedb()), 0)
         .with_block_cache_policy(keep_warm);
     match unlocked {
         Some(unlocked) => builder.with_block_transformer(sealed_blocks(unlocked)),

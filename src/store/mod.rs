@@ -23,6 +23,7 @@
 //! The store knows no principal: who wants to begin a transaction shows a permit.
 
 pub mod audit;
+mod block_cache;
 mod builder;
 pub mod checkpoints;
 pub mod clones;

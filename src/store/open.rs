@@ -11,6 +11,7 @@ use slatedb::object_store::path::Path;
 use slatedb::{CloseReason, Db, IterationOrder};
 use uuid::Uuid;
 
+use super::block_cache::BlockCaches;
 use super::builder::{How, builder};
 use super::encryption::{Encryption, Missing, Unlocked, explained, unlock};
 use super::error::Error;
@@ -65,6 +66,7 @@ pub(super) struct Shared {
     /// Where the store is, read and written through its keys if it is encrypted.
     pub(super) place: Place,
     pub(super) metrics: Metrics,
+    caches: BlockCaches,
     /// The keys, if the store is encrypted.
     pub(super) unlocked: Option<Unlocked>,
     /// Held by whoever makes or deletes a checkpoint.
@@ -95,18 +97,23 @@ impl Store {
     /// Opens the store for writing. Any other process that has it open is fenced; one that has it open
     /// in a local directory makes this fail.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
-        let metrics = Metrics::default();
+        let (metrics, caches) = (Metrics::default(), BlockCaches::new(&settings));
         let (db, place, unlocked, journal) = match &place.directory {
             None => {
-                let (db, place, unlocked) = open_bucket(place, &settings, &metrics).await?;
+                let (db, place, unlocked) =
+                    open_bucket(place, &settings, &metrics, &caches).await?;
                 (db, place, unlocked, None)
             }
             Some(directory) => {
                 // The lock of the journal is the ring's lock, too.
                 let journal = Journal::open(directory)?;
                 let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
-                let how =
-                    How { settings: &settings, unlocked: unlocked.as_ref(), metrics: &metrics };
+                let how = How {
+                    settings: &settings,
+                    unlocked: unlocked.as_ref(),
+                    metrics: &metrics,
+                    caches: &caches,
+                };
                 let opened = open_directory(&place, how, journal);
                 match opened.await {
                     Ok((db, hold)) => (db, place, unlocked, Some(hold)),
@@ -121,6 +128,7 @@ impl Store {
             landed: Landed::default(),
             flusher: Flusher::start(db.clone(), metrics.clone()),
             metrics,
+            caches,
             place,
             unlocked,
             checkpointing: tokio::sync::Mutex::default(),
@@ -259,9 +267,10 @@ impl Store {
         self.shared.recent.page_usage()
     }
 
-    /// Tells what is measured.
+    /// Reports what is measured.
     pub fn collect(&self, into: &mut Collection) {
         self.shared.metrics.collect(into);
+        self.shared.caches.collect(into);
         self.record_cache_usage().collect(into, "record", "Names and small records");
         self.page_cache_usage().collect(into, "page", "Pages of names");
     }
@@ -326,11 +335,12 @@ async fn open_bucket(
     place: &Place,
     settings: &Settings,
     metrics: &Metrics,
+    caches: &BlockCaches,
 ) -> Result<(Db, Place, Option<Unlocked>), Error> {
     refuse_left_journal(place).await?;
     let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
     separate_log::settle(&place).await?;
-    let how = How { settings, unlocked: unlocked.as_ref(), metrics };
+    let how = How { settings, unlocked: unlocked.as_ref(), metrics, caches };
     let open = async || builder(&place, how).build().await;
     let db = match (open().await, &unlocked) {
         // The writer before this one may have changed the data key since the ring was read.

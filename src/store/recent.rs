@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::keys::{NAME_PARENT_BYTES, space};
 use super::write_marks::{Mark, WriteMarks, Writing};
 use crate::model::page::Names;
-use crate::telemetry::cache::{CacheRequests, CacheUsage};
+use crate::telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
 
 /// Bytes that an entry takes beside its key and its record.
 const ENTRY_BYTES: usize = 128;
@@ -187,11 +187,11 @@ impl Recent {
 
     /// How the records are used.
     pub(super) fn record_usage(&self) -> CacheUsage {
-        self.record_requests.usage(self.records.weight())
+        self.record_requests.usage(CacheSize::of(&self.records))
     }
 
     /// How the pages are used.
     pub(super) fn page_usage(&self) -> CacheUsage {
-        self.page_requests.usage(self.pages.weight())
+        self.page_requests.usage(CacheSize::of(&self.pages))
     }
 }

@@ -2,7 +2,11 @@
 //!
 //! Caches are asked several times in each request, on all cores at once: they count in [`Stripes`].
 
+use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use quick_cache::sync::Cache;
+use quick_cache::{Lifecycle, Weighter};
 
 use super::collection::{Collection, attributes};
 use super::stripes::Stripes;
@@ -18,15 +22,24 @@ struct Asked {
     misses: AtomicU64,
 }
 
-/// How a cache is used: hits / (hits + misses) is its hit ratio.
+/// The requests to a cache, and its size: hits / (hits + misses) is its hit ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheUsage {
-    /// What was asked for and found.
+    /// Requests for an entry that the cache had.
     pub hits: u64,
-    /// What was asked for and not found.
+    /// Requests for an entry that it did not have.
     pub misses: u64,
-    /// Bytes that are kept, about.
+    /// Its size.
+    pub size: CacheSize,
+}
+
+/// The size of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheSize {
+    /// Bytes of its entries, about.
     pub bytes: u64,
+    /// Bytes at which it begins to drop entries.
+    pub bytes_max: u64,
 }
 
 impl CacheRequests {
@@ -37,27 +50,49 @@ impl CacheRequests {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The requests so far, of a cache that keeps so many bytes.
-    pub fn usage(&self, bytes: u64) -> CacheUsage {
+    /// The requests so far, of a cache of this size.
+    pub fn usage(&self, size: CacheSize) -> CacheUsage {
         let sum = |counter: fn(&Asked) -> &AtomicU64| {
             self.0.all().map(|asked| counter(asked).load(Ordering::Relaxed)).sum()
         };
-        CacheUsage { hits: sum(|asked| &asked.hits), misses: sum(|asked| &asked.misses), bytes }
+        CacheUsage { hits: sum(|asked| &asked.hits), misses: sum(|asked| &asked.misses), size }
     }
 }
 
 impl CacheUsage {
-    /// Tells it, of the cache with this name, which keeps `what`.
+    /// Reports it, of the cache with this name, which keeps `what`.
     pub fn collect(self, into: &mut Collection, cache: &str, what: &str) {
         let name = format!("slateberg.{cache}.cache.requests");
-        let help = format!("{what} asked of the cache.");
+        let help = format!("{what} requested from the cache.");
         let results = [("hit", self.hits), ("miss", self.misses)];
         for (result, count) in results {
             into.counter(&name, "{request}", &help, attributes([("result", result)]), count);
         }
+        self.size.collect(into, cache);
+    }
+}
+
+impl CacheSize {
+    /// The size of this cache.
+    pub fn of<K, V, W, B, L>(cache: &Cache<K, V, W, B, L>) -> Self
+    where
+        K: Eq + Hash,
+        V: Clone,
+        W: Weighter<K, V> + Clone,
+        B: BuildHasher + Clone,
+        L: Lifecycle<K, V> + Clone,
+    {
+        Self { bytes: cache.weight(), bytes_max: cache.capacity() }
+    }
+
+    /// Reports it, of the cache with this name.
+    pub fn collect(self, into: &mut Collection, cache: &str) {
+        let Self { bytes, bytes_max } = self;
         let name = format!("slateberg.{cache}.cache");
-        let help = "Bytes that the cache keeps, about.";
-        into.gauge(&name, "By", help, Vec::new(), self.bytes as f64);
+        let help = "Bytes of the cache's entries, about.";
+        into.gauge(&name, "By", help, Vec::new(), bytes as f64);
+        let help = "Bytes at which the cache begins to drop entries.";
+        into.gauge(&format!("{name}.limit"), "By", help, Vec::new(), bytes_max as f64);
     }
 }
 
@@ -75,7 +110,8 @@ mod tests {
             }
         });
         let threads = STRIPES as u64 + 4;
-        let usage = CacheUsage { hits: 10 * threads, misses: 20 * threads, bytes: 7 };
-        assert_eq!(requests.usage(7), usage);
+        let size = CacheSize { bytes: 7, bytes_max: 8 };
+        let usage = CacheUsage { hits: 10 * threads, misses: 20 * threads, size };
+        assert_eq!(requests.usage(size), usage);
     }
 }
