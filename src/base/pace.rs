@@ -15,6 +15,8 @@ const PATIENCE_DIVISOR: u32 = 4;
 /// It sets out when nobody has come for this part of that time, and for at least so long.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
+/// How much longer a sleep may take if no blocking thread is free.
+const LATE_MAX: Duration = Duration::from_millis(1);
 /// How often to step back at most before any time is spent. Each step lets every task run that is ready.
 const STEPS_BACK_MAX: usize = 64;
 
@@ -82,10 +84,15 @@ async fn step_back(count: impl Fn() -> usize) {
     }
 }
 
-/// Sleeps on a thread of its own: the runtime's timer knows no time below a millisecond.
+/// Sleeps on a blocking thread: the runtime's timer has a resolution of a millisecond. While all of those threads are busy,
+/// the timer ends the sleep all the same.
 async fn sleep(time: Duration) {
-    // A runtime that shuts down refuses the thread; then there is nothing to wait for either.
-    let _refused = tokio::task::spawn_blocking(move || std::thread::sleep(time)).await;
+    let sleeping = tokio::task::spawn_blocking(move || std::thread::sleep(time));
+    let waiting = sleeping.abort_handle();
+    // A runtime that shuts down rejects the call. The group sets out then, as after a sleep.
+    let _ = tokio::time::timeout(time + LATE_MAX, sleeping).await;
+    // A sleep that has not begun must not take a thread any more.
+    waiting.abort();
 }
 
 #[cfg(test)]
