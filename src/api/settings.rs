@@ -19,11 +19,11 @@ pub struct Settings {
     /// Seconds that a request's body may take to come; later ones are answered 408.
     pub body_seconds_max: u64,
     /// Bytes that the bodies of all requests under way may have together; further requests are
-    /// answered 503.
+    /// answered 503. 0 for a share of `memory_bytes_max`.
     pub bodies_bytes_max: usize,
     /// Requests that are worked on at the same time; further ones are answered 503.
     pub requests_in_flight_max: usize,
-    /// Bytes of memory for answers to `loadTable` that are ready to be sent again.
+    /// Bytes of memory for answers to `loadTable` that are ready to be sent again; 0 for a share of `memory_bytes_max`.
     pub answer_cache_bytes: u64,
     /// Bytes from which on an answer to `loadTable` is compressed for clients that want it.
     pub compression_bytes_min: usize,
@@ -45,9 +45,9 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 8181)),
             body_bytes_max: 32 << 20,
             body_seconds_max: 60,
-            bodies_bytes_max: 512 << 20,
+            bodies_bytes_max: 0,
             requests_in_flight_max: 4096,
-            answer_cache_bytes: 64 << 20,
+            answer_cache_bytes: 0,
             compression_bytes_min: 16 << 10,
             drain_seconds_max: 30,
             tls: TlsSettings::default(),

@@ -167,6 +167,11 @@ impl App {
     /// Opens the catalog, and finishes what an earlier process left. An object store that does not answer is
     /// waited for as long as `state.start_seconds_max` says.
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
+        settings.check_memory().map_err(BuildError::Setting)?;
+        if let Some(warning) = settings.memory_warning() {
+            tracing::warn!(warning, "the settings permit more memory than the budget");
+        }
+        let settings = settings.with_memory_shares();
         check_default_warehouse(&settings)?;
         check_authn(&settings)?;
         settings.server.check().map_err(BuildError::Setting)?;
@@ -388,6 +393,7 @@ impl OfflineCatalog {
     /// Opens the store for reading alone, while no server runs on its directory.
     pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
         check_there(settings)?;
+        let settings = &settings.clone().with_memory_shares();
         let lock = lock_data_dir(settings)?;
         let state = State::offline(settings, seams).await?;
         let state_url = state.url.clone();

@@ -68,6 +68,7 @@ pub fn check(settings: &Settings, seams: &Seams) -> Findings {
     let mut found = Findings::default();
     found.note("log.level", logs::check(&settings.log));
     found.note("default_warehouse", check_default_warehouse(settings));
+    memory(settings, &mut found);
     listeners(settings, &mut found);
     state(settings, seams, &mut found);
     all_warehouses(settings, seams, &mut found);
@@ -81,6 +82,18 @@ pub fn check(settings: &Settings, seams: &Seams) -> Findings {
     found.tell("encryption", kms);
     audit(settings, &mut found);
     found
+}
+
+fn memory(settings: &Settings, found: &mut Findings) {
+    found.note("memory_bytes_max", settings.check_memory());
+    let shared = settings.clone().with_memory_shares();
+    found.tell(
+        "memory",
+        format!("{} MiB for caches, bodies and jobs", shared.memory_bytes_max >> 20),
+    );
+    if let Some(warning) = settings.memory_warning() {
+        found.tell("warning", warning);
+    }
 }
 
 fn listeners(settings: &Settings, found: &mut Findings) {

@@ -191,7 +191,7 @@ fn unfinished(target: &Target, reason: &str) -> StoppedError {
 impl Target {
     /// The place that a word means, opened as the parent's is.
     async fn of(settings: &Settings, seams: &Seams, to: &str) -> Result<Self, StoppedError> {
-        let mut settings = settings.clone();
+        let mut settings = settings.clone().with_memory_shares();
         let mut data_dir = None;
         settings.state.url = if to.contains("://") {
             to.trim_end_matches('/').to_owned()

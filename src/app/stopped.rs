@@ -192,7 +192,8 @@ impl StoppedCatalog {
         let state = State::offline(settings, seams).await?;
         Box::pin(state.tried(seams)).await?;
         let opening = async {
-            let opened = Store::open(&state.place, settings.store.clone()).await;
+            let settings = settings.clone().with_memory_shares();
+            let opened = Store::open(&state.place, settings.store).await;
             opened.map_err(|source| at_state(&state.url, source))
         };
         let store = Box::pin(state.within_reach(Box::pin(opening))).await?;

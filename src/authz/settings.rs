@@ -15,7 +15,8 @@ pub struct Settings {
     pub policy_reload_seconds: u64,
     /// Whether what was made of policies and grants at run time is in force.
     pub stored_policies: bool,
-    /// Decisions that are remembered. One that takes more than 1 KiB counts as several.
+    /// Decisions that are remembered. One that takes more than 1 KiB counts as several. 0 for a share of
+    /// `memory_bytes_max`.
     pub decisions_max: usize,
     /// Policies that may be made at run time.
     pub policies_max: usize,
@@ -55,7 +56,7 @@ impl Default for Settings {
             policy_paths: Vec::new(),
             policy_reload_seconds: 5,
             stored_policies: true,
-            decisions_max: 100_000,
+            decisions_max: 0,
             policies_max: 1_000,
             grants_max: 10_000,
             policy_bytes_max: 64 << 10,

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::authz::resource::LEVELS_MAX;
 use crate::model::ident::NameLimits;
-use crate::objects::content::FILE_BYTES_MAX;
+
+/// Bytes of memory that a job takes for each file that it knows: a hash, and its slot in a set.
+pub const JOB_FILE_BYTES: u64 = 40;
 
 /// Settings of the catalog; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,13 +34,14 @@ pub struct Settings {
     pub idempotency_lifetime_seconds: u64,
     /// Entries of the change log that are kept.
     pub change_log_entries_max: u64,
-    /// Bytes of metadata (as JSON) that are kept parsed.
+    /// Bytes of metadata (as JSON) that are kept parsed; 0 for a share of `memory_bytes_max`.
     pub metadata_cache_bytes: u64,
-    /// Bytes that are kept for listings that policies filter: what they ask of names, and which names are
-    /// shown to whom.
+    /// Bytes that are kept for listings that policies filter: the attributes of names that policies read, and the names
+    /// that each principal sees; 0 for a share of `memory_bytes_max`.
     pub listing_cache_bytes: u64,
     /// Bytes of a file of a warehouse (metadata, manifest list, manifest) that are read, and that it may
-    /// unfold to if it is compressed; of all together, four times as many at the same time.
+    /// unfold to if it is compressed. Files that are read at the same time have as many together, and so have those
+    /// that are decompressed; 0 for a share of `memory_bytes_max`.
     pub file_bytes_max: u64,
     /// Files that a background deletion deletes at the same time.
     pub file_deletions_parallel_max: usize,
@@ -46,7 +49,8 @@ pub struct Settings {
     pub file_deletions_per_second_max: u32,
     /// Background jobs that run side by side, besides the clean-up of metadata files.
     pub jobs_parallel_max: usize,
-    /// Files that have to stay, of which a job knows at the same time; one that would need more fails.
+    /// Files that have to stay, of which all jobs together know at the same time; 0 for a share of
+    /// `memory_bytes_max`.
     pub job_files_known_max: usize,
     /// Seconds for which a job that has ended can be looked at.
     pub jobs_kept_seconds: u64,
@@ -79,13 +83,13 @@ impl Default for Settings {
             commit_deadline_ms: 30_000,
             idempotency_lifetime_seconds: 30 * 60,
             change_log_entries_max: 100_000,
-            metadata_cache_bytes: 64 << 20,
-            listing_cache_bytes: 16 << 20,
-            file_bytes_max: FILE_BYTES_MAX,
+            metadata_cache_bytes: 0,
+            listing_cache_bytes: 0,
+            file_bytes_max: 0,
             file_deletions_parallel_max: 16,
             file_deletions_per_second_max: 1000,
             jobs_parallel_max: 4,
-            job_files_known_max: 5_000_000,
+            job_files_known_max: 0,
             jobs_kept_seconds: 7 * 24 * 60 * 60,
             jobs_kept_max: 10_000,
             orphan_age_seconds: 3 * 24 * 60 * 60,
@@ -117,11 +121,6 @@ impl Settings {
             namespace_levels_max: self.namespace_levels_max,
             name_bytes_max: self.name_bytes_max,
         }
-    }
-
-    /// Bytes of the names of manifests that a job has in memory, however many manifest lists name them.
-    pub(super) fn manifest_names_bytes_max(&self) -> u64 {
-        self.file_bytes_max.saturating_mul(4)
     }
 
     /// How long a commit may take.

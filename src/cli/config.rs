@@ -131,6 +131,7 @@ fn problem_json(problem: &Problem) -> Value {
 fn tell_place(shown: &mut Value, place: &Place) {
     match place {
         Place::Default => {}
+        Place::MemoryShare => shown["derived_from"] = json!("memory_bytes_max"),
         Place::Variable(name) => shown["variable"] = json!(name),
         Place::File { file, line, column } => {
             shown["file"] = json!(file);

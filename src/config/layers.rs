@@ -37,12 +37,15 @@ pub enum Place {
     },
     /// In a variable of the environment.
     Variable(String),
+    /// Nowhere: it is derived from `memory_bytes_max`.
+    MemoryShare,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => write!(f, "default"),
+            Self::MemoryShare => write!(f, "derived from memory_bytes_max"),
             Self::Variable(name) => write!(f, "variable {name}"),
             Self::File { file, line: Some(line), column: Some(column) } => {
                 write!(f, "{}:{line}:{column}", file.display())

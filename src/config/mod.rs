@@ -7,6 +7,7 @@
 pub mod client;
 pub mod layers;
 pub mod load;
+mod memory;
 pub mod problem;
 mod secrets;
 pub mod settings;

@@ -18,6 +18,9 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// The warehouse that paths without a prefix mean, and clients that name none.
     pub default_warehouse: String,
+    /// Bytes of memory that caches, buffers, request bodies and jobs may take together; 0 for a quarter of the machine's
+    /// or cgroup's memory, and at most 1 GiB.
+    pub memory_bytes_max: u64,
     /// The HTTP server.
     pub server: api::settings::Settings,
     /// Who may come in.
@@ -156,6 +159,7 @@ impl Default for Settings {
         Self {
             data_dir: PathBuf::from(DATA_DIR),
             default_warehouse: DEFAULT_WAREHOUSE.to_owned(),
+            memory_bytes_max: 0,
             server: api::settings::Settings::default(),
             authn: authn::settings::Settings::default(),
             authz: authz::settings::Settings::default(),

@@ -21,9 +21,11 @@ pub struct Setting {
 }
 
 impl Read {
-    /// Every setting that holds, in the order of their keys. Tables without anything in them are left out.
+    /// Every setting that holds, in the order of their keys, with the values of those that are derived. Tables without
+    /// anything in them are left out.
     pub fn settings_with_places(&self) -> Vec<Setting> {
-        let all = serde_json::to_value(&self.settings).expect("settings are data");
+        let shared = self.settings.clone().with_memory_shares();
+        let all = serde_json::to_value(&shared).expect("settings are data");
         let mut found = Vec::new();
         self.collect(&mut Vec::new(), all, &mut found);
         found
@@ -35,7 +37,12 @@ impl Read {
                 true => Value::String(HIDDEN.to_owned()),
                 false => value,
             };
-            found.push(Setting { key: path.join("."), value, place: self.place(path) });
+            let key = path.join(".");
+            let place = match self.settings.is_memory_share(&key) {
+                true => Place::MemoryShare,
+                false => self.place(path),
+            };
+            found.push(Setting { key, value, place });
             return;
         };
         for (name, value) in members {

@@ -14,11 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::error::Error;
 
 /// The most bytes of a file that are read, and that it may unfold to, where nothing else is said.
-pub const FILE_BYTES_MAX: u64 = 128 << 20;
-/// Files of the longest kind that are read at the same time.
-const FILES_AT_ONCE: u64 = 4;
-/// Metadata files that are unfolded at the same time.
-const UNFOLDED_AT_ONCE: usize = 4;
+const FILE_BYTES_MAX: u64 = 128 << 20;
 /// In what room is counted.
 const UNIT_BYTES: u64 = 1 << 10;
 
@@ -84,29 +80,33 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// For files of so many bytes at most.
+    /// For files of so many bytes at most, which are read one at a time, or several that are as long together. The same
+    /// goes for those that are unfolded.
     pub(super) fn new(file_bytes_max: u64) -> Self {
-        let all = file_bytes_max.saturating_mul(FILES_AT_ONCE) / UNIT_BYTES;
         // As many as a permit can be for, of which one is enough for whatever is asked for.
-        let units = u32::try_from(all).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 4);
+        let units = file_bytes_max.div_ceil(UNIT_BYTES);
+        let units = u32::try_from(units).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 4);
         Self {
             file_bytes_max,
             units,
             reading: Arc::new(Semaphore::new(units as usize)),
-            unfolding: Arc::new(Semaphore::new(UNFOLDED_AT_ONCE)),
+            unfolding: Arc::new(Semaphore::new(units as usize)),
         }
     }
 
     /// Waits for the room to read so many bytes.
     pub(super) async fn reading(&self, bytes: u64) -> Room {
-        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let permit = Arc::clone(&self.reading).acquire_many_owned(units.min(self.units)).await;
-        Room { _permit: permit.expect("the semaphore is never closed") }
+        self.room(&self.reading, bytes).await
     }
 
-    /// Waits for the room to unfold a metadata file.
-    pub(super) async fn unfolding(&self) -> Room {
-        let permit = Arc::clone(&self.unfolding).acquire_owned().await;
+    /// Waits for the room of a metadata file that unfolds to so many bytes.
+    pub(super) async fn unfolding(&self, bytes: u64) -> Room {
+        self.room(&self.unfolding, bytes).await
+    }
+
+    async fn room(&self, all: &Arc<Semaphore>, bytes: u64) -> Room {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let permit = Arc::clone(all).acquire_many_owned(units.min(self.units)).await;
         Room { _permit: permit.expect("the semaphore is never closed") }
     }
 
@@ -139,28 +139,25 @@ mod tests {
     async fn who_would_read_more_than_there_is_room_for_waits() {
         let bounds = Bounds::new(64 << 10);
         let mut rooms = Vec::new();
-        for _ in 0..FILES_AT_ONCE {
-            rooms.push(bounds.reading(64 << 10).await);
+        for _ in 0..4 {
+            rooms.push(bounds.reading(16 << 10).await);
         }
         assert!(waits(bounds.clone().reading(1)).await, "clones have one room together");
         assert!(!waits(bounds.reading(0)).await, "an empty file takes none");
         rooms.pop();
-        assert!(!waits(bounds.reading(64 << 10)).await);
+        assert!(!waits(bounds.reading(16 << 10)).await);
         rooms.clear();
         assert!(!waits(bounds.reading(u64::MAX)).await, "nobody waits for what there never is");
     }
 
     #[tokio::test]
-    async fn so_many_are_unfolded_at_the_same_time_and_no_more() {
-        let bounds = Bounds::new(1);
-        let mut rooms = Vec::new();
-        for _ in 0..UNFOLDED_AT_ONCE {
-            rooms.push(bounds.unfolding().await);
-        }
-        assert!(waits(bounds.unfolding()).await);
+    async fn decompression_has_a_room_of_its_own_beside_that_of_reading() {
+        let bounds = Bounds::new(64 << 10);
+        let room = bounds.unfolding(64 << 10).await;
+        assert!(waits(bounds.unfolding(1)).await);
         assert!(!waits(bounds.reading(1)).await, "reading has a room of its own");
-        rooms.pop();
-        assert!(!waits(bounds.unfolding()).await);
+        drop(room);
+        assert!(!waits(bounds.unfolding(1)).await);
     }
 
     #[test]

@@ -149,14 +149,20 @@ pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<
     if !content.starts_with(&GZIP_MAGIC) {
         return Ok(content);
     }
-    let room = objects.bounds().unfolding().await;
     let bytes_max = content.bytes_max();
-    let unfolded = unfold(location, &content, bytes_max)?;
-    let unfolded = unfolded.ok_or_else(|| Error::Unreadable {
-        location: location.to_owned(),
-        reason: unfolds_too_far(bytes_max),
-    })?;
-    Ok(Content::new(unfolded, bytes_max, room))
+    // Only a file of several members, or one that lies about its length, is decompressed a second time.
+    for bytes in [claimed_bytes(&content).min(bytes_max), bytes_max] {
+        let room = objects.bounds().unfolding(bytes).await;
+        if let Some(unfolded) = unfold(location, &content, bytes)? {
+            return Ok(Content::new(unfolded, bytes_max, room));
+        }
+    }
+    Err(Error::Unreadable { location: location.to_owned(), reason: unfolds_too_far(bytes_max) })
+}
+
+/// The length of the decompressed content, as the last four bytes of a gzip member state it.
+fn claimed_bytes(content: &Bytes) -> u64 {
+    content.last_chunk().map_or(0, |length| u64::from(u32::from_le_bytes(*length)))
 }
 
 /// The text in a metadata file's content; none if it is compressed and unfolds to more than so many bytes.
@@ -276,11 +282,11 @@ mod tests {
 
     #[tokio::test]
     async fn files_that_unfold_wait_for_those_that_have() {
-        let objects = objects().reading(1 << 20);
-        let text = Text::from("{}");
+        let objects = objects().reading(100 << 10);
+        let text = Text::from(vec![b' '; 50 << 10]);
         create(&objects, Uuid::nil(), LOCATION, &text).await.expect("it is written");
         let mut all = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..2 {
             all.push(read(&objects, Uuid::nil(), LOCATION).await.expect("it is read"));
         }
         let more = read(&objects, Uuid::nil(), LOCATION);

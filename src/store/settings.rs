@@ -16,6 +16,9 @@ const DIRECTORY_POLL: Duration = Duration::from_secs(5);
 /// as a download of a thousand others.
 const CACHED_PART_BYTES: usize = 256 << 10;
 
+/// Bytes that may wait to be flushed in a store without a memory budget.
+const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
+
 /// Sorted runs of so many keys have a filter. The flush of a quiet half minute is as short as this, and there
 /// may be eight of them: without filters, a name that is free is looked for in all.
 const FILTERED_KEYS_MIN: u32 = 16;
@@ -28,7 +31,7 @@ pub(super) const FILTER_BITS_PER_KEY: u32 = 14;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Bytes of memory for cached blocks of sorted runs.
+    /// Bytes of memory for cached blocks of sorted runs; 0, here and below, for a share of `memory_bytes_max`.
     pub block_cache_bytes: u64,
     /// Bytes of memory for cached indexes and filters.
     pub meta_cache_bytes: u64,
@@ -36,9 +39,9 @@ pub struct Settings {
     pub record_cache_bytes: u64,
     /// Bytes of memory for pages of names that were listed lately.
     pub page_cache_bytes: u64,
-    /// Bytes at which a memtable becomes a file of level 0.
+    /// Bytes at which a memtable becomes a file of level 0, if they are at most half of `unflushed_bytes_max`.
     pub l0_sst_bytes: usize,
-    /// Bytes that may wait to be flushed before writers are held back.
+    /// Bytes that may wait to be flushed before writers are held back; 0 for a share of `memory_bytes_max`.
     pub unflushed_bytes_max: usize,
     /// Milliseconds between two looks for a newer writer's manifest: the longest time for which an
     /// idle deposed writer still answers; 0 for what fits the kind of store.
@@ -56,12 +59,12 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            block_cache_bytes: 256 << 20,
-            meta_cache_bytes: 64 << 20,
-            record_cache_bytes: 64 << 20,
-            page_cache_bytes: 16 << 20,
+            block_cache_bytes: 0,
+            meta_cache_bytes: 0,
+            record_cache_bytes: 0,
+            page_cache_bytes: 0,
             l0_sst_bytes: 16 << 20,
-            unflushed_bytes_max: 256 << 20,
+            unflushed_bytes_max: 0,
             manifest_poll_ms: 0,
             object_cache_dir: PathBuf::new(),
             object_cache_bytes: 8 << 30,
@@ -110,6 +113,15 @@ impl Settings {
         }
     }
 
+    /// Bytes that may wait to be flushed. With 0, which is left where there is no memory budget, SlateDB would block the
+    /// first write.
+    fn unflushed_bytes(&self) -> usize {
+        match self.unflushed_bytes_max {
+            0 => UNFLUSHED_BYTES_MAX,
+            set => set,
+        }
+    }
+
     /// SlateDB's view of these settings, but for garbage collection.
     pub(super) fn for_slatedb(&self, is_directory: bool) -> slatedb::Settings {
         slatedb::Settings {
@@ -118,8 +130,9 @@ impl Settings {
             manifest_poll_interval: self.manifest_poll(is_directory),
             object_store_cache_options: self.object_cache(),
             min_filter_keys: FILTERED_KEYS_MIN,
-            l0_sst_size_bytes: self.l0_sst_bytes,
-            max_unflushed_bytes: self.unflushed_bytes_max,
+            // A second memtable fills while the first is flushed.
+            l0_sst_size_bytes: self.l0_sst_bytes.min(self.unflushed_bytes() / 2),
+            max_unflushed_bytes: self.unflushed_bytes(),
             garbage_collector_options: None,
             // Without end: SlateDB closes itself for ever when it gives up on a put, and each caller
             // has a deadline of its own.

@@ -20,6 +20,7 @@ mod authz_routes;
 mod config;
 mod config_cli;
 mod grants;
+mod memory;
 mod metrics;
 mod namespaces;
 mod policies;

@@ -48,6 +48,11 @@ fn place(object_store: Arc<dyn ObjectStore>) -> Place {
     }
 }
 
+/// The store's settings of a usual catalog.
+fn settings() -> Settings {
+    slateberg::config::Settings::default().with_memory_shares().store
+}
+
 /// A store whose log takes its time, on a bucket.
 async fn slow_store(settings: Settings) -> (Store, Arc<InMemory>, Arc<FaultStore>) {
     let bucket = Arc::new(InMemory::new());
@@ -169,20 +174,19 @@ async fn read_beside_a_writer(settings: Settings) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_beside_a_writer_never_see_a_count_go_back() {
-    read_beside_a_writer(Settings::default()).await;
+    read_beside_a_writer(settings()).await;
 }
 
 /// Nothing stays in process for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nor_do_they_where_nothing_fits_into_memory() {
-    let settings =
-        Settings { record_cache_bytes: 600, page_cache_bytes: 300, ..Settings::default() };
+    let settings = Settings { record_cache_bytes: 600, page_cache_bytes: 300, ..settings() };
     read_beside_a_writer(settings).await;
 }
 
 #[tokio::test]
 async fn what_is_not_durable_is_shown_to_nobody_and_what_is_to_everybody() {
-    let (store, _, faults) = slow_store(Settings::default()).await;
+    let (store, _, faults) = slow_store(settings()).await;
     count_to(&store, 1).await.durable().await.expect("the log is there");
     for read_before in [true, false] {
         let last = in_record(&store.durable(), RECORDS[0]).await;
@@ -215,7 +219,7 @@ async fn what_is_not_durable_is_shown_to_nobody_and_what_is_to_everybody() {
 /// Otherwise the tests above would test nothing.
 #[tokio::test]
 async fn what_nobody_writes_is_read_from_the_store_once() {
-    let (store, _, _) = slow_store(Settings::default()).await;
+    let (store, _, _) = slow_store(settings()).await;
     count_to(&store, 1).await.durable().await.expect("the log is there");
     for _ in 0..10 {
         in_record(&store.durable(), RECORDS[0]).await;

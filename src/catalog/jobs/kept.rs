@@ -167,8 +167,8 @@ impl Kept {
         if found.record.kind == TabularKind::Table {
             let named = reachable::named_by(&found.document.text.to_bytes());
             let named = named.map_err(|error| Interrupted::Later(Error::internal(error)))?;
-            self.files.extend(named.others.iter().map(|file| hash(file)));
-            self.files.extend(named.manifest_lists.iter().map(|file| hash(file)));
+            self.keep(run, named.others.iter().map(|file| hash(file)))?;
+            self.keep(run, named.manifest_lists.iter().map(|file| hash(file)))?;
             if self.depth == Depth::Everything {
                 let warehouse = found.record.warehouse;
                 self.read_manifests(run, warehouse, named.manifest_lists, named.manifests).await?;
@@ -196,21 +196,19 @@ impl Kept {
             Ok::<_, objects::Error>((reachable::manifests_of(&list, &content)?, list))
         });
         let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
-        let bytes_max = run.catalog().settings().manifest_names_bytes_max();
-        let mut bytes = 0;
+        let mut names_bytes = 0;
         while let Some(read) = run.unless_halted(reads.next()).await? {
             let (named, list) = read.map_err(cannot_tell)?;
             for manifest in named.into_keys() {
-                let name_bytes = reachable::name_bytes(&manifest);
-                bytes += u64::from(manifests.insert(manifest)) * name_bytes;
+                let bytes = reachable::name_bytes(&manifest);
+                if manifests.insert(manifest) {
+                    run.memory.take(bytes)?;
+                    names_bytes += bytes;
+                }
             }
-            if bytes > bytes_max {
-                let reason = format!("the names of manifests take more than {bytes_max} bytes");
-                return Err(Interrupted::Failed(reason));
-            }
-            self.manifests.insert(hash(&list));
+            run.memory.take_files(usize::from(self.manifests.insert(hash(&list))))?;
         }
-        self.files.extend(manifests.iter().map(|file| hash(file)));
+        self.keep(run, manifests.iter().map(|file| hash(file)))?;
         let reads = unread(manifests, &self.manifests).into_iter().map(|manifest| async move {
             let content = objects.read(warehouse, &manifest).await?;
             Ok::<_, objects::Error>((reachable::files_of(&manifest, &content)?, manifest))
@@ -218,15 +216,22 @@ impl Kept {
         let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
         while let Some(read) = run.unless_halted(reads.next()).await? {
             let (named, manifest) = read.map_err(cannot_tell)?;
-            self.files.extend(named.iter().map(|file| hash(file)));
-            self.manifests.insert(hash(&manifest));
-            let files_max = run.catalog().settings().job_files_known_max;
-            if self.files.len() > files_max {
-                let reason =
-                    format!("more than {files_max} files have to stay (job_files_known_max)");
-                return Err(Interrupted::Failed(reason));
-            }
+            self.keep(run, named.iter().map(|file| hash(file)))?;
+            run.memory.take_files(usize::from(self.manifests.insert(hash(&manifest))))?;
         }
+        drop(reads);
+        run.memory.give_back(names_bytes);
         Ok(())
+    }
+
+    /// Notes files that have to stay, in the memory of the job.
+    fn keep(
+        &mut self,
+        run: &Run,
+        files: impl Iterator<Item = PieceHash>,
+    ) -> Result<(), Interrupted> {
+        let before = self.files.len();
+        self.files.extend(files);
+        Ok(run.memory.take_files(self.files.len() - before)?)
     }
 }

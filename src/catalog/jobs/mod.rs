@@ -16,12 +16,13 @@ pub mod due;
 pub mod kept;
 pub mod listing;
 pub mod manage;
+mod memory;
 pub mod orphans;
 pub mod purge;
 pub mod run;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ pub(super) struct Jobs {
     running: Mutex<HashMap<Uuid, Arc<Live>>>,
     stopping: AtomicBool,
     rate: Rate,
+    /// Bytes that jobs have taken for the files that they know.
+    memory: Arc<AtomicU64>,
     pub(super) counters: JobCounters,
 }
 
@@ -89,6 +92,7 @@ impl Jobs {
             running: Mutex::default(),
             stopping: AtomicBool::new(false),
             rate: Rate::per_second(settings.file_deletions_per_second_max),
+            memory: Arc::default(),
             counters: JobCounters::default(),
         }
     }

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use uuid::Uuid;
 
 use super::kept::{Depth, Kept};
+use super::memory::Exceeded;
 use super::run::{BATCH_FILES, Interrupted, Run};
 use crate::catalog::Error;
 use crate::catalog::places::further_paths;
@@ -112,17 +113,16 @@ impl Purge<'_> {
     ) -> Result<BTreeMap<String, Option<u64>>, Interrupted> {
         let mut manifests: BTreeMap<_, _> =
             without_list.into_iter().map(|manifest| (manifest, None)).collect();
-        let mut bytes_left = self.run.catalog().settings().manifest_names_bytes_max();
         for list in lists {
             let named = self.named(list, reachable::manifests_of).await?;
             let new = named.keys().filter(|manifest| !manifests.contains_key(*manifest));
             let bytes: u64 = new.map(|manifest| reachable::name_bytes(manifest)).sum();
-            match bytes_left.checked_sub(bytes) {
-                Some(left) => bytes_left = left,
-                None => {
+            match self.run.memory.take(bytes) {
+                Err(Exceeded::Alone) => {
                     tracing::warn!(list, "too many manifests: the files that these name stay");
                     continue;
                 }
+                taken => taken?,
             }
             manifests.extend(named);
         }

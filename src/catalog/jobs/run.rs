@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::time::Instant;
 
+use super::memory::JobMemory;
 use super::{Halt, Live, kind_of};
 use crate::authz::permit::{Permit, Task};
 use crate::catalog::{Catalog, Error};
@@ -67,6 +68,8 @@ pub(super) struct Run {
     pub(super) key: JobKey,
     pub(super) job: Job,
     live: Arc<Live>,
+    /// For the files that it knows.
+    pub(super) memory: JobMemory,
     saved: Instant,
     told: Instant,
 }
@@ -75,7 +78,9 @@ impl Run {
     /// Takes up a job.
     pub(super) fn new(catalog: Catalog, key: JobKey, job: Job, live: Arc<Live>) -> Self {
         let now = Instant::now();
-        Self { catalog, key, job, live, saved: now, told: now }
+        let files_max = catalog.settings().job_files_known_max;
+        let memory = JobMemory::new(&catalog.inner.jobs.memory, files_max);
+        Self { catalog, key, job, live, memory, saved: now, told: now }
     }
 
     pub(super) fn catalog(&self) -> &Catalog {

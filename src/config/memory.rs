@@ -1,0 +1,188 @@
+//! The memory budget: how much the server plans with, and the share of each cache, buffer and limit.
+//!
+//! A setting of [`PARTS`] that is 0 is derived: it gets its minimum, and its weight's share of what explicit settings and
+//! minimums leave of `memory_bytes_max`. So everything that the settings permit stays within that, unless explicit settings
+//! alone exceed it, which is reported.
+
+use std::path::Path;
+
+use super::settings::Settings;
+use crate::catalog::settings::JOB_FILE_BYTES;
+
+/// The least budget: below, the longest body and the smallest useful caches do not fit together.
+const BUDGET_BYTES_MIN: u64 = 64 << 20;
+/// The largest budget that is derived from the machine's memory.
+const DERIVED_BUDGET_BYTES_MAX: u64 = 1 << 30;
+/// The part of the machine's memory, or of the cgroup's, that becomes the budget. The rest is for the program itself, for
+/// what requests and compactions allocate, for what the allocator keeps, and for the page cache.
+const MEMORY_DIVISOR: u64 = 4;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// A setting that takes memory.
+struct Part {
+    key: &'static str,
+    /// Bytes of memory for each unit of the setting.
+    unit_bytes: u64,
+    /// Its share of what is distributed, in 64ths.
+    weight: u64,
+    /// Bytes that it gets at least if it is derived.
+    bytes_min: u64,
+    get: fn(&Settings) -> u64,
+    set: fn(&mut Settings, u64),
+}
+
+macro_rules! part {
+    ($section:ident.$key:ident, $unit_bytes:expr, $weight:expr, $bytes_min:expr) => {
+        Part {
+            key: concat!(stringify!($section), ".", stringify!($key)),
+            unit_bytes: $unit_bytes,
+            weight: $weight,
+            bytes_min: $bytes_min,
+            get: |settings| settings.$section.$key as u64,
+            set: |settings, value| {
+                settings.$section.$key = value.try_into().unwrap_or(usize::MAX as _)
+            },
+        }
+    };
+}
+
+/// Every setting that shares the budget.
+const PARTS: [Part; 12] = [
+    part!(store.block_cache_bytes, 1, 12, 2 * MIB),
+    part!(store.meta_cache_bytes, 1, 4, 2 * MIB),
+    part!(store.record_cache_bytes, 1, 3, MIB),
+    part!(store.page_cache_bytes, 1, 1, MIB / 2),
+    part!(store.unflushed_bytes_max, 1, 8, 4 * MIB),
+    part!(server.answer_cache_bytes, 1, 3, MIB),
+    // At least the longest body: see `minimum`.
+    part!(server.bodies_bytes_max, 1, 12, 0),
+    part!(catalog.metadata_cache_bytes, 1, 3, MIB),
+    part!(catalog.listing_cache_bytes, 1, 1, MIB / 2),
+    // One file of the longest kind is read while another one is decompressed.
+    part!(catalog.file_bytes_max, 2, 10, 8 * MIB),
+    part!(catalog.job_files_known_max, JOB_FILE_BYTES, 4, 2 * MIB),
+    part!(authz.decisions_max, KIB, 3, MIB),
+];
+
+impl Part {
+    fn bytes(&self, settings: &Settings) -> u64 {
+        (self.get)(settings).saturating_mul(self.unit_bytes)
+    }
+
+    /// Bytes that it gets at least if it is derived. A body of the longest size is always accepted, so that its room
+    /// belongs to the budget.
+    fn minimum(&self, settings: &Settings) -> u64 {
+        match self.key {
+            "server.bodies_bytes_max" => settings.server.body_bytes_max as u64,
+            _ => self.bytes_min,
+        }
+    }
+}
+
+impl Settings {
+    /// The same settings, with the budget and its shares in the place of every 0 that stands for them.
+    #[must_use]
+    pub fn with_memory_shares(mut self) -> Self {
+        if self.memory_bytes_max == 0 {
+            self.memory_bytes_max = budget_of(available_bytes(Path::new("/")));
+        }
+        let (derived, explicit): (Vec<_>, Vec<_>) =
+            PARTS.iter().partition(|part| (part.get)(&self) == 0);
+        let minimums: u64 = derived.iter().map(|part| part.minimum(&self)).sum();
+        let taken =
+            explicit.iter().fold(minimums, |sum, part| sum.saturating_add(part.bytes(&self)));
+        let left = self.memory_bytes_max.saturating_sub(taken);
+        let weights: u64 = derived.iter().map(|part| part.weight).sum();
+        for part in derived {
+            let share = u128::from(left) * u128::from(part.weight) / u128::from(weights);
+            let bytes = part.minimum(&self) + u64::try_from(share).unwrap_or(u64::MAX);
+            (part.set)(&mut self, bytes / part.unit_bytes);
+        }
+        self
+    }
+
+    /// Rejects a budget that is too small to work with.
+    pub fn check_memory(&self) -> Result<(), String> {
+        match self.memory_bytes_max {
+            1..BUDGET_BYTES_MIN => Err(format!(
+                "memory_bytes_max: expected at least {BUDGET_BYTES_MIN} bytes (64 MiB), or 0 for a quarter of the \
+                 machine's memory, got {}",
+                self.memory_bytes_max
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A warning if the settings permit more memory than the budget.
+    pub fn memory_warning(&self) -> Option<String> {
+        let shared = self.clone().with_memory_shares();
+        let permitted = PARTS.iter().map(|part| part.bytes(&shared)).fold(0, u64::saturating_add);
+        let budget = shared.memory_bytes_max;
+        if permitted <= budget {
+            return None;
+        }
+        let explicit = PARTS.iter().filter(|part| (part.get)(self) != 0).map(|part| part.key);
+        let mut explicit: Vec<_> = explicit.collect();
+        explicit.push("server.body_bytes_max");
+        Some(format!(
+            "memory_bytes_max: the settings permit caches, buffers, bodies and jobs of {permitted} bytes, and the budget is \
+             {budget}. Raise it, if there is the memory, or lower {}",
+            explicit.join(", ")
+        ))
+    }
+
+    /// Whether the value of a key is derived from the budget.
+    pub(super) fn is_memory_share(&self, key: &str) -> bool {
+        PARTS.iter().any(|part| part.key == key && (part.get)(self) == 0)
+    }
+}
+
+/// The budget of a process with this much memory.
+fn budget_of(available: Option<u64>) -> u64 {
+    let part = available.map_or(u64::MAX, |bytes| bytes / MEMORY_DIVISOR);
+    part.clamp(BUDGET_BYTES_MIN, DERIVED_BUDGET_BYTES_MAX)
+}
+
+/// The memory that this process may use: that of the machine, or the least limit of its cgroups. `None` where the system
+/// does not say, as on anything but Linux.
+fn available_bytes(root: &Path) -> Option<u64> {
+    let machine = std::fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|meminfo| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kib.checked_mul(KIB)
+    });
+    let cgroups = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let limits = cgroups.lines().flat_map(|line| limits_of(root, line));
+    machine.into_iter().chain(limits).min()
+}
+
+/// The limits of a cgroup and of those around it, as a line of `/proc/self/cgroup` names it (`ID:CONTROLLERS:PATH`). In a
+/// container the path may be the host's, which is not mounted: the container's own cgroup is the root then.
+fn limits_of(root: &Path, line: &str) -> Vec<u64> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
+    let (mounts, file) = match controllers {
+        "" => (["sys/fs/cgroup", "sys/fs/cgroup/unified"].as_slice(), "memory.max"),
+        _ if controllers.split(',').any(|it| it == "memory") => {
+            (["sys/fs/cgroup/memory"].as_slice(), "memory.limit_in_bytes")
+        }
+        _ => return Vec::new(),
+    };
+    let limit = |directory: &Path| {
+        // The file holds "max" where there is no limit, and the root has no file.
+        std::fs::read_to_string(directory.join(file)).ok()?.trim().parse::<u64>().ok()
+    };
+    let below = Path::new(path.trim_start_matches('/'));
+    let found = mounts.iter().flat_map(|mount| {
+        below
+            .ancestors()
+            .filter_map(|group| limit(&root.join(mount).join(group)))
+            .collect::<Vec<_>>()
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! The shares add up to the budget, and the budget is a part of the memory that there is.
+
+use super::*;
+
+const GIB: u64 = 1 << 30;
+
+fn with_budget(memory_bytes_max: u64) -> Settings {
+    Settings { memory_bytes_max, ..Settings::default() }
+}
+
+fn permitted(settings: &Settings) -> u64 {
+    PARTS.iter().map(|part| part.bytes(settings)).sum()
+}
+
+#[test]
+fn everything_that_the_defaults_permit_stays_within_the_budget_and_uses_it() {
+    for budget in [BUDGET_BYTES_MIN, 100 * MIB, 256 * MIB, GIB, 64 * GIB] {
+        let settings = with_budget(budget).with_memory_shares();
+        let permitted = permitted(&settings);
+        assert!(permitted <= budget, "{permitted} of {budget} bytes");
+        assert!(permitted > budget - MIB, "{permitted} of {budget} bytes");
+        assert_eq!(settings.memory_warning(), None);
+        assert!(PARTS.iter().all(|part| part.bytes(&settings) >= part.bytes_min));
+        assert!(settings.server.bodies_bytes_max >= settings.server.body_bytes_max);
+    }
+}
+
+#[test]
+fn weights_are_64ths() {
+    assert_eq!(PARTS.iter().map(|part| part.weight).sum::<u64>(), 64);
+}
+
+#[test]
+fn shares_that_are_derived_again_stay_as_they_are() {
+    let once = with_budget(GIB).with_memory_shares();
+    assert_eq!(once.clone().with_memory_shares(), once);
+}
+
+#[test]
+fn an_explicit_setting_is_taken_from_the_budget_before_it_is_shared() {
+    let mut settings = with_budget(GIB);
+    settings.store.block_cache_bytes = 512 * MIB;
+    let shared = settings.clone().with_memory_shares();
+    assert_eq!(shared.store.block_cache_bytes, 512 * MIB);
+    assert!(permitted(&shared) <= GIB);
+    let usual = with_budget(GIB).with_memory_shares();
+    assert!(shared.store.record_cache_bytes < usual.store.record_cache_bytes);
+    assert_eq!(settings.memory_warning(), None);
+    assert!(!settings.is_memory_share("store.block_cache_bytes"));
+    assert!(settings.is_memory_share("store.meta_cache_bytes"));
+    assert!(!settings.is_memory_share("store.manifest_poll_ms"));
+}
+
+#[test]
+fn explicit_settings_beyond_the_budget_are_warned_about_by_their_keys() {
+    let mut settings = with_budget(GIB);
+    settings.store.block_cache_bytes = GIB;
+    let warning = settings.memory_warning().expect("a warning");
+    assert!(warning.starts_with("memory_bytes_max: "), "{warning}");
+    assert!(
+        warning.ends_with("or lower store.block_cache_bytes, server.body_bytes_max"),
+        "{warning}"
+    );
+    let mut settings = with_budget(GIB);
+    settings.server.body_bytes_max = 2 * GIB as usize;
+    assert!(settings.memory_warning().is_some(), "a body of the longest size is part of it");
+}
+
+#[test]
+fn a_budget_below_64_mib_is_rejected() {
+    assert!(with_budget(BUDGET_BYTES_MIN - 1).check_memory().is_err());
+    assert_eq!(with_budget(BUDGET_BYTES_MIN).check_memory(), Ok(()));
+    assert_eq!(with_budget(0).check_memory(), Ok(()));
+}
+
+#[test]
+fn the_budget_is_a_quarter_of_the_memory_between_64_mib_and_1_gib() {
+    for (available, budget) in [
+        (Some(2 * GIB), 512 * MIB),
+        (Some(64 * GIB), GIB),
+        (Some(100 * MIB), BUDGET_BYTES_MIN),
+        (None, GIB),
+    ] {
+        assert_eq!(budget_of(available), budget, "{available:?}");
+    }
+}
+
+/// The memory of a process by these files below the root of the file system.
+fn available(files: &[(&str, &str)]) -> Option<u64> {
+    let root = tempfile::tempdir().expect("a directory");
+    for (path, content) in files {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("it is below the root")).expect("a directory");
+        std::fs::write(path, content).expect("it can be written");
+    }
+    available_bytes(root.path())
+}
+
+#[test]
+fn the_memory_is_the_machines_or_the_least_limit_of_its_cgroups() {
+    let machine = ("proc/meminfo", "MemTotal:        8388608 kB\nMemFree: 1 kB\n");
+    assert_eq!(available(&[]), None);
+    assert_eq!(available(&[machine]), Some(8 * GIB));
+
+    let v2 = ("proc/self/cgroup", "0::/a.slice/b.service\n");
+    let unlimited = ("sys/fs/cgroup/a.slice/b.service/memory.max", "max\n");
+    assert_eq!(available(&[machine, v2, unlimited]), Some(8 * GIB));
+    let outer = ("sys/fs/cgroup/a.slice/memory.max", "1073741824\n");
+    assert_eq!(available(&[machine, v2, unlimited, outer]), Some(GIB));
+    let inner = ("sys/fs/cgroup/a.slice/b.service/memory.max", "536870912\n");
+    assert_eq!(available(&[machine, v2, inner, outer]), Some(512 * MIB));
+    // A container sees its own cgroup as the root.
+    let own = ("sys/fs/cgroup/memory.max", "268435456\n");
+    assert_eq!(available(&[machine, ("proc/self/cgroup", "0::/\n"), own]), Some(256 * MIB));
+
+    let v1 = ("proc/self/cgroup", "4:cpu,cpuacct:/x\n3:memory:/docker/1\n0::/\n");
+    let limit = ("sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes", "2147483648\n");
+    assert_eq!(available(&[machine, v1, limit]), Some(2 * GIB));
+    let own = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
+    assert_eq!(available(&[machine, v1, own]), Some(2 * GIB), "the host's path is not mounted");
+    let unlimited = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_eq!(available(&[machine, v1, unlimited]), Some(8 * GIB));
+}
