@@ -135,9 +135,12 @@ REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(CARGO_HOM
 C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(CARGO_HOME)=/cargo \
 	-ffile-prefix-map=$(CARGO_TARGET_DIR)=/target
 
+# The commit that the binary names as its own; unknown in an unpacked archive.
+COMMIT = $(shell git rev-parse HEAD 2>&- || echo unknown)
+
 # C says in the binary when it was compiled, unless it is told a time.
 static: ours ## the static binary that images and releases are made of
-	SOURCE_DATE_EPOCH=0 CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
+	SLATEBERG_COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH=0 CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
 		cargo build --release --locked --target $(TARGET)
 
 image: static ## a container image, by docker, podman or buildah

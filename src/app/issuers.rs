@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::authn::issuers::Issuer;
 use crate::authn::key_set::KeySet;
+use crate::telemetry::issuers::IssuerFetches;
 
 /// How long one request to an issuer may take.
 const FETCH_MAX: Duration = Duration::from_secs(10);
@@ -69,6 +70,8 @@ pub async fn keep_fresh(
     issuer: Arc<Issuer>,
     client: reqwest::Client,
     refresh: Duration,
+    fetches: Arc<IssuerFetches>,
+    clock: impl Fn() -> i64,
     mut stopping: watch::Receiver<bool>,
 ) {
     loop {
@@ -78,10 +81,12 @@ pub async fn keep_fresh(
         };
         let pause = match looked {
             Ok((keys, token_url)) => {
+                fetches.done(&issuer.name, clock());
                 issuer.keys.push(keys, token_url.as_deref());
                 refresh
             }
             Err(error) => {
+                fetches.failed(&issuer.name);
                 issuer.keys.failed();
                 let issuer = &issuer.name;
                 tracing::warn!(issuer, %error, "the keys of an issuer cannot be fetched");

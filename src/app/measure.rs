@@ -6,6 +6,8 @@ use super::build::App;
 use crate::objects::measured::measured_opener;
 use crate::objects::open::Opener;
 use crate::telemetry::counters::Counters;
+use crate::telemetry::issuers::IssuerFetches;
+use crate::telemetry::process;
 use crate::telemetry::registry::Registry;
 use crate::telemetry::requests::{Requests, TaskRuns};
 
@@ -16,6 +18,7 @@ pub(super) struct Measures {
     pub(super) task_runs: Arc<TaskRuns>,
     pub(super) object_stores: Arc<Requests>,
     pub(super) kms: Arc<Requests>,
+    pub(super) issuers: Arc<IssuerFetches>,
 }
 
 impl Default for Measures {
@@ -26,6 +29,7 @@ impl Default for Measures {
             task_runs: Arc::default(),
             object_stores: Arc::new(Requests::to_object_stores()),
             kms: Arc::new(Requests::to_kms()),
+            issuers: Arc::default(),
         }
     }
 }
@@ -40,6 +44,9 @@ impl Measures {
     fn register(&self) {
         let counters = Arc::clone(&self.counters);
         self.registry.register("counters", move |into| counters.collect(into));
+        self.registry.register("process", process::collect);
+        let issuers = Arc::clone(&self.issuers);
+        self.registry.register("issuers", move |into| issuers.collect(into));
         let task_runs = Arc::clone(&self.task_runs);
         self.registry.register("background", move |into| task_runs.collect(into));
         for (name, requests) in [("object_stores", &self.object_stores), ("kms", &self.kms)] {

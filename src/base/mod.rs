@@ -11,3 +11,4 @@ pub mod rate;
 pub mod retry;
 pub mod rfc3339;
 pub mod secret;
+pub mod version;

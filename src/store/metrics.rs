@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use slatedb_common::metrics::{CounterFn, GaugeFn, HistogramFn, MetricsRecorder, UpDownCounterFn};
 
+use super::slatedb_help;
 use crate::telemetry::collection::{Attributes, Collection, Distribution};
 use crate::telemetry::instruments::{Counters, Histograms, SIZES};
 use crate::telemetry::stripes::Stripes;
 
 const CONFLICTS: &str = "slateberg.store.transaction.conflicts";
+/// The description of metrics that neither SlateDB nor [`slatedb_help`] describes.
+const UNDESCRIBED: &str = "A metric of SlateDB without a description.";
 const FLUSHES: &str = "slateberg.store.flush.group.size";
 
 /// What the store measures. Cheap to clone.
@@ -117,7 +120,8 @@ impl Metrics {
             labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         all.sort();
         let mut registered = self.0.slatedb.lock().unwrap_or_else(PoisonError::into_inner);
-        let help = if help.is_empty() { "Of SlateDB." } else { help };
+        let help =
+            if help.is_empty() { slatedb_help::help(name).unwrap_or(UNDESCRIBED) } else { help };
         let made = || Registered { help: help.to_owned(), handle: new() };
         registered.entry((name.to_owned(), all)).or_insert_with(made).handle.clone()
     }

@@ -49,6 +49,7 @@ pub mod restore;
 mod sealed_objects;
 pub mod separate_log;
 pub mod settings;
+mod slatedb_help;
 #[cfg(test)]
 pub(crate) mod trying;
 pub mod txn;

@@ -1,8 +1,12 @@
 //! Metrics reports: accepted, and counted.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
+use crate::support::issuer::{TestIssuer, TestKey};
+use crate::support::served::Served;
 use crate::support::table::set_property;
 
 const REPORTS: &str = "/v1/namespaces/ns/tables/t/metrics";
@@ -189,4 +193,61 @@ async fn the_parts_of_a_commit_and_how_it_ended_are_told() {
     assert!(!series(&app, "slatedb_db_").await.is_empty());
     let puts = "slateberg_object_store_request_duration_seconds_count{store=\"warehouse\",operation=\"put\"} ";
     assert!(metric(&app, puts).await >= 2);
+}
+
+#[tokio::test]
+async fn every_metric_of_slatedb_has_a_description() {
+    let app = TestApp::with_table().await;
+    let text = app.get("/metrics").await.expect(200).body.as_str().expect("text").to_owned();
+    assert!(text.contains("# HELP slatedb_db_l0_sst_count Sorted files of level 0."), "{text}");
+    let undescribed: Vec<_> =
+        text.lines().filter(|it| it.ends_with("without a description.")).collect();
+    assert_eq!(undescribed, Vec::<&str>::new());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_build_and_the_process_are_in_the_metrics() {
+    let app = TestApp::new().await;
+    let version =
+        concat!("slateberg_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\",commit=");
+    let text = app.get("/metrics").await.expect(200).body.as_str().expect("text").to_owned();
+    assert!(text.lines().any(|line| line.starts_with(version) && line.ends_with(" 1")), "{text}");
+    assert!(metric(&app, "process_resident_memory_bytes").await > 1 << 20);
+    assert!(metric(&app, "process_open_fds").await < metric(&app, "process_max_fds").await);
+    assert!(metric(&app, "process_start_time_seconds").await > 1_600_000_000);
+    for name in ["process_cpu_seconds_total", "process_threads"] {
+        metric(&app, name).await;
+    }
+}
+
+#[tokio::test]
+async fn fetches_of_an_issuers_keys_are_counted_by_issuer_and_result() {
+    let key = TestKey::eddsa("k");
+    let (up, down) = (TestIssuer::start(&[&key]).await, TestIssuer::start(&[&key]).await);
+    down.set_down(true);
+    let app = TestApp::with_settings(|settings| {
+        for (name, issuer) in [("up", &up), ("down", &down)] {
+            settings.authn.issuers.insert(name.to_owned(), issuer.settings());
+        }
+    })
+    .await;
+    let served = Served::start(app).await;
+    let lines = [
+        "slateberg_issuer_fetches_total{issuer=\"up\",result=\"done\"} 1",
+        "slateberg_issuer_fetches_total{issuer=\"down\",result=\"failed\"} 1",
+        "slateberg_issuer_last_successful_fetch_timestamp_seconds{issuer=\"down\"} 0",
+    ];
+    let both_are_counted = async {
+        loop {
+            let metrics = served.get("/metrics").send().await.expect("it answers");
+            let text = metrics.text().await.expect("text");
+            if lines.iter().all(|line| text.lines().any(|it| it == *line)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let patience = Duration::from_secs(30);
+    tokio::time::timeout(patience, both_are_counted).await.expect("both are counted");
 }

@@ -101,7 +101,11 @@ fn watch_issuers(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<
     let refresh = app.authn.settings().issuer_refresh();
     let fetched = app.authn.issuers().all().filter(|issuer| issuer.is_fetched());
     let start = |issuer: &Arc<Issuer>| {
-        tokio::spawn(keep_fresh(Arc::clone(issuer), client.clone(), refresh, stopping.clone()))
+        let fetches = Arc::clone(&app.measures.issuers);
+        let (issuer, catalog) = (Arc::clone(issuer), app.catalog.clone());
+        let clock = move || catalog.now_ms();
+        let (client, stopping) = (client.clone(), stopping.clone());
+        tokio::spawn(keep_fresh(issuer, client, refresh, fetches, clock, stopping))
     };
     fetched.map(start).collect()
 }
