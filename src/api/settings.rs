@@ -23,7 +23,8 @@ pub struct Settings {
     pub bodies_bytes_max: usize,
     /// Requests that are worked on at the same time; further ones are answered 503.
     pub requests_in_flight_max: usize,
-    /// Bytes of memory for answers to `loadTable` that are ready to be sent again; 0 for a share of `memory_bytes_max`.
+    /// Bytes of memory for answers to `loadTable` that are ready to be sent again; 0 for a share of
+    /// `memory_bytes_max`.
     pub answer_cache_bytes: u64,
     /// Bytes from which on an answer to `loadTable` is compressed for clients that want it.
     pub compression_bytes_min: usize,

@@ -84,8 +84,8 @@ async fn step_back(count: impl Fn() -> usize) {
     }
 }
 
-/// Sleeps on a blocking thread: the runtime's timer has a resolution of a millisecond. While all of those threads are busy,
-/// the timer ends the sleep all the same.
+/// Sleeps on a blocking thread: the runtime's timer has a resolution of a millisecond. While all of
+/// those threads are busy, the timer ends the sleep all the same.
 async fn sleep(time: Duration) {
     let sleeping = tokio::task::spawn_blocking(move || std::thread::sleep(time));
     let waiting = sleeping.abort_handle();

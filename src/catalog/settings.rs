@@ -36,12 +36,12 @@ pub struct Settings {
     pub change_log_entries_max: u64,
     /// Bytes of metadata (as JSON) that are kept parsed; 0 for a share of `memory_bytes_max`.
     pub metadata_cache_bytes: u64,
-    /// Bytes that are kept for listings that policies filter: the attributes of names that policies read, and the names
-    /// that each principal sees; 0 for a share of `memory_bytes_max`.
+    /// Bytes that are kept for listings that policies filter: the attributes of names that policies
+    /// read, and the names that each principal sees; 0 for a share of `memory_bytes_max`.
     pub listing_cache_bytes: u64,
     /// Bytes of a file of a warehouse (metadata, manifest list, manifest) that are read, and that it may
-    /// unfold to if it is compressed. Files that are read at the same time have as many together, and so have those
-    /// that are decompressed; 0 for a share of `memory_bytes_max`.
+    /// unfold to if it is compressed. Files that are read at the same time have as many together,
+    /// and so have those that are decompressed; 0 for a share of `memory_bytes_max`.
     pub file_bytes_max: u64,
     /// Files that a background deletion deletes at the same time.
     pub file_deletions_parallel_max: usize,

@@ -202,8 +202,9 @@ fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     }
 }
 
-/// Threads for calls that block, which are nearly all calls to local files. Each keeps a heap of its own: with Tokio's limit
-/// of 512, a hundred writers to a local directory leave 190 threads with 100 MiB behind.
+/// Threads for calls that block, which are nearly all calls to local files. Each keeps a heap of
+/// its own: with Tokio's limit of 512, a hundred writers to a local directory leave 190 threads
+/// with 100 MiB behind.
 const BLOCKING_THREADS_MAX: usize = 32;
 /// How long such a thread waits for its next call. Each that ends gives its heap back.
 const BLOCKING_THREAD_IDLE_MAX: Duration = Duration::from_secs(2);

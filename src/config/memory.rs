@@ -1,8 +1,8 @@
 //! The memory budget: how much the server plans with, and the share of each cache, buffer and limit.
 //!
-//! A setting of [`PARTS`] that is 0 is derived: it gets its minimum, and its weight's share of what explicit settings and
-//! minimums leave of `memory_bytes_max`. So everything that the settings permit stays within that, unless explicit settings
-//! alone exceed it, which is reported.
+//! A setting of [`PARTS`] that is 0 is derived: it gets its minimum, and its weight's share of what
+//! explicit settings and minimums leave of `memory_bytes_max`. So everything that the settings
+//! permit stays within that, unless explicit settings alone exceed it, which is reported.
 
 use std::path::Path;
 
@@ -13,8 +13,9 @@ use crate::catalog::settings::JOB_FILE_BYTES;
 const BUDGET_BYTES_MIN: u64 = 64 << 20;
 /// The largest budget that is derived from the machine's memory.
 const DERIVED_BUDGET_BYTES_MAX: u64 = 1 << 30;
-/// The part of the machine's memory, or of the cgroup's, that becomes the budget. The rest is for the program itself, for
-/// what requests and compactions allocate, for what the allocator keeps, and for the page cache.
+/// The part of the machine's memory, or of the cgroup's, that becomes the budget. The rest is for
+/// the program itself, for what requests and compactions allocate, for what the allocator keeps,
+/// and for the page cache.
 const MEMORY_DIVISOR: u64 = 4;
 
 const KIB: u64 = 1 << 10;
@@ -71,8 +72,8 @@ impl Part {
         (self.get)(settings).saturating_mul(self.unit_bytes)
     }
 
-    /// Bytes that it gets at least if it is derived. A body of the longest size is always accepted, so that its room
-    /// belongs to the budget.
+    /// Bytes that it gets at least if it is derived. A body of the longest size is always accepted,
+    /// so that its room belongs to the budget.
     fn minimum(&self, settings: &Settings) -> u64 {
         match self.key {
             "server.bodies_bytes_max" => settings.server.body_bytes_max as u64,
@@ -145,8 +146,8 @@ fn budget_of(available: Option<u64>) -> u64 {
     part.clamp(BUDGET_BYTES_MIN, DERIVED_BUDGET_BYTES_MAX)
 }
 
-/// The memory that this process may use: that of the machine, or the least limit of its cgroups. `None` where the system
-/// does not say, as on anything but Linux.
+/// The memory that this process may use: that of the machine, or the least limit of its cgroups.
+/// `None` where the system does not say, as on anything but Linux.
 fn available_bytes(root: &Path) -> Option<u64> {
     let machine = std::fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|meminfo| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -158,8 +159,9 @@ fn available_bytes(root: &Path) -> Option<u64> {
     machine.into_iter().chain(limits).min()
 }
 
-/// The limits of a cgroup and of those around it, as a line of `/proc/self/cgroup` names it (`ID:CONTROLLERS:PATH`). In a
-/// container the path may be the host's, which is not mounted: the container's own cgroup is the root then.
+/// The limits of a cgroup and of those around it, as a line of `/proc/self/cgroup` names it
+/// (`ID:CONTROLLERS:PATH`). In a container the path may be the host's, which is not mounted: the
+/// container's own cgroup is the root then.
 fn limits_of(root: &Path, line: &str) -> Vec<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };

@@ -18,8 +18,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// The warehouse that paths without a prefix mean, and clients that name none.
     pub default_warehouse: String,
-    /// Bytes of memory that caches, buffers, request bodies and jobs may take together; 0 for a quarter of the machine's
-    /// or cgroup's memory, and at most 1 GiB.
+    /// Bytes of memory that caches, buffers, request bodies and jobs may take together; 0 for a
+    /// quarter of the machine's or cgroup's memory, and at most 1 GiB.
     pub memory_bytes_max: u64,
     /// The HTTP server.
     pub server: api::settings::Settings,

@@ -21,8 +21,8 @@ pub struct Setting {
 }
 
 impl Read {
-    /// Every setting that holds, in the order of their keys, with the values of those that are derived. Tables without
-    /// anything in them are left out.
+    /// Every setting that holds, in the order of their keys, with the values of those that are
+    /// derived. Tables without anything in them are left out.
     pub fn settings_with_places(&self) -> Vec<Setting> {
         let shared = self.settings.clone().with_memory_shares();
         let all = serde_json::to_value(&shared).expect("settings are data");

@@ -80,8 +80,8 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// For files of so many bytes at most, which are read one at a time, or several that are as long together. The same
-    /// goes for those that are unfolded.
+    /// For files of so many bytes at most, which are read one at a time, or several that are as
+    /// long together. The same goes for those that are unfolded.
     pub(super) fn new(file_bytes_max: u64) -> Self {
         // As many as a permit can be for, of which one is enough for whatever is asked for.
         let units = file_bytes_max.div_ceil(UNIT_BYTES);

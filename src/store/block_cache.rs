@@ -1,5 +1,5 @@
-//! SlateDB's caches of blocks, and of indexes and filters. They are moka's, like those that SlateDB brings along, which do not
-//! report their size.
+//! SlateDB's caches of blocks, and of indexes and filters. They are moka's, like those that SlateDB
+//! brings along, which do not report their size.
 
 use std::sync::Arc;
 
@@ -58,7 +58,8 @@ impl SizedCache {
     }
 
     fn size(&self) -> CacheSize {
-        // Insertions are counted when moka next tidies up. If another thread does it right now, the size is a moment old.
+        // Insertions are counted when moka next tidies up. If another thread does it right now, the
+        // size is a moment old.
         let _ = self.0.run_pending_tasks().now_or_never();
         let bytes_max = self.0.policy().max_capacity().unwrap_or(u64::MAX);
         CacheSize { bytes: self.0.weighted_size(), bytes_max }

@@ -31,7 +31,8 @@ pub(super) const FILTER_BITS_PER_KEY: u32 = 14;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Bytes of memory for cached blocks of sorted runs; 0, here and below, for a share of `memory_bytes_max`.
+    /// Bytes of memory for cached blocks of sorted runs; 0, here and below, for a share of
+    /// `memory_bytes_max`.
     pub block_cache_bytes: u64,
     /// Bytes of memory for cached indexes and filters.
     pub meta_cache_bytes: u64,
@@ -39,7 +40,8 @@ pub struct Settings {
     pub record_cache_bytes: u64,
     /// Bytes of memory for pages of names that were listed lately.
     pub page_cache_bytes: u64,
-    /// Bytes at which a memtable becomes a file of level 0, if they are at most half of `unflushed_bytes_max`.
+    /// Bytes at which a memtable becomes a file of level 0, if they are at most half of
+    /// `unflushed_bytes_max`.
     pub l0_sst_bytes: usize,
     /// Bytes that may wait to be flushed before writers are held back; 0 for a share of `memory_bytes_max`.
     pub unflushed_bytes_max: usize,
@@ -113,8 +115,8 @@ impl Settings {
         }
     }
 
-    /// Bytes that may wait to be flushed. With 0, which is left where there is no memory budget, SlateDB would block the
-    /// first write.
+    /// Bytes that may wait to be flushed. With 0, which is left where there is no memory budget,
+    /// SlateDB would block the first write.
     fn unflushed_bytes(&self) -> usize {
         match self.unflushed_bytes_max {
             0 => UNFLUSHED_BYTES_MAX,

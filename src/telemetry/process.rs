@@ -1,4 +1,5 @@
-//! What this build is, and what its process uses. Linux reports the latter in `/proc`; elsewhere it is left out.
+//! What this build is, and what its process uses. Linux reports the latter in `/proc`; elsewhere it
+//! is left out.
 
 use std::fs;
 
@@ -18,8 +19,8 @@ pub fn collect(into: &mut Collection) {
     let build = attributes([("version", VERSION), ("commit", COMMIT)]);
     let help = "The version and commit of this build; the value is always 1.";
     into.gauge("slateberg.build_info", "1", help, build, 1.0);
-    // The process may be a program that embeds the catalog, and the system may have no /proc: each number that cannot be
-    // read has no series.
+    // The process may be a program that embeds the catalog, and the system may have no /proc: each
+    // number that cannot be read has no series.
     let mut gauge = |name: &str, unit, help: &str, value: Option<u64>| {
         if let Some(value) = value {
             into.gauge(name, unit, help, Vec::new(), value as f64);
