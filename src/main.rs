@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use slateberg::cli::Cli;
+use slateberg::cli;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    cli::main(std::env::args_os())
 }

@@ -415,11 +415,13 @@ pub(super) fn at_state(url: &str, source: store::Error) -> BuildError {
     BuildError::Store { url: url.to_owned(), source }
 }
 
-/// Refuses a data directory without a catalog, so that a wrong word makes no new one.
+/// Rejects a data directory without a catalog, so that a misspelled path creates no new one.
 pub(super) fn check_there(settings: &Settings) -> Result<(), BuildError> {
     if uses_data_dir(settings) && !settings.data_dir.join(STATE_DIR).is_dir() {
         let directory = settings.data_dir.display();
-        return Err(BuildError::Setting(format!("{directory}: no catalog here")));
+        return Err(BuildError::Setting(format!(
+            "no catalog in {directory}: set --data-dir, or state.url in the settings"
+        )));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::build::{BuildError, Seams};
+use super::build::{BuildError, Seams, check_there};
 use super::warehouses::{data_dir_url, open};
 use crate::base::retry::Backoff;
 use crate::config::Settings;
@@ -208,8 +208,10 @@ impl State {
     }
 }
 
-/// The object stores that a state needs, by these settings, with their URLs.
+/// Returns the object stores that the state of these settings needs, with their URLs. Creates no data
+/// directory.
 pub fn stores(settings: &Settings, seams: &Seams) -> Result<Vec<(String, Opened)>, BuildError> {
+    check_there(settings)?;
     Ok(State::of(settings, seams)?.parts)
 }
 

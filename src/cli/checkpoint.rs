@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::client::{ClientError, Connection, below};
+use super::exit::Outcome;
 use super::output::{Output, span, table, text};
 use super::{Common, ask_server, print};
 use crate::app::build::Seams;
@@ -75,7 +76,7 @@ struct Delete {
 
 impl Checkpoint {
     /// Does it, and says what came of it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         let whom = match &self.command {
             Command::Create(create) => &create.whom,
             Command::List(list) => &list.whom,

@@ -1,39 +1,48 @@
 //! A running server, as the subcommands that manage it speak to it.
 
+use std::error::Error;
 use std::fmt::Display;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use reqwest::{Certificate, Client, Identity};
 use serde_json::Value;
-use url::form_urlencoded;
+use url::{Url, form_urlencoded};
 
-use super::output::Output;
+use super::exit::Exit;
+use super::output::{GLOBAL, OUTPUT_HELP, Output};
 use crate::base::secret::Secret;
 use crate::config::client as environment;
 
+const HEADING: &str = "Connection options";
 const URL_HELP: &str = "URL of the server [env: SLATEBERG_URL] [default: http://127.0.0.1:8181]";
-const KEY_HELP: &str =
-    "API key or token to send; others may see it here, not so in [env: SLATEBERG_API_KEY]";
-
+const KEY_HELP: &str = "API key or token. Visible in the process list: prefer SLATEBERG_API_KEY";
 const CA_CERT_HELP: &str =
-    "PEM file of CA certificates to trust besides the system's [env: SLATEBERG_CA_CERT]";
+    "PEM file of CA certificates to trust, besides the system's [env: SLATEBERG_CA_CERT]";
 const CLIENT_CERT_HELP: &str =
-    "PEM file of the certificate to show, and of its key [env: SLATEBERG_CLIENT_CERT]";
+    "PEM file with a client certificate and its key [env: SLATEBERG_CLIENT_CERT]";
 
-/// Where the server is, and what it is shown.
+/// Longest time for a connection to the server.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Longest silence of a connected server. Some requests test an object store before the response.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// Characters that are shown of a response that is not JSON.
+const SHOWN_MAX: usize = 200;
+
+/// The address of the server and the credentials for it.
 #[derive(Debug, Args)]
 pub(super) struct Connection {
-    #[arg(long, value_name = "URL", help = URL_HELP)]
+    #[arg(long, value_name = "URL", help = URL_HELP, help_heading = HEADING)]
     pub(super) url: Option<String>,
-    #[arg(long, value_name = "KEY", value_parser = secret, help = KEY_HELP)]
+    #[arg(long, value_name = "KEY", value_parser = secret, help = KEY_HELP, help_heading = HEADING)]
     api_key: Option<Secret>,
-    #[arg(long, value_name = "FILE", help = CA_CERT_HELP)]
+    #[arg(long, value_name = "FILE", help = CA_CERT_HELP, help_heading = HEADING)]
     ca_cert: Option<PathBuf>,
-    #[arg(long, value_name = "FILE", help = CLIENT_CERT_HELP)]
+    #[arg(long, value_name = "FILE", help = CLIENT_CERT_HELP, help_heading = HEADING)]
     client_cert: Option<PathBuf>,
-    /// How the answer is printed
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
     pub(super) output: Output,
 }
 
@@ -41,47 +50,135 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
     Ok(Secret::new(text))
 }
 
-/// Why a server was of no use.
+/// Why a request to a server failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
-    /// It cannot be reached, or does not speak HTTP.
+    /// The server cannot be reached, or does not respond.
     #[error("{0}")]
-    Http(#[from] reqwest::Error),
-    /// What was to be sent cannot be read.
+    Unreachable(String),
+    /// The request or the response is not what it should be.
+    #[error("{0}")]
+    Http(String),
+    /// The address of the server is not a URL.
+    #[error("{0}")]
+    Address(String),
+    /// A file or value of the request is wrong.
     #[error("{0}")]
     Input(String),
-    /// It says no.
-    #[error("{message} ({kind}, {status})")]
+    /// The server rejected the request.
+    #[error("{message} ({kind}, {status}){hint}")]
     Refused {
         /// The HTTP status.
         status: u16,
         /// The exception's name.
         kind: String,
-        /// The exception's text.
+        /// The exception's message.
         message: String,
+        /// What to do next; may be empty.
+        hint: String,
     },
 }
 
-impl Connection {
-    /// The URL of the server, without a slash at its end.
-    pub(super) fn base(&self) -> String {
-        let url = self.url.clone().unwrap_or_else(environment::url);
-        url.trim_end_matches('/').to_owned()
+impl ClientError {
+    /// Returns the exit code of the program after this error.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self::Unreachable(_) => Exit::Unreachable,
+            Self::Address(_) => Exit::Usage,
+            Self::Refused { status: 401 | 403, .. } => Exit::Denied,
+            Self::Refused { status: 502..=504, .. } => Exit::Unreachable,
+            Self::Http(_) | Self::Input(_) | Self::Refused { .. } => Exit::Failed,
+        }
     }
 
-    /// Whether anybody has said which server is meant, by the option or the variable.
+    /// Returns the error of a request to `base` that got no response.
+    pub(super) fn transport(base: &str, error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let cause = cause(&error);
+        if error.is_builder() {
+            return Self::Http(format!("cannot send a request to {base}: {cause}"));
+        }
+        if error.is_timeout() {
+            return Self::Unreachable(format!(
+                "no response from {base} in time: {cause}. Is the address right? Set it with --url or \
+                 SLATEBERG_URL"
+            ));
+        }
+        let advice = if cause.contains("UnknownIssuer") {
+            "The server's certificate is not trusted: name its CA with --ca-cert or SLATEBERG_CA_CERT"
+        } else if cause.contains("CertificateRequired") {
+            "The server requires a client certificate: name its file with --client-cert or \
+             SLATEBERG_CLIENT_CERT"
+        } else if cause.contains("certificate") {
+            "The server's certificate is not valid for this address"
+        } else if cause.contains("InvalidContentType") {
+            "The server does not use TLS: begin the URL with http://"
+        } else if error.is_connect() {
+            "Is the server running? Set the address with --url or SLATEBERG_URL"
+        } else if base.starts_with("http://") {
+            "If the server uses TLS, begin the URL with https://"
+        } else {
+            "The connection broke: try again, and look at the log of the server"
+        };
+        Self::Unreachable(format!("cannot connect to {base}: {cause}. {advice}"))
+    }
+}
+
+/// Returns the innermost reason of an error.
+fn cause(error: &reqwest::Error) -> String {
+    let mut innermost: &(dyn Error + 'static) = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    match innermost.downcast_ref::<io::Error>() {
+        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            "connection refused".to_owned()
+        }
+        _ => innermost.to_string(),
+    }
+}
+
+/// Returns an address without a slash at its end, if it is a URL of HTTP. `name` is where it was set.
+fn checked_address(name: &str, address: &str) -> Result<String, ClientError> {
+    let wrong = |reason: &str| ClientError::Address(format!("{name} {reason}"));
+    if !address.starts_with("http://") && !address.starts_with("https://") {
+        let example = match address.split_once("://") {
+            Some((_, rest)) => rest,
+            None => address,
+        };
+        return Err(wrong(&format!(
+            "must begin with http:// or https://: got '{address}'. Did you mean http://{example}?"
+        )));
+    }
+    match Url::parse(address) {
+        Ok(_) => Ok(address.trim_end_matches('/').to_owned()),
+        Err(error) => Err(wrong(&format!("is not a URL: '{address}': {error}"))),
+    }
+}
+
+impl Connection {
+    /// Returns the URL of the server, without a slash at its end.
+    pub(super) fn base(&self) -> Result<String, ClientError> {
+        match (&self.url, environment::said_url()) {
+            (Some(url), _) => checked_address("--url", url),
+            (None, Some(url)) => checked_address(environment::URL, &url),
+            (None, None) => Ok(environment::URL_DEFAULT.to_owned()),
+        }
+    }
+
+    /// Whether the option or the variable names a server.
     pub(super) fn is_said(&self) -> bool {
         self.url.is_some() || environment::said_url().is_some()
     }
 
-    /// What is sent as a bearer token, if anything is.
+    /// Returns the bearer token, if there is one.
     pub(super) fn key(&self) -> Option<Secret> {
         self.api_key.clone().or_else(environment::api_key)
     }
 
-    /// What speaks to the server.
+    /// Returns the HTTP client for the server.
     pub(super) fn client(&self) -> Result<Client, ClientError> {
-        let mut client = Client::builder();
+        let mut client = Client::builder().connect_timeout(CONNECT_MAX).read_timeout(SILENCE_MAX);
         if let Some(file) = self.ca_cert.clone().or_else(environment::ca_cert) {
             let certificates = Certificate::from_pem_bundle(&read(&file)?);
             let certificates = certificates.ok().filter(|all| !all.is_empty());
@@ -93,28 +190,29 @@ impl Connection {
             let identity = identity.map_err(|_| no_good(&file, "no PEM certificate with a key"))?;
             client = client.identity(identity);
         }
-        Ok(client.build()?)
+        client.build().map_err(|error| ClientError::Http(cause(&error)))
     }
 
-    /// Sends a request, with a JSON body unless it is null, and reads the answer.
+    /// Sends a request, with a JSON body unless `body` is null, and returns the body of the response.
     pub(super) async fn send(
         &self,
         method: &str,
         path: &str,
         body: &Value,
     ) -> Result<Value, ClientError> {
-        let url = format!("{}{path}", self.base());
+        let base = self.base()?;
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap_or_default();
-        let mut request = self.client()?.request(method, url);
+        let mut request = self.client()?.request(method, format!("{base}{path}"));
         if let Some(key) = self.key() {
             request = request.bearer_auth(key.reveal());
         }
         if !body.is_null() {
             request = request.json(body);
         }
-        let response = request.send().await?;
+        let failed = |error| ClientError::transport(&base, error);
+        let response = request.send().await.map_err(failed)?;
         let status = response.status();
-        let text = response.text().await?;
+        let text = response.text().await.map_err(failed)?;
         let answer: Value = serde_json::from_str(&text).unwrap_or_default();
         if status.is_success() {
             return Ok(answer);
@@ -122,9 +220,30 @@ impl Connection {
         let of = |name: &str| answer["error"][name].as_str().map(str::to_owned);
         Err(ClientError::Refused {
             status: status.as_u16(),
-            kind: of("type").unwrap_or_else(|| "not an answer of slateberg".to_owned()),
-            message: of("message").unwrap_or_else(|| text.chars().take(200).collect()),
+            kind: of("type").unwrap_or_else(|| "not a response of slateberg".to_owned()),
+            message: of("message").unwrap_or_else(|| text.chars().take(SHOWN_MAX).collect()),
+            hint: self.hint(status.as_u16()),
         })
+    }
+
+    /// Returns the advice for a rejected credential.
+    fn hint(&self, status: u16) -> String {
+        let source = if self.api_key.is_some() { "--api-key" } else { environment::API_KEY };
+        match (status, self.key().is_some()) {
+            (401, false) => {
+                "\nThe server requires a credential: set SLATEBERG_API_KEY or --api-key".to_owned()
+            }
+            (401, true) => {
+                format!(
+                    "\nThe server rejected the API key or token of {source}: is it the right one?"
+                )
+            }
+            (403, true) => format!(
+                "\nThe API key or token of {source} lacks this permission: ask an administrator for a role or a \
+                 grant"
+            ),
+            _ => String::new(),
+        }
     }
 }
 

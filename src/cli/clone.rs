@@ -1,15 +1,14 @@
 //! `slateberg clone`: a second catalog that begins as a state of this one, and shares its objects.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use serde_json::json;
 
-use super::output::{Output, print_json};
+use super::exit::Outcome;
+use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::clone::{Cloned, clone_catalog};
-use crate::app::stopped::{StoppedError, Wanted};
+use crate::app::stopped::Wanted;
 use crate::base::rfc3339;
 use crate::store::records::CloneOf;
 
@@ -23,8 +22,7 @@ pub struct Clone {
     /// is, of a local directory on which no server runs]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
-    /// How it is told
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
     output: Output,
     #[command(flatten)]
     common: Common,
@@ -32,7 +30,7 @@ pub struct Clone {
 
 impl Clone {
     /// Makes the clone, and says how to serve it and how to be rid of it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         self.common.work(async |settings| {
             let wanted = self.checkpoint.as_deref().map(Wanted::parse);
             let seams = Seams::default();
@@ -41,7 +39,7 @@ impl Clone {
                 Output::Json => print_json(&shown(&done)),
                 Output::Table => print(&text(&done)),
             }
-            Ok::<_, StoppedError>(walked(&done.report))
+            walked(&done.report)
         })
     }
 }

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::output::{Output, print_json, table};
-use super::{Common, fail, print, runtime};
+use super::exit::{Exit, Failure, Outcome};
+use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
+use super::{Common, print, runtime};
 use crate::app::build::Seams;
 use crate::app::check::check;
 use crate::config::layers::Place;
@@ -31,8 +32,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Reading {
-    /// How the answer is written
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
     output: Output,
     #[command(flatten)]
     common: Common,
@@ -40,7 +40,7 @@ struct Reading {
 
 impl Config {
     /// Does it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         match self.command {
             Command::Check(reading) => reading.check(),
             Command::Show(reading) => reading.show(),
@@ -49,14 +49,11 @@ impl Config {
 }
 
 impl Reading {
-    fn check(self) -> ExitCode {
+    fn check(self) -> Outcome {
         let mut read = read(&self.common.sources());
         self.common.change(&mut read.settings);
         // Some clients of object stores want a runtime around them when they are made.
-        let found = match runtime() {
-            Ok(runtime) => runtime.block_on(async { check(&read.settings, &Seams::default()) }),
-            Err(error) => return fail(1, error),
-        };
+        let found = runtime()?.block_on(async { check(&read.settings, &Seams::default()) });
         let found_out = found.problems.into_iter();
         let found_out = found_out.map(|it| read.problem(&it.key, it.message));
         let mut problems = read.problems.clone();
@@ -88,14 +85,17 @@ impl Reading {
                 }));
             }
         }
-        if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        match problems.is_empty() {
+            true => Ok(ExitCode::SUCCESS),
+            false => Err(Failure::new(Exit::Settings, "the settings are wrong: see the output")),
+        }
     }
 
-    fn show(self) -> ExitCode {
+    fn show(self) -> Outcome {
         let mut read = read(&self.common.sources());
         if !read.problems.is_empty() {
             let texts: Vec<_> = read.problems.iter().map(ToString::to_string).collect();
-            return fail(1, texts.join("\n"));
+            return Err(Failure::new(Exit::Settings, texts.join("\n")));
         }
         self.common.change(&mut read.settings);
         let settings = read.settings_with_places();
@@ -116,7 +116,7 @@ impl Reading {
                 print_json(&json!({ "settings": settings.iter().map(one).collect::<Vec<_>>() }));
             }
         }
-        ExitCode::SUCCESS
+        Ok(ExitCode::SUCCESS)
     }
 }
 

@@ -1,12 +1,11 @@
 //! `slateberg encryption`: the keys that encrypt what a running server keeps.
 
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::ask_server;
 use super::client::{ClientError, Connection};
+use super::exit::Outcome;
 use super::output::{Output, span, table, text};
 use crate::base::clock::{Clock, SystemClock};
 
@@ -46,7 +45,7 @@ struct Rewrap {
 
 impl Encryption {
     /// Does it, and says what came of it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
                 Command::Status(Ask { connection }) => {

@@ -1,37 +1,52 @@
-//! `slateberg fsck`: exit code 0 if every invariant holds, 1 if not or if it cannot be told.
+//! `slateberg fsck`: exit code 0 if all records are sound, 65 if some are damaged.
 
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::json;
 
 use super::clone::told;
+use super::exit::{Exit, Failure, Outcome};
+use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::{Common, print};
 use crate::app::build::{OfflineCatalog, Seams};
+use crate::app::stopped::StoppedError;
 use crate::config::Settings;
 use crate::objects::metadata_file;
-use crate::store::fsck::walk;
+use crate::store::fsck::{Report, walk};
 use crate::store::keys::StoreKey;
 use crate::store::read::Read;
 
 /// Check every record of a catalog, without writing, while no server runs on it.
 #[derive(Debug, Args)]
 pub struct Fsck {
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
     #[command(flatten)]
     common: Common,
 }
 
 impl Fsck {
-    /// Walks the catalog and prints what it found.
-    pub fn run(self) -> ExitCode {
-        self.common.work(check)
+    /// Checks the catalog and prints what is damaged.
+    pub fn run(self) -> Outcome {
+        self.common.work(async |settings| {
+            let report = check(settings, self.output).await?;
+            if report.broken.is_empty() {
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(Failure::new(Exit::Damaged, "the catalog is damaged: see the output"))
+        })
     }
 }
 
-async fn check(settings: &Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {
+async fn check(settings: &Settings, output: Output) -> Result<Report, StoppedError> {
     let catalog = OfflineCatalog::open(settings, &Seams::default()).await?;
-    print(&format!("checking {}\n", catalog.state_url));
-    if let Some(clone) = catalog.store.get(&StoreKey).await?.and_then(|format| format.clone_of) {
-        print(&format!("a clone {}\n", told(&clone)));
+    let clone = catalog.store.get(&StoreKey).await?.and_then(|format| format.clone_of);
+    if output == Output::Table {
+        print(&format!("checking {}\n", catalog.state_url));
+        if let Some(clone) = &clone {
+            print(&format!("a clone {}\n", told(clone)));
+        }
     }
     let mut report = walk(&catalog.store).await?;
     for published in std::mem::take(&mut report.published) {
@@ -43,9 +58,22 @@ async fn check(settings: &Settings) -> Result<ExitCode, Box<dyn std::error::Erro
             Err(error) => report.broken.push(format!("{location}: {error}")),
         }
     }
-    for broken in &report.broken {
-        print(&format!("broken: {broken}\n"));
+    match output {
+        Output::Table => {
+            for broken in &report.broken {
+                print(&format!("broken: {broken}\n"));
+            }
+            print(&format!("{}\n", report.summary()));
+        }
+        Output::Json => print_json(&json!({
+            "state": catalog.state_url,
+            "clone-of": clone.map(|clone| clone.parent_url),
+            "records": report.records,
+            "namespaces": report.namespaces,
+            "tables": report.tables,
+            "views": report.views,
+            "broken": report.broken,
+        })),
     }
-    print(&format!("{}\n", report.summary()));
-    Ok(if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(report)
 }

@@ -1,13 +1,12 @@
 //! `slateberg grant`, `revoke` and `grants`: who was granted what, on a running server.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::ask_server;
 use super::change::Change;
 use super::client::{ClientError, Connection, below, query};
+use super::exit::Outcome;
 use super::output::{Output, table, text};
 
 const PATH: &str = "/management/v1/grants";
@@ -58,7 +57,7 @@ pub struct Grants {
 
 impl Grant {
     /// Does it, and says what came of it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         ask_server(async move {
             let Self { template, to, on, change } = self;
             let body = json!({ "template": template, "grantee": to, "resource": on });
@@ -80,7 +79,7 @@ impl Grant {
 
 impl Revoke {
     /// Does it, and says what came of it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         ask_server(async move {
             let id = self.id().await?;
             let done = self.change.make("DELETE", below(PATH, &id), Value::Null).await?;
@@ -110,7 +109,7 @@ impl Revoke {
 
 impl Grants {
     /// Lists them.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         ask_server(async move {
             let Self { to, on, connection } = self;
             let path = format!("{PATH}{}", query(&[("grantee", to), ("resource", on)]));

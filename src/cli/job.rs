@@ -1,12 +1,11 @@
 //! `slateberg job`: the background jobs of a running server.
 
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::ask_server;
 use super::client::{ClientError, Connection, below};
+use super::exit::Outcome;
 use super::output::{Output, table, text};
 
 const PATH: &str = "/management/v1/jobs";
@@ -61,7 +60,7 @@ struct RemoveOrphans {
 
 impl Job {
     /// Does it, and says what came of it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
                 Command::List(list) => list.run().await,

@@ -1,12 +1,11 @@
 //! `slateberg key`: the API keys of a running server, and the first one of a server that is to run.
 
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::ask_server;
 use super::client::{ClientError, Connection};
+use super::exit::Outcome;
 use super::output::{Output, span, table, text};
 use crate::authn::key_text;
 use crate::base::clock::{Clock, SystemClock};
@@ -66,7 +65,7 @@ struct Revoke {
 
 impl Key {
     /// Does it, and says what came of it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
                 // Nobody has to be asked for that.

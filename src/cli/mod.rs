@@ -1,5 +1,6 @@
 //! Rank 9: the command line, one file for each subcommand.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,6 +9,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Error as ConfigError, Settings, Sources, load};
 use crate::store::fsck::Report;
+use exit::{Exit, Failure, Outcome};
+use output::{GLOBAL, OUTPUT_HELP, Output};
 
 pub mod bench;
 mod change;
@@ -16,6 +19,7 @@ mod client;
 pub mod clone;
 pub mod config;
 pub mod encryption;
+pub mod exit;
 pub mod fsck;
 pub mod grant;
 pub mod job;
@@ -35,6 +39,8 @@ pub mod warehouse;
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[arg(long, global = true, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 #[derive(Debug, Subcommand)]
@@ -107,17 +113,13 @@ impl Common {
         }
     }
 
-    /// Does something with the settings and without a server, and says what went wrong.
-    fn work<E: std::fmt::Display>(
+    /// Runs work that needs the settings and no server.
+    fn work<E: Into<Failure>>(
         &self,
         work: impl AsyncFnOnce(&Settings) -> Result<ExitCode, E>,
-    ) -> ExitCode {
-        match self.settings() {
-            Ok(settings) => {
-                block_on(async { work(&settings).await.unwrap_or_else(|error| fail(1, error)) })
-            }
-            Err(error) => fail(EX_CONFIG, error),
-        }
+    ) -> Outcome {
+        let settings = self.settings()?;
+        runtime()?.block_on(work(&settings)).map_err(Into::into)
     }
 }
 
@@ -128,12 +130,35 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// The exit code of wrong settings, as `sysexits.h` has it.
-const EX_CONFIG: u8 = 78;
+/// Runs the program with these arguments and returns its exit code.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => {
+            let output = cli.output;
+            cli.run().unwrap_or_else(|failure| failure.report(output))
+        }
+        Err(error) if error.use_stderr() && wants_json(&arguments) => {
+            let message = error.render().to_string();
+            let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
+            Failure::new(Exit::Usage, message).report(Output::Json)
+        }
+        Err(error) => {
+            // The exit code remains if the standard streams are closed.
+            let _ = error.print();
+            u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+    }
+}
+
+/// Whether a command line that cannot be parsed asks for JSON.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let pairs = arguments.windows(2).any(|pair| pair[0] == "--output" && pair[1] == "json");
+    pairs || arguments.iter().any(|argument| argument == "--output=json")
+}
 
 impl Cli {
-    /// Runs the subcommand and tells how it ended: 0 well, 1 not, 2 wrong usage, 78 wrong settings.
-    pub fn run(self) -> ExitCode {
+    fn run(self) -> Outcome {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
@@ -158,14 +183,6 @@ impl Cli {
     }
 }
 
-/// Says on standard error what went wrong.
-fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {
-    use std::io::Write;
-    // Nobody is left to tell if standard error is gone.
-    let _ = writeln!(std::io::stderr(), "slateberg: {error}");
-    ExitCode::from(code)
-}
-
 /// Prints on standard output; a reader that has gone away is no failure.
 fn print(text: &str) {
     use std::io::Write;
@@ -173,33 +190,21 @@ fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// How a subcommand ends after a walk through the records, whose findings it has told.
-fn walked(report: &Report) -> ExitCode {
-    match report.broken.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => fail(1, "the records are broken: see above"),
-    }
-}
-
-/// Asks a running server, and prints what is to be said of its answer.
-fn ask_server(asking: impl Future<Output = Result<String, client::ClientError>>) -> ExitCode {
-    block_on(async {
-        match asking.await {
-            Ok(text) => {
-                print(&text);
-                ExitCode::SUCCESS
-            }
-            Err(error) => fail(1, error),
+/// Returns the outcome of a subcommand that has checked the records and printed the findings.
+fn walked(report: &Report) -> Outcome {
+    match report.broken.len() {
+        0 => Ok(ExitCode::SUCCESS),
+        1 => Err(Failure::new(Exit::Damaged, "1 record is damaged: see the output")),
+        count => {
+            Err(Failure::new(Exit::Damaged, format!("{count} records are damaged: see the output")))
         }
-    })
+    }
 }
 
-/// Runs a subcommand to its end.
-fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
-    match runtime() {
-        Ok(runtime) => runtime.block_on(work),
-        Err(error) => fail(1, error),
-    }
+/// Sends requests to a running server and prints the result.
+fn ask_server(asking: impl Future<Output = Result<String, client::ClientError>>) -> Outcome {
+    print(&runtime()?.block_on(asking)?);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Threads for calls that block, which are nearly all calls to local files. Each keeps a heap of

@@ -4,7 +4,11 @@ use clap::ValueEnum;
 
 use super::print;
 
-/// How an answer is printed.
+/// The heading of the options that every subcommand has.
+pub(super) const GLOBAL: &str = "Global options";
+pub(super) const OUTPUT_HELP: &str = "Format of results and errors";
+
+/// The format of results and errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
     /// For people
@@ -21,6 +25,19 @@ pub(super) fn print_json(value: &serde_json::Value) {
 /// A member of an answer as text; empty if it is none.
 pub(super) fn text(value: &serde_json::Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+/// A number and the noun that goes with it, such as `1,234 tables`.
+pub(super) fn count(number: usize, one: &str, many: &str) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{grouped} {}", if number == 1 { one } else { many })
 }
 
 /// A length of time, in its largest unit.

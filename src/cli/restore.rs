@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::output::{Output, table};
+use super::exit::Outcome;
+use super::output::{GLOBAL, OUTPUT_HELP, Output, table};
 use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, preview};
@@ -24,8 +25,7 @@ pub struct Restore {
     /// Do it; without this, it is only told what would change
     #[arg(long)]
     yes: bool,
-    /// How it is told
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
     output: Output,
     #[command(flatten)]
     common: Common,
@@ -33,11 +33,11 @@ pub struct Restore {
 
 impl Restore {
     /// Does it, and says what has changed; or says what would.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         self.common.work(async |settings| self.work(settings).await)
     }
 
-    async fn work(&self, settings: &Settings) -> Result<ExitCode, StoppedError> {
+    async fn work(&self, settings: &Settings) -> Outcome {
         let wanted = Wanted::parse(&self.to);
         // A checkpoint that is not there, or a plan that cannot be made, is found out without taking the
         // store.
@@ -48,7 +48,7 @@ impl Restore {
         }
         let done = restore(settings, &wanted).await?;
         print(&self.told(&done));
-        Ok(walked(&done.report))
+        walked(&done.report)
     }
 
     fn foretold(&self, to: &Checkpoint, told: &Told) -> String {

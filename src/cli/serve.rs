@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Common, EX_CONFIG, block_on, fail, print};
+use super::exit::{Exit, Failure, Outcome};
+use super::{Common, print, runtime};
 use crate::app::banner::banner;
 use crate::app::build::Seams;
 use crate::app::stop_signals::StopSignals;
@@ -39,16 +40,13 @@ pub struct Serve {
 
 impl Serve {
     /// Serves until it is told to stop.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         self.run_with(Seams::default(), |_| {})
     }
 
     /// The same with other parts, and with settings that are changed before they are used.
-    pub(super) fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> ExitCode {
-        let mut settings = match self.common.settings() {
-            Ok(settings) => settings,
-            Err(error) => return fail(EX_CONFIG, error),
-        };
+    pub(super) fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> Outcome {
+        let mut settings = self.common.settings()?;
         if let Some(listen) = self.listen {
             settings.server.listen = listen;
         }
@@ -57,16 +55,9 @@ impl Serve {
             self.insecure_no_auth_on_public_address;
         settings.authn.new_admin_key = self.new_admin_key;
         change(&mut settings);
-        if let Err(error) = logs::init(&settings.log) {
-            return fail(EX_CONFIG, error);
-        }
-        block_on(serve(settings, seams))
+        logs::init(&settings.log).map_err(|error| Failure::new(Exit::Settings, error))?;
+        runtime()?.block_on(serve(settings, seams))
     }
-}
-
-/// The exit code of a start that failed.
-fn code(is_of_settings: bool) -> u8 {
-    if is_of_settings { EX_CONFIG } else { 1 }
 }
 
 /// Does something unless the process is told to stop. What is about to end does so then: a first start has an
@@ -80,24 +71,16 @@ async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>
     }
 }
 
-async fn serve(settings: Settings, seams: Seams) -> ExitCode {
+async fn serve(settings: Settings, seams: Seams) -> Outcome {
     // From here on: a start may wait for its bucket, or read a long log.
     let mut signals = StopSignals::listen();
-    let bound = match run::bind(&settings).await {
-        Ok(bound) => bound,
-        Err(error) => return fail(code(error.is_of_settings()), error),
-    };
+    let bound = run::bind(&settings).await?;
     let Some(built) = unless_told(&mut signals, App::build(settings, seams)).await else {
         tracing::info!("told to stop before the start was over");
-        return ExitCode::SUCCESS;
+        return Ok(ExitCode::SUCCESS);
     };
-    let app = match built {
-        Ok(app) => app,
-        Err(error) => return fail(code(error.is_of_settings()), error),
-    };
+    let app = built?;
     print(&banner(&app, &bound));
-    match run::run(app, bound, &mut signals).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(1, error),
-    }
+    run::run(app, bound, &mut signals).await?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
-//! `slateberg store check`: exit code 0 if an object store may be relied on, 1 if not or if it cannot be
-//! told.
+//! `slateberg store check`: exit code 0 if an object store honors conditional writes, another one if it does
+//! not or if the check cannot finish.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -7,21 +7,25 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{Common, EX_CONFIG, fail, key_value, print};
+use serde_json::{Value, json};
+
+use super::exit::{Exit, Failure, Outcome};
+use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
+use super::{Common, key_value, print};
 use crate::app::build::{BuildError, Seams};
 use crate::app::state;
 use crate::config::Settings;
 use crate::objects::open::Opened;
-use crate::objects::probe::probe_state;
-use crate::objects::race::{Course, race};
+use crate::objects::probe::{Findings, ProbeError, probe_state};
+use crate::objects::race::{Course, Outcome as Races, race};
 
 /// How long the probe and one put of a race may take.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 const PUT_MAX: Duration = Duration::from_secs(30);
-/// Findings of one kind that are printed.
+/// Findings of one store that are printed.
 const PRINTED_MAX: usize = 10;
 
-/// Try out object stores.
+/// Test whether an object store honors conditional writes.
 #[derive(Debug, Args)]
 pub struct Store {
     #[command(subcommand)]
@@ -30,44 +34,61 @@ pub struct Store {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Race many writers for the same names, and see that exactly one of them wins each time
+    /// Let many writers compete for the same names, and check that exactly one wins each time
     Check(Check),
 }
 
 #[derive(Debug, Args)]
 struct Check {
-    /// Where to race: below this URL, which nobody else uses [default: the state's, and its log's]
+    /// URL to write below, which nothing else uses [default: the store of the state, and of its log]
     url: Option<String>,
-    /// An option of the URL's object store, such as `aws_endpoint=http://127.0.0.1:9000`
+    /// Option of the URL's object store, such as `aws_endpoint=http://127.0.0.1:9000`
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value, requires = "url")]
     options: Vec<(String, String)>,
-    /// Names that are raced for
+    /// Names to compete for
     #[arg(long, default_value_t = 100, value_name = "N")]
     rounds: usize,
-    /// Writers of each name
+    /// Writers per name
     #[arg(long, default_value_t = 32, value_name = "N")]
     writers: usize,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
     #[command(flatten)]
     common: Common,
 }
 
+/// The result of the check of one store.
+struct Checked {
+    url: String,
+    probe: Result<Findings, ProbeError>,
+    races: Option<Races>,
+}
+
 impl Store {
-    /// Tries the store out and prints what it found.
-    pub fn run(self) -> ExitCode {
+    /// Checks the store and prints the result.
+    pub fn run(self) -> Outcome {
         let Command::Check(check) = self.command;
         check.common.work(async |settings| {
             let seams = Seams::default();
-            let stores = match check.stores(settings, &seams) {
-                Ok(stores) => stores,
-                Err(error) => return Ok(fail(EX_CONFIG, error)),
-            };
-            let mut code = ExitCode::SUCCESS;
-            for (url, opened) in &stores {
-                if !check.check(url, opened, &seams).await {
-                    code = ExitCode::FAILURE;
+            let mut all = Vec::new();
+            for (url, opened) in check.stores(settings, &seams)? {
+                if check.output == Output::Table {
+                    print(&format!("checking {url}\n"));
                 }
+                let checked = check.check(url, &opened, &seams).await;
+                if check.output == Output::Table {
+                    print(&checked.text());
+                }
+                all.push(checked);
             }
-            Ok::<_, BuildError>(code)
+            if check.output == Output::Json {
+                let stores: Vec<_> = all.iter().map(Checked::json).collect();
+                print_json(&json!({ "stores": stores }));
+            }
+            match all.iter().find_map(Checked::failure) {
+                Some(failure) => Err(failure),
+                None => Ok(ExitCode::SUCCESS),
+            }
         })
     }
 }
@@ -83,37 +104,85 @@ impl Check {
         Ok(vec![(url.clone(), state::store_at(url, &options, settings, seams)?)])
     }
 
-    /// Whether one store may be relied on.
-    async fn check(&self, url: &str, opened: &Opened, seams: &Seams) -> bool {
-        print(&format!("checking {url}\n"));
+    async fn check(&self, url: String, opened: &Opened, seams: &Seams) -> Checked {
         let id = seams.ids.random();
-        match probe_state(opened, id, seams.clock.as_ref(), PROBE_MAX).await {
-            Ok(found) => print(&format!(
-                "probe: fit for a state; put {:.1} ms, head {:.1} ms, clock {:+.1} s\n",
-                found.put.as_secs_f64() * 1e3,
-                found.head.as_secs_f64() * 1e3,
-                found.clock_ahead_ms as f64 / 1e3,
-            )),
-            Err(error) => {
-                print(&format!("broken: {error}\n"));
-                return false;
-            }
-        }
+        let probe = probe_state(opened, id, seams.clock.as_ref(), PROBE_MAX).await;
         let course = Course { rounds: self.rounds, writers: self.writers, put_max: PUT_MAX };
-        let outcome = race(opened, id, course).await;
-        print(&format!(
-            "race: {} names, {} puts, {} of unknown outcome, slowest winner {:.1} ms\n",
-            outcome.rounds,
-            outcome.puts,
-            outcome.unknown,
-            outcome.slowest.as_secs_f64() * 1e3,
-        ));
-        for broken in outcome.broken.iter().take(PRINTED_MAX) {
-            print(&format!("broken: {broken}\n"));
-        }
-        let broken = outcome.broken.len();
-        let word = if broken == 0 { "may be relied on" } else { "must not be used" };
-        print(&format!("{url} {word}: {broken} findings\n"));
-        broken == 0
+        let races = match probe {
+            Ok(_) => Some(race(opened, id, course).await),
+            Err(_) => None,
+        };
+        Checked { url, probe, races }
     }
+}
+
+impl Checked {
+    fn failure(&self) -> Option<Failure> {
+        let Self { url, probe, races } = self;
+        match (probe, races) {
+            (Err(error), _) => {
+                let exit = if error.may_pass { Exit::Unreachable } else { Exit::Failed };
+                Some(Failure::new(exit, format!("{url} cannot hold a catalog: {error}")))
+            }
+            (_, Some(races)) if !races.broken.is_empty() => {
+                let why = "it does not honor conditional writes: see the output";
+                Some(Failure::new(Exit::Failed, format!("{url} cannot hold a catalog: {why}")))
+            }
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if let Ok(found) = &self.probe {
+            text += &format!(
+                "probe: put {:.1} ms, head {:.1} ms, clock {:+.1} s\n",
+                milliseconds(found.put),
+                milliseconds(found.head),
+                found.clock_ahead_ms as f64 / 1e3,
+            );
+        }
+        let Some(races) = &self.races else { return text };
+        let Races { rounds, puts, unknown, broken, slowest } = races;
+        for finding in broken.iter().take(PRINTED_MAX) {
+            text += &format!("broken: {finding}\n");
+        }
+        let (result, winners) = match broken.len() {
+            0 => ("passed", "no double winner".to_owned()),
+            1 => ("failed", "1 finding".to_owned()),
+            count => ("failed", format!("{count} findings")),
+        };
+        text += &format!(
+            "{result}: {rounds} races, {puts} writes ({unknown} of unknown outcome), {winners}; \
+             slowest winner {:.1} ms\n",
+            milliseconds(*slowest),
+        );
+        text
+    }
+
+    fn json(&self) -> Value {
+        let Self { url, probe, races } = self;
+        let probe = match probe {
+            Ok(found) => json!({
+                "put-ms": milliseconds(found.put),
+                "head-ms": milliseconds(found.head),
+                "clock-ahead-ms": found.clock_ahead_ms,
+            }),
+            Err(error) => json!({ "error": error.to_string() }),
+        };
+        let races = races.as_ref().map(|races| {
+            json!({
+                "races": races.rounds,
+                "writes": races.puts,
+                "unknown": races.unknown,
+                "slowest-winner-ms": milliseconds(races.slowest),
+                "broken": races.broken,
+            })
+        });
+        json!({ "url": url, "passed": self.failure().is_none(), "probe": probe, "race": races })
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e4).round() / 10.0
 }

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::output::{Output, print_json};
+use super::exit::Outcome;
+use super::output::{GLOBAL, OUTPUT_HELP, Output, count, print_json};
 use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
@@ -25,6 +26,8 @@ pub struct Export {
     /// is, while no server runs]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
     #[command(flatten)]
     common: Common,
 }
@@ -34,8 +37,7 @@ pub struct Export {
 pub struct Import {
     /// The file that `export` has written
     file: PathBuf,
-    /// How it is told
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
     output: Output,
     #[command(flatten)]
     common: Common,
@@ -43,10 +45,17 @@ pub struct Import {
 
 impl Export {
     /// Writes the lines; says on standard error how many.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         self.common.work(async |settings| {
             let counts = self.write(settings).await?;
-            say(&counted("exported", &counts));
+            match self.output {
+                Output::Table => say(&counted("exported", &counts)),
+                // Standard output may be the export itself.
+                Output::Json if self.file.as_os_str() == "-" => {
+                    say(&format!("{}\n", json!({ "exported": counts })));
+                }
+                Output::Json => print_json(&json!({ "exported": counts })),
+            }
             Ok::<_, StoppedError>(ExitCode::SUCCESS)
         })
     }
@@ -80,14 +89,14 @@ impl Export {
 
 impl Import {
     /// Brings the lines in, and says how many there were.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         self.common.work(async |settings| {
             let (counts, report) = import(settings, &self.file).await?;
-            Ok::<_, StoppedError>(self.tell(&counts, &report))
+            self.tell(&counts, &report)
         })
     }
 
-    fn tell(&self, counts: &Counts, report: &Report) -> ExitCode {
+    fn tell(&self, counts: &Counts, report: &Report) -> Outcome {
         match self.output {
             Output::Json => {
                 print_json(&json!({ "imported": counts, "broken": report.broken }));
@@ -117,20 +126,19 @@ async fn import(settings: &Settings, file: &Path) -> Result<(Counts, Report), St
 }
 
 fn counted(what: &str, counts: &Counts) -> String {
-    format!(
-        "{what} {} warehouses, {} namespaces, {} tables, {} views, {} policies, {} grants, {} API keys: {} lines\n",
-        counts.warehouses,
-        counts.namespaces,
-        counts.tables,
-        counts.views,
-        counts.policies,
-        counts.grants,
-        counts.api_keys,
-        counts.lines
-    )
+    let parts = [
+        count(counts.warehouses, "warehouse", "warehouses"),
+        count(counts.namespaces, "namespace", "namespaces"),
+        count(counts.tables, "table", "tables"),
+        count(counts.views, "view", "views"),
+        count(counts.policies, "policy", "policies"),
+        count(counts.grants, "grant", "grants"),
+        count(counts.api_keys, "API key", "API keys"),
+    ];
+    format!("{what} {}: {}\n", parts.join(", "), count(counts.lines, "line", "lines"))
 }
 
-/// Says something beside the output; nobody is left to tell if standard error is gone.
+/// Writes to standard error, which may be closed.
 fn say(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -1,11 +1,10 @@
 //! `slateberg warehouse`: the warehouses of a running server.
 
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::client::{ClientError, Connection, below};
+use super::exit::Outcome;
 use super::output::{Output, table, text};
 use super::{ask_server, key_value};
 
@@ -158,7 +157,7 @@ impl Settings {
 
 impl Warehouse {
     /// Does it, and says what came of it.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
                 Command::List(list) => list.run().await,

@@ -16,13 +16,8 @@ pub const CLIENT_CERT: &str = "SLATEBERG_CLIENT_CERT";
 pub const SOURCE_TOKEN: &str = "SLATEBERG_SOURCE_TOKEN";
 /// The variable with the credential that is exchanged for such a token: `<id>:<secret>`.
 pub const SOURCE_CREDENTIAL: &str = "SLATEBERG_SOURCE_CREDENTIAL";
-/// Where a server is that was told nothing.
+/// The URL of a server with the default settings.
 pub const URL_DEFAULT: &str = "http://127.0.0.1:8181";
-
-/// The server's URL.
-pub fn url() -> String {
-    said_url().unwrap_or_else(|| URL_DEFAULT.to_owned())
-}
 
 /// The server's URL, if the environment says it.
 pub fn said_url() -> Option<String> {

@@ -1,94 +1,10 @@
 //! The program itself: what a first start prints, and `slateberg key` against it.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-
 use serde_json::Value;
 
 use crate::support::certificates::{TestCa, TlsFiles};
-
-/// A running server, and what it printed until it was ready. Its log is `log` in its directory. It is killed when this
-/// is dropped.
-pub(crate) struct Server {
-    child: Child,
-    pub(crate) uri: String,
-    banner: String,
-}
-
-fn slateberg(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
-    command.args(arguments).current_dir(directory).stdin(Stdio::null());
-    command
-}
-
-impl Server {
-    pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
-        Self::start_on(directory, "data", arguments)
-    }
-
-    /// Starts one on another data directory.
-    pub(crate) fn start_on(directory: &Path, data_dir: &str, arguments: &[&str]) -> Self {
-        let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
-        let mut command = slateberg(directory, &[&serve[..], arguments].concat());
-        let log = File::create(directory.join("log")).expect("there is room");
-        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("it starts");
-        let stdout = child.stdout.take().expect("stdout is piped");
-        let mut banner = String::new();
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            banner += &line;
-            banner.push('\n');
-            // The last line of the snippets.
-            if line.contains("defaultCatalog") {
-                break;
-            }
-        }
-        let (_, uri) = banner.split_once(" is ready at ").expect("the banner says where it is");
-        let uri = uri.lines().next().expect("a line").to_owned();
-        Self { child, uri, banner }
-    }
-
-    /// The keys in the banner, each as often as it stands there.
-    pub(crate) fn keys(&self) -> Vec<String> {
-        let words = self.banner.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        words.filter(|word| word.starts_with("sb_")).map(str::to_owned).collect()
-    }
-
-    /// Tells it to stop, and waits until it has.
-    pub(crate) fn stop(mut self) {
-        let told = Command::new("kill").args(["-TERM", &self.pid()]).status().expect("it runs");
-        assert!(told.success());
-        assert!(self.child.wait().expect("it ends").success());
-    }
-
-    /// The number of its process.
-    pub(crate) fn pid(&self) -> String {
-        self.child.id().to_string()
-    }
-
-    /// Runs a subcommand against it, with a key in the environment.
-    pub(crate) fn run(&self, directory: &Path, key: &str, arguments: &[&str]) -> Output {
-        let mut command = slateberg(directory, arguments);
-        command.env("SLATEBERG_URL", &self.uri).env("SLATEBERG_API_KEY", key);
-        command.output().expect("it runs")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What a subcommand that ended well has printed.
-#[track_caller]
-pub(crate) fn said(output: Output) -> String {
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{errors}");
-    String::from_utf8(output.stdout).expect("text")
-}
+use crate::support::program::slateberg;
+pub(crate) use crate::support::program::{Server, said};
 
 #[test]
 fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
@@ -118,7 +34,7 @@ fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
     assert!(!listed.contains("sb_"), "{listed}");
 
     let refused = server.run(at, key, &["key", "list"]);
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(77));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("ForbiddenException"));
     assert_eq!(said(server.run(at, admin, &["key", "revoke", id])), format!("revoked {id}\n"));
     let refused = server.run(at, key, &["key", "list"]);
@@ -188,7 +104,10 @@ fn the_command_line_shows_a_client_certificate() {
     assert!(said(shown).contains("bootstrap"));
     let shown = list().env("SLATEBERG_CLIENT_CERT", files.path("ops.pem")).output();
     assert!(said(shown.expect("it runs")).contains("bootstrap"));
-    assert!(!list().output().expect("it runs").status.success(), "it has to show one");
+    let without = list().output().expect("it runs");
+    let error = String::from_utf8_lossy(&without.stderr).into_owned();
+    assert_eq!(without.status.code(), Some(69), "{error}");
+    assert!(error.contains("--client-cert or SLATEBERG_CLIENT_CERT"), "{error}");
     let half = list().arg("--client-cert").arg(files.path("ca.pem")).output().expect("it runs");
     let error = String::from_utf8_lossy(&half.stderr).into_owned();
     assert!(error.contains("ca.pem: no PEM certificate with a key"), "{error}");
@@ -219,7 +138,13 @@ fn an_encrypted_server_says_so_and_is_managed_as_well() {
     };
     let trusting = list().env("SSL_CERT_FILE", files.path("ca.pem")).output().expect("it runs");
     assert!(said(trusting).contains("bootstrap"));
-    assert!(!list().output().expect("it runs").status.success(), "it trusts nobody unasked");
+    let untrusted = list().output().expect("it runs");
+    let error = String::from_utf8_lossy(&untrusted.stderr).into_owned();
+    assert_eq!(untrusted.status.code(), Some(69), "{error}");
+    assert!(error.contains("--ca-cert or SLATEBERG_CA_CERT"), "{error}");
+    let plain = list().env("SLATEBERG_URL", server.uri.replace("https", "http")).output();
+    let error = String::from_utf8_lossy(&plain.expect("it runs").stderr).into_owned();
+    assert!(error.contains("begin the URL with https://"), "{error}");
     let told = list().arg("--ca-cert").arg(files.path("ca.pem")).output().expect("it runs");
     assert!(said(told).contains("bootstrap"));
     let told = list().env("SLATEBERG_CA_CERT", files.path("key.pem")).output().expect("it runs");

@@ -126,7 +126,7 @@ fn grants_are_made_listed_asked_about_and_revoked() {
     for at_hand in [&["--policies", "policies"][..], &["--offline"]] {
         let denied = ask(&[at_hand, &["--user", "corp/ann", "--group", "team"]].concat());
         assert_eq!(denied.status.code(), Some(3), "{at_hand:?}");
-        assert_eq!(ask(at_hand).status.code(), Some(1), "{at_hand:?}");
+        assert_eq!(ask(at_hand).status.code(), Some(2), "{at_hand:?}");
     }
 
     let wrong = run(&["grant", "read", "--to", "team", "--on", "warehouse:default"]);

@@ -111,7 +111,7 @@ def assert_refused(scene, *words):
     """The server does not start, says why, and leaves everything as it is."""
     before = {path: path.read_bytes() for path in (scene.directory / "data").rglob("*") if path.is_file()}
     code, said, seconds = scene.start_in_vain()
-    assert code == 1, said
+    assert code in (1, 65, 69, 77), said
     for word in words:
         assert word in said, said
     assert seconds < 10, f"it took {seconds:.1f} s"

@@ -156,7 +156,7 @@ async fn a_start_without_a_store() {
         [("AWS_ENDPOINT", endpoint.as_str()), ("SLATEBERG__STATE__START_SECONDS_MAX", "2")];
     let since = Instant::now();
     let (code, said) = crate::server::serve_in_vain_with(data_dir.path(), &environment);
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(69), "{said}");
     assert!(said.contains("waiting for the object store"), "{said}");
     assert!(said.contains("did not answer for 2 seconds"), "{said}");
     assert!(since.elapsed() < Duration::from_secs(12), "{:?}", since.elapsed());

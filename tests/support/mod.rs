@@ -16,6 +16,7 @@ pub mod fsck;
 pub mod issuer;
 pub mod knobs;
 pub mod path;
+pub mod program;
 pub mod schema;
 pub mod served;
 pub mod snapshots;

@@ -9,13 +9,14 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use super::Lines;
+use super::{Lines, failed};
 use crate::base::clock::{Clock, SystemClock};
 use crate::bench::bare_put::bare_put;
 use crate::bench::bare_read;
 use crate::bench::latency::slow;
 use crate::bench::report::{Figures, Outcome, Record, summary};
-use crate::cli::{fail, key_value, print, runtime};
+use crate::cli::exit::Outcome as Ended;
+use crate::cli::{key_value, print, runtime};
 use crate::config::{self, Sources};
 use crate::objects::open::{check_options, known_options, laid_over, open_url};
 
@@ -35,10 +36,10 @@ pub(super) struct BareRead {
 
 impl BareRead {
     /// Serves until it is told to stop.
-    pub(super) fn run(self) -> ExitCode {
+    pub(super) fn run(self) -> Ended {
         // The same runtime as a server has.
-        let served = runtime().map_err(Into::into).and_then(|it| it.block_on(self.serve()));
-        served.map_or_else(|error| fail(1, error), |()| ExitCode::SUCCESS)
+        runtime()?.block_on(self.serve()).map_err(failed)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     async fn serve(&self) -> Result<(), Box<dyn Error>> {
@@ -80,9 +81,9 @@ pub(super) struct BarePut {
 
 impl BarePut {
     /// Puts, and prints what it took.
-    pub(super) fn run(self) -> ExitCode {
-        let put = runtime().map_err(Into::into).and_then(|it| it.block_on(self.put()));
-        put.map_or_else(|error| fail(1, error), |()| ExitCode::SUCCESS)
+    pub(super) fn run(self) -> Ended {
+        runtime()?.block_on(self.put()).map_err(failed)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     async fn put(&self) -> Result<(), Box<dyn Error>> {

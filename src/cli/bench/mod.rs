@@ -7,9 +7,10 @@ mod serve;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+
+use crate::cli::exit::{Exit, Failure, Outcome};
 
 /// Measure Iceberg REST catalogs.
 #[derive(Debug, Args)]
@@ -32,7 +33,7 @@ enum Command {
 
 impl Bench {
     /// Runs the subcommand and tells how it ended.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         match self.command {
             Command::Run(run) => run.run(),
             Command::BareRead(bare) => bare.run(),
@@ -40,6 +41,11 @@ impl Bench {
             Command::Serve(serve) => serve.run(),
         }
     }
+}
+
+/// The failure of a measurement.
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failed, error)
 }
 
 /// A file that gets lines at its end, if there is one, and the first error that it met.

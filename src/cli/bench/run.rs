@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::Lines;
+use super::{Lines, failed};
 use crate::base::clock::{Clock, SystemClock};
 use crate::bench::plan::Step;
 use crate::bench::process::open_files_max;
@@ -15,7 +15,8 @@ use crate::bench::report::{Record, summary};
 use crate::bench::run;
 use crate::bench::scenarios::{Sizes, appends, commits, kv, load_table, operations, scale};
 use crate::bench::target::{Server, Target};
-use crate::cli::{fail, print};
+use crate::cli::exit::Outcome;
+use crate::cli::print;
 
 /// Drive one or more servers in turn, and compare them.
 #[derive(Debug, Args)]
@@ -104,7 +105,7 @@ const OTHER_FILES: usize = 64;
 
 impl Run {
     /// Measures, prints what comes, and fails if a server said of a commit what is not so.
-    pub(super) fn run(self) -> ExitCode {
+    pub(super) fn run(self) -> Outcome {
         let runtime = match self.threads {
             1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
             threads => tokio::runtime::Builder::new_multi_thread()
@@ -112,16 +113,12 @@ impl Run {
                 .enable_all()
                 .build(),
         };
-        let runtime = match runtime {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(1, error),
-        };
-        match runtime.block_on(self.measure()) {
-            Ok(records) if records.iter().any(Record::is_untrue) => {
-                fail(1, "a server said of a commit what is not so: see lost and untrue_refusals")
-            }
-            Ok(_) => ExitCode::SUCCESS,
-            Err(error) => fail(1, error),
+        let records = runtime?.block_on(self.measure()).map_err(failed)?;
+        match records.iter().any(Record::is_untrue) {
+            true => Err(failed(
+                "a server reported a commit wrongly: see lost and untrue_refusals in the results",
+            )),
+            false => Ok(ExitCode::SUCCESS),
         }
     }
 

@@ -1,12 +1,12 @@
 //! `slateberg bench serve`: the real server on a bucket that is slow, or memory.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::app::build::Seams;
 use crate::bench::latency::{memory_opener, slow_opener};
+use crate::cli::exit::Outcome;
 use crate::cli::serve;
 use crate::config::Settings;
 
@@ -25,7 +25,7 @@ pub(super) struct ServeSlowly {
 
 impl ServeSlowly {
     /// Serves until it is told to stop.
-    pub(super) fn run(self) -> ExitCode {
+    pub(super) fn run(self) -> Outcome {
         let mut seams = Seams::default();
         if self.memory {
             seams.opener = memory_opener();

@@ -27,14 +27,14 @@ impl Reader {
     pub(super) async fn list(&self, source: &str) -> Result<Contents, MigrateError> {
         if Path::new(source).is_file() {
             let text = std::fs::read_to_string(source);
-            let text = text.map_err(|error| MigrateError(format!("{source}: {error}")))?;
+            let text = text.map_err(|error| MigrateError::new(format!("{source}: {error}")))?;
             return lines(source, &text);
         }
         let url = match source.contains("://") {
             true => source.to_owned(),
             false => {
                 let path = std::fs::canonicalize(source);
-                let path = path.map_err(|error| MigrateError(format!("{source}: {error}")))?;
+                let path = path.map_err(|error| MigrateError::new(format!("{source}: {error}")))?;
                 format!("file://{}", path.display())
             }
         };
@@ -64,7 +64,7 @@ impl Reader {
     ) -> Result<Located, MigrateError> {
         let text = read_metadata(location, &self.options).await.map_err(MigrateError::new)?;
         let metadata: Value = serde_json::from_slice(&text)
-            .map_err(|error| MigrateError(format!("{location}: {error}")))?;
+            .map_err(|error| MigrateError::new(format!("{location}: {error}")))?;
         let loaded = serde_json::json!({ "metadata-location": location, "metadata": metadata });
         super::rest::located(kind, &loaded)
     }
@@ -78,7 +78,7 @@ fn lines(source: &str, text: &str) -> Result<Contents, MigrateError> {
             continue;
         }
         let wrong = || {
-            MigrateError(format!(
+            MigrateError::new(format!(
                 "{source}: line {}: expected NAMESPACE.TABLE, a tab, and where its metadata file is",
                 number + 1
             ))

@@ -17,20 +17,30 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::client::Connection;
+use super::client::{ClientError, Connection};
+use super::exit::{Exit, Failure, Outcome};
 use super::output::{Output, print_json, table};
-use super::{block_on, fail, key_value, print};
+use super::{key_value, print, runtime};
 use crate::base::secret::Secret;
 use work::{Summary, Tally};
 
 /// Why nothing could be migrated.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct MigrateError(String);
+#[error("{reason}")]
+pub(super) struct MigrateError {
+    reason: String,
+    pub(super) exit: Exit,
+}
 
 impl MigrateError {
     fn new(reason: impl ToString) -> Self {
-        Self(reason.to_string())
+        Self { reason: reason.to_string(), exit: Exit::Failed }
+    }
+}
+
+impl From<ClientError> for MigrateError {
+    fn from(error: ClientError) -> Self {
+        Self { exit: error.exit(), ..Self::new(error) }
     }
 }
 
@@ -99,19 +109,16 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 
 impl Migrate {
     /// Does it, and says what came of it: exit code 0 if everything is there, 1 if not.
-    pub fn run(self) -> ExitCode {
-        block_on(async {
-            match work::migrate(&self).await {
-                Ok(summary) => {
-                    match self.connection.output {
-                        Output::Json => print_json(&summary.json()),
-                        Output::Table => print(&told(&summary)),
-                    }
-                    if summary.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-                }
-                Err(error) => fail(1, error),
-            }
-        })
+    pub fn run(self) -> Outcome {
+        let summary = runtime()?.block_on(work::migrate(&self))?;
+        match self.connection.output {
+            Output::Json => print_json(&summary.json()),
+            Output::Table => print(&told(&summary)),
+        }
+        match summary.is_complete() {
+            true => Ok(ExitCode::SUCCESS),
+            false => Err(Failure::new(Exit::Failed, "the migration is incomplete: see the output")),
+        }
     }
 
     /// The namespace that all others go below.

@@ -12,7 +12,7 @@ use super::MigrateError;
 use super::source::{FoundTabular, Located};
 use crate::base::retry::Backoff;
 use crate::base::secret::Secret;
-use crate::cli::client::{Connection, below, encoded, query};
+use crate::cli::client::{ClientError, Connection, below, encoded, query};
 use crate::model::ident::TabularKind;
 
 /// Names that are asked for at once.
@@ -73,7 +73,7 @@ pub(super) type Answer = Result<Value, Refused>;
 
 impl Refused {
     pub(super) fn error(self, what: &str) -> MigrateError {
-        MigrateError(format!("{what}: {} ({})", self.message, self.status))
+        MigrateError::new(format!("{what}: {} ({})", self.message, self.status))
     }
 
     /// Whether there is no such thing, or no such thing here.
@@ -102,8 +102,8 @@ impl Rest {
         connection: &Connection,
         warehouse: Option<&str>,
     ) -> Result<Self, MigrateError> {
-        let client = connection.client().map_err(MigrateError::new)?;
-        Self::open(client, connection.base(), connection.key(), None, warehouse).await
+        let client = connection.client()?;
+        Self::open(client, connection.base()?, connection.key(), None, warehouse).await
     }
 
     async fn open(
@@ -165,7 +165,7 @@ impl Rest {
             .post(url)
             .header("content-type", "application/x-www-form-urlencoded")
             .body(form.trim_start_matches('?').to_owned());
-        let failed = |error: &dyn std::fmt::Display| MigrateError(format!("{url}: {error}"));
+        let failed = |error: &dyn std::fmt::Display| MigrateError::new(format!("{url}: {error}"));
         let response = request.send().await.map_err(|error| failed(&error.without_url()))?;
         let status = response.status();
         let answer: Value = response.json().await.unwrap_or_default();
@@ -198,10 +198,7 @@ impl Rest {
                 Ok(Err(refused)) if matches!(refused.status, 429 | 500..=599) && !last => {}
                 Err(_) if !last => {}
                 Ok(answer) => return Ok(answer),
-                Err(error) => {
-                    let error = error.without_url();
-                    return Err(MigrateError(format!("{}{path}: {error}", self.base)));
-                }
+                Err(error) => return Err(ClientError::transport(&self.base, error).into()),
             }
             backoff.wait().await;
         }

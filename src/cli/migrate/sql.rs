@@ -13,7 +13,7 @@ const EXISTS: &str = "exists";
 
 /// Reads a database to the end.
 pub(super) fn read(file: &str, catalog: Option<&str>) -> Result<Contents, MigrateError> {
-    let at = |error: &dyn std::fmt::Display| MigrateError(format!("{file}: {error}"));
+    let at = |error: &dyn std::fmt::Display| MigrateError::new(format!("{file}: {error}"));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let file_name = file.strip_prefix("sqlite://").unwrap_or(file);
     let mut database = Connection::open_with_flags(file_name, flags).map_err(|error| at(&error))?;

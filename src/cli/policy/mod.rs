@@ -1,11 +1,11 @@
 //! `slateberg policy`: checking, testing and asking policies without a server, and those of a running one.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::{ask_server, client, fail};
+use super::exit::Outcome;
+use super::{ask_server, client};
 use crate::app::policies;
 
 mod ask;
@@ -49,7 +49,7 @@ enum Command {
 
 impl Policy {
     /// Runs the subcommand.
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> Outcome {
         let ended = match self.command {
             Command::Validate(validate) => validate.run(),
             Command::Test(test) => test.run(),
@@ -62,13 +62,13 @@ impl Policy {
             Command::Diff(diff) => return ask_server(diff.run()),
             Command::Rollback(rollback) => return ask_server(rollback.run()),
         };
-        ended.unwrap_or_else(|error| fail(1, error))
+        Ok(ended?)
     }
 }
 
-/// Why a subcommand gave no answer.
+/// Why a subcommand failed.
 #[derive(Debug, thiserror::Error)]
-enum Error {
+pub(super) enum Error {
     #[error(transparent)]
     Policies(#[from] policies::Error),
     #[error("{}: {}", .0.display(), .1)]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Error;
 use crate::app::policies::{self, build, read};
 use crate::authz::expectations::{Expectations, Outcome, Verdict};
-use crate::cli::output::{Output, print_json, table};
+use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
 use crate::cli::print;
 
 /// Check that policies decide as files expect it.
@@ -21,8 +21,7 @@ pub(super) struct Test {
     /// Policy files, or directories of them, in the place of those that the files name
     #[arg(long, value_name = "PATH")]
     policies: Vec<PathBuf>,
-    /// How the answer is written
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
     output: Output,
 }
 

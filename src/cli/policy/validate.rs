@@ -10,7 +10,7 @@ use super::Error;
 use crate::app::policies::{build, read};
 use crate::authz::policy_set::PolicySet;
 use crate::authz::problem::Problem;
-use crate::cli::output::{Output, print_json};
+use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use crate::cli::print;
 
 /// Check that policies are well-formed and fit the schema.
@@ -22,8 +22,7 @@ pub(super) struct Validate {
     /// Count what is suspicious, such as a policy that never matches, as wrong
     #[arg(long)]
     deny_warnings: bool,
-    /// How the answer is written
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
     output: Output,
 }
 

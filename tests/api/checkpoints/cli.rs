@@ -119,7 +119,7 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     let elsewhere = ["--data-dir", "elsewhere", "--config", "elsewhere.toml"];
     let import = [&["import", "all.jsonl"][..], &elsewhere].concat();
     let told = said(offline(at, &import));
-    assert!(told.contains("2 tables, 1 views, 0 policies, 1 grants, 1 API keys"), "{told}");
+    assert!(told.contains("2 tables, 1 view, 0 policies, 1 grant, 1 API key"), "{told}");
     // Again, it is all there already.
     said(offline(at, &import));
     said(offline(at, &[&["fsck"][..], &elsewhere].concat()));

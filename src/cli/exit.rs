@@ -1,0 +1,185 @@
+//! Exit codes of the program, and the failures that end a subcommand with one of them.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::migrate::MigrateError;
+use super::output::Output;
+use super::{client, policy};
+use crate::app::build::BuildError;
+use crate::app::lock::LockError;
+use crate::app::run::RunError;
+use crate::app::stopped::StoppedError;
+use crate::catalog::transfer;
+use crate::config;
+use crate::kms;
+use crate::store;
+
+/// Why a subcommand ends without success. The values are those of `sysexits.h` where it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// A failure of another kind.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// Records or files are damaged.
+    Damaged = 65,
+    /// A server or an object store cannot be reached, or does not respond.
+    Unreachable = 69,
+    /// Another process uses the catalog.
+    InUse = 75,
+    /// A server or an object store denies access.
+    Denied = 77,
+    /// The settings are wrong.
+    Settings = 78,
+}
+
+impl Exit {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Damaged => "damaged",
+            Self::Unreachable => "unreachable",
+            Self::InUse => "in-use",
+            Self::Denied => "denied",
+            Self::Settings => "settings",
+        }
+    }
+}
+
+/// The end of a subcommand.
+pub type Outcome = Result<ExitCode, Failure>;
+
+/// An error, and the exit code that belongs to it.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    pub(super) fn new(exit: Exit, message: impl Display) -> Self {
+        Self { exit, message: message.to_string() }
+    }
+
+    /// Writes the error to standard error, as one line of JSON if the output is JSON.
+    pub(super) fn report(&self, output: Output) -> ExitCode {
+        let Self { exit, message } = self;
+        let code = *exit as u8;
+        let text = match output {
+            Output::Table => format!("slateberg: {message}\n"),
+            Output::Json => {
+                let error = json!({ "code": exit.name(), "message": message, "exit-code": code });
+                format!("{}\n", json!({ "error": error }))
+            }
+        };
+        // The exit code remains if standard error is closed.
+        let _ = io::stderr().write_all(text.as_bytes());
+        ExitCode::from(code)
+    }
+}
+
+fn of_store(error: &store::Error) -> Exit {
+    match error {
+        store::Error::Corrupt { .. } => Exit::Damaged,
+        store::Error::InUse(_) | store::Error::Fenced => Exit::InUse,
+        store::Error::Unavailable(_) => Exit::Unreachable,
+        store::Error::Encryption(error) => of_encryption(error),
+        _ => Exit::Failed,
+    }
+}
+
+fn of_encryption(error: &kms::Error) -> Exit {
+    match error {
+        kms::Error::Setting(_) => Exit::Settings,
+        kms::Error::Unavailable(_) => Exit::Unreachable,
+        kms::Error::Refused(_) => Exit::Denied,
+        kms::Error::Ring(_) | kms::Error::Tampered { .. } => Exit::Damaged,
+        kms::Error::WrongKey { .. } | kms::Error::UnknownDataKey(_) => Exit::Failed,
+    }
+}
+
+fn of_build(error: &BuildError) -> Exit {
+    match error {
+        error if error.is_of_settings() => Exit::Settings,
+        BuildError::Lock(LockError::InUse(_)) => Exit::InUse,
+        BuildError::Unreachable { .. } | BuildError::Silent { .. } => Exit::Unreachable,
+        BuildError::Encryption(error) => of_encryption(error),
+        BuildError::Store { source, .. }
+        | BuildError::PolicyBook(source)
+        | BuildError::Warehouses(source) => of_store(source),
+        _ => Exit::Failed,
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        Self::new(of_build(&error), error)
+    }
+}
+
+impl From<StoppedError> for Failure {
+    fn from(error: StoppedError) -> Self {
+        let exit = match &error {
+            StoppedError::Build(error) => of_build(error),
+            StoppedError::Store(error) | StoppedError::Transfer(transfer::Error::Store(error)) => {
+                of_store(error)
+            }
+            StoppedError::Transfer(transfer::Error::Line { .. }) => Exit::Damaged,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let exit = match &error {
+            error if error.is_of_settings() => Exit::Settings,
+            RunError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+                Exit::InUse
+            }
+            RunError::StoreClosed(error) | RunError::Close(error) => of_store(error),
+            _ => Exit::Failed,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<config::Error> for Failure {
+    fn from(error: config::Error) -> Self {
+        Self::new(Exit::Settings, error)
+    }
+}
+
+impl From<client::ClientError> for Failure {
+    fn from(error: client::ClientError) -> Self {
+        Self::new(error.exit(), error)
+    }
+}
+
+impl From<policy::Error> for Failure {
+    fn from(error: policy::Error) -> Self {
+        match error {
+            policy::Error::Server(error) => error.into(),
+            policy::Error::Usage(_) => Self::new(Exit::Usage, error),
+            other => Self::new(Exit::Failed, other),
+        }
+    }
+}
+
+impl From<MigrateError> for Failure {
+    fn from(error: MigrateError) -> Self {
+        Self::new(error.exit, error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new(Exit::Failed, error)
+    }
+}
