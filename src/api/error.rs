@@ -117,6 +117,7 @@ impl From<authn::Error> for ApiError {
         match error {
             E::Invalid(_) | E::TooMany(_) => Self::bad_request(message),
             E::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, "ForbiddenException", message),
+            E::LastAdmin(_) => Self::new(StatusCode::CONFLICT, "ConflictException", message),
             E::NoSuchKey(_) => Self::new(StatusCode::NOT_FOUND, "NotFoundException", message),
             E::Store(error) => catalog::Error::from(error).into(),
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::key_index::{KeyIndex, KnownKey};
@@ -12,13 +13,14 @@ use crate::authz::action::{Action, ManageKeys, ReadKeys};
 use crate::authz::authority::Authority;
 use crate::authz::context::Context;
 use crate::authz::decide::Decision;
+use crate::authz::lockout;
 use crate::authz::permit::Permit;
 use crate::authz::resource::Resource;
 use crate::base::clock::Clock;
 use crate::base::ids::Ids;
 use crate::base::secret::Secret;
 use crate::model::members::brief;
-use crate::model::principal::{Identity, Principal};
+use crate::model::principal::{Identity, Method, Principal};
 use crate::store::audit::{Answer, Denial};
 use crate::store::keys::ApiKeyKey;
 use crate::store::read::Read;
@@ -70,6 +72,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     keys_max: usize,
+    /// Held by a revocation, so that two admin keys cannot revoke each other at the same time.
+    revocation: Mutex<()>,
 }
 
 impl ApiKeys {
@@ -82,7 +86,9 @@ impl ApiKeys {
         keys_max: usize,
     ) -> Self {
         let index = KeyIndex::default();
-        Self { inner: Arc::new(Inner { store, authority, index, clock, ids, keys_max }) }
+        let revocation = Mutex::default();
+        let inner = Inner { store, authority, index, clock, ids, keys_max, revocation };
+        Self { inner: Arc::new(inner) }
     }
 
     /// What requests are checked against.
@@ -152,6 +158,8 @@ impl ApiKeys {
             let id = record.id;
             keys.admit([record])?;
             let known = keys.index().by_id(id).ok_or_else(|| Error::NoSuchKey(id.to_string()))?;
+            let ApiKeyRecord { name, roles, .. } = &known.record;
+            tracing::info!(%id, name, ?roles, by, "API key created");
             Ok((secret, known))
         })
         .await
@@ -177,33 +185,68 @@ impl ApiKeys {
         all.map(|known| Arc::clone(&known.identity)).collect()
     }
 
-    /// Revokes a key: from now on, no request with it is let in, nor one with a token that was got by it.
-    pub async fn revoke(&self, asker: &Asker<'_>, id: &str) -> Result<()> {
+    /// Revokes a key: requests with it, and with tokens that were issued for it, are rejected from now on.
+    /// Rejects, unless forced, the revocation of the last credential that may manage keys.
+    pub async fn revoke(&self, asker: &Asker<'_>, id: &str, force: bool) -> Result<()> {
         let permit: Permit<ManageKeys> = self.permit(asker)?;
-        let known = self.find(id)?;
+        let id = self.find(id)?.record.id;
         let keys = self.clone();
-        let (by, origin) = (asker.principal.id().to_owned(), asker.origin.clone());
+        let (principal, context) = (asker.principal.clone(), asker.context.clone());
+        let origin = asker.origin.clone();
         apart(async move {
-            let record = &known.record;
-            let log = keys.change("revoke_api_key", &by, record, permit.decision());
-            let (key, log) = (&ApiKeyKey(record.id), &Change { origin: Some(origin), ..log });
+            let _one_at_a_time = keys.inner.revocation.lock().await;
+            let known = keys.find(&id.to_string())?;
+            if !force {
+                keys.check_not_last(&principal, &context, &known)?;
+            }
+            let (by, record) = (principal.id(), &known.record);
+            let log = keys.change("revoke_api_key", by, record, permit.decision());
+            let (key, log) = (&ApiKeyKey(id), &Change { origin: Some(origin), ..log });
             let store = &keys.inner.store;
-            let (was_there, accepted) = store
+            let ((), accepted) = store
                 .transact("revoke_api_key", &permit, |t| async move {
-                    let was_there = t.get(key).await?.is_some();
-                    if was_there {
-                        t.delete(key)?;
-                        t.log(log)?;
-                    }
-                    Ok::<_, Error>(was_there)
+                    t.delete(key)?;
+                    t.log(log)?;
+                    Ok::<_, Error>(())
                 })
                 .await?;
-            // Not only once it is durable: whatever becomes of the log, the key was to be good no more.
-            keys.index().remove(record.id);
+            // Before the change is durable: the key must be rejected even if durability fails.
+            keys.index().remove(id);
             accepted.durable().await?;
-            if was_there { Ok(()) } else { Err(Error::NoSuchKey(record.id.to_string())) }
+            tracing::info!(%id, name = record.name, by, force, "API key revoked");
+            Ok(())
         })
         .await
+    }
+
+    /// Rejects the revocation of a key if afterwards neither the caller nor another key may manage keys.
+    fn check_not_last(
+        &self,
+        principal: &Principal,
+        context: &Context,
+        known: &KnownKey,
+    ) -> Result<()> {
+        let policies = self.inner.authority.policies();
+        let manages = |candidates: &[Arc<Identity>]| {
+            lockout::any_may::<ManageKeys>(&policies, candidates, context)
+        };
+        let mut others = self.identities();
+        // A caller with an API key is among them, unless that key was revoked in the meantime.
+        if let Principal::Identified(identity) = principal
+            && identity.method != Method::ApiKey
+        {
+            others.push(Arc::clone(identity));
+        }
+        others.retain(|identity| identity.id != known.identity.id);
+        if manages(&others) || !manages(&[Arc::clone(&known.identity)]) {
+            return Ok(());
+        }
+        let ApiKeyRecord { name, id, .. } = &known.record;
+        Err(Error::LastAdmin(format!(
+            "Cannot revoke API key {} ({id}): no other API key may manage API keys. Create another \
+             admin key first, or repeat the request with ?force=true (slateberg key revoke --force)",
+            brief(name)
+        )))
     }
 
     /// The permit to do `A` to the keys, or the refusal. Keys belong to the catalog as a whole: whoever is

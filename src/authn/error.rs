@@ -14,6 +14,9 @@ pub enum Error {
     /// There is no such key.
     #[error("API key does not exist: {0}")]
     NoSuchKey(String),
+    /// The catalog would be left without a credential that manages it.
+    #[error("{0}")]
+    LastAdmin(String),
     /// There are as many keys as there may be.
     #[error("There are {0} API keys already: revoke some first")]
     TooMany(usize),

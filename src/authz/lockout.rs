@@ -1,4 +1,5 @@
-//! The lockout guard: no change of policies may leave the catalog without anybody who can change them.
+//! Protection against lockout: a change of policies, or the revocation of an API key, must leave a principal
+//! that can manage the catalog.
 
 use std::sync::Arc;
 
@@ -16,18 +17,26 @@ use crate::model::principal::Identity;
 )]
 pub struct LockedOut;
 
-/// Refuses policies that would leave nobody who may manage them. `candidates` are all whom the catalog knows
-/// to exist: whoever asks for the change, and the API keys that have not been revoked. Whom only an outside
-/// issuer knows does not count, since the catalog cannot tell that there is such a person.
+/// Whether one of `candidates` may do `A` to the catalog. These are the principals that the catalog can be
+/// sure of: the caller, and the API keys that are valid. Users that only an issuer knows are not among them.
+pub fn any_may<A: Action>(
+    policies: &PolicySet,
+    candidates: &[Arc<Identity>],
+    context: &Context,
+) -> bool {
+    let catalog = Resource::catalog();
+    let may = |identity: &Arc<Identity>| {
+        let request = Request { identity, resource: &catalog, context };
+        policies.decide(A::NAME, request).allow
+    };
+    candidates.iter().any(may)
+}
+
+/// Rejects policies that none of `candidates` may manage.
 pub fn check(
     policies: &PolicySet,
     candidates: &[Arc<Identity>],
     context: &Context,
 ) -> Result<(), LockedOut> {
-    let catalog = Resource::catalog();
-    let manages = |identity: &Arc<Identity>| {
-        let request = Request { identity, resource: &catalog, context };
-        policies.decide(ManagePolicies::NAME, request).allow
-    };
-    candidates.iter().any(manages).then_some(()).ok_or(LockedOut)
+    any_may::<ManagePolicies>(policies, candidates, context).then_some(()).ok_or(LockedOut)
 }

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::ask_server;
-use super::client::{ClientError, Connection};
+use super::client::{ClientError, Connection, below, query};
 use super::exit::Outcome;
 use super::output::{Output, span, table, text};
 use crate::authn::key_text;
@@ -57,8 +57,11 @@ struct List {
 
 #[derive(Debug, Args)]
 struct Revoke {
-    /// Its id, as `list` shows it
+    /// Id of the key, as `list` shows it
     id: String,
+    /// Revoke the key even if no other API key may manage API keys
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -120,7 +123,8 @@ impl List {
 
 impl Revoke {
     async fn run(self) -> Result<String, ClientError> {
-        let path = format!("{PATH}/{}", self.id);
+        let forced = query(&[("force", self.force.then(|| "true".to_owned()))]);
+        let path = format!("{}{forced}", below(PATH, &self.id));
         self.connection.send("DELETE", &path, &Value::Null).await?;
         Ok(match self.connection.output {
             Output::Json => format!("{:#}\n", json!({ "revoked": self.id })),

@@ -51,6 +51,7 @@ mod idempotency;
 mod idempotency_lifetime;
 mod job_cli;
 mod jobs;
+mod key_revocation;
 mod limits;
 mod locations;
 mod long_tables;

@@ -8,6 +8,7 @@ use axum::response::IntoResponseParts;
 use super::Result;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::path::Path;
+use crate::api::extract::query::Query;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::api::wire::management::{ApiKey, CreateApiKeyRequest, CreatedApiKey, ListApiKeys};
@@ -56,9 +57,11 @@ pub async fn load(
 pub async fn revoke(
     State(state): State<ApiState>,
     Path(id): Path<String>,
+    query: Query,
     Mutating(operation): Mutating,
 ) -> Result<StatusCode> {
-    state.authn.keys().revoke(&asker(&operation), &id).await?;
+    let force = query.flag("force")?;
+    state.authn.keys().revoke(&asker(&operation), &id, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
