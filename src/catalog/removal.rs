@@ -1,5 +1,7 @@
 //! Taking a table or view out of the catalog.
 
+use uuid::Uuid;
+
 use super::change_log::Entry;
 use super::jobs::table_of;
 use super::lookup::{self, Found};
@@ -25,8 +27,8 @@ pub struct Removal<'a> {
     pub kind: TabularKind,
     /// Which.
     pub ident: &'a TabularIdent,
-    /// Whether its files go too, in the background.
-    pub purge: bool,
+    /// The id of the background job that deletes the files too. `None`: the files stay.
+    pub purge: Option<Uuid>,
     /// What its `Idempotency-Key` remembers.
     pub outcome: fn(&Found) -> Outcome,
 }
@@ -56,16 +58,16 @@ impl Catalog {
         let Removal { action, kind, ident, purge, outcome } = removal;
         self.check_findable(kind, ident)?;
         let target = Target { warehouse, kind, ident };
-        self.permit_removal(operation, target, purge).await?;
+        self.permit_removal(operation, target, purge.is_some()).await?;
         let store = self.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
             .await?
             .ok_or_else(|| Error::no_such(kind, ident))?;
-        if purge {
+        if purge.is_some() {
             self.refuse_deletion("Cannot purge", "drop the table without purge")?;
         }
         let lanes = self.inner.lanes.enter(vec![id]).await?;
-        let permit = &self.permit_removal(operation, target, purge).await?;
+        let permit = &self.permit_removal(operation, target, purge.is_some()).await?;
         let catalog = self;
         let (found, accepted) = self
             .store()
@@ -80,12 +82,12 @@ impl Catalog {
                 t.delete(&name_key(&found.record, kind))?;
                 t.delete(&TabularKey(id))?;
                 put_whereabouts(&t, Some(&found.record), None)?;
-                if purge {
+                if let Some(job) = purge {
                     let metadata_location = found.record.metadata_location.clone();
                     let work = Work::ReachableFrom { id, metadata_location };
                     let table = table_of(&found.record, Some((warehouse, ident)));
                     let by = Some(operation.principal.id().to_owned());
-                    catalog.put_job(&t, warehouse.id, work, table, by)?;
+                    catalog.put_job(&t, job, warehouse.id, work, table, by)?;
                 } else {
                     t.delete_document(id).await?;
                 }
@@ -108,7 +110,7 @@ impl Catalog {
         let flight = self.inner.flights.register(Vec::new());
         let (files, trace) = (Vec::new(), operation.trace.clone());
         self.land(Landing { accepted, files, flight, lanes, trace }).await?;
-        if purge {
+        if purge.is_some() {
             self.inner.jobs.announce();
         }
         Ok(found)

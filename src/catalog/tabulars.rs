@@ -172,7 +172,14 @@ impl Catalog {
         put_version(t, before, &new.after, Some(&new.text_before), &new.text, new.publish)?;
         if !new.outdated.is_empty() && self.deletes_files() {
             let work = Work::Listed(new.outdated.clone());
-            self.put_job(t, new.after.warehouse, work, table_of(&new.after, None), None)?;
+            self.put_job(
+                t,
+                self.ids().ordered(),
+                new.after.warehouse,
+                work,
+                table_of(&new.after, None),
+                None,
+            )?;
         }
         Ok(true)
     }

@@ -1,5 +1,7 @@
 //! Drop with purge: a table's files are deleted in the background, and nothing else is.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use serde_json::Value;
 use slateberg::config::Settings;
@@ -7,6 +9,7 @@ use slateberg::config::Settings;
 use crate::support::app::TestApp;
 use crate::support::avro::unfolding_manifest;
 use crate::support::filled::{ALL, Filled};
+use crate::support::table::create_table;
 
 const PURGE: &str = "/v1/namespaces/ns/tables/t?purgeRequested=true";
 
@@ -24,6 +27,27 @@ async fn a_purge_deletes_what_the_table_leads_to() {
     // And what lies outside of the warehouse is not the warehouse's.
     assert!(table.app.file("memory:///other/3.parquet").await.is_some());
     assert_eq!(table.run().await, 0, "the job is done");
+}
+
+#[tokio::test]
+async fn the_files_of_a_small_table_are_deleted_when_its_purge_is_answered() {
+    // Far longer than the job takes, so that a slow machine changes nothing.
+    let patient = |settings: &mut Settings| settings.catalog.purge_wait_ms = 600_000;
+    let app = TestApp::with_settings(patient).await;
+    app.create_namespace(&["ns"]).await;
+    app.post("/v1/namespaces/ns/tables", create_table("t")).await.expect(200);
+    let table = Filled::of(app).await;
+    let catalog = table.app.app.catalog.clone();
+    let jobs = tokio::spawn(async move {
+        loop {
+            catalog.jobs_wanted(Duration::from_secs(600)).await;
+            catalog.run_jobs().await.expect("the jobs can be read");
+        }
+    });
+    table.app.delete(PURGE).await.expect(204);
+    assert_eq!(table.left().await, ["stranger"]);
+    assert_eq!(table.metadata_files().await, 0);
+    jobs.abort();
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ use crate::model::ident::{TabularIdent, TabularKind};
 use crate::model::warehouse::Warehouse;
 use crate::store::jobs::{Job, JobTable, Progress, Work};
 use crate::store::keys::JobKey;
+use crate::store::read::Read;
 use crate::store::records::TabularRecord;
 use crate::store::txn::Transaction;
 use crate::telemetry::jobs::JobCounters;
@@ -48,6 +49,8 @@ pub(super) struct Jobs {
     wanted: Notify,
     /// Those that are under way.
     running: Mutex<HashMap<Uuid, Arc<Live>>>,
+    /// Counts the runs that ended, for requests that wait for one.
+    runs_ended: watch::Sender<u64>,
     stopping: AtomicBool,
     rate: Rate,
     /// Bytes that jobs have taken for the files that they know.
@@ -90,6 +93,7 @@ impl Jobs {
         Self {
             wanted: Notify::new(),
             running: Mutex::default(),
+            runs_ended: watch::Sender::new(0),
             stopping: AtomicBool::new(false),
             rate: Rate::per_second(settings.file_deletions_per_second_max),
             memory: Arc::default(),
@@ -125,6 +129,7 @@ impl Jobs {
 
     fn release(&self, id: Uuid) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.runs_ended.send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 
@@ -151,17 +156,40 @@ impl Catalog {
         running.values().for_each(|live| live.halt(Halt::Stopping));
     }
 
-    /// Leaves a deletion of files to the background.
+    /// Waits for the end of a job that was announced, for at most `purge_wait_ms`. Clients and their tests
+    /// expect the files of a small table to be gone with the table. Does not wait while as many jobs run as
+    /// may run at once: the job would not begin in time.
+    pub(super) async fn await_purge(&self, job: Uuid) {
+        let jobs = &self.inner.jobs;
+        let running = jobs.running.lock().unwrap_or_else(PoisonError::into_inner).len();
+        if running >= self.settings().jobs_parallel_max {
+            return;
+        }
+        let mut runs_ended = jobs.runs_ended.subscribe();
+        let ended = async {
+            // A store that cannot be read does not change the response: the table is dropped.
+            while matches!(self.store().latest().get(&JobKey(job)).await, Ok(Some(_))) {
+                if runs_ended.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let at_most = Duration::from_millis(self.settings().purge_wait_ms);
+        let _ = tokio::time::timeout(at_most, ended).await;
+    }
+
+    /// Stores a job that deletes files in the background.
     pub(super) fn put_job(
         &self,
         t: &Transaction,
+        id: Uuid,
         warehouse: Uuid,
         work: Work,
         table: JobTable,
         created_by: Option<String>,
     ) -> Result<()> {
         let job = Job { created_by, ..Job::new(warehouse, work, Some(table), self.now_ms()) };
-        Ok(t.put(&JobKey(self.ids().ordered()), &job)?)
+        Ok(t.put(&JobKey(id), &job)?)
     }
 }
 

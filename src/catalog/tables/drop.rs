@@ -8,7 +8,7 @@ use crate::model::warehouse::Warehouse;
 use crate::store::records::Outcome;
 
 impl Catalog {
-    /// Drops a table. With `purge` its files are deleted too, in the background.
+    /// Drops a table. With `purge`, a background job deletes its files, and the end of a short job is awaited.
     pub async fn drop_table(
         &self,
         operation: &Operation,
@@ -17,18 +17,23 @@ impl Catalog {
         purge: bool,
     ) -> Result<()> {
         let warehouse = warehouse.clone();
+        let job = purge.then(|| self.ids().ordered());
         self.mutate(operation, move |catalog, operation| async move {
             let removal = Removal {
                 action: if purge { "purge_table" } else { "drop_table" },
                 kind: TabularKind::Table,
                 ident: &ident,
-                purge,
+                purge: job,
                 outcome: |_| Outcome::Done,
             };
             catalog.remove(&operation, &warehouse, removal).await?;
             Ok(Answer::Done)
         })
         .await?;
+        // Here the change is durable, and neither its lane nor that of its Idempotency-Key is held.
+        if let Some(job) = job {
+            self.await_purge(job).await;
+        }
         Ok(())
     }
 

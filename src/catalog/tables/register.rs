@@ -183,7 +183,7 @@ impl Catalog {
                 action: "unregister_table",
                 kind: TabularKind::Table,
                 ident: &ident,
-                purge: false,
+                purge: None,
                 outcome: |found| outcome_of(&found.record),
             };
             let found = catalog.remove(&operation, &warehouse, removal).await?;

@@ -21,7 +21,7 @@ impl Catalog {
                 action: "drop_view",
                 kind: TabularKind::View,
                 ident: &ident,
-                purge: false,
+                purge: None,
                 outcome: |_| Outcome::Done,
             };
             catalog.remove(&operation, &warehouse, removal).await?;
