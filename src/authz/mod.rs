@@ -11,8 +11,8 @@
 //!    questions that were answered before; [`authority`] is where permits are asked for.
 //! 4. [`commit_kind`] tells which actions a commit needs permits for.
 //! 5. [`lockout`] tells whether anybody could still manage policies after a change; [`expectations`] are
-//!    tests of policies, for whoever writes them; [`listing`] is for whoever reads them, and [`notation`] how
-//!    grantees and resources are called in one word.
+//!    tests of policies, for whoever writes them; [`listing`] is for whoever reads them, [`roles`] returns the
+//!    principals that they mention, and [`notation`] how grantees and resources are called in one word.
 
 pub mod action;
 pub mod authority;
@@ -36,5 +36,6 @@ pub mod policy_set;
 pub mod problem;
 mod relevant;
 pub mod resource;
+pub mod roles;
 pub mod schema;
 pub mod settings;

@@ -198,7 +198,7 @@ impl Rule {
         }
     }
 
-    fn id(&self) -> &str {
+    pub(super) fn id(&self) -> &str {
         self.policy.id().as_ref()
     }
 

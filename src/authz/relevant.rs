@@ -46,9 +46,13 @@ impl ByPrincipal {
         all
     }
 
-    /// Where the policies stand that name the principal, what it is in, or nobody.
-    fn about(&self, scope: &Scope<'_>) -> impl Iterator<Item = usize> {
-        let whom = std::iter::once(scope.principal).chain(scope.memberships);
+    /// Returns the positions of the policies that name the principal, one of its memberships, or no principal.
+    pub(super) fn about<'a>(
+        &'a self,
+        principal: &'a EntityUid,
+        memberships: &'a HashSet<EntityUid>,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let whom = std::iter::once(principal).chain(memberships);
         let named = whom.filter_map(|one| self.named.get(one)).flatten();
         named.chain(&self.others).copied()
     }
@@ -60,7 +64,8 @@ impl PolicySet {
         if self.rules.len() <= CHOOSE_FROM {
             return Cow::Borrowed(&self.cedar);
         }
-        let rules = self.by_principal.about(scope).filter_map(|at| self.rules.get(at));
+        let rules = self.by_principal.about(scope.principal, scope.memberships);
+        let rules = rules.filter_map(|at| self.rules.get(at));
         let relevant: Vec<_> = rules.filter(|rule| rule.could_match(scope)).collect();
         // To copy nearly all of them would cost more than to ask them all.
         if relevant.len() * 4 > self.rules.len() {

@@ -1,6 +1,7 @@
-//! Denials: what is answered to whoever may not do something, and what the audit log is told of it.
+//! Denials: the responses to callers without permission, and their lines in the logs.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use serde::Serialize;
 
@@ -8,8 +9,19 @@ use super::{Catalog, Error, Operation};
 use crate::authz::decide::Denied;
 use crate::authz::resource::Resource;
 use crate::model::members::brief;
+use crate::model::principal::{Identity, IdentityKind, Principal};
 use crate::store::audit::{Answer, Denial};
 use crate::telemetry::audit::AuditError;
+
+/// Interval between two log lines about credentials without permissions.
+const NOTICE_INTERVAL_MS: i64 = 1_000;
+
+/// Limits the log lines about credentials without permissions.
+#[derive(Default)]
+pub(super) struct Notices {
+    last_ms: AtomicI64,
+    suppressed: AtomicU64,
+}
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -20,8 +32,8 @@ struct RefusedCredential<'a> {
 }
 
 impl Catalog {
-    /// The answer to somebody who may not do something: that it is forbidden, or, to whoever may not even see
-    /// the thing, what is said of one that is not there.
+    /// Records a denial and returns the error for the caller: `absent`, which is that of a thing that does
+    /// not exist, if the caller may not see the thing, or else that the action is forbidden.
     pub(super) fn refuse(
         &self,
         operation: &Operation,
@@ -29,15 +41,31 @@ impl Catalog {
         resource: &Resource,
         absent: Option<Error>,
     ) -> Error {
-        let answer = if absent.is_some() { Answer::Hidden } else { Answer::Forbidden };
+        let absent = absent.map(|error| self.without_permissions(operation, error));
+        let hidden = absent.as_ref().is_some_and(|error| !matches!(error, Error::Forbidden(_)));
+        let answer = if hidden { Answer::Hidden } else { Answer::Forbidden };
         if self.store().audit().is_on() {
             let (principal, origin) = (&operation.principal, &operation.origin());
             let denial = Denial::of(answer, denied, resource, principal, origin);
             self.store().audit_denial(self.now_ms(), &denial);
         }
         absent.unwrap_or_else(|| {
-            Error::Forbidden(format!("Not allowed: {} on {}", denied.action, brief(resource)))
+            let action = format!("Not allowed: {} on {}", denied.action, brief(resource));
+            self.without_permissions(operation, Error::Forbidden(action))
         })
+    }
+
+    /// Returns `error`, unless no policy permits anything to the caller. Such a caller learns exactly that:
+    /// "Warehouse does not exist" would send its operator to the wrong place. Existing warehouses must be
+    /// reported in the same way as absent ones, so this applies to the errors of both.
+    pub(super) fn without_permissions(&self, operation: &Operation, error: Error) -> Error {
+        let Principal::Identified(identity) = &operation.principal else { return error };
+        let replaced = matches!(error, Error::NoSuchWarehouse(_) | Error::Forbidden(_));
+        if !replaced || !self.inner.parts.authority.policies().permits_nothing_to(identity) {
+            return error;
+        }
+        self.inner.notices.log(self.now_ms(), operation, identity);
+        Error::Forbidden(no_permissions(identity))
     }
 
     /// Opens the file of the audit log anew.
@@ -55,4 +83,50 @@ impl Catalog {
         let line = RefusedCredential { reason, source_address, request_id };
         self.store().audit().write(self.now_ms(), "refused-credential", &line);
     }
+}
+
+impl Notices {
+    fn log(&self, now_ms: i64, operation: &Operation, identity: &Identity) {
+        let last_ms = self.last_ms.load(Ordering::Relaxed);
+        let due = now_ms.saturating_sub(last_ms) >= NOTICE_INTERVAL_MS || now_ms < last_ms;
+        let order = Ordering::Relaxed;
+        if !due || self.last_ms.compare_exchange(last_ms, now_ms, order, order).is_err() {
+            self.suppressed.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let suppressed = self.suppressed.swap(0, Ordering::Relaxed);
+        let Identity { id, name, roles, .. } = identity;
+        let source = operation.context.source_address.map(tracing::field::display);
+        tracing::info!(
+            principal = id,
+            name,
+            ?roles,
+            source,
+            suppressed,
+            "request denied: no policy permits anything to this credential"
+        );
+    }
+}
+
+/// The message to a caller to whom no policy permits anything.
+fn no_permissions(identity: &Identity) -> String {
+    let Identity { kind, id, name, roles, .. } = identity;
+    let grantee = match kind {
+        IdentityKind::User => "user",
+        IdentityKind::ServiceAccount => "service-account",
+    };
+    let roles = match roles.is_empty() {
+        true => "it has no role and no grant".to_owned(),
+        false => {
+            let names: Vec<_> = roles.iter().map(String::as_str).collect();
+            let names = brief(names.join(", "));
+            format!("no policy permits anything to its roles ({names}), and it has no grant")
+        }
+    };
+    format!(
+        "Not allowed: this credential, {} ({id}), has no permissions in this catalog: {roles}. \
+         An administrator can grant some, such as: slateberg grant read --to {grantee}:{id} \
+         --on warehouse:NAME",
+        brief(name)
+    )
 }

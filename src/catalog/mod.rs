@@ -125,6 +125,7 @@ struct Inner {
     vended: VendCache,
     staged: delegation::StagedTables,
     commits: Arc<CommitMetrics>,
+    notices: denials::Notices,
 }
 
 impl Catalog {
@@ -144,6 +145,7 @@ impl Catalog {
             vended: VendCache::new(settings.vended_credentials_max),
             staged: delegation::StagedTables::default(),
             commits: Arc::default(),
+            notices: denials::Notices::default(),
             parts,
         };
         Self { inner: Arc::new(inner) }

@@ -80,10 +80,14 @@ async fn a_denial_is_told_whether_it_was_said_or_hidden() {
     app.post("/v1/default/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
     app.post("/v1/default/namespaces/ns/tables", create_table("t")).await.expect(200);
     let (id, reader) = app.make_key(json!({ "name": "r", "roles": ["reader"] })).await;
-    let nobody = app.key_with_role("nobody").await;
+    let (browser_id, browser) = app.make_key(json!({ "name": "b" })).await;
+    let grantee = format!("service-account:{browser_id}");
+    let grant =
+        json!({ "template": "browse", "grantee": grantee, "resource": "warehouse:default" });
+    app.post("/management/v1/grants", grant).await.expect(201);
     let before = lines(directory.path()).len();
     app.request_as(&reader, Method::DELETE, TABLE, &Value::Null).await.expect(403);
-    app.get_as(&nobody, TABLE).await.expect(404);
+    app.get_as(&browser, TABLE).await.expect(404);
     app.get_as("sb_nonsense", TABLE).await.expect(401);
     let key = json!({ "name": "mine", "roles": ["admin"] });
     app.request_as(&reader, Method::POST, "/management/v1/api-keys", &key).await.expect(403);
@@ -101,8 +105,8 @@ async fn a_denial_is_told_whether_it_was_said_or_hidden() {
     assert_eq!(
         about(&lines[1], &members),
         json!({
-            "event": "denial", "answer": "hidden", "action": "ReadConfig",
-            "resource": "Warehouse::\"default\"", "policies": [],
+            "event": "denial", "answer": "hidden", "action": "Load",
+            "resource": "Table::\"default/ns/t\"", "policies": [],
         })
     );
     assert_eq!(lines[2]["event"], "refused-credential");

@@ -133,8 +133,8 @@ async fn a_certificate_says_who_it_is_and_the_settings_what_they_are() {
     };
     assert_eq!(creates("root").await, 200);
     assert_eq!(creates("alice").await, 403);
-    // To somebody without rights, not even the warehouse is there.
-    assert_eq!(creates("etl").await, 404);
+    // A principal without permissions learns just that.
+    assert_eq!(creates("etl").await, 403);
     assert_eq!(keys("root").await, 200);
     assert_eq!(keys("etl").await, 403);
 }

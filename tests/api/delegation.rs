@@ -149,8 +149,8 @@ async fn credentials_are_for_what_policies_allow() {
     assert!(actions("looks").await.expect_err("none").contains("neither reading nor writing"));
     assert!(actions("part").await.expect_err("none").contains("a part of a table"));
     let stranger = app.key_with_role("nobody").await;
-    load_as(&app, &stranger, &VENDED).await.expect(404);
-    app.get_as(&stranger, &format!("{TABLE}/credentials")).await.expect(404);
+    load_as(&app, &stranger, &VENDED).await.expect(403);
+    app.get_as(&stranger, &format!("{TABLE}/credentials")).await.expect(403);
     assert_eq!(sts.count(), 3, "one request for each set of rights");
 }
 
@@ -284,7 +284,7 @@ async fn requests_are_signed_for_the_table_and_by_what_policies_allow() {
     sign("writer", "GET", "lake/w/other/x").await.expect_error(403, "ForbiddenException");
     sign("looks", "GET", &own).await.expect_error(403, "ForbiddenException");
     sign("part", "GET", &own).await.expect_error(403, "ForbiddenException");
-    sign("nobody", "GET", &own).await.expect(404);
+    sign("nobody", "GET", &own).await.expect(403);
     sign("writer", "TRACE", &own).await.expect(400);
     let refreshed = app.get(&format!("{TABLE}/credentials")).await.expect(200);
     assert_eq!(refreshed.body, json!({ "storage-credentials": [] }));

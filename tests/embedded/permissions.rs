@@ -58,9 +58,10 @@ async fn what_one_may_not_see_is_not_there() {
     let opened = open_on(bucket()).await;
     let t = make_table(&with_any_files(&opened)).await;
     let nobody = with_any_files(&opened.acting_as(Identity::embedded("nobody")));
-    // Without any right, not even the warehouse is.
-    let error = nobody.load_table(&t).await.expect_err("nobody reads nothing");
-    assert!(matches!(cause(&error), Some(Error::NoSuchWarehouse(_))), "{error}");
+    // A principal without any permission learns just that.
+    let error = nobody.load_table(&t).await.expect_err("it has no permissions");
+    assert!(matches!(cause(&error), Some(Error::Forbidden(_))), "{error}");
+    assert!(error.message().contains("has no permissions in this catalog"), "{error}");
     let elsewhere = opened.in_warehouse("elsewhere").warehouse();
     assert_eq!(elsewhere.err(), Some(Error::NoSuchWarehouse("elsewhere".to_owned())));
 }

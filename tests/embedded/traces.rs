@@ -170,7 +170,7 @@ async fn a_refusal_is_told_by_its_exception_and_only_the_catalogs_fault_is_an_er
         [
             ("load_table", Some("NoSuchTableException"), None),
             ("table_exists", None, None),
-            ("load_table", Some("NoSuchWarehouseException"), None),
+            ("load_table", Some("ForbiddenException"), None),
             ("load_table", Some("SlowDownException"), Some("ERROR")),
         ]
     );

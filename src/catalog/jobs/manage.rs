@@ -50,7 +50,8 @@ impl Catalog {
 
     async fn start_once(&self, operation: &Operation, wanted: &OrphanRemoval) -> Result<JobInfo> {
         let (name, ident) = &named(&wanted.resource)?;
-        let warehouse = self.warehouses().by_prefix(Some(name))?;
+        let warehouse = self.warehouses().by_prefix(Some(name));
+        let warehouse = warehouse.map_err(|absent| self.without_permissions(operation, absent))?;
         let kind = TabularKind::Table;
         self.check_findable(kind, ident)?;
         let store = self.store().latest();

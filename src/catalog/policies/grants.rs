@@ -234,7 +234,7 @@ impl Catalog {
         let permit: Result<Permit<ManageGrants>> = self.permit_to(operation, &described.resource);
         match (permit, self.hidden(operation, &described)) {
             (Ok(permit), _) if described.there => Ok(Allowed::Grants(permit)),
-            (_, Some(hidden)) => Err(hidden),
+            (_, Some(hidden)) => Err(self.without_permissions(operation, hidden)),
             (Err(refused), None) => Err(refused),
             (Ok(_), None) => Err(Error::internal("what is visible is there")),
         }

@@ -129,7 +129,8 @@ impl Catalog {
     /// A warehouse that somebody may see.
     pub fn load_warehouse(&self, operation: &Operation, name: &str) -> Result<WarehouseInfo> {
         let served = self.warehouses();
-        let entry = served.find(Some(name))?;
+        let entry = served.find(Some(name));
+        let entry = entry.map_err(|absent| self.without_permissions(operation, absent))?;
         let _permit = self.permit_warehouse::<ReadConfig>(operation, &entry.warehouse, name)?;
         Ok(self.told(operation, info(entry, served.is_default(name))))
     }

@@ -58,7 +58,8 @@ impl Catalog {
         word: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
         let served = self.warehouses();
-        let entry = served.by_client_word(word)?;
+        let entry = served.by_client_word(word);
+        let entry = entry.map_err(|absent| self.without_permissions(operation, absent))?;
         let word = word.filter(|word| !word.is_empty());
         self.usable(operation, entry, word)
     }
@@ -70,7 +71,10 @@ impl Catalog {
         operation: &Operation,
         prefix: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
-        self.usable(operation, self.inner.warehouses.served.load().find(prefix)?, prefix)
+        let served = self.inner.warehouses.served.load();
+        let entry = served.find(prefix);
+        let entry = entry.map_err(|absent| self.without_permissions(operation, absent))?;
+        self.usable(operation, entry, prefix)
     }
 
     /// A warehouse, for whoever may see it, and if its stores are open.
