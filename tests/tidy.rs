@@ -94,7 +94,7 @@ const FENCES: [(&str, &[&str]); 50] = [
     ("miette", &["authz/"]),
     ("chrono", &["base/rfc3339.rs"]),
     ("toml", &["cli/policy/", "config/layers.rs"]),
-    ("strsim", &["config/problem.rs"]),
+    ("strsim", &["base/similar.rs"]),
     ("governor", &["api/rate_limits.rs"]),
     ("tower_http", &["api/cors.rs"]),
     ("tower_layer", &["api/"]),

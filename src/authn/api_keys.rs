@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::key_index::{KeyIndex, KnownKey};
 use super::{Error, Result, key_text};
-use crate::authz::action::{Action, ManageKeys, ReadKeys};
+use crate::authz::action::{Action, ManageKeys};
 use crate::authz::authority::Authority;
 use crate::authz::context::Context;
 use crate::authz::decide::Decision;
@@ -22,9 +22,8 @@ use crate::base::secret::Secret;
 use crate::model::members::brief;
 use crate::model::principal::{Identity, Method, Principal};
 use crate::store::audit::{Answer, Denial};
-use crate::store::keys::ApiKeyKey;
-use crate::store::read::Read;
-use crate::store::records::{Allowed, ApiKeyRecord, Change, Origin};
+use crate::store::keys::{ApiKeyKey, RevokedKeyKey};
+use crate::store::records::{Allowed, ApiKeyRecord, Change, Origin, RevokedKeyRecord};
 use crate::store::txn::Transaction;
 use crate::store::{self, Store};
 
@@ -91,6 +90,10 @@ impl ApiKeys {
         Self { inner: Arc::new(inner) }
     }
 
+    pub(super) fn authority(&self) -> &Authority {
+        &self.inner.authority
+    }
+
     /// What requests are checked against.
     pub fn index(&self) -> &KeyIndex {
         &self.inner.index
@@ -108,6 +111,10 @@ impl ApiKeys {
         let known = known.collect::<std::result::Result<Vec<_>, _>>()?;
         self.inner.index.add(known);
         Ok(())
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        self.inner.clock.now_ms()
     }
 
     /// A key that may do everything, and its record, which is not written yet: a given one, or a new one.
@@ -165,18 +172,6 @@ impl ApiKeys {
         .await
     }
 
-    /// All keys, in the order of their making.
-    pub fn list(&self, asker: &Asker<'_>) -> Result<Vec<Arc<KnownKey>>> {
-        let _permit: Permit<ReadKeys> = self.permit(asker)?;
-        Ok(self.index().all())
-    }
-
-    /// One key.
-    pub fn get(&self, asker: &Asker<'_>, id: &str) -> Result<Arc<KnownKey>> {
-        let _permit: Permit<ReadKeys> = self.permit(asker)?;
-        self.find(id)
-    }
-
     /// Whom the keys speak for that are good now.
     pub fn identities(&self) -> Vec<Arc<Identity>> {
         let now_ms = self.inner.clock.now_ms();
@@ -201,17 +196,28 @@ impl ApiKeys {
             }
             let (by, record) = (principal.id(), &known.record);
             let log = keys.change("revoke_api_key", by, record, permit.decision());
-            let (key, log) = (&ApiKeyKey(id), &Change { origin: Some(origin), ..log });
+            let log = &Change { origin: Some(origin), ..log };
+            let revoked = &Arc::new(RevokedKeyRecord {
+                key: record.clone(),
+                revoked_ms: log.at_ms,
+                revoked_by: by.to_owned(),
+            });
+            // There are at most as many revoked keys as there may be valid ones.
+            let forgotten = keys.index().first_revoked(keys.inner.keys_max);
             let store = &keys.inner.store;
             let ((), accepted) = store
                 .transact("revoke_api_key", &permit, |t| async move {
-                    t.delete(key)?;
+                    t.delete(&ApiKeyKey(id))?;
+                    t.put(&RevokedKeyKey(id), &**revoked)?;
+                    if let Some(forgotten) = forgotten {
+                        t.delete(&RevokedKeyKey(forgotten))?;
+                    }
                     t.log(log)?;
                     Ok::<_, Error>(())
                 })
                 .await?;
             // Before the change is durable: the key must be rejected even if durability fails.
-            keys.index().remove(id);
+            keys.index().revoke(revoked, forgotten);
             accepted.durable().await?;
             tracing::info!(%id, name = record.name, by, force, "API key revoked");
             Ok(())
@@ -252,7 +258,7 @@ impl ApiKeys {
     /// The permit to do `A` to the keys, or the refusal. Keys belong to the catalog as a whole: whoever is
     /// bound to some warehouses could make a key that is not. A server without authentication has nobody to
     /// say who may: a key that was made there would be a door that stays open.
-    fn permit<A: Action>(&self, asker: &Asker<'_>) -> Result<Permit<A>> {
+    pub(super) fn permit<A: Action>(&self, asker: &Asker<'_>) -> Result<Permit<A>> {
         let Asker { principal, context, origin } = asker;
         let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
         match principal {
@@ -273,9 +279,14 @@ impl ApiKeys {
         })
     }
 
+    /// Returns a valid key.
     fn find(&self, id: &str) -> Result<Arc<KnownKey>> {
-        let known = Uuid::try_parse(id).ok().and_then(|id| self.index().by_id(id));
-        known.ok_or_else(|| Error::NoSuchKey(brief(id)))
+        let parsed = Uuid::try_parse(id).ok();
+        let known = parsed.and_then(|id| self.index().by_id(id));
+        known.ok_or_else(|| match parsed.and_then(|id| self.index().revoked(id)) {
+            Some(_) => Error::NoSuchKey(format!("{} has been revoked already", brief(id))),
+            None => Error::NoSuchKey(brief(id)),
+        })
     }
 
     fn check(&self, wanted: &NewKey) -> Result<()> {

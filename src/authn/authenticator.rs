@@ -23,7 +23,7 @@ use crate::base::ids::Ids;
 use crate::base::secret::Secret;
 use crate::model::principal::Principal;
 use crate::store::Store;
-use crate::store::keys::{ApiKeyKey, SigningKeyKey, space};
+use crate::store::keys::{ApiKeyKey, RevokedKeyKey, SigningKeyKey, space};
 use crate::store::read::{Range, Read};
 
 /// The name of the key that the first start mints.
@@ -122,11 +122,14 @@ impl Authenticator {
         let Inner { settings, keys, own, .. } = &*self.inner;
         let durable = store.durable();
         let known = durable.scan::<ApiKeyKey>(&Range::prefix([space::API_KEYS]), None).await?;
+        let revoked =
+            durable.scan::<RevokedKeyKey>(&Range::prefix([space::REVOKED_KEYS]), None).await?;
         let signing =
             durable.scan::<SigningKeyKey>(&Range::prefix([space::SIGNING_KEYS]), None).await?;
         let mut signing: Vec<_> = signing.into_iter().map(|(_, record)| record).collect();
-        // Whoever has revoked every key means it: only a store that never had any gets one by itself.
+        // A store whose keys were all revoked gets no new one: the operator wanted that.
         let first = known.is_empty() && signing.is_empty();
+        keys.index().add_revoked(revoked.into_iter().map(|(_, record)| record));
         keys.admit(known.into_iter().map(|(_, record)| record))?;
         let fresh_signing = signing.is_empty().then(|| own.mint_signing_key());
         let name = if first { BOOTSTRAP_NAME } else { FURTHER_ADMIN_NAME };

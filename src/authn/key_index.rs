@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::key_text::KeyHash;
 use crate::model::principal::{Identity, IdentityKind, Method};
-use crate::store::records::ApiKeyRecord;
+use crate::store::records::{ApiKeyRecord, RevokedKeyRecord};
 
 /// How exactly it is known when a key was last used.
 const USE_NOTED_MS: i64 = 1000;
@@ -71,6 +71,8 @@ struct Tables {
     by_id: BTreeMap<Uuid, Arc<KnownKey>>,
     /// By the first half of the hash. The other half is compared in constant time.
     by_hash: HashMap<u128, Arc<KnownKey>>,
+    /// Keys that are not valid any longer, for listings and for the names of principals.
+    revoked: BTreeMap<Uuid, Arc<RevokedKeyRecord>>,
 }
 
 impl KeyIndex {
@@ -126,13 +128,49 @@ impl KeyIndex {
         });
     }
 
-    /// Lets a key in no more.
-    pub fn remove(&self, id: Uuid) {
+    /// Moves a key to the revoked ones, and forgets another one of these.
+    pub fn revoke(&self, record: &Arc<RevokedKeyRecord>, forgotten: Option<Uuid>) {
         self.change(|tables| {
-            if let Some(key) = tables.by_id.remove(&id) {
+            if let Some(key) = tables.by_id.remove(&record.key.id) {
                 tables.by_hash.remove(&first_half(&key.hash));
             }
+            tables.revoked.insert(record.key.id, Arc::clone(record));
+            if let Some(id) = forgotten {
+                tables.revoked.remove(&id);
+            }
         });
+    }
+
+    /// Adds keys that were revoked before.
+    pub fn add_revoked(&self, keys: impl IntoIterator<Item = RevokedKeyRecord>) {
+        let keys: Vec<_> = keys.into_iter().map(Arc::new).collect();
+        self.change(|tables| {
+            tables.revoked.extend(keys.iter().map(|key| (key.key.id, Arc::clone(key))));
+        });
+    }
+
+    /// Returns the revoked key with this id.
+    pub fn revoked(&self, id: Uuid) -> Option<Arc<RevokedKeyRecord>> {
+        self.0.load().revoked.get(&id).cloned()
+    }
+
+    /// Returns the revoked keys, in the order of their ids.
+    pub fn all_revoked(&self) -> Vec<Arc<RevokedKeyRecord>> {
+        self.0.load().revoked.values().cloned().collect()
+    }
+
+    /// Returns the key that was revoked first, if there are at least `max` revoked keys.
+    pub fn first_revoked(&self, max: usize) -> Option<Uuid> {
+        let tables = self.0.load();
+        let first = tables.revoked.values().min_by_key(|key| (key.revoked_ms, key.key.id));
+        first.filter(|_| tables.revoked.len() >= max).map(|key| key.key.id)
+    }
+
+    /// Returns the name of a valid or revoked key.
+    pub fn name(&self, id: Uuid) -> Option<String> {
+        let tables = self.0.load();
+        let valid = tables.by_id.get(&id).map(|key| key.record.name.clone());
+        valid.or_else(|| tables.revoked.get(&id).map(|key| key.key.name.clone()))
     }
 
     /// Changes a copy, which then takes the place of the tables: every request reads them, and hardly any

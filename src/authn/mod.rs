@@ -15,6 +15,7 @@
 //! What is refused is refused with one text: whoever asks learns nothing about why. The reason goes to
 //! the log.
 
+pub mod advice;
 pub mod api_keys;
 pub mod authenticator;
 pub mod claims;
@@ -23,6 +24,7 @@ pub mod error;
 pub mod failures;
 pub mod issuers;
 pub mod key_index;
+pub mod key_listing;
 pub mod key_set;
 pub mod key_text;
 pub mod own_tokens;

@@ -11,7 +11,7 @@
 //!    questions that were answered before; [`authority`] is where permits are asked for.
 //! 4. [`commit_kind`] tells which actions a commit needs permits for.
 //! 5. [`lockout`] tells whether anybody could still manage policies after a change; [`expectations`] are
-//!    tests of policies, for whoever writes them; [`listing`] is for whoever reads them, [`roles`] returns the
+//!    tests of policies, for their authors; [`listing`] is for their readers, [`roles`] returns the
 //!    principals that they mention, and [`notation`] how grantees and resources are called in one word.
 
 pub mod action;

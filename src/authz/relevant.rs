@@ -46,7 +46,8 @@ impl ByPrincipal {
         all
     }
 
-    /// Returns the positions of the policies that name the principal, one of its memberships, or no principal.
+    /// Returns the positions of the policies that name the principal, one of its memberships, or no
+    /// principal.
     pub(super) fn about<'a>(
         &'a self,
         principal: &'a EntityUid,

@@ -11,4 +11,5 @@ pub mod rate;
 pub mod retry;
 pub mod rfc3339;
 pub mod secret;
+pub mod similar;
 pub mod version;

@@ -49,8 +49,8 @@ pub struct Settings {
     pub file_deletions_per_second_max: u32,
     /// Background jobs that run side by side, besides the clean-up of metadata files.
     pub jobs_parallel_max: usize,
-    /// Milliseconds for which the response to a purge waits for its job, so that the files of a small table are
-    /// deleted when the client learns that the table is; 0 for no wait.
+    /// Milliseconds for which the response to a purge waits for its job, so that the files of a small table
+    /// are deleted when the client learns that the table is; 0 for no wait.
     pub purge_wait_ms: u64,
     /// Files that have to stay, of which all jobs together know at the same time; 0 for a share of
     /// `memory_bytes_max`.

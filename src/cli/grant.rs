@@ -7,7 +7,7 @@ use super::ask_server;
 use super::change::Change;
 use super::client::{ClientError, Connection, below, query};
 use super::exit::Outcome;
-use super::output::{Output, table, text};
+use super::output::{Output, print_warnings, table, text};
 
 const PATH: &str = "/management/v1/grants";
 
@@ -16,7 +16,7 @@ const PATH: &str = "/management/v1/grants";
 pub struct Grant {
     /// What is granted: read, write, own, browse, or the id of another template
     template: String,
-    /// To whom: user:ID, service-account:ID, role:NAME or group:NAME
+    /// To whom: user:ID, service-account:ID, service-account:NAME-OF-KEY, role:NAME or group:NAME
     #[arg(long, value_name = "GRANTEE")]
     to: String,
     /// On what: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:... or view:...
@@ -62,6 +62,7 @@ impl Grant {
             let Self { template, to, on, change } = self;
             let body = json!({ "template": template, "grantee": to, "resource": on });
             let made = change.make("POST", PATH.to_owned(), body).await?;
+            print_warnings(&made);
             if change.connection.output == Output::Json {
                 return Ok(format!("{made:#}\n"));
             }

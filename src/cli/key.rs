@@ -2,13 +2,15 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::ask_server;
 use super::client::{ClientError, Connection, below, query};
 use super::exit::Outcome;
-use super::output::{Output, span, table, text};
+use super::output::{Output, principal, print_warnings, span, table, text};
 use crate::authn::key_text;
 use crate::base::clock::{Clock, SystemClock};
+use crate::base::similar::nearest;
 
 const PATH: &str = "/management/v1/api-keys";
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -51,14 +53,18 @@ struct Create {
 
 #[derive(Debug, Args)]
 struct List {
+    /// Only keys that are neither revoked nor expired
+    #[arg(long)]
+    active: bool,
     #[command(flatten)]
     connection: Connection,
 }
 
 #[derive(Debug, Args)]
 struct Revoke {
-    /// Id of the key, as `list` shows it
-    id: String,
+    /// Id of the key, or its name if no other valid key has it
+    #[arg(value_name = "ID|NAME")]
+    key: String,
     /// Revoke the key even if no other API key may manage API keys
     #[arg(long)]
     force: bool,
@@ -92,6 +98,7 @@ impl Create {
             body["expires-at-ms"] = json!(expires);
         }
         let made = self.connection.send("POST", PATH, &body).await?;
+        print_warnings(&made);
         Ok(match self.connection.output {
             Output::Json => format!("{made:#}\n"),
             Output::Table => {
@@ -116,24 +123,64 @@ impl List {
             return Ok(format!("{listed:#}\n"));
         }
         let keys = listed["api-keys"].as_array().cloned().unwrap_or_default();
-        let rows: Vec<_> = keys.iter().map(row).collect();
-        Ok(table(["ID", "NAME", "ROLES", "WAREHOUSES", "EXPIRES", "LAST USED"], &rows))
+        let listed = keys.iter().filter(|key| !self.active || key["status"] == "active");
+        let rows: Vec<_> = listed.map(row).collect();
+        let columns = [
+            "ID",
+            "NAME",
+            "STATUS",
+            "ROLES",
+            "WAREHOUSES",
+            "EXPIRES",
+            "LAST USED",
+            "CREATED BY",
+            "REVOKED",
+        ];
+        Ok(table(columns, &rows))
     }
 }
 
 impl Revoke {
     async fn run(self) -> Result<String, ClientError> {
         let forced = query(&[("force", self.force.then(|| "true".to_owned()))]);
-        let path = format!("{}{forced}", below(PATH, &self.id));
+        let id = self.id().await?;
+        let path = format!("{}{forced}", below(PATH, &id));
         self.connection.send("DELETE", &path, &Value::Null).await?;
         Ok(match self.connection.output {
-            Output::Json => format!("{:#}\n", json!({ "revoked": self.id })),
-            Output::Table => format!("revoked {}\n", self.id),
+            Output::Json => format!("{:#}\n", json!({ "revoked": id })),
+            Output::Table => format!("revoked {id}\n"),
         })
+    }
+
+    /// The id of the key that is meant.
+    async fn id(&self) -> Result<String, ClientError> {
+        if Uuid::try_parse(&self.key).is_ok() {
+            return Ok(self.key.clone());
+        }
+        let listed = self.connection.send("GET", PATH, &Value::Null).await?;
+        let keys = listed["api-keys"].as_array().cloned().unwrap_or_default();
+        let valid: Vec<_> = keys.iter().filter(|key| key["status"] != "revoked").collect();
+        let name = &self.key;
+        let named: Vec<_> =
+            valid.iter().filter(|key| key["name"] == **name).map(|key| text(&key["id"])).collect();
+        match named.as_slice() {
+            [id] => Ok(id.clone()),
+            [] => {
+                let meant = nearest(name, valid.iter().filter_map(|key| key["name"].as_str()));
+                let hint = meant.map(|meant| format!(". Did you mean '{meant}'?"));
+                let hint = hint.unwrap_or_default();
+                Err(ClientError::Input(format!("no valid API key has the name '{name}'{hint}")))
+            }
+            ids => {
+                let (count, ids) = (ids.len(), ids.join(", "));
+                let what = format!("{count} API keys have the name '{name}'");
+                Err(ClientError::Input(format!("{what}. Write the id of one: {ids}")))
+            }
+        }
     }
 }
 
-fn row(key: &Value) -> [String; 6] {
+fn row(key: &Value) -> [String; 9] {
     let now_ms = SystemClock.now_ms();
     let warehouses = match &key["warehouses"] {
         Value::Null => "all".to_owned(),
@@ -144,10 +191,15 @@ fn row(key: &Value) -> [String; 6] {
             over if over <= 0 => "expired".to_owned(),
             left => format!("in {}", span(left)),
         });
-    let used = key["last-used-at-ms"]
-        .as_i64()
-        .map_or("-".to_owned(), |at_ms| format!("{} ago", span((now_ms - at_ms).max(0))));
-    [text(&key["id"]), text(&key["name"]), names(&key["roles"]), warehouses, expires, used]
+    let ago = |at_ms: i64| format!("{} ago", span((now_ms - at_ms).max(0)));
+    let used = key["last-used-at-ms"].as_i64().map_or("-".to_owned(), ago);
+    let revoked = key["revoked-at-ms"].as_i64().map_or("-".to_owned(), |at_ms| {
+        format!("{} by {}", ago(at_ms), principal(&key["revoked-by"], &key["revoked-by-name"]))
+    });
+    let [id, name, status] = ["id", "name", "status"].map(|member| text(&key[member]));
+    let created_by = principal(&key["created-by"], &key["created-by-name"]);
+    let roles = names(&key["roles"]);
+    [id, name, status, roles, warehouses, expires, used, created_by, revoked]
 }
 
 fn names(value: &Value) -> String {

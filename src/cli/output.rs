@@ -64,3 +64,26 @@ pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -
     let rows = rows.iter().map(|row| line(std::array::from_fn(|column| row[column].as_str())));
     std::iter::once(line(headings)).chain(rows).collect()
 }
+
+/// Characters of an id that stand for it beside a name.
+const SHORT_ID_CHARS: usize = 8;
+
+/// A principal with its name, if the server knows one, such as `bootstrap (01a204c8...)`.
+pub(super) fn principal(id: &serde_json::Value, name: &serde_json::Value) -> String {
+    let id = text(id);
+    match name.as_str() {
+        Some(name) => {
+            format!("{name} ({}...)", id.chars().take(SHORT_ID_CHARS).collect::<String>())
+        }
+        None => id,
+    }
+}
+
+/// Prints the `warnings` of a response on standard error.
+pub(super) fn print_warnings(response: &serde_json::Value) {
+    use std::io::Write;
+    for warning in response["warnings"].as_array().into_iter().flatten() {
+        // Without standard error, there is no place for a warning.
+        let _ = writeln!(std::io::stderr(), "slateberg: warning: {}", text(warning));
+    }
+}

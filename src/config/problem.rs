@@ -3,11 +3,10 @@
 use std::fmt;
 
 use super::layers::Place;
+use crate::base::similar::nearest;
 
 /// How many keys are told that there could have been.
 const EXPECTED_MAX: usize = 12;
-/// From which similarity on a key is taken for another one that was misspelled.
-const SIMILARITY_MIN: f64 = 0.75;
 
 /// Something that is wrong with the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,10 +80,7 @@ impl Excerpt {
 
 /// What is to be said of a name that is none of those that there are.
 pub(super) fn help_for(name: &str, expected: &[&str]) -> String {
-    let score = |other: &&&str| (strsim::jaro_winkler(name, other) * 1000.0) as u32;
-    let nearest = expected.iter().max_by_key(score);
-    let near = nearest.filter(|other| strsim::jaro_winkler(name, other) >= SIMILARITY_MIN);
-    match near {
+    match nearest(name, expected.iter().copied()) {
         Some(meant) => format!("is '{meant}' meant?"),
         None if expected.is_empty() => "there are no keys here".to_owned(),
         None if expected.len() > EXPECTED_MAX => {

@@ -11,8 +11,9 @@ use super::invariants::{self, Broken};
 use super::jobs::Work;
 use super::keys::{
     ApiKeyKey, ChangeKey, EndedJobKey, IdempotencyKey, JobKey, Key, MetadataKey, NamespaceKey,
-    NamespaceNameKey, PieceKey, PlaceKey, PolicyRevisionKey, PublicationKey, SigningKeyKey,
-    StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey, space, tabular_names,
+    NamespaceNameKey, PieceKey, PlaceKey, PolicyRevisionKey, PublicationKey, RevokedKeyKey,
+    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey, space,
+    tabular_names,
 };
 use super::policy_book::{self, PolicyBook};
 use super::read::{Range, Read};
@@ -354,13 +355,14 @@ impl<R: Read> Walk<'_, R> {
                 self.note(Err(format!("API key {} calls itself {}", key.0, record.id)));
             }
         }
+        self.all::<RevokedKeyKey>(space::REVOKED_KEYS).await?;
         self.all::<SigningKeyKey>(space::SIGNING_KEYS).await?;
         Ok(())
     }
 
     /// Finds keys of no known space.
     async fn strangers(&mut self) -> Result<(), Error> {
-        const KNOWN: [u8; 22] = [
+        const KNOWN: [u8; 23] = [
             space::STORE,
             space::WAREHOUSE_NAMES,
             space::NAMESPACE_NAMES,
@@ -383,6 +385,7 @@ impl<R: Read> Walk<'_, R> {
             space::GRANTS,
             space::API_KEYS,
             space::SIGNING_KEYS,
+            space::REVOKED_KEYS,
         ];
         for space in (0..=u8::MAX).filter(|space| !KNOWN.contains(space)) {
             if self.store.any(&Range::prefix([space])).await? {

@@ -24,6 +24,7 @@
 //! | 0x73 | grants | id | [`GrantRecord`] |
 //! | 0x80 | API keys | id | [`ApiKeyRecord`] |
 //! | 0x81 | signing keys | id | [`SigningKeyRecord`] |
+//! | 0x82 | revoked API keys | id | [`RevokedKeyRecord`] |
 //!
 //! An id is 16 bytes and a name always stands last, so that no two tuples share a key whatever the
 //! names hold, and the names below one parent lie side by side in their own order. The parent of a
@@ -36,8 +37,8 @@ use super::codec::{Head, PieceText, Value};
 use super::jobs::Job;
 use super::records::{
     ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord, PolicyHead,
-    PolicyRecord, PolicyRevision, Publication, SigningKeyRecord, StoreFormat, TabularRecord,
-    WarehouseRecord,
+    PolicyRecord, PolicyRevision, Publication, RevokedKeyRecord, SigningKeyRecord, StoreFormat,
+    TabularRecord, WarehouseRecord,
 };
 use crate::model::ident::TabularKind;
 use crate::model::text::PieceHash;
@@ -77,6 +78,7 @@ pub mod space {
     pub const GRANTS: u8 = 0x73;
     pub const API_KEYS: u8 = 0x80;
     pub const SIGNING_KEYS: u8 = 0x81;
+    pub const REVOKED_KEYS: u8 = 0x82;
 
     /// Spaces of small records that every request asks for: those that are kept in process.
     pub const KEPT: [u8; 5] = [NAMESPACE_NAMES, NAMESPACES, TABLE_NAMES, VIEW_NAMES, TABULARS];
@@ -223,6 +225,10 @@ pub struct GrantKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiKeyKey(pub Uuid);
 
+/// A revoked API key, by its (time-ordered) id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RevokedKeyKey(pub Uuid);
+
 /// A key that slateberg signs its own tokens with, by its (time-ordered) id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SigningKeyKey(pub Uuid);
@@ -252,6 +258,7 @@ id_key!(EndedJobKey, space::ENDED_JOBS, Job);
 id_key!(GrantKey, space::GRANTS, GrantRecord);
 id_key!(ApiKeyKey, space::API_KEYS, ApiKeyRecord);
 id_key!(SigningKeyKey, space::SIGNING_KEYS, SigningKeyRecord);
+id_key!(RevokedKeyKey, space::REVOKED_KEYS, RevokedKeyRecord);
 
 /// A piece of the metadata of a table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

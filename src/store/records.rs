@@ -45,6 +45,7 @@ json_records!(
     PolicyRecord,
     GrantRecord,
     ApiKeyRecord,
+    RevokedKeyRecord,
     SigningKeyRecord
 );
 
@@ -418,6 +419,18 @@ pub struct ApiKeyRecord {
     pub created_by: String,
     /// From when on it is good no more, if ever.
     pub expires_ms: Option<i64>,
+}
+
+/// An API key that was revoked. It has a key space of its own, so that an older binary, which does not know
+/// of revoked keys, does not accept it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevokedKeyRecord {
+    /// The key as it was.
+    pub key: ApiKeyRecord,
+    /// Time of the revocation.
+    pub revoked_ms: i64,
+    /// Id of the principal that revoked it.
+    pub revoked_by: String,
 }
 
 /// A key that slateberg signs its own tokens with.

@@ -29,14 +29,30 @@ fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
     let rows: Vec<Vec<&str>> =
         listed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows.len(), 3, "{listed}");
-    assert_eq!(rows[0][..4], ["ID", "NAME", "ROLES", "WAREHOUSES"]);
-    assert_eq!(rows[2][..5], [id, "etl", "writer", "default", "never"]);
+    assert_eq!(rows[0][..5], ["ID", "NAME", "STATUS", "ROLES", "WAREHOUSES"]);
+    assert_eq!(rows[2][..6], [id, "etl", "active", "writer", "default", "never"]);
+    assert!(listed.contains(" bootstrap ("), "{listed}");
     assert!(!listed.contains("sb_"), "{listed}");
 
     let refused = server.run(at, key, &["key", "list"]);
     assert_eq!(refused.status.code(), Some(77));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("ForbiddenException"));
-    assert_eq!(said(server.run(at, admin, &["key", "revoke", id])), format!("revoked {id}\n"));
+    let misspelled = server.run(at, admin, &["key", "revoke", "elt"]);
+    let error = String::from_utf8_lossy(&misspelled.stderr).into_owned();
+    assert!(error.contains("no valid API key has the name 'elt'"), "{error}");
+    let last = server.run(at, admin, &["key", "revoke", "bootstrap"]);
+    let error = String::from_utf8_lossy(&last.stderr).into_owned();
+    assert!(error.contains("repeat the request with ?force=true"), "{error}");
+    assert_eq!(said(server.run(at, admin, &["key", "revoke", "etl"])), format!("revoked {id}\n"));
+    let listed = said(server.run(at, admin, &["key", "list"]));
+    let revoked = listed.lines().find(|line| line.contains(id)).expect("a revoked key is listed");
+    assert!(revoked.contains(" revoked ") && revoked.contains(" ago by bootstrap ("), "{listed}");
+    assert!(!said(server.run(at, admin, &["key", "list", "--active"])).contains(id));
+    let made = server.run(at, admin, &["key", "create", "bob", "--role", "writter"]);
+    let warned = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(warned.contains("warning: no policy in force mentions the role 'writter'"), "{warned}");
+    said(made);
+    said(server.run(at, admin, &["key", "revoke", "bob"]));
     let refused = server.run(at, key, &["key", "list"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("NotAuthorizedException"));
     let again = server.run(at, admin, &["key", "revoke", id]);

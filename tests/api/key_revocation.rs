@@ -57,3 +57,65 @@ async fn two_admin_keys_that_revoke_each_other_at_once_leave_one() {
     // The second is the last, or has been revoked before its request was authenticated.
     assert!(matches!(statuses, [204, 401 | 409]), "{statuses:?}");
 }
+
+#[tokio::test]
+async fn a_revoked_key_stays_listed_with_who_revoked_it_also_after_a_restart() {
+    let app = TestApp::secured().await;
+    let own = own_id(&app).await;
+    let (id, key) = app.make_key(json!({ "name": "etl", "roles": ["writer"] })).await;
+    let path = format!("{KEYS}/{id}");
+    let before = app.get(&path).await.expect(200).body;
+    let members = ["status", "revoked-at-ms", "revoked-by", "revoked-by-name"];
+    let about = |key: &Value| members.map(|member| key[member].clone());
+    assert_eq!(about(&before), [json!("active"), Value::Null, Value::Null, Value::Null]);
+    assert_eq!(before["created-by-name"], "bootstrap");
+    app.delete(&path).await.expect(204);
+    let revoked = app.get(&path).await.expect(200).body;
+    let [status, at_ms, by, by_name] = about(&revoked);
+    assert_eq!((status, by, by_name), (json!("revoked"), json!(own), json!("bootstrap")));
+    assert!(at_ms.as_i64() >= before["created-at-ms"].as_i64(), "{revoked}");
+    app.delete(&path).await.expect_error(404, "NotFoundException");
+    let app = app.restart().await;
+    assert_eq!(app.get(&path).await.expect(200).body, revoked);
+    let listed = app.get(KEYS).await.expect(200).body;
+    assert_eq!(listed["api-keys"].as_array().expect("a list")[1], revoked);
+    app.get_as(&key, "/v1/config").await.expect_error(401, "NotAuthorizedException");
+    app.app.catalog.close().await.expect("the catalog closes");
+    crate::support::fsck::assert_sound(std::sync::Arc::clone(&app.bucket)).await;
+}
+
+#[tokio::test]
+async fn as_many_revoked_keys_are_kept_as_there_may_be_valid_ones() {
+    let app = TestApp::with_settings(|settings| {
+        settings.authn.insecure_no_auth = false;
+        settings.authn.api_keys_max = 2;
+    })
+    .await;
+    let names = async |app: &TestApp| {
+        let listed = app.get(KEYS).await.expect(200).body;
+        let keys = listed["api-keys"].as_array().expect("a list").clone();
+        keys.iter().map(|key| key["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    for name in ["a", "b", "c"] {
+        // Revoked keys do not count as keys that there are.
+        let (id, _) = app.make_key(json!({ "name": name })).await;
+        app.delete(&format!("{KEYS}/{id}")).await.expect(204);
+    }
+    assert_eq!(names(&app).await, ["bootstrap", "b", "c"], "the first revoked one is forgotten");
+    let app = app.restart().await;
+    assert_eq!(names(&app).await, ["bootstrap", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_key_that_has_expired_is_listed_as_such() {
+    let clock = std::sync::Arc::new(crate::support::clock::HandClock::default());
+    let mut settings = crate::support::app::memory_settings();
+    settings.authn.insecure_no_auth = false;
+    let bucket = crate::support::bucket::bucket();
+    let app = TestApp::with_clock(bucket, settings, clock.clone()).await;
+    let soon = json!({ "name": "short", "expires-at-ms": 1_800_000_060_000_i64 });
+    let (id, _) = app.make_key(soon).await;
+    clock.advance_seconds(60);
+    let listed = app.get(&format!("{KEYS}/{id}")).await.expect(200).body;
+    assert_eq!(listed["status"], "expired");
+}

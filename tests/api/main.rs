@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access_warnings;
 mod audit;
 mod authn_cli;
 mod authn_failures;
@@ -58,6 +59,7 @@ mod long_tables;
 mod management_port;
 mod metadata_files;
 mod names;
+mod no_permissions;
 mod openapi;
 mod pagination;
 mod purge;

@@ -29,8 +29,13 @@ pub async fn create(
         warehouses: body.warehouses,
         expires_ms: body.expires_at_ms,
     };
-    let (secret, known) = state.authn.keys().create(&asker(&operation), wanted).await?;
-    let created = CreatedApiKey { key: secret.reveal().to_owned(), about: ApiKey::from(&*known) };
+    let keys = state.authn.keys();
+    let (secret, known) = keys.create(&asker(&operation), wanted).await?;
+    let created = CreatedApiKey {
+        key: secret.reveal().to_owned(),
+        about: ApiKey::new(keys.listed(&known), keys),
+        warnings: keys.role_warnings(&known.record.roles),
+    };
     Ok((StatusCode::CREATED, NO_STORE, Json(created)))
 }
 
@@ -39,8 +44,9 @@ pub async fn list(
     State(state): State<ApiState>,
     Reading(operation): Reading,
 ) -> Result<Json<ListApiKeys>> {
-    let all = state.authn.keys().list(&asker(&operation))?;
-    Ok(Json(ListApiKeys { api_keys: all.iter().map(|known| ApiKey::from(&**known)).collect() }))
+    let keys = state.authn.keys();
+    let all = keys.list(&asker(&operation))?;
+    Ok(Json(ListApiKeys { api_keys: all.into_iter().map(|key| ApiKey::new(key, keys)).collect() }))
 }
 
 /// `GET /management/v1/api-keys/{id}`.
@@ -49,8 +55,8 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<ApiKey>> {
-    let known = state.authn.keys().get(&asker(&operation), &id)?;
-    Ok(Json(ApiKey::from(&*known)))
+    let keys = state.authn.keys();
+    Ok(Json(ApiKey::new(keys.get(&asker(&operation), &id)?, keys)))
 }
 
 /// `DELETE /management/v1/api-keys/{id}`.
@@ -65,7 +71,7 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn asker(operation: &Operation) -> Asker<'_> {
+pub(super) fn asker(operation: &Operation) -> Asker<'_> {
     let Operation { principal, context, .. } = operation;
     Asker { principal, context, origin: operation.origin() }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use uuid::Uuid;
 
 use super::Result;
 use crate::api::error::ApiError;
@@ -89,8 +88,5 @@ fn somebody(state: &ApiState, operation: &Operation, word: PrincipalWord) -> Res
     if !alone {
         return Err(ApiError::bad_request(WHO));
     }
-    let known = Uuid::try_parse(id).ok().and_then(|id| state.authn.keys().index().by_id(id));
-    known.map(|known| Arc::clone(&known.identity)).ok_or_else(|| {
-        ApiError::from(crate::authn::Error::NoSuchKey(id.chars().take(100).collect()))
-    })
+    Ok(Arc::clone(&state.authn.keys().by_id_or_name(id)?.identity))
 }

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::Result;
+use super::api_keys::asker;
 use super::policies::{Wanted, proposal, proposal_of_query};
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
@@ -13,6 +14,7 @@ use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::grants::{Grant, GrantRequest, Granted, ListGrants, ListedGrant};
 use crate::api::wire::policies::PoliciesChanged;
+use crate::authn::advice::AdvisedGrantee;
 use crate::catalog::policies::change::Edit;
 use crate::catalog::policies::grants::{GrantFilter, NewGrant};
 
@@ -24,7 +26,11 @@ pub async fn list(
     Reading(operation): Reading,
 ) -> Result<Json<ListGrants>> {
     let own = |name| query.get(name).map(std::borrow::Cow::into_owned);
-    let filter = GrantFilter { grantee: own("grantee"), resource: own("resource") };
+    let grantee = match own("grantee") {
+        Some(word) => Some(state.authn.grantee(&asker(&operation), &word)?.word),
+        None => None,
+    };
+    let filter = GrantFilter { grantee, resource: own("resource") };
     Ok(Json(state.catalog.grants(&operation, &filter, &page).await?.into()))
 }
 
@@ -44,10 +50,14 @@ pub async fn create(
     MutatingWith(operation, body): MutatingWith<GrantRequest>,
 ) -> Result<(StatusCode, Json<Granted>)> {
     let GrantRequest { template, grantee, resource, comment, expected_revision } = body;
+    let AdvisedGrantee { word: grantee, mut warnings } =
+        state.authn.grantee(&asker(&operation), &grantee)?;
     let edit = Edit::Grant(NewGrant { template, grantee, resource });
     let dry_run = query.flag("dry_run")?;
     let proposal = proposal(&state, Wanted { edit, comment, expected_revision }, dry_run);
     let mut changed = state.catalog.change_policies(&operation, proposal).await?;
+    warnings.append(&mut changed.warnings);
+    changed.warnings = warnings;
     let made = !dry_run && !changed.changes.granted.is_empty();
     let grant = changed.grant.take().map(Grant::from);
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };

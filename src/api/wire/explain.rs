@@ -38,7 +38,7 @@ pub struct AuthorizeRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct PrincipalWord {
-    /// The id of an API key: its roles and warehouses are those that it has.
+    /// The id of an API key, or a name that only one has: its roles and warehouses are those that it has.
     pub key: Option<String>,
     /// The id of a user.
     pub user: Option<String>,

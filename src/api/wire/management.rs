@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::authn::key_index::KnownKey;
+use crate::authn::api_keys::ApiKeys;
+use crate::authn::key_listing::{KeyStatus, ListedKey};
 use crate::catalog::clones;
 use crate::model::principal::{IdentityKind, Principal};
 
@@ -42,24 +43,45 @@ pub struct ApiKey {
     pub created_at_ms: i64,
     /// By whom.
     pub created_by: String,
+    /// Name of the API key that `created_by` is the id of; null for other principals.
+    pub created_by_name: Option<String>,
     /// When it expires; null for never.
     pub expires_at_ms: Option<i64>,
     /// When it was last used since the server started; null if it was not.
     pub last_used_at_ms: Option<i64>,
+    /// `active`, `expired` or `revoked`.
+    pub status: &'static str,
+    /// Time of the revocation; null if it was not revoked.
+    pub revoked_at_ms: Option<i64>,
+    /// Id of the principal that revoked it; null if it was not revoked.
+    pub revoked_by: Option<String>,
+    /// Name of the API key that `revoked_by` is the id of; null for other principals.
+    pub revoked_by_name: Option<String>,
 }
 
-impl From<&KnownKey> for ApiKey {
-    fn from(known: &KnownKey) -> Self {
-        let record = &known.record;
+impl ApiKey {
+    /// A key, with the names of the principals that created and revoked it.
+    pub fn new(key: ListedKey, keys: &ApiKeys) -> Self {
+        let ListedKey { record, status, last_used_ms, revoked } = key;
+        let (revoked_at_ms, revoked_by) = revoked.unzip();
         Self {
             id: record.id.to_string(),
-            name: record.name.clone(),
-            roles: record.roles.clone(),
-            warehouses: record.warehouses.clone(),
+            name: record.name,
+            roles: record.roles,
+            warehouses: record.warehouses,
             created_at_ms: record.created_ms,
-            created_by: record.created_by.clone(),
+            created_by_name: keys.name_of(&record.created_by),
+            created_by: record.created_by,
             expires_at_ms: record.expires_ms,
-            last_used_at_ms: known.last_used_ms(),
+            last_used_at_ms: last_used_ms,
+            status: match status {
+                KeyStatus::Active => "active",
+                KeyStatus::Expired => "expired",
+                KeyStatus::Revoked => "revoked",
+            },
+            revoked_at_ms,
+            revoked_by_name: revoked_by.as_deref().and_then(|by| keys.name_of(by)),
+            revoked_by,
         }
     }
 }
@@ -72,13 +94,15 @@ pub struct CreatedApiKey {
     /// Everything else.
     #[serde(flatten)]
     pub about: ApiKey,
+    /// Why the key may have fewer permissions than expected.
+    pub warnings: Vec<String>,
 }
 
 /// Answer of `GET /management/v1/api-keys`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ListApiKeys {
-    /// The keys, in the order of their making.
+    /// The keys, revoked ones too, in the order of their creation.
     pub api_keys: Vec<ApiKey>,
 }
 

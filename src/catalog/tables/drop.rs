@@ -8,7 +8,7 @@ use crate::model::warehouse::Warehouse;
 use crate::store::records::Outcome;
 
 impl Catalog {
-    /// Drops a table. With `purge`, a background job deletes its files, and the end of a short job is awaited.
+    /// Drops a table. With `purge`, a background job deletes its files, and a short job is awaited.
     pub async fn drop_table(
         &self,
         operation: &Operation,

@@ -29,6 +29,7 @@ proptest! {
         round_trip(&UuidKey { uuid: id, id });
         round_trip(&ApiKeyKey(id));
         round_trip(&SigningKeyKey(id));
+        round_trip(&RevokedKeyKey(id));
         round_trip(&IdempotencyKey { key: id, principal: name });
         round_trip(&ChangeKey(number));
     }
