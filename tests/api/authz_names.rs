@@ -118,7 +118,11 @@ async fn refused(
     let answer = app.request_as(key, method.clone(), path, body).await;
     let took = begun.elapsed();
     let path: String = path.chars().take(100).collect();
-    assert!(matches!(answer.status.as_u16(), 400 | 403 | 404), "{method} {path}: {}", answer.status);
+    assert!(
+        matches!(answer.status.as_u16(), 400 | 403 | 404),
+        "{method} {path}: {}",
+        answer.status
+    );
     assert!(method == Method::HEAD || answer.is_error_model(), "{method} {path}: {}", answer.body);
     assert!(took < Duration::from_secs(10), "{method} {path} took {took:?}");
     answer
