@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import install
 from results import Results
 
 REFERENCE = "slateberg"

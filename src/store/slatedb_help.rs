@@ -6,7 +6,7 @@ pub(super) fn help(name: &str) -> Option<&'static str> {
     Some(help)
 }
 
-const HELP: [(&str, &str); 51] = [
+const HELP: [(&str, &str); 52] = [
     ("compactor.bytes_compacted", "Bytes that compactions wrote."),
     (
         "compactor.epoch",
@@ -112,4 +112,5 @@ const HELP: [(&str, &str); 51] = [
     ("wal.wal_buffer_estimated_bytes", "Bytes in the buffer of the write-ahead log, about."),
     ("wal.wal_buffer_flush_requests", "Requests to flush the buffer of the write-ahead log."),
     ("wal.wal_buffer_flushes", "Flushes of the buffer of the write-ahead log."),
+    ("wal.wal_flush_bytes", "Bytes that flushes of the write-ahead log wrote."),
 ];

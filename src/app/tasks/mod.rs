@@ -3,6 +3,7 @@
 mod audit_file;
 mod hangups;
 mod jobs;
+mod memory;
 pub mod policy_files;
 
 use std::future::Future;
@@ -65,6 +66,7 @@ pub fn spawn(app: &App, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>>
             },
         )),
         tokio::spawn(jobs::run_jobs(app.catalog.clone(), stopping.clone())),
+        tokio::spawn(memory::return_memory(stopping.clone())),
     ];
     tasks.extend(warm_up(app, stopping));
     tasks.extend(watch_issuers(app, stopping));
