@@ -47,5 +47,5 @@ pub mod view_commit;
 
 #[cfg(test)]
 mod property_tests;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
+#[cfg(test)]
+mod testing;

@@ -1,5 +1,7 @@
-//! Fixtures and shorthands for tests of this crate, and of others with the feature `testing`.
+//! Fixtures and shorthands for the tests of this crate. `tests/differential.rs` of the server includes this file, so
+//! that it names what it uses by paths from the crate's root.
 
+#[path = "testing/steps.rs"]
 pub mod steps;
 
 use std::collections::BTreeMap;
@@ -8,15 +10,15 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::commit::{Applied, Base, CommitContext, apply};
-use super::create::{NewTable, new_table};
-use super::partition::UnboundPartitionSpec;
-use super::refusal::Refusal;
-use super::requirement::parse_requirement;
-use super::schema::Schema;
-use super::sort::UnboundSortOrder;
-use super::table::TableMetadata;
-use super::update::TableUpdate;
+use crate::commit::{Applied, Base, CommitContext, apply};
+use crate::create::{NewTable, new_table};
+use crate::partition::UnboundPartitionSpec;
+use crate::refusal::Refusal;
+use crate::requirement::parse_requirement;
+use crate::schema::Schema;
+use crate::sort::UnboundSortOrder;
+use crate::table::TableMetadata;
+use crate::update::TableUpdate;
 
 /// Creation time of the fixture tables, in milliseconds since the epoch.
 pub const CREATED_MS: i64 = 1_700_000_000_000;
@@ -167,11 +169,4 @@ pub fn table_with_snapshots(format_version: u8, count: i64) -> TableMetadata {
         }
         committed(&table, json!([add_snapshot(next), set_ref("main", "branch", id)]))
     })
-}
-
-/// Whether the current schema has the source column of each field of the default partition spec.
-pub fn has_columns_of_default_spec(table: &TableMetadata) -> bool {
-    let schema = table.current_schema().expect("a schema").index().expect("an index");
-    let spec = table.default_spec().expect("a spec");
-    spec.fields.iter().all(|field| schema.field(field.source_id).is_some())
 }
