@@ -95,7 +95,7 @@ const FENCES: [(&str, &[&str]); 50] = [
     ("chrono", &["base/rfc3339.rs"]),
     ("toml", &["cli/policy/", "config/layers.rs"]),
     ("strsim", &["base/similar.rs"]),
-    ("governor", &["api/rate_limits.rs"]),
+    ("governor", &["api/rate_limits.rs", "api/authenticate.rs"]),
     ("tower_http", &["api/cors.rs"]),
     ("tower_layer", &["api/"]),
     ("figment", &["config/"]),

@@ -1,9 +1,12 @@
 //! Authentication: a request is let in with the principal that its credential proves, or not at all.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::ConnectInfo;
 use axum::http::{Extensions, HeaderMap, HeaderName, header};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
 use super::error::ApiError;
 use super::peer::Peer;
@@ -16,6 +19,8 @@ use crate::model::principal::Principal;
 pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;
 /// The same, for one whose credential is not good.
 const INVALID: &str = r#"Bearer realm="slateberg", error="invalid_token""#;
+/// Lines about rejected credentials per second; further ones are counted in the next line.
+const REJECTION_LINES_MAX: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The principal that a request is let in with, or the answer that it gets instead. The certificate of the
@@ -57,9 +62,34 @@ pub async fn failed(
 ) -> Result<(), ApiError> {
     state.catalog.audit_refused_credential(source, request_id, refused.0);
     state.counters.authentication_failures.add(1);
-    let shown = source.map(|source| source.to_string()).unwrap_or_default();
-    tracing::debug!(source = shown, reason = refused.0, "credential refused");
+    state.rejections.log(source, request_id, refused.0);
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
+}
+
+/// Log lines of rejected credentials, limited to [`REJECTION_LINES_MAX`] per second: guessing must not
+/// fill the disk. The audit log has all of them.
+pub struct RejectionLog {
+    limiter: DefaultDirectRateLimiter,
+    suppressed: AtomicU64,
+}
+
+impl Default for RejectionLog {
+    fn default() -> Self {
+        let limiter = RateLimiter::direct(Quota::per_second(REJECTION_LINES_MAX));
+        Self { limiter, suppressed: AtomicU64::new(0) }
+    }
+}
+
+impl RejectionLog {
+    fn log(&self, source: Option<IpAddr>, request_id: &str, reason: &str) {
+        if self.limiter.check().is_err() {
+            self.suppressed.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let suppressed = self.suppressed.swap(0, Ordering::Relaxed);
+        let source = source.map(|source| source.to_string()).unwrap_or_default();
+        tracing::info!(source, request_id, reason, suppressed, "credential rejected");
+    }
 }
 
 /// Where a request comes from; nowhere if it came over no connection.

@@ -23,6 +23,7 @@ use tower_service::Service;
 use tracing::Instrument;
 use uuid::Uuid;
 
+use super::access_log::AccessPrincipal;
 use super::admission::{Admission, Full, has_body};
 use super::authenticate::{authenticate, peer, source};
 use super::cors::Cors;
@@ -160,9 +161,15 @@ impl Rules {
                 return too_many().into_response();
             }
         }
+        let caller = door.as_ref().and_then(|door| door.caller(&request));
         let answer = AssertUnwindSafe(routes.call(request)).catch_unwind();
         match answer.await {
-            Ok(Ok(response)) => response,
+            Ok(Ok(mut response)) => {
+                if let Some(caller) = caller {
+                    response.extensions_mut().insert(AccessPrincipal(caller.id().to_owned()));
+                }
+                response
+            }
             Ok(Err(impossible)) => match impossible {},
             Err(panic) => panicked(panic.as_ref()).into_response(),
         }
@@ -213,6 +220,14 @@ impl Door {
         let operation = Operation { trace, ..operation };
         request.extensions_mut().insert(operation);
         Ok(())
+    }
+
+    /// Returns the caller for the access log, if there is one.
+    fn caller(&self, request: &Request) -> Option<Principal> {
+        let operation = request.extensions().get::<Operation>();
+        operation
+            .filter(|_| self.state.access_log.is_on())
+            .map(|operation| operation.principal.clone())
     }
 
     /// What a request by this principal is.

@@ -4,6 +4,7 @@
 //! ([`router`]), all errors in one table ([`error`]), and all shapes in [`wire`], with the names that
 //! the specification gives them.
 
+pub mod access_log;
 pub mod admission;
 pub mod answers;
 pub mod authenticate;

@@ -1,5 +1,4 @@
-//! What is told of each request: how long it took, by method, route and status; its span, if it is kept; and
-//! the line in the log if it did not succeed.
+//! Per-request telemetry: latency metric, trace span (if sampled), access log, and an error log line.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use axum::response::Response;
 use matchit::Router;
 use tracing::error_span;
 
+use super::access_log::{AccessLog, AccessPrincipal, Entry};
 use super::authenticate::source;
 use crate::catalog::operation::RequestId;
 use crate::telemetry::http::{Active, HttpMetrics, Method};
@@ -22,6 +22,7 @@ pub struct Observer {
     tracer: Option<Arc<Tracer>>,
     /// The number of each route, found as axum finds it.
     routes: Router<u16>,
+    access_log: AccessLog,
 }
 
 /// A request that is observed.
@@ -29,6 +30,7 @@ pub struct Observed<'a> {
     active: Active<'a>,
     span: Span,
     log: tracing::Span,
+    entry: Option<Entry>,
 }
 
 /// What the operator should know of an answer.
@@ -48,13 +50,14 @@ impl Observer {
         metrics: Arc<HttpMetrics>,
         templates: &[String],
         tracer: Option<Arc<Tracer>>,
+        access_log: AccessLog,
     ) -> Self {
         let mut routes = Router::new();
         for (number, template) in templates.iter().enumerate() {
             let number = u16::try_from(number).expect("there are not so many routes");
             routes.insert(template.as_str(), number).expect("axum has taken it as well");
         }
-        Self { metrics, tracer, routes }
+        Self { metrics, tracer, routes, access_log }
     }
 
     /// Takes note of a request that has come.
@@ -72,7 +75,8 @@ impl Observer {
                 error_span!("request", %trace_id, %span_id, request_id = %id)
             }
         };
-        Observed { active, span, log }
+        let entry = self.access_log.begin(request, id);
+        Observed { active, span, log, entry }
     }
 
     fn span(
@@ -130,6 +134,9 @@ impl Observed<'_> {
         if status >= 500 {
             self.span.set("error.type", || status.to_string());
             self.span.fail("");
+        }
+        if let Some(entry) = self.entry.take() {
+            entry.complete(status, response.extensions_mut().remove::<AccessPrincipal>());
         }
         self.active.answered(status);
     }

@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::access_log::AccessLog;
 use super::answers::Answers;
+use super::authenticate::RejectionLog;
 use super::files::FilesKept;
 use super::leaving::Leaving;
 use super::settings::Settings;
@@ -29,6 +31,10 @@ pub struct Parts {
     pub answers: Arc<Answers>,
     /// What clients were told lately of how to get at files.
     pub files: FilesKept,
+    /// Which requests are logged.
+    pub access_log: AccessLog,
+    /// Limits the log lines of rejected credentials.
+    pub rejections: RejectionLog,
     /// What is counted.
     pub counters: Arc<Counters>,
     /// What is measured.

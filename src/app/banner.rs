@@ -1,4 +1,8 @@
-//! What a server prints once it serves: where it is, and how to use it.
+//! The banner that a server prints once it is ready: its address, and snippets for clients.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
 
 use super::build::App;
 use super::run::Bound;
@@ -50,6 +54,31 @@ Spark
         python = access.python,
         spark = access.spark,
     )
+}
+
+/// The same for machines, as one line of JSON: where the server is, and the admin key of a first start.
+pub fn banner_line(app: &App, bound: &Bound) -> String {
+    let served = app.catalog.warehouses();
+    let warehouses: BTreeMap<_, _> = served
+        .all()
+        .map(|entry| (&entry.warehouse.name, entry.warehouse.storage.location.to_string()))
+        .collect();
+    let fields = json!({
+        "message": "ready",
+        "version": env!("CARGO_PKG_VERSION"),
+        "url": bound.url(),
+        "management-url": bound.management_url(),
+        "state": app.state_url,
+        "warehouses": warehouses,
+        "admin-key": app.minted_key.as_ref().map(|key| key.reveal()),
+    });
+    let line = json!({
+        "timestamp": rfc3339::format(app.catalog.now_ms()),
+        "level": "INFO",
+        "target": "slateberg::ready",
+        "fields": fields,
+    });
+    format!("{line}\n")
 }
 
 /// Where operators ask, if not where clients do.

@@ -10,7 +10,9 @@ use super::measure::Measures;
 use super::policies;
 use super::state::{STATE_DIR, State};
 use super::warehouses::{self, Opening};
+use crate::api::access_log::AccessLog;
 use crate::api::answers::Answers;
+use crate::api::authenticate::RejectionLog;
 use crate::api::files::FilesKept;
 use crate::api::guard::Guarded;
 use crate::api::leaving::Leaving;
@@ -281,6 +283,8 @@ impl App {
             files: FilesKept::default(),
             authn: self.authn.clone(),
             settings: self.settings.server.clone(),
+            access_log: AccessLog::new(&self.settings.log),
+            rejections: RejectionLog::default(),
             counters: Arc::clone(&self.measures.counters),
             registry: Arc::clone(&self.measures.registry),
             tracer: self.tracer.clone(),

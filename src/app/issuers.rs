@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::authn::issuers::Issuer;
 use crate::authn::key_set::KeySet;
+use crate::base::error_chain::chain;
 use crate::telemetry::issuers::IssuerFetches;
 
 /// How long one request to an issuer may take.
@@ -89,7 +90,8 @@ pub async fn keep_fresh(
                 fetches.failed(&issuer.name);
                 issuer.keys.failed();
                 let issuer = &issuer.name;
-                tracing::warn!(issuer, %error, "the keys of an issuer cannot be fetched");
+                let error = chain(&error);
+                tracing::warn!(issuer, error, "failed to fetch the keys of an issuer");
                 RETRY_EVERY.min(refresh)
             }
         };

@@ -4,6 +4,7 @@
 //! all three still.
 
 pub mod clock;
+pub mod error_chain;
 pub mod ids;
 pub mod network;
 pub mod pace;

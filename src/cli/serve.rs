@@ -9,12 +9,13 @@ use clap::Args;
 
 use super::exit::{Exit, Failure, Outcome};
 use super::{Common, print, runtime};
-use crate::app::banner::banner;
+use crate::app::banner::{banner, banner_line};
 use crate::app::build::Seams;
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
 use crate::config::Settings;
 use crate::telemetry::logs;
+use crate::telemetry::settings::Format;
 
 /// How long a start that is told to stop has to come to its end.
 const LAST_STEPS_MAX: Duration = Duration::from_secs(3);
@@ -80,7 +81,10 @@ async fn serve(settings: Settings, seams: Seams) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     };
     let app = built?;
-    print(&banner(&app, &bound));
+    match app.settings.log.format {
+        Format::Text => print(&banner(&app, &bound)),
+        Format::Json => print(&banner_line(&app, &bound)),
+    }
     run::run(app, bound, &mut signals).await?;
     Ok(ExitCode::SUCCESS)
 }

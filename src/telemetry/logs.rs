@@ -6,6 +6,8 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 #[cfg(not(feature = "console"))]
+use super::json_lines::JsonLines;
+#[cfg(not(feature = "console"))]
 use super::settings::Format;
 use super::settings::Settings;
 
@@ -48,7 +50,6 @@ fn begin(
         .with_writer(std::io::stderr);
     match settings.format {
         Format::Text => builder.try_init(),
-        // The span is the request's, if its trace is kept: it has the ids.
-        Format::Json => builder.json().with_span_list(false).try_init(),
+        Format::Json => builder.json().event_format(JsonLines).try_init(),
     }
 }

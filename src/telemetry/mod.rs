@@ -16,6 +16,7 @@ pub mod http;
 pub mod instruments;
 pub mod issuers;
 pub mod jobs;
+mod json_lines;
 pub mod logs;
 pub mod otlp;
 pub mod process;

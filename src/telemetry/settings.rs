@@ -15,6 +15,10 @@ pub struct Settings {
     pub level: String,
     /// For people or for machines.
     pub format: Format,
+    /// Whether each request is logged, at `info`.
+    pub access: bool,
+    /// Requests that take at least this many milliseconds are logged at `warn`; 0: none.
+    pub slow_request_ms: u64,
 }
 
 /// The shape of log lines.
@@ -29,7 +33,12 @@ pub enum Format {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { level: "warn,slateberg=info".to_owned(), format: Format::Text }
+        Self {
+            level: "warn,slateberg=info".to_owned(),
+            format: Format::Text,
+            access: false,
+            slow_request_ms: 5000,
+        }
     }
 }
 

@@ -55,6 +55,7 @@ mod jobs;
 mod key_revocation;
 mod limits;
 mod locations;
+mod logs;
 mod long_tables;
 mod management_port;
 mod metadata_files;

@@ -87,7 +87,7 @@ class Server:
                 raise AssertionError(f"it does not serve:\n{self._err.read_text()}")
             time.sleep(0.05)
         self.uri = found.group()
-        operators = re.search(r"^  management +(\S+)$", self._out.read_text(), re.MULTILINE)
+        operators = re.search(r'(?:^  management +|"management-url":")([^\s"]+)', self._out.read_text(), re.MULTILINE)
         # Where operators ask, which is where clients do unless they have a port of their own.
         self.operators_uri = operators[1] if operators else self.uri
         self.key = key or re.search(r"sb_\w{49}", self._out.read_text()).group()

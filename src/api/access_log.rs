@@ -1,0 +1,106 @@
+//! Access log (`log.access`): one line per request; and one per slow request (`log.slow_request_ms`).
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, Uri, header};
+
+use super::authenticate::source;
+use crate::catalog::operation::RequestId;
+use crate::telemetry::settings::Settings;
+
+/// Probes and scrapes: their successes are left out of the access log.
+const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
+/// The status of a request whose client closed the connection before the response, as nginx has it.
+const CLIENT_CLOSED: u16 = 499;
+
+/// Decides which requests are logged.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AccessLog {
+    all: bool,
+    slow: Option<Duration>,
+}
+
+/// A request under way. Its line is written when it is dropped, so that a request whose client closed
+/// the connection has one, too.
+pub struct Entry {
+    log: AccessLog,
+    began: Instant,
+    method: Method,
+    uri: Uri,
+    source: Option<IpAddr>,
+    client: Option<HeaderValue>,
+    id: RequestId,
+    outcome: Option<(u16, Option<AccessPrincipal>)>,
+}
+
+/// The id of the caller, which the guard leaves with the response for the access log.
+#[derive(Debug, Clone)]
+pub struct AccessPrincipal(pub String);
+
+impl AccessLog {
+    /// Returns the log that the settings ask for.
+    pub fn new(settings: &Settings) -> Self {
+        let slow = Some(settings.slow_request_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
+        Self { all: settings.access, slow }
+    }
+
+    /// Whether any request may be logged.
+    pub fn is_on(self) -> bool {
+        self.all || self.slow.is_some()
+    }
+
+    /// Begins the entry of a request. Everything in it is shared or small: most entries write no line.
+    pub fn begin(self, request: &Request, id: &RequestId) -> Option<Entry> {
+        self.is_on().then(|| Entry {
+            log: self,
+            began: Instant::now(),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            source: source(request.extensions()),
+            client: request.headers().get(header::USER_AGENT).cloned(),
+            id: id.clone(),
+            outcome: None,
+        })
+    }
+}
+
+impl Entry {
+    /// Completes the entry with the response's status and the caller.
+    pub fn complete(mut self, status: u16, principal: Option<AccessPrincipal>) {
+        self.outcome = Some((status, principal));
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let took = self.began.elapsed();
+        let slow = self.log.slow.is_some_and(|slow| took >= slow);
+        let (status, principal) = self.outcome.take().unwrap_or((CLIENT_CLOSED, None));
+        let probe = status < 400 && PROBES.contains(&self.uri.path());
+        if !slow && (!self.log.all || probe) {
+            return;
+        }
+        let duration_ms = took.as_secs_f64() * 1000.0;
+        let (method, path) = (self.method.as_str(), self.uri.path());
+        let source = self.source.map(|source| source.to_string()).unwrap_or_default();
+        let principal = principal.map(|principal| principal.0).unwrap_or_default();
+        let client = self.client.as_ref().and_then(|client| client.to_str().ok());
+        let (client, request_id) = (client.unwrap_or_default(), &self.id);
+        if slow {
+            tracing::warn!(
+                target: "slateberg::slow_requests",
+                method, path, status, duration_ms, principal, source, client, %request_id,
+                "slow request"
+            );
+        }
+        if self.log.all && !probe {
+            tracing::info!(
+                target: "slateberg::access",
+                method, path, status, duration_ms, principal, source, client, %request_id,
+                "request"
+            );
+        }
+    }
+}
