@@ -1,5 +1,5 @@
-//! Fixtures and shorthands for the tests of this crate. `tests/differential.rs` of the server includes this file, so
-//! that it names what it uses by paths from the crate's root.
+//! Fixtures and shorthands for the tests of this crate. `tests/differential.rs` of the server
+//! includes this file, so that it names what it uses by paths from the crate's root.
 
 #[path = "testing/steps.rs"]
 pub mod steps;
