@@ -1,20 +1,20 @@
-//! What all subcommands take that change policies or grants of a running server.
+//! The options of all subcommands that change policies or grants of a running server.
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::client::{ClientError, Connection, query};
 
-/// How something is changed.
+/// The options of a change.
 #[derive(Debug, Args)]
 pub(super) struct Change {
-    /// What goes into the log with it
+    /// Comment recorded in the history
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Refuse it if this is not the newest revision by now
+    /// Fail unless REVISION is still the latest
     #[arg(long, value_name = "REVISION")]
     expect: Option<u64>,
-    /// Only check it, and tell what would change
+    /// Check the change and print it, without making it
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]
@@ -22,8 +22,8 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Asks the server for it: with what is the same for all changes, in the body if there is one and in the
-    /// query if there is none. Returns the answer.
+    /// Sends the change to the server and returns the response. The common options go into the body, or into
+    /// the query of a request without a body.
     pub(super) async fn make(
         &self,
         method: &str,

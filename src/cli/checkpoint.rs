@@ -1,26 +1,25 @@
-//! `slateberg checkpoint`: states of the catalog that it can be taken back to, on a running server or, while
-//! none runs, in the store itself.
+//! `slateberg checkpoint`: the checkpoints of a running server, or of the store itself while no server uses
+//! it.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::client::{ClientError, Connection, below};
+use super::duration::{duration, hours};
 use super::exit::Outcome;
-use super::output::{Output, span, table, text};
+use super::output::{Output, json_text, table, text, time};
 use super::{Common, ask_server, print};
 use crate::app::build::Seams;
 use crate::app::stopped::{StoppedCatalog, StoppedError};
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::rfc3339;
 use crate::config::Settings;
 use crate::store::checkpoints::Checkpoint as Kept;
 
 const PATH: &str = "/management/v1/checkpoints";
-const HOUR_SECONDS: u64 = 60 * 60;
 
-/// Make, list and delete checkpoints.
+/// Create, list and delete checkpoints.
 #[derive(Debug, Args)]
 pub struct Checkpoint {
     #[command(subcommand)]
@@ -29,18 +28,20 @@ pub struct Checkpoint {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Keep the state of the catalog as it is now, without a copy
+    /// Keep the present state of the catalog, without copying it
     Create(Create),
-    /// List what is kept
+    /// List the checkpoints
+    #[command(visible_alias = "ls")]
     List(List),
-    /// Keep a state no longer: what only it needs is garbage then
+    /// Delete a checkpoint. Data that only it references is garbage-collected
+    #[command(visible_alias = "rm")]
     Delete(Delete),
 }
 
-/// Whom to speak to.
+/// The catalog to work on: a running server, or the store.
 #[derive(Debug, Args)]
 struct Whom {
-    /// Work on the store itself, while no server runs on it, instead of asking one
+    /// Work on the store itself while no server uses it, instead of on a running server
     #[arg(long, conflicts_with_all = ["url", "api_key", "ca_cert", "client_cert"])]
     offline: bool,
     #[command(flatten)]
@@ -51,11 +52,13 @@ struct Whom {
 
 #[derive(Debug, Args)]
 struct Create {
-    /// What it is to be called
+    /// Name of the checkpoint [default: none, only an id]
     name: Option<String>,
-    /// Hours after which it may be forgotten [default: never]
-    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u64).range(1..=876_000))]
-    expires_in_hours: Option<u64>,
+    /// Lifetime, such as 7d or 24h [default: unlimited]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    expires_in: Option<Duration>,
+    #[arg(long, hide = true, conflicts_with = "expires_in", value_parser = hours)]
+    expires_in_hours: Option<Duration>,
     #[command(flatten)]
     whom: Whom,
 }
@@ -68,14 +71,14 @@ struct List {
 
 #[derive(Debug, Args)]
 struct Delete {
-    /// Its name or its id, as `list` shows them
+    /// Name or ID, as `list` prints them
     checkpoint: String,
     #[command(flatten)]
     whom: Whom,
 }
 
 impl Checkpoint {
-    /// Does it, and says what came of it.
+    /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         let whom = match &self.command {
             Command::Create(create) => &create.whom,
@@ -91,16 +94,16 @@ impl Checkpoint {
         })
     }
 
-    /// Asks a server.
+    /// Works on a running server.
     async fn ask(self) -> Result<String, ClientError> {
         match self.command {
-            Command::Create(Create { name, expires_in_hours, whom }) => {
+            Command::Create(Create { name, expires_in, expires_in_hours, whom }) => {
                 let mut body = json!({});
                 if let Some(name) = name {
                     body["name"] = json!(name);
                 }
-                if let Some(hours) = expires_in_hours {
-                    body["lifetime-seconds"] = json!(hours * HOUR_SECONDS);
+                if let Some(lifetime) = expires_in.or(expires_in_hours) {
+                    body["lifetime-seconds"] = json!(lifetime.as_secs());
                 }
                 let made = whom.connection.send("POST", PATH, &body).await?;
                 Ok(told(&whom.connection, &made))
@@ -117,13 +120,13 @@ impl Checkpoint {
         }
     }
 
-    /// Does it without one.
+    /// Works on the store.
     async fn work(&self, settings: &Settings) -> Result<String, StoppedError> {
         let seams = Seams::default();
         let catalog = StoppedCatalog::open(settings, &seams).await?;
         let done = match &self.command {
-            Command::Create(Create { name, expires_in_hours, whom }) => {
-                let seconds = expires_in_hours.map(|hours| hours * HOUR_SECONDS);
+            Command::Create(Create { name, expires_in, expires_in_hours, whom }) => {
+                let seconds = expires_in.or(*expires_in_hours).map(|lifetime| lifetime.as_secs());
                 let made = catalog.create_checkpoint(name.clone(), seconds).await;
                 made.map(|made| told(&whom.connection, &shown(&made)))
             }
@@ -142,7 +145,7 @@ impl Checkpoint {
     }
 }
 
-/// A checkpoint as a server would tell it.
+/// A checkpoint as JSON, as the server returns it.
 fn shown(checkpoint: &Kept) -> Value {
     json!({
         "id": checkpoint.id,
@@ -154,7 +157,7 @@ fn shown(checkpoint: &Kept) -> Value {
 
 fn told(connection: &Connection, made: &Value) -> String {
     match connection.output {
-        Output::Json => format!("{made:#}\n"),
+        Output::Json => json_text(made),
         Output::Table => {
             let name = made["name"].as_str().map_or(String::new(), |name| format!("  {name}"));
             format!("checkpoint {}{name}\n", text(&made["id"]))
@@ -164,7 +167,7 @@ fn told(connection: &Connection, made: &Value) -> String {
 
 fn told_all(connection: &Connection, listed: &Value) -> String {
     if connection.output == Output::Json {
-        return format!("{listed:#}\n");
+        return json_text(listed);
     }
     let all = listed["checkpoints"].as_array().cloned().unwrap_or_default();
     let rows: Vec<_> = all.iter().map(row).collect();
@@ -173,15 +176,17 @@ fn told_all(connection: &Connection, listed: &Value) -> String {
 
 fn told_deleted(connection: &Connection, word: &str) -> String {
     match connection.output {
-        Output::Json => format!("{:#}\n", json!({ "deleted": word })),
+        Output::Json => json_text(&json!({ "deleted": word })),
         Output::Table => format!("deleted {word}\n"),
     }
 }
 
 fn row(checkpoint: &Value) -> [String; 4] {
-    let created = checkpoint["created-at-ms"].as_i64().map_or("-".to_owned(), rfc3339::format);
-    let left = |at_ms: i64| format!("in {}", span((at_ms - SystemClock.now_ms()).max(0)));
-    let expires = checkpoint["expires-at-ms"].as_i64().map_or("never".to_owned(), left);
+    let created = time(&checkpoint["created-at-ms"]);
+    let expires = match &checkpoint["expires-at-ms"] {
+        Value::Null => "never".to_owned(),
+        at_ms => time(at_ms),
+    };
     let name = match text(&checkpoint["name"]) {
         name if name.is_empty() => "-".to_owned(),
         name => name,

@@ -109,8 +109,10 @@ impl ClientError {
         } else if cause.contains("CertificateRequired") {
             "The server requires a client certificate: name its file with --client-cert or \
              SLATEBERG_CLIENT_CERT"
-        } else if cause.contains("certificate") {
+        } else if cause.contains("not valid for name") {
             "The server's certificate is not valid for this address"
+        } else if cause.contains("certificate") {
+            "The server's certificate was rejected"
         } else if cause.contains("InvalidContentType") {
             "The server does not use TLS: begin the URL with http://"
         } else if error.is_connect() {

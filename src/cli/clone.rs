@@ -1,4 +1,4 @@
-//! `slateberg clone`: a second catalog that begins as a state of this one, and shares its objects.
+//! `slateberg clone`: creates a second catalog that shares the objects of this one.
 
 use clap::Args;
 use serde_json::json;
@@ -12,24 +12,24 @@ use crate::app::stopped::Wanted;
 use crate::base::rfc3339;
 use crate::store::records::CloneOf;
 
-/// Make a second catalog that begins as a state of this one, without a copy, to try something out.
+/// Clone the catalog without copying it, to try something out. Both catalogs then change independently.
 #[derive(Debug, Args)]
 pub struct Clone {
-    /// Where it goes: a data directory, or the URL of a state; in the same bucket, or on the same machine
+    /// Data directory or state URL of the clone, in the same bucket or on the same machine
     #[arg(long, value_name = "DIR|URL")]
     to: String,
-    /// A checkpoint's name or id, or a time: that state, also while a server runs [default: the state as it
-    /// is, of a local directory on which no server runs]
+    /// Checkpoint (name or id) or time to clone, also while a server runs [default: the present state of a
+    /// local directory that no server uses]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 impl Clone {
-    /// Makes the clone, and says how to serve it and how to be rid of it.
+    /// Creates the clone and prints how to serve and how to delete it.
     pub fn run(self) -> Outcome {
         self.common.work(async |settings| {
             let wanted = self.checkpoint.as_deref().map(Wanted::parse);
@@ -87,9 +87,9 @@ fn text(done: &Cloned) -> String {
     format!(
         "{url} is a clone {}\n\n\
          {broken}{}\n\n\
-         It deletes no file of a table. Checkpoint {} of the parent keeps what the two share.\n\
-         To serve it:      {serve}\n\
-         To be rid of it:  stop its server, {delete}, and then, in the parent, slateberg checkpoint delete {}\n",
+         A clone never deletes table files. Checkpoint {} of the parent keeps the shared data.\n\
+         To serve it:   {serve}\n\
+         To delete it:  stop its server, {delete}, and then, in the parent, slateberg checkpoint delete {}\n",
         told(of),
         report.summary(),
         of.pin_name,

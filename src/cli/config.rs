@@ -1,4 +1,4 @@
-//! `slateberg config`: what is wrong with settings, and which ones hold.
+//! `slateberg config`: validates settings, and prints the effective ones.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::config::layers::Place;
 use crate::config::problem::Problem;
 use crate::config::read;
 
-/// Check settings, or show those that hold.
+/// Validate or print the effective settings.
 #[derive(Debug, Args)]
 pub struct Config {
     #[command(subcommand)]
@@ -23,19 +23,18 @@ pub struct Config {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check files and environment as `serve` would read them, without starting: exit code 0, or 1 if
-    /// something is wrong
+    /// Check files and environment as `serve` would read them, without a start
     Check(Reading),
-    /// Print every setting that holds, and where it comes from; secrets are hidden
+    /// Print every effective setting and its source. Secrets are hidden
     Show(Reading),
 }
 
 #[derive(Debug, Args)]
 struct Reading {
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 impl Config {

@@ -6,12 +6,11 @@ use serde_json::{Value, json};
 use super::ask_server;
 use super::client::{ClientError, Connection};
 use super::exit::Outcome;
-use super::output::{Output, span, table, text};
-use crate::base::clock::{Clock, SystemClock};
+use super::output::{Output, json_text, table, text, time};
 
 const PATH: &str = "/management/v1/encryption";
 
-/// Show, rotate and re-wrap the keys that encrypt what a running server keeps.
+/// Show, rotate and rewrap the keys that encrypt the catalog.
 #[derive(Debug, Args)]
 pub struct Encryption {
     #[command(subcommand)]
@@ -20,11 +19,11 @@ pub struct Encryption {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Tell whether it is encrypted, and with which keys
+    /// Show whether the catalog is encrypted, and with which keys
     Status(Ask),
-    /// Encrypt what is written from now on with a new data key; what is there stays readable
+    /// Encrypt new data with a new data key. Existing data stays readable
     Rotate(Ask),
-    /// Have all data keys wrapped anew, by the wrapping key of the settings or by another one
+    /// Wrap all data keys again, with the wrapping key of the settings or with another one
     Rewrap(Rewrap),
 }
 
@@ -36,7 +35,7 @@ struct Ask {
 
 #[derive(Debug, Args)]
 struct Rewrap {
-    /// The wrapping key, as the KMS knows it, such as an ARN [default: that of the server's settings]
+    /// Wrapping key by its name in the KMS, such as an ARN [default: that of the server's settings]
     #[arg(long, value_name = "KEY")]
     wrapping_key: Option<String>,
     #[command(flatten)]
@@ -44,7 +43,7 @@ struct Rewrap {
 }
 
 impl Encryption {
-    /// Does it, and says what came of it.
+    /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
@@ -74,20 +73,16 @@ async fn change(connection: &Connection, what: &str, body: &Value) -> Result<Str
 
 fn told(connection: &Connection, status: &Value) -> String {
     if connection.output == Output::Json {
-        return format!("{status:#}\n");
+        return json_text(status);
     }
     let ring = &status["key-ring"];
     let Some(keys) = ring["data-keys"].as_array() else {
         return "not encrypted\n".to_owned();
     };
-    let now_ms = SystemClock.now_ms();
     let row = |key: &Value| {
         let number = key["number"].to_string();
         let active = if key["number"] == ring["active-data-key"] { " (active)" } else { "" };
-        let [created, wrapped] = ["created-at-ms", "wrapped-at-ms"].map(|name| {
-            let at_ms = key[name].as_i64();
-            at_ms.map_or("-".to_owned(), |at_ms| format!("{} ago", span((now_ms - at_ms).max(0))))
-        });
+        let [created, wrapped] = ["created-at-ms", "wrapped-at-ms"].map(|name| time(&key[name]));
         [number + active, created, wrapped, text(&key["kms"]), text(&key["wrapping-key"])]
     };
     let rows: Vec<_> = keys.iter().map(row).collect();

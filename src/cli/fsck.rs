@@ -20,10 +20,10 @@ use crate::store::read::Read;
 /// Check every record of a catalog, without writing, while no server runs on it.
 #[derive(Debug, Args)]
 pub struct Fsck {
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 impl Fsck {

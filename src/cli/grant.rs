@@ -7,35 +7,35 @@ use super::ask_server;
 use super::change::Change;
 use super::client::{ClientError, Connection, below, query};
 use super::exit::Outcome;
-use super::output::{Output, print_warnings, table, text};
+use super::output::{Output, json_text, print_warnings, table, text};
 
 const PATH: &str = "/management/v1/grants";
 
-/// Grant something on a warehouse, namespace, table or view, and everything below it.
+/// Grant a privilege on a warehouse, namespace, table or view, and everything below it.
 #[derive(Debug, Args)]
 pub struct Grant {
-    /// What is granted: read, write, own, browse, or the id of another template
+    /// Privilege: read, write, own, browse, or the id of another template
     template: String,
-    /// To whom: user:ID, service-account:ID, service-account:NAME-OF-KEY, role:NAME or group:NAME
+    /// Grantee: user:ID, service-account:ID, service-account:NAME-OF-KEY, role:NAME or group:NAME
     #[arg(long, value_name = "GRANTEE")]
     to: String,
-    /// On what: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:... or view:...
+    /// Resource: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:WAREHOUSE/LEVEL.../NAME or view:...
     #[arg(long, value_name = "RESOURCE")]
     on: String,
     #[command(flatten)]
     change: Change,
 }
 
-/// Take a grant back.
+/// Revoke a grant.
 #[derive(Debug, Args)]
 pub struct Revoke {
-    /// What was granted: read, write, own, browse, or the id of another template; or the id of a grant
+    /// Privilege: read, write, own, browse, or the id of another template; or the id of a grant
     #[arg(value_name = "TEMPLATE|ID")]
     grant: String,
-    /// From whom
+    /// Grantee: user:ID, service-account:ID, role:NAME or group:NAME
     #[arg(long, value_name = "GRANTEE", alias = "to", requires = "on")]
     from: Option<String>,
-    /// On what
+    /// Resource: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:WAREHOUSE/LEVEL.../NAME or view:...
     #[arg(long, value_name = "RESOURCE", requires = "from")]
     on: Option<String>,
     #[command(flatten)]
@@ -45,10 +45,10 @@ pub struct Revoke {
 /// List grants.
 #[derive(Debug, Args)]
 pub struct Grants {
-    /// Those to this grantee alone
+    /// Only grants to this grantee
     #[arg(long, value_name = "GRANTEE")]
     to: Option<String>,
-    /// Those on this resource alone, not what is above or below it
+    /// Only grants on this resource itself, not above or below it
     #[arg(long, value_name = "RESOURCE")]
     on: Option<String>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub struct Grants {
 }
 
 impl Grant {
-    /// Does it, and says what came of it.
+    /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         ask_server(async move {
             let Self { template, to, on, change } = self;
@@ -64,7 +64,7 @@ impl Grant {
             let made = change.make("POST", PATH.to_owned(), body).await?;
             print_warnings(&made);
             if change.connection.output == Output::Json {
-                return Ok(format!("{made:#}\n"));
+                return Ok(json_text(&made));
             }
             let grant = &made["grant"];
             let (template, id) = (text(&grant["template"]), text(&grant["id"]));
@@ -79,13 +79,13 @@ impl Grant {
 }
 
 impl Revoke {
-    /// Does it, and says what came of it.
+    /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         ask_server(async move {
             let id = self.id().await?;
             let done = self.change.make("DELETE", below(PATH, &id), Value::Null).await?;
             Ok(match (self.change.connection.output, self.change.dry_run) {
-                (Output::Json, _) => format!("{done:#}\n"),
+                (Output::Json, _) => json_text(&done),
                 (Output::Table, true) => format!("{id} would be revoked\n"),
                 (Output::Table, false) => format!("revoked {id}\n"),
             })
@@ -109,14 +109,14 @@ impl Revoke {
 }
 
 impl Grants {
-    /// Lists them.
+    /// Prints the grants.
     pub fn run(self) -> Outcome {
         ask_server(async move {
             let Self { to, on, connection } = self;
             let path = format!("{PATH}{}", query(&[("grantee", to), ("resource", on)]));
             let listed = connection.send("GET", &path, &Value::Null).await?;
             if connection.output == Output::Json {
-                return Ok(format!("{listed:#}\n"));
+                return Ok(json_text(&listed));
             }
             let grants = listed["grants"].as_array().cloned().unwrap_or_default();
             let row = |grant: &Value| {

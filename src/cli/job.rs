@@ -1,16 +1,19 @@
 //! `slateberg job`: the background jobs of a running server.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::ask_server;
 use super::client::{ClientError, Connection, below};
+use super::duration::{duration, seconds};
 use super::exit::Outcome;
-use super::output::{Output, table, text};
+use super::output::{Output, json_text, lines_of, table, text, time};
 
 const PATH: &str = "/management/v1/jobs";
 
-/// List, show, start and cancel background jobs of a running server.
+/// List, show, start and cancel background jobs.
 #[derive(Debug, Args)]
 pub struct Job {
     #[command(subcommand)]
@@ -19,13 +22,14 @@ pub struct Job {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the jobs that one may see: those that have not ended first
+    /// List the jobs that you may see, unfinished ones first
+    #[command(visible_alias = "ls")]
     List(List),
-    /// Show one, and what a dry run has found
+    /// Show a job and the findings of a dry run
     Show(One),
-    /// Tell which files at a table's location no metadata leads to; with --delete, delete them
+    /// List files under a table's location that no metadata references
     RemoveOrphans(RemoveOrphans),
-    /// Cancel one: what is deleted is gone, the rest stays
+    /// Cancel a job. Files already deleted stay deleted
     Cancel(One),
 }
 
@@ -37,7 +41,7 @@ struct List {
 
 #[derive(Debug, Args)]
 struct One {
-    /// Its id
+    /// ID of the job, as `list` prints it
     id: String,
     #[command(flatten)]
     connection: Connection,
@@ -45,21 +49,23 @@ struct One {
 
 #[derive(Debug, Args)]
 struct RemoveOrphans {
-    /// The table, as table:WAREHOUSE/LEVEL.../NAME
+    /// Table, as table:WAREHOUSE/LEVEL.../NAME
     #[arg(value_name = "TABLE")]
     resource: String,
-    /// Delete them, and do not only tell which they are
+    /// Delete the files instead of listing them
     #[arg(long)]
     delete: bool,
-    /// Leave files that are younger [default: what the server says]
-    #[arg(long, value_name = "SECONDS")]
-    older_than_seconds: Option<u64>,
+    /// Keep files younger than this, such as 7d or 24h [default: the server's setting]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    older_than: Option<Duration>,
+    #[arg(long, hide = true, conflicts_with = "older_than", value_parser = seconds)]
+    older_than_seconds: Option<Duration>,
     #[command(flatten)]
     connection: Connection,
 }
 
 impl Job {
-    /// Does it, and says what came of it.
+    /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
@@ -76,7 +82,7 @@ impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
         if self.connection.output == Output::Json {
-            return Ok(format!("{listed:#}\n"));
+            return Ok(json_text(&listed));
         }
         let rows: Vec<_> = listed["jobs"].as_array().into_iter().flatten().map(row).collect();
         Ok(table(["ID", "KIND", "STATE", "FILES", "ON", "LAST ERROR"], &rows))
@@ -110,7 +116,7 @@ impl One {
         let Self { id, connection } = self;
         let job = connection.send("GET", &below(PATH, &id), &Value::Null).await?;
         Ok(match connection.output {
-            Output::Json => format!("{job:#}\n"),
+            Output::Json => json_text(&job),
             Output::Table => lines(&job),
         })
     }
@@ -120,13 +126,13 @@ impl One {
         let path = format!("{}/cancel", below(PATH, &id));
         let job = connection.send("POST", &path, &Value::Null).await?;
         Ok(match connection.output {
-            Output::Json => format!("{job:#}\n"),
+            Output::Json => json_text(&job),
             Output::Table => format!("cancelled job {id} after {} files\n", files(&job)),
         })
     }
 }
 
-/// All of a job, in lines of a name and a value.
+/// A job as lines of a name and a value.
 fn lines(job: &Value) -> String {
     let mut rows = vec![["kind".to_owned(), kind(job)], ["files".to_owned(), files(job)]];
     let mut add = |name: &str, value: &Value| match value {
@@ -151,25 +157,28 @@ fn lines(job: &Value) -> String {
         "next-try-at-ms",
         "found",
     ] {
-        add(name, &job[name]);
+        match (name.strip_suffix("-ms"), &job[name]) {
+            (Some(name), at_ms @ Value::Number(_)) => add(name, &Value::from(time(at_ms))),
+            (_, value) => add(name, value),
+        }
     }
-    table(["", ""], &rows).lines().skip(1).map(|line| format!("{line}\n")).collect()
+    lines_of(&rows)
 }
 
 impl RemoveOrphans {
     async fn run(self) -> Result<String, ClientError> {
-        let Self { resource, delete, older_than_seconds, connection } = self;
+        let Self { resource, delete, older_than, older_than_seconds, connection } = self;
         let mut body =
             json!({ "kind": "orphan-removal", "resource": resource, "dry-run": !delete });
-        if let Some(seconds) = older_than_seconds {
-            body["older-than-seconds"] = json!(seconds);
+        if let Some(age) = older_than.or(older_than_seconds) {
+            body["older-than-seconds"] = json!(age.as_secs());
         }
         let job = connection.send("POST", PATH, &body).await?;
         Ok(match connection.output {
-            Output::Json => format!("{job:#}\n"),
+            Output::Json => json_text(&job),
             Output::Table => {
                 let id = text(&job["id"]);
-                format!("started job {id}: slateberg job show {id} tells what comes of it\n")
+                format!("Started job {id}. Follow it with: slateberg job show {id}\n")
             }
         })
     }

@@ -1,21 +1,23 @@
 //! `slateberg key`: the API keys of a running server, and the first one of a server that is to run.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::ask_server;
 use super::client::{ClientError, Connection, below, query};
+use super::duration::{days, duration};
 use super::exit::Outcome;
-use super::output::{Output, principal, print_warnings, span, table, text};
+use super::output::{Output, json_text, principal, print_warnings, table, text, time};
 use crate::authn::key_text;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::similar::nearest;
 
 const PATH: &str = "/management/v1/api-keys";
-const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Make, list and revoke API keys of a running server.
+/// Create, list and revoke API keys.
 #[derive(Debug, Args)]
 pub struct Key {
     #[command(subcommand)]
@@ -24,29 +26,33 @@ pub struct Key {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a key, and print it this once
+    /// Create a key and print it (shown once)
     Create(Create),
-    /// Print a new key that no server knows, for `authn.bootstrap_key`: the admin key of a first start
+    /// Print a new key for authn.bootstrap_key, the admin key of a first start
     Generate,
-    /// List the keys, without their texts
+    /// List the keys, without their secrets
+    #[command(visible_alias = "ls")]
     List(List),
-    /// Revoke a key: it is refused from the next request on
+    /// Revoke a key: the server rejects it from the next request on
+    #[command(visible_aliases = ["rm", "delete"])]
     Revoke(Revoke),
 }
 
 #[derive(Debug, Args)]
 struct Create {
-    /// What people call it
+    /// Display name
     name: String,
-    /// A role that it has; several times for several
+    /// Role of the key, such as admin, writer, reader or auditor. Repeatable
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<String>,
-    /// A warehouse that it is good for; several times for several [default: all]
+    /// Limit the key to this warehouse. Repeatable [default: all]
     #[arg(long = "warehouse", value_name = "NAME")]
     warehouses: Vec<String>,
-    /// Days after which it expires [default: never]
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=36500))]
-    expires_in_days: Option<i64>,
+    /// Lifetime, such as 90d or 24h [default: unlimited]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    expires_in: Option<Duration>,
+    #[arg(long, hide = true, conflicts_with = "expires_in", value_parser = days)]
+    expires_in_days: Option<Duration>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -73,7 +79,7 @@ struct Revoke {
 }
 
 impl Key {
-    /// Does it, and says what came of it.
+    /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
@@ -89,7 +95,9 @@ impl Key {
 
 impl Create {
     async fn run(self) -> Result<String, ClientError> {
-        let expires = self.expires_in_days.map(|days| SystemClock.now_ms() + days * DAY_MS);
+        let lifetime = self.expires_in.or(self.expires_in_days);
+        let expires =
+            lifetime.map(|lifetime| expiry(lifetime, SystemClock.now_ms())).transpose()?;
         let mut body = json!({ "name": self.name, "roles": self.roles });
         if !self.warehouses.is_empty() {
             body["warehouses"] = json!(self.warehouses);
@@ -100,7 +108,7 @@ impl Create {
         let made = self.connection.send("POST", PATH, &body).await?;
         print_warnings(&made);
         Ok(match self.connection.output {
-            Output::Json => format!("{made:#}\n"),
+            Output::Json => json_text(&made),
             Output::Table => {
                 let (id, key) = (text(&made["id"]), text(&made["key"]));
                 let roles = match self.roles.is_empty() {
@@ -120,7 +128,7 @@ impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
         if self.connection.output == Output::Json {
-            return Ok(format!("{listed:#}\n"));
+            return Ok(json_text(&listed));
         }
         let keys = listed["api-keys"].as_array().cloned().unwrap_or_default();
         let listed = keys.iter().filter(|key| !self.active || key["status"] == "active");
@@ -147,7 +155,7 @@ impl Revoke {
         let path = format!("{}{forced}", below(PATH, &id));
         self.connection.send("DELETE", &path, &Value::Null).await?;
         Ok(match self.connection.output {
-            Output::Json => format!("{:#}\n", json!({ "revoked": id })),
+            Output::Json => json_text(&json!({ "revoked": id })),
             Output::Table => format!("revoked {id}\n"),
         })
     }
@@ -180,22 +188,31 @@ impl Revoke {
     }
 }
 
+/// Returns the end of a lifetime that begins now.
+fn expiry(lifetime: Duration, now_ms: i64) -> Result<i64, ClientError> {
+    let ms = i64::try_from(lifetime.as_millis()).ok().and_then(|ms| now_ms.checked_add(ms));
+    ms.ok_or_else(|| ClientError::Input("--expires-in: the duration is too long".to_owned()))
+}
+
 fn row(key: &Value) -> [String; 9] {
     let now_ms = SystemClock.now_ms();
     let warehouses = match &key["warehouses"] {
         Value::Null => "all".to_owned(),
         some => names(some),
     };
-    let expires =
-        key["expires-at-ms"].as_i64().map_or("never".to_owned(), |at_ms| match at_ms - now_ms {
-            over if over <= 0 => "expired".to_owned(),
-            left => format!("in {}", span(left)),
-        });
-    let ago = |at_ms: i64| format!("{} ago", span((now_ms - at_ms).max(0)));
-    let used = key["last-used-at-ms"].as_i64().map_or("-".to_owned(), ago);
-    let revoked = key["revoked-at-ms"].as_i64().map_or("-".to_owned(), |at_ms| {
-        format!("{} by {}", ago(at_ms), principal(&key["revoked-by"], &key["revoked-by-name"]))
-    });
+    let expires = match key["expires-at-ms"].as_i64() {
+        None => "never".to_owned(),
+        Some(at_ms) if at_ms <= now_ms => "expired".to_owned(),
+        Some(_) => time(&key["expires-at-ms"]),
+    };
+    let used = time(&key["last-used-at-ms"]);
+    let revoked = match &key["revoked-at-ms"] {
+        Value::Null => "-".to_owned(),
+        at_ms => {
+            let by = principal(&key["revoked-by"], &key["revoked-by-name"]);
+            format!("{} by {by}", time(at_ms))
+        }
+    };
     let [id, name, status] = ["id", "name", "status"].map(|member| text(&key[member]));
     let created_by = principal(&key["created-by"], &key["created-by-name"]);
     let roles = names(&key["roles"]);

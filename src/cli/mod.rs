@@ -17,19 +17,24 @@ mod change;
 pub mod checkpoint;
 mod client;
 pub mod clone;
+pub mod completions;
 pub mod config;
+mod duration;
 pub mod encryption;
 pub mod exit;
 pub mod fsck;
 pub mod grant;
+mod help;
 pub mod job;
 pub mod key;
+pub mod ls;
 pub mod migrate;
 mod output;
 pub mod policy;
 pub mod restore;
 pub mod serve;
 pub mod store;
+pub mod table;
 pub mod transfer;
 pub mod warehouse;
 
@@ -47,52 +52,60 @@ pub struct Cli {
 enum Command {
     /// Serve the catalog over HTTP
     Serve(serve::Serve),
-    /// Check every record of a catalog, without writing, while no server runs on it
+    /// Check every record of a catalog for damage, while no server uses it
     Fsck(fsck::Fsck),
-    /// Check settings, or show those that hold
+    /// Validate or print the effective settings
     Config(config::Config),
-    /// Make, list and delete checkpoints: states that the catalog can be taken back to
+    /// Create, list and delete checkpoints
     Checkpoint(checkpoint::Checkpoint),
-    /// Take the catalog back to what a checkpoint has kept, while no server runs on it
+    /// Restore the catalog to a checkpoint, while no server uses it
     Restore(restore::Restore),
-    /// Make a second catalog that begins as a state of this one, without a copy
+    /// Clone the catalog without copying it, to try something out
     Clone(clone::Clone),
-    /// Write the catalog as lines of JSON
+    /// Write the catalog to a file of JSON lines
     Export(transfer::Export),
-    /// Bring the lines of an export into an empty catalog, while no server runs on it
+    /// Read an export into an empty catalog, while no server uses it
     Import(transfer::Import),
-    /// Register what another catalog has, or a directory, with a running server
+    /// Register the tables and views of another catalog, or of a directory
     Migrate(Box<migrate::Migrate>),
-    /// Try out whether an object store may be relied on
+    /// Test whether an object store honors conditional writes
     Store(store::Store),
-    /// Make, list and revoke API keys of a running server
+    /// List namespaces, tables and views
+    Ls(ls::Ls),
+    /// Show a table: size, snapshots, schema and last write
+    Table(table::Table),
+    /// Create, list and revoke API keys
     Key(key::Key),
-    /// Make, list, change and delete warehouses of a running server
+    /// Create, list, show, change and delete warehouses
     Warehouse(warehouse::Warehouse),
-    /// List, show, start and cancel background jobs of a running server
+    /// List, show, start and cancel background jobs
     Job(job::Job),
-    /// Show, rotate and re-wrap the keys that encrypt what a running server keeps
+    /// Show, rotate and rewrap the keys that encrypt the catalog
     Encryption(encryption::Encryption),
-    /// Grant something on a warehouse, namespace, table or view
+    /// Grant a privilege on a warehouse, namespace, table or view
     Grant(grant::Grant),
-    /// Take a grant back
+    /// Revoke a grant
     Revoke(grant::Revoke),
     /// List grants
     Grants(grant::Grants),
-    /// Check, test and ask policies; list and change those of a running server
+    /// Validate, test, explain, list and change policies
     Policy(policy::Policy),
-    /// Measure an Iceberg REST catalog, this one or any other
+    /// Measure an Iceberg REST catalog, this one or another
     Bench(bench::Bench),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Write man pages
+    Man(completions::Man),
 }
 
-/// Where the settings and the data are.
+/// The location of the settings and of the data.
 #[derive(Debug, Args)]
 pub struct Common {
     /// Directory for the state and the default warehouse [default: slateberg-data]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Settings")]
     data_dir: Option<PathBuf>,
-    /// Settings file (TOML) [default: every config/*.toml but the examples]
-    #[arg(long, value_name = "FILE")]
+    /// Settings file (TOML) [default: every config/*.toml except examples]
+    #[arg(long, value_name = "FILE", help_heading = "Settings")]
     config: Option<PathBuf>,
 }
 
@@ -133,7 +146,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 /// Runs the program with these arguments and returns its exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    match Cli::try_parse_from(&arguments) {
+    match help::parse(&arguments) {
         Ok(cli) => {
             let output = cli.output;
             cli.run().unwrap_or_else(|failure| failure.report(output))
@@ -179,6 +192,10 @@ impl Cli {
             Command::Grants(grants) => grants.run(),
             Command::Policy(policy) => policy.run(),
             Command::Bench(bench) => bench.run(),
+            Command::Completions(completions) => completions.run(),
+            Command::Man(man) => man.run(),
+            Command::Ls(ls) => ls.run(),
+            Command::Table(table) => table.run(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! What subcommands print: columns for people, JSON for programs.
 
 use clap::ValueEnum;
+use serde_json::Value;
 
 use super::print;
+use crate::base::rfc3339;
 
 /// The heading of the options that every subcommand has.
 pub(super) const GLOBAL: &str = "Global options";
@@ -11,24 +13,63 @@ pub(super) const OUTPUT_HELP: &str = "Format of results and errors";
 /// The format of results and errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
-    /// For people
     Table,
-    /// For programs
     Json,
 }
 
-/// Prints JSON, with a line's end.
-pub(super) fn print_json(value: &serde_json::Value) {
-    print(&format!("{value:#}\n"));
+/// Prints JSON, with RFC 3339 times beside those in milliseconds.
+pub(super) fn print_json(value: &Value) {
+    print(&json_text(value));
+}
+
+/// Formats JSON, with RFC 3339 times beside those in milliseconds.
+pub(super) fn json_text(value: &Value) -> String {
+    let mut value = value.clone();
+    add_times(&mut value);
+    format!("{value:#}\n")
+}
+
+/// Adds a member `...at` in RFC 3339 beside each member `...at-ms` in milliseconds.
+fn add_times(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(add_times),
+        Value::Object(members) => {
+            members.values_mut().for_each(add_times);
+            let time = |(name, value): (&String, &Value)| {
+                let name = name
+                    .strip_suffix("-ms")
+                    .filter(|name| *name == "at" || name.ends_with("-at"))?;
+                Some((name.to_owned(), Value::from(rfc3339::format(value.as_i64()?))))
+            };
+            let times: Vec<_> = members.iter().filter_map(time).collect();
+            members.extend(times);
+        }
+        _ => {}
+    }
+}
+
+/// A time in milliseconds as a cell of a table.
+pub(super) fn time(value: &Value) -> String {
+    value.as_i64().map_or("-".to_owned(), rfc3339::format_seconds)
+}
+
+/// Rows of a name and a value, without a heading.
+pub(super) fn lines_of(rows: &[[String; 2]]) -> String {
+    table(["", ""], rows).lines().skip(1).map(|line| format!("{line}\n")).collect()
 }
 
 /// A member of an answer as text; empty if it is none.
-pub(super) fn text(value: &serde_json::Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 /// A number and the noun that goes with it, such as `1,234 tables`.
 pub(super) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number as u64), if number == 1 { one } else { many })
+}
+
+/// A number with commas, such as `1,234`.
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -37,17 +78,20 @@ pub(super) fn count(number: usize, one: &str, many: &str) -> String {
         }
         grouped.push(digit);
     }
-    format!("{grouped} {}", if number == 1 { one } else { many })
+    grouped
 }
 
-/// A length of time, in its largest unit.
-pub(super) fn span(ms: i64) -> String {
-    match ms / 1000 {
-        seconds if seconds < 60 => format!("{seconds} s"),
-        seconds if seconds < 3600 => format!("{} min", seconds / 60),
-        seconds if seconds < 2 * 86400 => format!("{} h", seconds / 3600),
-        seconds => format!("{} d", seconds / 86400),
+/// A size in its largest unit.
+pub(super) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut size, mut unit) = (bytes as f64, "bytes");
+    for larger in UNITS {
+        if size < 1024.0 {
+            break;
+        }
+        (size, unit) = (size / 1024.0, larger);
     }
+    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{size:.1} {unit}") }
 }
 
 /// Rows under headings, each column as wide as its widest text.

@@ -1,4 +1,4 @@
-//! `slateberg restore`: takes the catalog back to what a checkpoint has kept, while no server runs.
+//! `slateberg restore`: restores the catalog to a checkpoint, while no server uses it.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::exit::Outcome;
-use super::output::{GLOBAL, OUTPUT_HELP, Output, table};
+use super::output::{GLOBAL, OUTPUT_HELP, Output, json_text, table};
 use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, preview};
@@ -15,20 +15,19 @@ use crate::config::Settings;
 use crate::store::checkpoints::Checkpoint;
 use crate::store::restore::{Counts, Told};
 
-/// Take the catalog back to what a checkpoint has kept, while no server runs on it.
+/// Restore the catalog to a checkpoint, while no server uses it. Without --yes, only print the changes.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// A checkpoint's name or id; or a time such as 2026-11-22T05:04:21Z, for the newest checkpoint that was
-    /// made until then
+    /// Checkpoint (name or id), or a time such as 2026-11-22T05:04:21Z for the newest checkpoint up to then
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     to: String,
-    /// Do it; without this, it is only told what would change
+    /// Apply the changes instead of only printing them
     #[arg(long)]
     yes: bool,
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 impl Restore {
@@ -54,7 +53,7 @@ impl Restore {
     fn foretold(&self, to: &Checkpoint, told: &Told) -> String {
         if self.output == Output::Json {
             let told = json!({ "done": false, "to": shown(to), "changes": told });
-            return format!("{told:#}\n");
+            return json_text(&told);
         }
         format!(
             "checkpoint {}\n\n{}\nNothing was changed. Stop the server, and say --yes to restore.\n",
@@ -70,7 +69,7 @@ impl Restore {
                 "done": true, "to": shown(to), "undo": shown(undo), "changes": told,
                 "broken": report.broken,
             });
-            return format!("{told:#}\n");
+            return json_text(&told);
         }
         let broken: String = report.broken.iter().map(|it| format!("broken: {it}\n")).collect();
         format!(

@@ -23,16 +23,16 @@ const LAST_STEPS_MAX: Duration = Duration::from_secs(3);
 /// Serve the catalog over HTTP.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8181]
+    /// Address and port to listen on. Port 0 takes a free one [default: 127.0.0.1:8181]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Let everybody in who reaches the port, and do everything
+    /// Disable authentication: anyone who can reach the port has full access
     #[arg(long)]
     insecure_no_auth: bool,
-    /// Say a second time that nobody has to prove who they are, for an address that others can reach
+    /// Allow --insecure-no-auth on an address that other machines can reach. Dangerous
     #[arg(long, requires = "insecure_no_auth")]
     insecure_no_auth_on_public_address: bool,
-    /// Mint a further admin key and print it, for when all others are lost
+    /// Create another admin key and print it, in case all others are lost
     #[arg(long)]
     new_admin_key: bool,
     #[command(flatten)]
@@ -40,12 +40,12 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Serves until it is told to stop.
+    /// Serves until a signal stops it.
     pub fn run(self) -> Outcome {
         self.run_with(Seams::default(), |_| {})
     }
 
-    /// The same with other parts, and with settings that are changed before they are used.
+    /// Serves with these parts, after `change` has changed the settings.
     pub(super) fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> Outcome {
         let mut settings = self.common.settings()?;
         if let Some(listen) = self.listen {

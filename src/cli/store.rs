@@ -51,10 +51,10 @@ struct Check {
     /// Writers per name
     #[arg(long, default_value_t = 32, value_name = "N")]
     writers: usize,
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 /// The result of the check of one store.

@@ -17,30 +17,30 @@ use crate::catalog::transfer::export::Counts;
 use crate::config::Settings;
 use crate::store::fsck::Report;
 
-/// Write the catalog as lines of JSON.
+/// Write the catalog to a file of JSON lines, without secrets.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// The file to write, which must not be there yet; `-` for standard output
+    /// File to write, which must not exist; `-` for standard output
     file: PathBuf,
-    /// A checkpoint's name or id, or a time: that state, also while a server runs [default: the state as it
-    /// is, while no server runs]
+    /// Checkpoint (name or id) or time to export, also while a server runs [default: the present state,
+    /// while no server runs]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
-/// Bring the lines of an export into an empty catalog, while no server runs on it.
+/// Read an export into an empty catalog, while no server uses it.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// The file that `export` has written
+    /// File that `export` has written
     file: PathBuf,
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 impl Export {

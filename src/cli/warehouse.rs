@@ -1,18 +1,20 @@
 //! `slateberg warehouse`: the warehouses of a running server.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::client::{ClientError, Connection, below};
+use super::duration::{duration, seconds};
 use super::exit::Outcome;
-use super::output::{Output, table, text};
+use super::output::{Output, json_text, lines_of, table, text};
 use super::{ask_server, key_value};
 
 const PATH: &str = "/management/v1/warehouses";
-const LOCATION_HELP: &str =
-    "URL below which its tables get their locations, such as s3://bucket/path";
+const LOCATION_HELP: &str = "URL below which tables are located, such as s3://bucket/path";
 
-/// Make, list, show, change and delete warehouses of a running server.
+/// Create, list, show, change and delete warehouses.
 #[derive(Debug, Args)]
 pub struct Warehouse {
     #[command(subcommand)]
@@ -21,15 +23,17 @@ pub struct Warehouse {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the warehouses that one may see
+    /// List the warehouses that you may see
+    #[command(visible_alias = "ls")]
     List(List),
-    /// Show one
+    /// Show a warehouse
     Show(Show),
-    /// Make one: its place is tried out first
+    /// Create a warehouse (its location is tested first)
     Create(Create),
-    /// Change one that was made here; what is not said stays as it is
+    /// Change a warehouse that was created at run time. Omitted options keep their values
     Update(Update),
-    /// Delete one that was made here and holds nothing; its files stay
+    /// Delete an empty warehouse that was created at run time. Its files stay
+    #[command(visible_alias = "rm")]
     Delete(Delete),
 }
 
@@ -41,7 +45,7 @@ struct List {
 
 #[derive(Debug, Args)]
 struct Show {
-    /// Its name
+    /// Name of the warehouse
     name: String,
     #[command(flatten)]
     connection: Connection,
@@ -49,7 +53,7 @@ struct Show {
 
 #[derive(Debug, Args)]
 struct Create {
-    /// Its name
+    /// Name of the warehouse
     name: String,
     #[arg(long, value_name = "URL", help = LOCATION_HELP)]
     location: String,
@@ -61,11 +65,11 @@ struct Create {
 
 #[derive(Debug, Args)]
 struct Update {
-    /// Its name
+    /// Name of the warehouse
     name: String,
     #[command(flatten)]
     settings: Settings,
-    /// Use no set of credentials any more
+    /// Stop using a set of credentials
     #[arg(long, conflicts_with = "credentials")]
     no_credentials: bool,
     #[command(flatten)]
@@ -74,49 +78,51 @@ struct Update {
 
 #[derive(Debug, Args)]
 struct Delete {
-    /// Its name
+    /// Name of the warehouse
     name: String,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// What can be said of a warehouse besides its location. An update replaces all of what is said of one kind.
+/// The settings of a warehouse. An update replaces all values of a repeatable option.
 #[derive(Debug, Args)]
 struct Settings {
-    /// A further URL below which tables may lie; several times for several
+    /// Another URL below which tables may be located. Repeatable
     #[arg(long = "allowed-location", value_name = "URL")]
     allowed_locations: Vec<String>,
-    /// An option of the object store, such as aws_region=eu-central-1; no secret
+    /// Option of the object store, such as aws_region=eu-central-1. Not a secret. Repeatable
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value)]
     options: Vec<(String, String)>,
-    /// The set of [credentials.NAME] in the server's configuration that it is opened with
+    /// Name of a set of [credentials.NAME] in the server's settings, for access to the store
     #[arg(long, value_name = "NAME")]
     credentials: Option<String>,
-    /// How clients get at files: vended-credentials or remote-signing; several times, the preferred one first
-    #[arg(long = "delegation", value_name = "WAY")]
+    /// Access of clients to files: vended-credentials or remote-signing. Repeatable, preferred one first
+    #[arg(long = "delegation", value_name = "MODE")]
     delegation: Vec<String>,
-    /// The role that is assumed for a table, as `arn:aws:iam::<account>:role/<name>`
+    /// Role to assume for a table, as `arn:aws:iam::ACCOUNT:role/NAME`
     #[arg(long, value_name = "ARN")]
     role_arn: Option<String>,
-    /// What the role's trust policy wants to be told besides
+    /// External ID that the role's trust policy requires
     #[arg(long, value_name = "TEXT")]
     external_id: Option<String>,
-    /// Where the role is assumed, if not at AWS
+    /// URL of the STS service [default: that of AWS]
     #[arg(long, value_name = "URL")]
     sts_endpoint: Option<String>,
-    /// Seconds that vended credentials are good for
-    #[arg(long, value_name = "SECONDS")]
-    credentials_seconds: Option<u32>,
-    /// What GET /v1/config hands to clients as a default
+    /// Lifetime of vended credentials, such as 1h
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    credentials_lifetime: Option<Duration>,
+    #[arg(long, hide = true, conflicts_with = "credentials_lifetime", value_parser = seconds)]
+    credentials_seconds: Option<Duration>,
+    /// Default for clients in the response of GET /v1/config. Repeatable
     #[arg(long = "client-default", value_name = "KEY=VALUE", value_parser = key_value)]
     client_defaults: Vec<(String, String)>,
-    /// What GET /v1/config hands to clients as an override
+    /// Override for clients in the response of GET /v1/config. Repeatable
     #[arg(long = "client-override", value_name = "KEY=VALUE", value_parser = key_value)]
     client_overrides: Vec<(String, String)>,
 }
 
 impl Settings {
-    /// Puts what is said into a body, over what stands there.
+    /// Sets the given options in the body of a request.
     fn put_into(self, body: &mut Value) {
         let storage = &mut body["storage"];
         if !self.allowed_locations.is_empty() {
@@ -128,11 +134,12 @@ impl Settings {
         if !self.delegation.is_empty() {
             storage["access"]["delegation"] = json!(self.delegation);
         }
+        let lifetime = self.credentials_lifetime.or(self.credentials_seconds);
         let access = [
             ("role-arn", self.role_arn.map(Value::from)),
             ("external-id", self.external_id.map(Value::from)),
             ("sts-endpoint", self.sts_endpoint.map(Value::from)),
-            ("credentials-seconds", self.credentials_seconds.map(Value::from)),
+            ("credentials-seconds", lifetime.map(|lifetime| Value::from(lifetime.as_secs()))),
         ];
         for (name, value) in access {
             if let Some(value) = value {
@@ -156,7 +163,7 @@ impl Settings {
 }
 
 impl Warehouse {
-    /// Does it, and says what came of it.
+    /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
@@ -174,7 +181,7 @@ impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
         if self.connection.output == Output::Json {
-            return Ok(format!("{listed:#}\n"));
+            return Ok(json_text(&listed));
         }
         let warehouses = listed["warehouses"].as_array().cloned().unwrap_or_default();
         let rows: Vec<_> = warehouses.iter().map(row).collect();
@@ -197,13 +204,13 @@ impl Show {
         let Self { name, connection } = self;
         let found = connection.send("GET", &below(PATH, &name), &Value::Null).await?;
         Ok(match connection.output {
-            Output::Json => format!("{found:#}\n"),
+            Output::Json => json_text(&found),
             Output::Table => lines(&found),
         })
     }
 }
 
-/// All of a warehouse, in lines of a name and a value.
+/// A warehouse as lines of a name and a value.
 fn lines(warehouse: &Value) -> String {
     let storage = &warehouse["storage"];
     let mut rows: Vec<[String; 2]> = Vec::new();
@@ -227,7 +234,7 @@ fn lines(warehouse: &Value) -> String {
     for name in ["client-defaults", "client-overrides", "version", "created-by", "changed-by"] {
         add(name, &warehouse[name]);
     }
-    table(["", ""], &rows).lines().skip(1).map(|line| format!("{line}\n")).collect()
+    lines_of(&rows)
 }
 
 impl Create {
@@ -237,7 +244,7 @@ impl Create {
         settings.put_into(&mut body);
         let made = connection.send("POST", PATH, &body).await?;
         Ok(match connection.output {
-            Output::Json => format!("{made:#}\n"),
+            Output::Json => json_text(&made),
             Output::Table => {
                 let at = text(&made["storage"]["location"]);
                 format!("created warehouse {name} at {at}\n")
@@ -252,9 +259,11 @@ impl Update {
         let path = below(PATH, &name);
         let found = connection.send("GET", &path, &Value::Null).await?;
         if found["storage"].is_null() {
-            return Err(ClientError::Input(format!("you may not change the warehouse {name}")));
+            return Err(ClientError::Input(format!(
+                "the warehouse {name} cannot be changed with this credential: it may not see its storage settings"
+            )));
         }
-        // Refused if somebody else changes it in between.
+        // The server rejects the update if another client changes the warehouse in between.
         let mut body = json!({
             "storage": found["storage"],
             "client-defaults": found["client-defaults"],
@@ -267,7 +276,7 @@ impl Update {
         settings.put_into(&mut body);
         let changed = connection.send("PUT", &path, &body).await?;
         Ok(match connection.output {
-            Output::Json => format!("{changed:#}\n"),
+            Output::Json => json_text(&changed),
             Output::Table => format!("warehouse {name} is at version {}\n", changed["version"]),
         })
     }
@@ -278,7 +287,7 @@ impl Delete {
         let Self { name, connection } = self;
         connection.send("DELETE", &below(PATH, &name), &Value::Null).await?;
         Ok(match connection.output {
-            Output::Json => format!("{:#}\n", json!({ "deleted": name })),
+            Output::Json => json_text(&json!({ "deleted": name })),
             Output::Table => format!("deleted warehouse {name}\n"),
         })
     }

@@ -6,4 +6,6 @@
 #[path = "../support/program.rs"]
 mod program;
 
+mod contents;
 mod errors;
+mod help;

@@ -167,7 +167,7 @@ def test_the_image_runs(engine, tmp_path):
 
     container = engine.do("from", engine.TAG)
     start = ["buildah", "run", "--isolation", "chroot"]
-    assert engine.do(*start[1:], container, "--", words[0], "--version") == f"slateberg {version()}"
+    assert engine.do(*start[1:], container, "--", words[0], "-V") == f"slateberg {version()}"
     volume = tmp_path / "volume"
     volume.mkdir()
     os.chown(volume, NOBODY, NOBODY)

@@ -21,13 +21,13 @@ pub struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Drive one or more servers in turn, and compare them
+    /// Measure one or more servers in turn, and compare them
     Run(Box<run::Run>),
-    /// Answer every GET with what another URL answers: the limit of reads
+    /// Answer every GET with the response of another URL: the limit for reads
     BareRead(limits::BareRead),
-    /// Put objects of a size, one after the other: the limit of commits
+    /// Put objects of a size, one after the other: the limit for commits
     BarePut(limits::BarePut),
-    /// Serve the catalog from a slow bucket, or from one in memory
+    /// Serve the catalog from a slow bucket, or from memory
     Serve(serve::ServeSlowly),
 }
 

@@ -15,10 +15,10 @@ use crate::config::Settings;
 pub(super) struct ServeSlowly {
     #[command(flatten)]
     serve: serve::Serve,
-    /// Milliseconds that each request to the object store takes longer
+    /// Milliseconds to add to each request to the object store
     #[arg(long, default_value_t = 0)]
     latency_ms: u64,
-    /// Keep everything in memory, and nothing after the end
+    /// Keep everything in memory
     #[arg(long)]
     memory: bool,
 }

@@ -44,48 +44,50 @@ impl From<ClientError> for MigrateError {
     }
 }
 
-/// Register what another catalog has, or a directory, with a running server.
+/// Register the tables and views of another catalog, or of a directory, with a running server. No file is
+/// copied or changed.
 #[derive(Debug, Args)]
 pub struct Migrate {
-    /// What is read
+    /// Kind of the source
     #[arg(long, value_enum)]
     from: Kind,
-    /// Where it is: the URL of an Iceberg REST catalog in front of /v1; the file of a `SqlCatalog`'s `SQLite`
-    /// database; or the URL or directory below which tables lie, or a file with a line for each:
-    /// NAMESPACE.TABLE, a tab, and where its metadata file is
+    /// Location of the source: for rest, the URL of the catalog in front of /v1; for sql, the `SQLite` file;
+    /// for locations, the URL or directory of the tables, or a file with lines of NAMESPACE.TABLE, a tab and
+    /// the location of the metadata file
     #[arg(long, value_name = "URL|FILE|DIR")]
     source: String,
-    /// The warehouse that the REST catalog is asked for
+    /// Warehouse of the source, for rest
     #[arg(long, value_name = "NAME")]
     source_warehouse: Option<String>,
-    /// Token for the REST catalog; others may see it here, not so in [env: `SLATEBERG_SOURCE_TOKEN`]
+    /// Token for the source. Visible in the process list: prefer `SLATEBERG_SOURCE_TOKEN`
     #[arg(long, value_name = "TOKEN", value_parser = secret)]
     source_token: Option<Secret>,
-    /// ID:SECRET that is exchanged for a token [env: `SLATEBERG_SOURCE_CREDENTIAL`]
+    /// Client ID and secret for a token of the source. Prefer `SLATEBERG_SOURCE_CREDENTIAL`
     #[arg(long, value_name = "ID:SECRET", value_parser = secret, conflicts_with = "source_token")]
     source_credential: Option<Secret>,
-    /// Where it is exchanged [default: /v1/oauth/tokens of the REST catalog]
+    /// URL of the token endpoint [default: /v1/oauth/tokens of the source]
     #[arg(long, value_name = "URL")]
     source_oauth2_server_uri: Option<String>,
-    /// The scope that is asked for with it
+    /// Scope of the token
     #[arg(long, value_name = "SCOPE", default_value = "catalog")]
     source_scope: String,
-    /// The name of the catalog in the database [default: the only one]
+    /// Name of the catalog in the database, for sql [default: the only one]
     #[arg(long, value_name = "NAME")]
     source_catalog: Option<String>,
-    /// An option of the object store below which tables lie, such as `aws_endpoint=http://127.0.0.1:9000`
+    /// Option of the object store of the tables, for locations, such as `aws_endpoint=http://127.0.0.1:9000`.
+    /// Repeatable
     #[arg(long = "source-option", value_name = "KEY=VALUE", value_parser = key_value)]
     source_options: Vec<(String, String)>,
-    /// Namespace that all others go below, its levels divided by dots
+    /// Parent namespace for everything in the source, its levels separated by dots
     #[arg(long, value_name = "NAMESPACE")]
     below: Option<String>,
-    /// The warehouse that everything goes into [default: the server's default one]
+    /// Target warehouse [default: the server's default warehouse]
     #[arg(long, value_name = "NAME")]
     warehouse: Option<String>,
-    /// Tables and views that are under way at the same time
+    /// Tables and views to register at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     concurrency: u16,
-    /// Tell what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -97,9 +99,9 @@ pub struct Migrate {
 enum Kind {
     /// Any Iceberg REST catalog
     Rest,
-    /// The `SQLite` database of a `SqlCatalog` of `PyIceberg`, or of a `JdbcCatalog` of Java
+    /// `SQLite` database of a PyIceberg `SqlCatalog` or a Java `JdbcCatalog`
     Sql,
-    /// Metadata files, as they lie in the directories of tables
+    /// Metadata files in the directories of tables
     Locations,
 }
 
@@ -108,7 +110,7 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 }
 
 impl Migrate {
-    /// Does it, and says what came of it: exit code 0 if everything is there, 1 if not.
+    /// Runs the migration and prints a summary. Fails unless everything is in the catalog.
     pub fn run(self) -> Outcome {
         let summary = runtime()?.block_on(work::migrate(&self))?;
         match self.connection.output {

@@ -26,26 +26,26 @@ use crate::model::read_restrictions::{ReadRule, ReadRules};
 pub(super) const DENIED: u8 = 3;
 
 const URL_HELP: &str =
-    "The server to ask [default: none, but the policies at hand] [env: SLATEBERG_URL]";
+    "URL of the server to query [env: SLATEBERG_URL] [default: none, but local policies]";
 
-/// Ask what policies decide, and which of them do.
+/// Explain a decision: which policies permit or forbid an action.
 #[derive(Debug, Args)]
 #[command(mut_arg("url", |url| url.help(URL_HELP)))]
 pub(super) struct Explain {
     #[command(flatten)]
     pub(super) who: Who,
-    /// What is to be done, such as `Load` or `CommitData`
+    /// Action, such as Load, Drop or CommitData
     #[arg(long, value_name = "ACTION")]
     pub(super) action: String,
     #[command(flatten)]
     pub(super) what: What,
     #[command(flatten)]
     pub(super) circumstances: Circumstances,
-    /// Policy files, or directories of them, to be asked in the place of a server [default, where none is
-    /// asked: the policies that come with slateberg]
+    /// Policy files or directories to evaluate, instead of the policies of a server [default without a
+    /// server: the built-in policies]
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     policies: Vec<PathBuf>,
-    /// Ask no server, whatever the environment says; as with --policies
+    /// Evaluate local policies even if SLATEBERG_URL is set
     #[arg(long, conflicts_with = "url")]
     offline: bool,
     #[command(flatten)]
@@ -54,13 +54,13 @@ pub(super) struct Explain {
 
 #[derive(Debug, Args)]
 pub(super) struct Who {
-    /// A person who asks: ISSUER/SUBJECT [default, where a server is asked: oneself]
+    /// User, as ISSUER/SUBJECT [default with a server: the caller]
     #[arg(long, value_name = "ID")]
     pub(super) user: Option<String>,
-    /// A program that asks: an API key's id
+    /// Service account: the ID of an API key
     #[arg(long, value_name = "ID", conflicts_with = "user")]
     pub(super) service_account: Option<String>,
-    /// Whoever has an API key of the server, by its id, with the roles and warehouses that it has
+    /// API key of the server by its ID, with its roles and warehouses
     #[arg(
         long,
         value_name = "ID",
@@ -69,29 +69,29 @@ pub(super) struct Who {
         ],
     )]
     pub(super) key: Option<String>,
-    /// A role of whoever asks
+    /// Role of the principal. Repeatable
     #[arg(long = "role", value_name = "ROLE")]
     pub(super) roles: Vec<String>,
-    /// A group of whoever asks
+    /// Group of the principal. Repeatable
     #[arg(long = "group", value_name = "GROUP")]
     pub(super) groups: Vec<String>,
-    /// A warehouse that the credential is good for [default: all]
+    /// Limit the credential to this warehouse. Repeatable [default: all]
     #[arg(long = "scope", value_name = "WAREHOUSE")]
     pub(super) warehouses: Vec<String>,
-    /// How they have proven who they are [default: jwt for a user, api-key for a service account]
+    /// Authentication method to assume [default: jwt for a user, api-key for a service account]
     #[arg(long, value_enum)]
     pub(super) authentication: Option<Authentication>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Authentication {
-    /// A token of an outside issuer
+    /// Token of an external issuer
     Jwt,
-    /// An API key
+    /// API key
     ApiKey,
-    /// A client certificate
+    /// Client certificate
     Mtls,
-    /// None: they have the catalog in their own process
+    /// None: the catalog is embedded in the process of the caller
     Embedded,
 }
 
@@ -110,13 +110,13 @@ impl Authentication {
 pub(super) struct What {
     #[command(flatten)]
     place: Place,
-    /// A property of it
+    /// Property of the resource. Repeatable
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(super) properties: Vec<(String, String)>,
-    /// Where its files are
+    /// Location of the resource
     #[arg(long, value_name = "URL")]
     pub(super) location: Option<String>,
-    /// The id of whoever made it
+    /// ID of the principal that created the resource
     #[arg(long, value_name = "ID")]
     pub(super) owner: Option<String>,
 }
@@ -124,32 +124,32 @@ pub(super) struct What {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Place {
-    /// It is done to the catalog itself
+    /// The resource is the catalog itself
     #[arg(long)]
     catalog: bool,
-    /// It is done to a warehouse
+    /// The resource is this warehouse
     #[arg(long, value_name = "WAREHOUSE")]
     warehouse: Option<String>,
-    /// It is done to a namespace
+    /// The resource is this namespace
     #[arg(long, value_name = "WAREHOUSE/LEVEL...")]
     namespace: Option<String>,
-    /// It is done to a table
+    /// The resource is this table
     #[arg(long, value_name = "WAREHOUSE/LEVEL.../NAME")]
     table: Option<String>,
-    /// It is done to a view
+    /// The resource is this view
     #[arg(long, value_name = "WAREHOUSE/LEVEL.../NAME")]
     view: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Circumstances {
-    /// When, such as 2026-01-31T09:00:00Z [default: now]
+    /// Time of the request, such as 2026-01-31T09:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
     pub(super) time: Option<String>,
-    /// From where
+    /// Source address of the request
     #[arg(long, value_name = "ADDRESS")]
     pub(super) source_address: Option<IpAddr>,
-    /// What the client says that it is
+    /// Name that the client gives itself
     #[arg(long, value_name = "TEXT")]
     pub(super) client: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! `slateberg policy`: checking, testing and asking policies without a server, and those of a running one.
+//! `slateberg policy`: validates, tests and explains policies without a server, and changes those of a
+//! server.
 
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ mod remote;
 mod test;
 mod validate;
 
-/// Check, test and ask policies; list and change those of a running server.
+/// Validate, test, explain, list and change policies.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub struct Policy {
@@ -25,25 +26,27 @@ pub struct Policy {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check that policies are well-formed and fit the schema: exit code 0, or 1 if they do not
+    /// Validate policy files against the schema, without a server
     Validate(validate::Validate),
-    /// Check that policies decide as a file expects: exit code 0, or 1 if they do not
+    /// Test policy files against expected decisions, without a server
     Test(test::Test),
-    /// Ask what policies decide, and which: exit code 0 if it is allowed, 3 if it is denied
+    /// Explain a decision: exit code 0 if the request is allowed, 3 if it is denied
     Explain(Box<explain::Explain>),
     /// List the policies in force on a server
+    #[command(visible_alias = "ls")]
     List(remote::List),
     /// Print a policy of a server
     Show(remote::Show),
-    /// Put a policy in force on a server, or change it
+    /// Create or replace a policy on a server
     Put(remote::Put),
-    /// Take a policy back that was put in force
+    /// Delete a policy that was created on a server
+    #[command(visible_alias = "rm")]
     Delete(remote::Delete),
-    /// Tell how policies and grants of a server became what they are
+    /// Show the revision history of policies and grants
     History(remote::History),
-    /// Compare two revisions of the policies and grants of a server
+    /// Compare two revisions of policies and grants
     Diff(remote::Diff),
-    /// Make policies and grants of a server what they were
+    /// Return policies and grants to an earlier revision
     Rollback(remote::Rollback),
 }
 

@@ -12,13 +12,13 @@ use crate::authz::listing::names;
 use crate::base::rfc3339;
 use crate::cli::change::Change;
 use crate::cli::client::{ClientError, Connection, below};
-use crate::cli::output::{Output, table, text};
+use crate::cli::output::{Output, json_text, table, text};
 
 const PATH: &str = "/management/v1/policies";
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Those alone that come from here: file, api or grant
+    /// Only policies of this origin: file, api or grant
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<String>,
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Show {
-    /// Its id, as `list` shows it
+    /// ID of the policy, as `list` prints it
     id: String,
     #[command(flatten)]
     connection: Connection,
@@ -35,7 +35,7 @@ pub(super) struct Show {
 
 #[derive(Debug, Args)]
 pub(super) struct Put {
-    /// The file with the policy, which names itself with @id; - for standard input
+    /// File with the policy, which has an @id annotation; - for standard input
     file: PathBuf,
     #[command(flatten)]
     change: Change,
@@ -43,7 +43,7 @@ pub(super) struct Put {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// Its id, as `list` shows it
+    /// ID of the policy, as `list` prints it
     id: String,
     #[command(flatten)]
     change: Change,
@@ -51,7 +51,7 @@ pub(super) struct Delete {
 
 #[derive(Debug, Args)]
 pub(super) struct History {
-    /// Revisions to show, the newest first
+    /// Number of revisions, newest first
     #[arg(long, value_name = "NUMBER", default_value = "20")]
     limit: u32,
     #[command(flatten)]
@@ -60,9 +60,9 @@ pub(super) struct History {
 
 #[derive(Debug, Args)]
 pub(super) struct Diff {
-    /// The revision to compare
+    /// Revision to compare
     from: u64,
-    /// The one to compare it with [default: the newest]
+    /// Revision to compare it with [default: the newest]
     to: Option<u64>,
     #[command(flatten)]
     connection: Connection,
@@ -70,7 +70,7 @@ pub(super) struct Diff {
 
 #[derive(Debug, Args)]
 pub(super) struct Rollback {
-    /// The revision that everything is to be as it was with
+    /// Revision to return to
     to: u64,
     #[command(flatten)]
     change: Change,
@@ -86,7 +86,7 @@ impl List {
             all.retain(|policy| policy["origin"] == **origin);
         }
         if self.connection.output == Output::Json {
-            return Ok(format!("{listed:#}\n"));
+            return Ok(json_text(&listed));
         }
         let policies = listed["policies"].as_array().cloned().unwrap_or_default();
         let row = |policy: &Value| {
@@ -109,7 +109,7 @@ impl Show {
     pub(super) async fn run(self) -> Said {
         let policy = self.connection.send("GET", &below(PATH, &self.id), &Value::Null).await?;
         Ok(match self.connection.output {
-            Output::Json => format!("{policy:#}\n"),
+            Output::Json => json_text(&policy),
             Output::Table => format!("{}\n", text(&policy["text"]).trim_end()),
         })
     }
@@ -151,7 +151,7 @@ impl History {
         let path = format!("{PATH}/revisions?pageToken=&pageSize={}", self.limit.max(1));
         let page = self.connection.send("GET", &path, &Value::Null).await?;
         if self.connection.output == Output::Json {
-            return Ok(format!("{page:#}\n"));
+            return Ok(json_text(&page));
         }
         let revisions = page["revisions"].as_array().cloned().unwrap_or_default();
         let row = |revision: &Value| {
@@ -180,7 +180,7 @@ impl Diff {
         let path = format!("{PATH}/revisions/{from}/diff/{to}");
         let told = connection.send("GET", &path, &Value::Null).await?;
         Ok(match connection.output {
-            Output::Json => format!("{told:#}\n"),
+            Output::Json => json_text(&told),
             Output::Table => diff::text_of(&told["changes"]),
         })
     }
@@ -196,7 +196,7 @@ impl Rollback {
 async fn told(change: &Change, method: &str, path: String, body: Value) -> Said {
     let changed = change.make(method, path, body).await?;
     if change.connection.output == Output::Json {
-        return Ok(format!("{changed:#}\n"));
+        return Ok(json_text(&changed));
     }
     let revision = &changed["revision"];
     let said = match change.dry_run {

@@ -12,13 +12,13 @@ use crate::authz::expectations::{Expectations, Outcome, Verdict};
 use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
 use crate::cli::print;
 
-/// Check that policies decide as files expect it.
+/// Test policy files against expected decisions.
 #[derive(Debug, Args)]
 pub(super) struct Test {
-    /// Files of expectations, in TOML
+    /// Files with expected decisions, in TOML
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Policy files, or directories of them, in the place of those that the files name
+    /// Policy files or directories, instead of those that the FILEs name
     #[arg(long, value_name = "PATH")]
     policies: Vec<PathBuf>,
     #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]

@@ -13,13 +13,13 @@ use crate::authz::problem::Problem;
 use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use crate::cli::print;
 
-/// Check that policies are well-formed and fit the schema.
+/// Validate policy files against the schema.
 #[derive(Debug, Args)]
 pub(super) struct Validate {
-    /// Policy files, or directories of them, which are checked as one set
+    /// Policy files or directories, validated as one set
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Count what is suspicious, such as a policy that never matches, as wrong
+    /// Treat warnings as errors, such as a policy that never matches
     #[arg(long)]
     deny_warnings: bool,
     #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]

@@ -53,7 +53,7 @@ async fn a_checkpoint_is_made_restored_and_exported() {
     assert!(made.starts_with("checkpoint ") && made.ends_with("  mine\n"), "{made}");
     post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["later"] })).await;
     let listed = said(server.run(at, &key, &["checkpoint", "list"]));
-    assert!(listed.contains("  mine  ") && listed.contains("in 59 min"), "{listed}");
+    assert!(listed.contains("  mine  ") && listed.matches("Z").count() >= 2, "{listed}");
 
     // Beside a running server a checkpoint can be read, and nothing be changed.
     let restore = ["restore", "--to", "mine", "--yes"];

@@ -1,0 +1,48 @@
+//! `slateberg completions` and `slateberg man`: files for shells and for `man`, from the command line itself.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap_complete::Shell;
+
+use super::exit::{Exit, Failure, Outcome};
+use super::{help, print};
+
+/// Print completions for a shell.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// Shell that reads the completions
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Write man pages.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// Directory for the pages, one for each subcommand
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+impl Completions {
+    /// Prints the completions.
+    pub fn run(self) -> Outcome {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut help::command(), "slateberg", &mut script);
+        print(&String::from_utf8_lossy(&script));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Man {
+    /// Writes the pages.
+    pub fn run(self) -> Outcome {
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Failed, format!("cannot write {}: {error}", self.out.display()))
+        };
+        std::fs::create_dir_all(&self.out).map_err(failed)?;
+        clap_mangen::generate_to(help::command(), &self.out).map_err(failed)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,144 @@
+//! The help of the program: subcommands in groups, examples, exit codes and the long version.
+
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::error::Result;
+use clap::{Command, CommandFactory, FromArgMatches};
+
+use super::Cli;
+use crate::store::records::FORMAT_VERSION;
+
+/// The groups of subcommands, in the order of the help.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Server", &["serve", "config"]),
+    (
+        "Catalog, on a running server (SLATEBERG_URL)",
+        &["ls", "table", "warehouse", "job", "encryption", "migrate"],
+    ),
+    (
+        "Access, on a running server (SLATEBERG_URL)",
+        &["key", "grant", "revoke", "grants", "policy"],
+    ),
+    (
+        "Data protection, on the data itself (checkpoint: on a running server)",
+        &["checkpoint", "restore", "clone", "export", "import"],
+    ),
+    ("Diagnostics, on the data itself", &["doctor", "fsck", "store"]),
+    ("Other", &["completions", "man", "bench"]),
+];
+
+const EXIT_CODES: &str = "  0   success
+  1   another failure
+  2   wrong command line
+  3   policy explain: the request would be denied
+  65  damaged records or files
+  69  server or object store unreachable
+  75  data or port in use by another process
+  77  credential rejected or permission missing
+  78  wrong settings";
+
+const EXAMPLES: &str = include_str!("examples.txt");
+
+/// Parses a command line.
+pub(super) fn parse(arguments: &[OsString]) -> Result<Cli> {
+    let matches = command().try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// The command line with everything that its help shows.
+pub(super) fn command() -> Command {
+    let command = with_examples(Cli::command(), "");
+    let heading = *command.get_styles().get_header();
+    let groups = groups(&command);
+    let commit = env!("SLATEBERG_COMMIT");
+    let version =
+        format!("{} ({commit})\nstore format {FORMAT_VERSION}", env!("CARGO_PKG_VERSION"));
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\
+         {heading}Options:{heading:#}\n{{options}}{{after-help}}"
+    );
+    let help = "Run 'slateberg COMMAND --help' for the options and examples of a command.";
+    let long_help = format!("{heading}Exit codes:{heading:#}\n{EXIT_CODES}\n\n{help}");
+    command
+        .help_template(template)
+        .after_help(help)
+        .after_long_help(long_help)
+        .long_version(version)
+}
+
+/// The subcommands under the headings of their groups; those without a group under the last one.
+fn groups(command: &Command) -> String {
+    let styles = command.get_styles();
+    let (heading, literal) = (styles.get_header(), styles.get_literal());
+    let known = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
+    let all = || command.get_subcommands().filter(|it| !it.is_hide_set());
+    let width = all().map(|it| it.get_name().len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (number, (title, names)) in GROUPS.iter().enumerate() {
+        text += &format!("{heading}{title}:{heading:#}\n");
+        let named = names.iter().filter_map(|name| command.find_subcommand(name));
+        let others = all().filter(|it| number + 1 == GROUPS.len() && !known(it.get_name()));
+        for subcommand in named.chain(others) {
+            let name = subcommand.get_name();
+            let about = subcommand.get_about().map(StyledStr::to_string).unwrap_or_default();
+            text += &format!("  {literal}{name:width$}{literal:#}  {about}\n");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Adds the sections of `examples.txt` to the long help of the subcommands below `path`.
+fn with_examples(command: Command, path: &str) -> Command {
+    let command = command.mut_subcommands(|subcommand| {
+        let path = format!("{path} {}", subcommand.get_name());
+        with_examples(subcommand, path.trim_start())
+    });
+    let Some(lines) = section(path) else { return command };
+    let heading = *command.get_styles().get_header();
+    let mut text = format!("{heading}Examples:{heading:#}");
+    for line in lines.lines() {
+        text += &format!("\n  {line}");
+    }
+    command.after_long_help(text)
+}
+
+/// Returns the examples of a subcommand.
+fn section(path: &str) -> Option<&'static str> {
+    let (_, rest) = EXAMPLES.split_once(&format!("\n[{path}]\n"))?;
+    Some(rest.split_once("\n[").map_or(rest, |(section, _)| section).trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paths of all subcommands that have none themselves.
+    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+        for subcommand in command.get_subcommands() {
+            let path = format!("{path} {}", subcommand.get_name()).trim_start().to_owned();
+            match subcommand.has_subcommands() {
+                true => leaves(subcommand, &path, found),
+                false => found.push(path),
+            }
+        }
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn exactly_the_subcommands_without_subcommands_have_examples() {
+        let mut found = Vec::new();
+        leaves(&Cli::command(), "", &mut found);
+        found.sort_unstable();
+        let sections =
+            EXAMPLES.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'));
+        let mut sections: Vec<_> = sections.map(str::to_owned).collect();
+        sections.sort_unstable();
+        assert_eq!(sections, found);
+    }
+}

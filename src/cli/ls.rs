@@ -1,0 +1,188 @@
+//! `slateberg ls`: namespaces, tables and views, over the REST API of Iceberg.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use clap::Args;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::ask_server;
+use super::client::{ClientError, Connection, encoded, query};
+use super::exit::Outcome;
+use super::output::{Output, json_text, table};
+
+/// Names to request at once.
+const PAGE: &str = "1000";
+/// The separator of levels in paths, unless the server names another one.
+const SEPARATOR: &str = "%1F";
+/// List namespaces, tables and views.
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// Warehouse or namespace, as WAREHOUSE or WAREHOUSE/LEVEL... [default: the default warehouse]
+    #[arg(value_name = "NAMESPACE")]
+    path: Option<String>,
+    /// List everything below it
+    #[arg(long, short)]
+    recursive: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A warehouse of a server.
+pub(super) struct Warehouse<'a> {
+    connection: &'a Connection,
+    name: String,
+    separator: String,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    defaults: BTreeMap<String, String>,
+    #[serde(default)]
+    overrides: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Page {
+    #[serde(default)]
+    namespaces: Vec<Vec<String>>,
+    #[serde(default)]
+    identifiers: Vec<Identifier>,
+    next_page_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Identifier {
+    namespace: Vec<String>,
+    name: String,
+}
+
+/// A namespace, table or view.
+#[derive(Serialize)]
+struct Entry {
+    kind: &'static str,
+    /// With the warehouse in front, as other subcommands accept it.
+    name: String,
+}
+
+impl Ls {
+    /// Prints the list.
+    pub fn run(self) -> Outcome {
+        ask_server(async move {
+            let levels = self.path.as_deref().map(split).unwrap_or_default();
+            let (name, levels) = match levels.split_first() {
+                Some((name, levels)) => (Some(name.as_str()), levels.to_vec()),
+                None => (None, Vec::new()),
+            };
+            let warehouse = Warehouse::open(&self.connection, name).await?;
+            let entries = warehouse.list(levels, self.recursive).await?;
+            if self.connection.output == Output::Json {
+                return Ok(json_text(&json!({ "entries": entries })));
+            }
+            let rows: Vec<_> =
+                entries.into_iter().map(|it| [it.kind.to_owned(), it.name]).collect();
+            Ok(table(["KIND", "NAME"], &rows))
+        })
+    }
+}
+
+/// The names of a path such as `default/sales/orders`, in which %2F and %25 escape a slash and a percent
+/// sign.
+pub(super) fn split(path: &str) -> Vec<String> {
+    path.split('/').map(|name| name.replace("%2F", "/").replace("%25", "%")).collect()
+}
+
+/// The opposite of [`split`].
+pub(super) fn joined<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    let names = names.into_iter().map(|name| name.replace('%', "%25").replace('/', "%2F"));
+    names.collect::<Vec<_>>().join("/")
+}
+
+/// Parses the body of a response.
+pub(super) fn parse<T: DeserializeOwned>(response: Value) -> Result<T, ClientError> {
+    serde_json::from_value(response)
+        .map_err(|error| ClientError::Http(format!("unexpected response of the server: {error}")))
+}
+
+impl<'a> Warehouse<'a> {
+    /// Finds a warehouse, or the default one.
+    pub(super) async fn open(
+        connection: &'a Connection,
+        name: Option<&str>,
+    ) -> Result<Self, ClientError> {
+        let path = format!("/v1/config{}", query(&[("warehouse", name.map(str::to_owned))]));
+        let config: Config = parse(connection.send("GET", &path, &Value::Null).await?)?;
+        let setting = |name: &str| config.overrides.get(name).or_else(|| config.defaults.get(name));
+        let name = setting("prefix").cloned().or_else(|| name.map(str::to_owned));
+        let separator = setting("namespace-separator").map_or(SEPARATOR, String::as_str);
+        Ok(Self { connection, name: name.unwrap_or_default(), separator: separator.to_owned() })
+    }
+
+    /// Returns the path of the tables or views of a namespace.
+    pub(super) fn path(&self, levels: &[String], member: &str) -> String {
+        let levels: Vec<_> = levels.iter().map(|level| encoded(level)).collect();
+        let namespace = levels.join(&self.separator);
+        format!("/v1/{}/namespaces/{namespace}/{member}", encoded(&self.name))
+    }
+
+    /// Lists a namespace, or the namespaces of the warehouse if there are no levels.
+    async fn list(&self, levels: Vec<String>, recursive: bool) -> Result<Vec<Entry>, ClientError> {
+        let mut entries = Vec::new();
+        let mut waiting = VecDeque::from([levels]);
+        while let Some(levels) = waiting.pop_front() {
+            for namespace in self.namespaces(&levels).await? {
+                entries.push(self.entry("namespace", &namespace));
+                if recursive {
+                    waiting.push_back(namespace);
+                }
+            }
+            if levels.is_empty() {
+                continue;
+            }
+            for (kind, member) in [("table", "tables"), ("view", "views")] {
+                let path = self.path(&levels, member);
+                for page in self.pages(&path, None).await? {
+                    entries.extend(page.identifiers.into_iter().map(|mut found| {
+                        found.namespace.push(found.name);
+                        self.entry(kind, &found.namespace)
+                    }));
+                }
+            }
+        }
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
+    }
+
+    async fn namespaces(&self, parent: &[String]) -> Result<Vec<Vec<String>>, ClientError> {
+        let path = format!("/v1/{}/namespaces", encoded(&self.name));
+        let separator = url::form_urlencoded::parse(self.separator.as_bytes()).next();
+        let separator = separator.map(|(text, _)| text.into_owned()).unwrap_or_default();
+        let parent = (!parent.is_empty()).then(|| parent.join(&separator));
+        let pages = self.pages(&path, parent).await?;
+        Ok(pages.into_iter().flat_map(|page| page.namespaces).collect())
+    }
+
+    async fn pages(&self, path: &str, parent: Option<String>) -> Result<Vec<Page>, ClientError> {
+        let mut pages: Vec<Page> = Vec::new();
+        let mut token = Some(String::new());
+        while let Some(next) = token {
+            let query = query(&[
+                ("parent", parent.clone()),
+                ("pageToken", Some(next)),
+                ("pageSize", Some(PAGE.to_owned())),
+            ]);
+            let path = format!("{path}{query}");
+            let page: Page = parse(self.connection.send("GET", &path, &Value::Null).await?)?;
+            token = page.next_page_token.clone().filter(|token| !token.is_empty());
+            pages.push(page);
+        }
+        Ok(pages)
+    }
+
+    fn entry(&self, kind: &'static str, levels: &[String]) -> Entry {
+        Entry { kind, name: joined([&self.name].into_iter().chain(levels)) }
+    }
+}
