@@ -62,7 +62,7 @@ pub enum BuildError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The object store of the state did not answer in time.
-    #[error("the object store of {url} did not answer for {seconds} seconds: {source}")]
+    #[error("no answer from the object store at {url} within {seconds} s; last error: {source}")]
     Unreachable {
         /// Where the state is, or its log.
         url: String,
@@ -71,14 +71,30 @@ pub enum BuildError {
         /// What went wrong at last.
         source: ProbeError,
     },
-    /// The object store of the state stopped answering while the catalog was opened.
-    #[error("the object store of {url} has not answered for {seconds} seconds")]
+    /// The storage of the state did not answer while the catalog was opened, or one of its files did not.
+    #[error("no answer from the storage at {url} within {seconds} s; last error: {last}")]
     Silent {
         /// Where the state is, or its log.
         url: String,
         /// How long it was waited for.
         seconds: u64,
+        /// The last error.
+        last: String,
     },
+    /// The directory of the state cannot be written.
+    #[error(
+        "cannot write to the directory {directory} of the catalog's state: {source}. A start needs permission \
+         and a little space there"
+    )]
+    Directory {
+        /// The directory.
+        directory: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The object store cannot be asked.
+    #[error("cannot open the catalog's state: {0}")]
+    Credentials(String),
     /// The object store is none that a state may be kept in, or does not let us.
     #[error("the catalog's state cannot be kept at {url}: {source}")]
     Unfit {
@@ -194,6 +210,7 @@ impl App {
         Box::pin(state.tried(&seams)).await?;
         let opening = Box::pin(Self::open(settings, seams, files, lock, &state, measures));
         let app = Box::pin(state.within_reach(opening)).await?;
+        state.place.storage.wait_for_space();
         app.register();
         Ok(app)
     }

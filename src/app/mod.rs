@@ -7,6 +7,7 @@ pub mod build;
 pub mod check;
 pub mod clone;
 pub mod closing;
+mod directory_probe;
 pub mod issuers;
 pub mod lock;
 mod measure;

@@ -209,6 +209,8 @@ async fn serve_until_stopped(
     if tokio::time::timeout(drain_max, join_all(&mut serving)).await.is_err() {
         tracing::warn!(seconds = drain_max.as_secs(), "some requests did not end in time");
     }
+    // A task may wait for space on a disk.
+    app.catalog.give_up_on_space();
     background.ended().await;
     match lost {
         Some(lost) => Err(RunError::StoreClosed(lost)),

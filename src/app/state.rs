@@ -9,9 +9,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::build::{BuildError, Seams, check_there};
+use super::directory_probe;
 use super::warehouses::{data_dir_url, open};
 use crate::base::retry::Backoff;
 use crate::config::Settings;
@@ -19,11 +21,12 @@ use crate::kms;
 use crate::kms::measured::measured as measured_kms;
 use crate::objects::measured::measured;
 use crate::objects::open::{Opened, Opener};
-use crate::objects::probe::{self, Findings, probe_state};
-use crate::objects::reach::answers;
+use crate::objects::probe::{self, Findings, ProbeError, probe_state};
+use crate::objects::reach;
 use crate::store::encryption::Encryption;
 use crate::store::open::Place;
 use crate::store::separate_log::Log;
+use crate::store::storage::Storage;
 use crate::telemetry::requests::Requests;
 
 /// The directory of a data directory that the state is in.
@@ -59,13 +62,15 @@ impl State {
             url => url.to_owned(),
         };
         let opened = open(&url, &settings.state.options, settings, opener)?;
+        let storage = Storage::default();
         let mut place = Place {
-            object_store: opened.object_store.clone(),
+            object_store: storage.watch(opened.object_store.clone(), opened.directory.is_some()),
             path: opened.path.to_string(),
             conditional_update: opened.conditional_update,
             directory: opened.directory.clone(),
             log: None,
             encryption: None,
+            storage: storage.clone(),
         };
         let mut parts = vec![(url.clone(), opened)];
         if let Some((log_url, opened)) = open_log(settings, opener)? {
@@ -77,7 +82,7 @@ impl State {
                 ));
             }
             place.log = Some(Log {
-                object_store: opened.object_store.clone(),
+                object_store: storage.watch(opened.object_store.clone(), false),
                 path: opened.path.clone(),
                 url: log_url.clone(),
                 state_url: url.clone(),
@@ -119,15 +124,22 @@ impl State {
         }
     }
 
-    /// Waits until the buckets answer, tries out whether they are safe for a state, and logs what there is to
-    /// know of them. Leaves nothing behind. A directory is not tried out: its lock and its journal say what
-    /// is wrong with it.
+    /// Waits until the buckets answer, checks that they are safe for a state, and logs the findings. Leaves
+    /// nothing behind. Of a directory, it checks that it can be written.
     pub(super) async fn tried(&self, seams: &Seams) -> Result<(), BuildError> {
+        if let Some(directory) = self.place.directory.clone() {
+            let id = seams.ids.random();
+            let failed = |source| BuildError::Directory {
+                directory: directory.display().to_string(),
+                source,
+            };
+            let path = directory.clone();
+            let probed = spawn_blocking(move || directory_probe::probe(&path, id)).await;
+            return probed.map_err(std::io::Error::other).flatten().map_err(failed);
+        }
         for (url, opened) in &self.parts {
-            if self.place.directory.is_none() {
-                let found = self.wait_for(url, opened, seams).await?;
-                tell(url, &found);
-            }
+            let found = self.wait_for(url, opened, seams).await?;
+            tell(url, &found);
         }
         Ok(())
     }
@@ -142,6 +154,7 @@ impl State {
         let left = || deadline.saturating_duration_since(Instant::now());
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         let mut tried = Vec::new();
+        let mut last: Option<ProbeError> = None;
         loop {
             let id = seams.ids.random();
             let at_most = left().clamp(PAUSE_MIN, TRY_MAX);
@@ -158,51 +171,60 @@ impl State {
                 }
                 Err(source) if left().is_zero() => {
                     let seconds = self.patience.as_secs();
+                    // The last try may have had too little time to find anything out.
+                    let source = last.filter(|_| at_most < TRY_MAX).unwrap_or(source);
                     return Err(BuildError::Unreachable { url: url.to_owned(), seconds, source });
                 }
                 Err(error) => {
                     let seconds_left = left().as_secs();
                     tracing::warn!(url, %error, seconds_left, "waiting for the object store");
                     tried.push(id);
+                    last = Some(error);
                 }
             }
             let _ = timeout(left(), backoff.wait()).await;
         }
     }
 
-    /// Does what a start has to do, and gives up when one of the object stores has not answered for
-    /// `state.start_seconds_max`.
+    /// Runs a start, and gives up when one of the object stores, or one of the store's files, has not
+    /// answered for `state.start_seconds_max`.
     pub(super) async fn within_reach<T>(
         &self,
         opening: impl Future<Output = Result<T, BuildError>>,
     ) -> Result<T, BuildError> {
         tokio::select! {
             opened = opening => opened,
-            silent = self.silence() => Err(BuildError::Silent {
-                url: silent.to_owned(),
-                seconds: self.patience.as_secs(),
-            }),
+            silent = self.silence() => Err(silent),
         }
     }
 
-    /// Returns when an object store has been silent for too long, with its URL. Never for a directory.
-    async fn silence(&self) -> &str {
-        if self.place.directory.is_some() {
-            return std::future::pending().await;
-        }
+    /// Returns when an object store has been silent for too long, has failed one request again and again, or
+    /// cannot be asked for want of credentials.
+    async fn silence(&self) -> BuildError {
+        let silent = |url: &str, last| {
+            let (url, seconds) = (url.to_owned(), self.patience.as_secs());
+            BuildError::Silent { url, seconds, last }
+        };
         let mut answered = vec![Instant::now(); self.parts.len()];
         loop {
             sleep(LOOK_EVERY).await;
             for ((url, opened), answered) in self.parts.iter().zip(&mut answered) {
                 let at_most = LOOK_MAX.min(self.patience);
-                if answers(opened, at_most).await {
+                let Err(error) = reach::check(opened, at_most).await else {
                     *answered = Instant::now();
-                } else if answered.elapsed() >= self.patience {
-                    return url;
-                } else {
-                    let seconds = answered.elapsed().as_secs();
-                    tracing::warn!(url, seconds, "the object store has stopped answering");
+                    continue;
+                };
+                if !error.may_pass {
+                    return BuildError::Credentials(error.reason);
                 }
+                if answered.elapsed() >= self.patience {
+                    return silent(url, error.reason);
+                }
+                let seconds = answered.elapsed().as_secs();
+                tracing::warn!(url, %error, seconds, "the object store has stopped answering");
+            }
+            if let Some(error) = self.place.storage.failing_for(self.patience) {
+                return silent(&self.url, error);
             }
         }
     }

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod error_chain;
 pub mod ids;
+pub mod io_failure;
 pub mod network;
 pub mod pace;
 pub mod rate;

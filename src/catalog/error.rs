@@ -7,6 +7,16 @@ use crate::model::refusal::Refusal;
 use crate::objects;
 use crate::store;
 
+/// The message of a write while the disk of the state is full.
+const STATE_FULL: &str = "The disk of the catalog's state is full (no space left on device): nothing was written. Reads are \
+                          served, and writes are accepted when there is space again";
+/// The same for another reason that may pass.
+const STATE_STALLED: &str =
+    "The catalog's journal cannot be written at this moment: nothing was written. Reads are served";
+/// The message of a write while the disk of its warehouse is full.
+pub(super) const WAREHOUSE_FULL: &str = "The disk of the warehouse is full (no space left on device): nothing was written. \
+                                         Reads are served, and writes are accepted when there is space again";
+
 /// Why a use case did not succeed. The text of each is the client's to read; what only the operator
 /// should see is in the `operator` fields and goes to the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -161,6 +171,8 @@ impl From<store::Error> for Error {
         match &error {
             E::Fenced | E::Closed => Self::unavailable("This server is shutting down", error),
             E::Unavailable(_) => Self::unavailable("The catalog's store does not answer", error),
+            E::Stalled { is_full: true, .. } => Self::unavailable(STATE_FULL, error),
+            E::Stalled { .. } => Self::unavailable(STATE_STALLED, error),
             E::Contended { .. } => Self::unavailable("Too many changes at the same time", error),
             E::Unknown(_) => Self::unknown(error),
             E::Encryption(kms::Error::Unavailable(_)) => {
@@ -171,6 +183,7 @@ impl From<store::Error> for Error {
                 kms::Error::Setting(_) | kms::Error::Refused(_) | kms::Error::WrongKey { .. },
             ) => Self::Unprocessable(error.to_string()),
             E::Corrupt { .. }
+            | E::Storage(_)
             | E::Encryption(_)
             | E::Encrypted
             | E::NotEncrypted
@@ -198,6 +211,7 @@ impl From<objects::Error> for Error {
             E::NotFound(_) => Self::NoSuchFile(error.to_string()),
             E::Unreadable { .. } => Self::Invalid(format!("Cannot read file: {error}")),
             E::Taken(_) => Self::internal(error),
+            E::Full { .. } => Self::unavailable(WAREHOUSE_FULL, error),
             E::Unavailable { .. } => {
                 Self::unavailable("The warehouse's object store does not answer", error)
             }

@@ -44,6 +44,7 @@ pub mod reading;
 pub mod removal;
 pub mod rename;
 pub mod settings;
+mod space;
 pub mod tables;
 pub mod tabulars;
 pub mod transfer;
@@ -124,6 +125,7 @@ struct Inner {
     warehouses: warehouses::Warehouses,
     vended: VendCache,
     staged: delegation::StagedTables,
+    space: space::Space,
     commits: Arc<CommitMetrics>,
     notices: denials::Notices,
 }
@@ -144,6 +146,7 @@ impl Catalog {
             warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
             vended: VendCache::new(settings.vended_credentials_max),
             staged: delegation::StagedTables::default(),
+            space: space::Space::default(),
             commits: Arc::default(),
             notices: denials::Notices::default(),
             parts,
@@ -177,6 +180,7 @@ impl Catalog {
         pages.collect(into, "listing", "Pages of names that policies filter");
         self.inner.parts.authority.collect(into);
         self.store().collect(into);
+        self.inner.space.collect(into);
     }
 
     /// Whether the catalog's store is open for writing, or why not.
@@ -201,6 +205,7 @@ impl Catalog {
 
     /// Closes the catalog: what was accepted is durable before this returns.
     pub async fn close(&self) -> std::result::Result<(), store::Error> {
+        self.give_up_on_space();
         if let Err(error) = self.forget_landed().await {
             tracing::warn!(?error, "markers of landed publications are left to the next start");
         }

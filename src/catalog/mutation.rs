@@ -119,6 +119,8 @@ impl Catalog {
 
     /// A refusal waits until the state that it was judged by is durable, so that no crash makes it a lie.
     async fn judged(&self, work: impl Future<Output = Result<Answer>>) -> Result<Answer> {
+        // Before the change waits for anything, such as changes that wait for space.
+        self.store().check_writable()?;
         let outcome = work.await;
         if let Err(refusal) = &outcome
             && refusal.is_final()

@@ -111,6 +111,7 @@ impl Catalog {
     async fn publish(&self, file: &MetadataFile) -> Result<()> {
         let MetadataFile { warehouse, location, text } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+        let mut space = None;
         loop {
             match metadata_file::create(&self.objects(), *warehouse, location, text).await {
                 Ok(()) => return Ok(()),
@@ -124,6 +125,9 @@ impl Catalog {
                 }
                 Err(error) => {
                     tracing::warn!(location, %error, "publishing metadata: trying again");
+                    let is_full = matches!(error, objects::Error::Full { .. });
+                    let wait = || self.inner.space.wait(*warehouse, error.to_string());
+                    space = is_full.then(|| space.unwrap_or_else(wait));
                 }
             }
             backoff.wait().await;

@@ -146,6 +146,8 @@ impl Open {
     async fn end(self) -> Result<(), StoreError> {
         let Self { app, mut background } = self;
         background.stop();
+        // A task may wait for space on a disk.
+        app.catalog.give_up_on_space();
         background.ended().await;
         let closed = app.catalog.close().await;
         background.finish().await;

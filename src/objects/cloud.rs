@@ -7,20 +7,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use futures::FutureExt;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStoreScheme, RetryConfig};
 use url::Url;
 
 use super::conditional::Conditional;
+use super::credentials::WithCredentials;
 use super::open::Opened;
 
 /// Tries of one request beyond the first, and for how long.
 const RETRIES_MAX: usize = 3;
 const RETRYING_MAX: Duration = Duration::from_secs(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+/// Where credentials can be beside the instance's metadata.
+const AWS_PLACES: &str = "aws_access_key_id and aws_secret_access_key, a web identity \
+                          (aws_web_identity_token_file and aws_role_arn) or container credentials \
+                          (aws_container_credentials_relative_uri, or \
+                          aws_container_credentials_full_uri with \
+                          aws_container_authorization_token_file); profiles (~/.aws) are not read";
+const GOOGLE_PLACES: &str = "google_service_account, google_service_account_key, \
+                             google_application_credentials or google_bearer_token; there is no \
+                             file of `gcloud auth application-default login` either";
+const AZURE_PLACES: &str = "azure_storage_account_key, azure_storage_sas_key, azure_storage_token, a \
+                            client secret (azure_storage_client_id, azure_storage_client_secret, \
+                            azure_storage_tenant_id), a workload identity \
+                            (azure_federated_token_file) or azure_use_azure_cli";
 
 /// Opens the bucket of a URL with these options, and the path that the URL says in it. Nothing for a URL that
 /// is of another kind.
@@ -31,22 +47,79 @@ pub(super) fn open<'a>(
     let (scheme, path) = ObjectStoreScheme::parse(url)?;
     let path = Path::parse(path)?;
     macro_rules! bucket {
-        ($builder:ty) => {{
+        ($builder:ty, $own:expr, $places:expr) => {{
             let builder = <$builder>::new().with_url(url.to_string()).with_retry(retries());
             // Options of other kinds of stores are the environment's, and mean nothing here.
             let known = options
                 .filter_map(|(key, value)| Some((key.to_ascii_lowercase().parse().ok()?, value)));
             let builder = known.fold(builder, |it, (key, value)| it.with_config(key, value));
-            Conditional::around(Arc::new(builder.build()?))
+            let has_own = $own(&|key| builder.get_config_value(&key));
+            let bucket = builder.build()?;
+            let credentials = Arc::clone(bucket.credentials());
+            let bucket = Conditional::around(Arc::new(bucket));
+            if has_own {
+                bucket
+            } else {
+                let lookup = move || {
+                    let credentials = Arc::clone(&credentials);
+                    async move { credentials.get_credential().await.map(drop) }.boxed()
+                };
+                WithCredentials::around(bucket, url.to_string(), $places, Box::new(lookup))
+            }
         }};
     }
     let bucket = match scheme {
-        ObjectStoreScheme::AmazonS3 => bucket!(AmazonS3Builder),
-        ObjectStoreScheme::GoogleCloudStorage => bucket!(GoogleCloudStorageBuilder),
-        ObjectStoreScheme::MicrosoftAzure => bucket!(MicrosoftAzureBuilder),
+        ObjectStoreScheme::AmazonS3 => bucket!(AmazonS3Builder, aws_has_own, AWS_PLACES),
+        ObjectStoreScheme::GoogleCloudStorage => {
+            bucket!(GoogleCloudStorageBuilder, google_has_own, GOOGLE_PLACES)
+        }
+        ObjectStoreScheme::MicrosoftAzure => {
+            bucket!(MicrosoftAzureBuilder, azure_has_own, AZURE_PLACES)
+        }
         _ => return Ok(None),
     };
     Ok(Some(Opened { object_store: bucket, path, conditional_update: true, directory: None }))
+}
+
+/// Whether credentials of S3 are configured, so that the instance's metadata is not asked for any.
+fn aws_has_own(value: &dyn Fn(AmazonS3ConfigKey) -> Option<String>) -> bool {
+    use AmazonS3ConfigKey as K;
+    let has = |key| value(key).is_some();
+    has(K::AccessKeyId)
+        || has(K::SecretAccessKey)
+        || (has(K::WebIdentityTokenFile) && has(K::RoleArn))
+        || has(K::ContainerCredentialsRelativeUri)
+        || (has(K::ContainerCredentialsFullUri) && has(K::ContainerAuthorizationTokenFile))
+        || is_true(value(K::SkipSignature))
+}
+
+/// The same for Google Cloud Storage. The default file of `gcloud` is read by the lookup.
+fn google_has_own(value: &dyn Fn(GoogleConfigKey) -> Option<String>) -> bool {
+    use GoogleConfigKey as K;
+    let keys = [K::ServiceAccount, K::ServiceAccountKey, K::ApplicationCredentials, K::BearerToken];
+    keys.into_iter().any(|key| value(key).is_some()) || is_true(value(K::SkipSignature))
+}
+
+/// The same for Azure.
+fn azure_has_own(value: &dyn Fn(AzureConfigKey) -> Option<String>) -> bool {
+    use AzureConfigKey as K;
+    let keys = [
+        K::AccessKey,
+        K::Token,
+        K::SasKey,
+        K::ClientSecret,
+        K::FederatedTokenFile,
+        K::FabricSessionToken,
+    ];
+    let flags = [K::UseAzureCli, K::UseEmulator, K::SkipSignature];
+    keys.into_iter().any(|key| value(key).is_some())
+        || flags.into_iter().any(|key| is_true(value(key)))
+}
+
+fn is_true(value: Option<String>) -> bool {
+    value.is_some_and(|value| {
+        matches!(value.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on")
+    })
 }
 
 fn retries() -> RetryConfig {

@@ -1,5 +1,7 @@
 //! What can go wrong with a warehouse's files.
 
+use crate::base::io_failure::{IoFailure, io_error};
+
 /// The code of S3 for a name that is too long.
 const NAME_TOO_LONG: &str = "KeyTooLongError";
 
@@ -23,6 +25,14 @@ pub enum Error {
     /// The name is taken.
     #[error("{0} exists already")]
     Taken(String),
+    /// The disk that the file is to be on has no space left: try again when it has.
+    #[error("{location}: {reason}")]
+    Full {
+        /// Which file.
+        location: String,
+        /// What the system said.
+        reason: String,
+    },
     /// The object store does not answer, or refuses: try again later.
     #[error("{location}: {reason}")]
     Unavailable {
@@ -41,6 +51,11 @@ impl Error {
 
     /// An object store's error about the file at `location`.
     pub(super) fn of(location: &str, error: object_store::Error) -> Self {
+        if let Some(io) = io_error(&error)
+            && IoFailure::of(io) == IoFailure::Full
+        {
+            return Self::Full { location: location.to_owned(), reason: io.to_string() };
+        }
         match error {
             object_store::Error::NotFound { .. } => Self::NotFound(location.to_owned()),
             // What S3 calls it, and what speaks like S3: no later try will fare better.

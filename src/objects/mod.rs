@@ -18,6 +18,7 @@ mod avro;
 mod cloud;
 pub mod conditional;
 pub mod content;
+pub mod credentials;
 pub mod directory;
 pub mod error;
 pub mod found;

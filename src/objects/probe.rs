@@ -17,6 +17,7 @@ use object_store::{
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::credentials::NoCredentials;
 use super::open::Opened;
 use crate::base::clock::Clock;
 use crate::base::ids::PROBES;
@@ -265,7 +266,10 @@ impl<'a> Trial<'a> {
                 self.remove_directory();
                 return Ok(found);
             }
-            Ok(Err(Wrong::Said(error))) => (error.to_string(), may_pass(&error)),
+            Ok(Err(Wrong::Said(error))) => match NoCredentials::find(&error) {
+                Some(none) => (none.to_string(), false),
+                None => (error.to_string(), may_pass(&error)),
+            },
             Ok(Err(Wrong::Broken(what))) => (what, false),
             Err(_) => (format!("no answer within {} seconds", at_most.as_secs()), true),
         };

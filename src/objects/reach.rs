@@ -4,15 +4,37 @@ use std::time::Duration;
 
 use object_store::{Error, ObjectStoreExt};
 
+use super::credentials::NoCredentials;
 use super::open::Opened;
 
 /// A name that nothing has.
 const NOTHING: &str = ".slateberg-nothing";
 
-/// Whether an object store answers within this time, whatever it says. Writes nothing.
-pub async fn answers(opened: &Opened, at_most: Duration) -> bool {
+/// Why an object store does not respond.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unreached {
+    /// The last error.
+    pub reason: String,
+    /// Whether a later try could succeed.
+    pub may_pass: bool,
+}
+
+/// Succeeds if an object store responds within this time, with any response. Writes nothing.
+pub async fn check(opened: &Opened, at_most: Duration) -> Result<(), Unreached> {
     let path = opened.path.clone().join(NOTHING);
     let asked = tokio::time::timeout(at_most, opened.object_store.head(&path)).await;
-    // What fails without a reason of its own failed on the way, or met a store that cannot answer now.
-    !matches!(asked, Err(_) | Ok(Err(Error::Generic { .. } | Error::JoinError { .. })))
+    let (reason, may_pass) = match &asked {
+        // An error without a kind of its own comes from the way there, or from a store that cannot respond.
+        Ok(Err(error @ (Error::Generic { .. } | Error::JoinError { .. }))) => {
+            (error.to_string(), true)
+        }
+        Ok(Err(error)) => match NoCredentials::find(error) {
+            Some(none) => (none.to_string(), false),
+            None => return Ok(()),
+        },
+        Ok(Ok(_)) => return Ok(()),
+        Err(_) => (format!("no answer within {} seconds", at_most.as_secs()), true),
+    };
+    Err(Unreached { reason, may_pass })
 }

@@ -2,6 +2,7 @@
 
 use slatedb::{CloseReason, ErrorKind};
 
+use super::storage::StorageError;
 use crate::kms;
 
 /// A failure of the store.
@@ -78,6 +79,17 @@ pub enum Error {
         "the store failed before it was closed: what is in its log alone stays there, and the next start reads it"
     )]
     Failed,
+    /// A file or object of the store can be used by no retry: repair it, or the disk that it is on.
+    #[error(transparent)]
+    Storage(StorageError),
+    /// The journal cannot be written at this moment: try again later, nothing was written.
+    #[error("{reason}")]
+    Stalled {
+        /// Which journal, and why.
+        reason: String,
+        /// Whether the disk is full, or a quota is used up.
+        is_full: bool,
+    },
     /// The object store does not answer: try again later, nothing was written.
     #[error("the object store is unavailable: {0}")]
     Unavailable(String),
@@ -117,6 +129,10 @@ impl From<slatedb::Error> for Error {
     fn from(error: slatedb::Error) -> Self {
         if let Some(error) = encryption_failure(&error) {
             return Self::Encryption(error);
+        }
+        let is_closed = matches!(error.kind(), ErrorKind::Closed(_));
+        if let Some(error) = StorageError::find(&error).filter(|_| !is_closed) {
+            return Self::Storage(error.clone());
         }
         match error.kind() {
             ErrorKind::Closed(CloseReason::Fenced) => Self::Fenced,

@@ -50,6 +50,7 @@ mod sealed_objects;
 pub mod separate_log;
 pub mod settings;
 mod slatedb_help;
+pub mod storage;
 #[cfg(test)]
 pub(crate) mod trying;
 pub mod txn;

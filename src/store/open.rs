@@ -24,6 +24,7 @@ use super::recent::Recent;
 use super::records::{StoreFormat, WarehouseRecord};
 use super::separate_log::{self, Log};
 use super::settings::Settings;
+use super::storage::Storage;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 use crate::kms;
@@ -46,6 +47,8 @@ pub struct Place {
     pub log: Option<Log>,
     /// With what the store is encrypted; none for a plain one.
     pub encryption: Option<Encryption>,
+    /// Records what fails there.
+    pub storage: Storage,
 }
 
 /// The open store: one writer. Cheap to clone.
@@ -271,8 +274,19 @@ impl Store {
     pub fn collect(&self, into: &mut Collection) {
         self.shared.metrics.collect(into);
         self.shared.caches.collect(into);
+        self.shared.place.storage.collect(into);
         self.record_cache_usage().collect(into, "record", "Names and small records");
         self.page_cache_usage().collect(into, "page", "Pages of names");
+    }
+
+    /// Whether the store accepts writes at this moment, or why not.
+    pub fn check_writable(&self) -> Result<(), Error> {
+        self.shared.place.storage.check_writable()
+    }
+
+    /// From now on, what fails for want of space is waited for no longer: the store is about to be closed.
+    pub fn give_up_on_space(&self) {
+        self.shared.place.storage.give_up_on_space();
     }
 
     /// Whether the store still answers, or why not.
@@ -306,6 +320,7 @@ impl Store {
     /// Closes the store in order: everything accepted is durable before this returns. One that has failed
     /// is closed as well, and says so: its log keeps what it holds.
     pub async fn close(&self) -> Result<(), Error> {
+        self.give_up_on_space();
         let closed = close_in_order(&self.db).await;
         // Whatever became of it, nothing writes any more, and the directory is free.
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -373,7 +388,8 @@ async fn open_directory(
         take_over_log(place, how).await?;
     }
     let hold = journal.hold()?;
-    let writer = journal.into_writer(how.unlocked.map(|unlocked| Arc::clone(&unlocked.keys)));
+    let keys = how.unlocked.map(|unlocked| Arc::clone(&unlocked.keys));
+    let writer = journal.into_writer(keys, place.storage.clone());
     let db = builder(place, how).with_wal_writer(writer).build().await?;
     Ok((db, hold))
 }

@@ -32,6 +32,7 @@ pub(super) fn place(bucket: &Arc<InMemory>, path: &str) -> Place {
         directory: None,
         log: None,
         encryption: None,
+        storage: Default::default(),
     }
 }
 

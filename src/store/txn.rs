@@ -108,6 +108,7 @@ impl Store {
         F: Future<Output = Result<T, E>> + Send,
         W: Fn(Arc<Transaction>) -> F + Send,
     {
+        self.check_writable()?;
         let attempts_max = self.shared.settings.transaction_attempts_max;
         for attempt in 1..=attempts_max {
             let transaction = Arc::new(self.begin()?);

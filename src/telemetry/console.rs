@@ -11,8 +11,10 @@ use super::settings::{Format, Settings};
 
 /// Begins to log, and to answer tokio-console: where `TOKIO_CONSOLE_BIND` says, or at 127.0.0.1:6669.
 pub(super) fn begin(settings: &Settings, filter: EnvFilter) -> Result<(), TryInitError> {
-    let lines =
-        fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    let lines = fmt::layer()
+        .with_ansi(std::io::stderr().is_terminal())
+        .log_internal_errors(false)
+        .with_writer(std::io::stderr);
     let lines = match settings.format {
         Format::Text => lines.boxed(),
         Format::Json => lines.json().with_span_list(false).boxed(),

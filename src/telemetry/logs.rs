@@ -47,6 +47,9 @@ fn begin(
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
+        // A line that cannot be written, as to a file on a full disk, is lost. To report that on standard
+        // error as well would panic, since that is where it cannot be written.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     match settings.format {
         Format::Text => builder.try_init(),

@@ -55,7 +55,9 @@ async fn a_store_that_is_down_ends_the_start_in_time() {
         let refused = refusal(start(&faults, 1).await);
         assert!(matches!(refused, BuildError::Unreachable { .. }), "{fault:?}: {refused}");
         let said = refused.to_string();
-        assert!(said.contains("memory:///state did not answer for 1 seconds"), "{said}");
+        let expected =
+            "no answer from the object store at memory:///state within 1 s; last error: cannot";
+        assert!(said.starts_with(expected), "{said}");
         assert!(since.elapsed() < Duration::from_secs(8), "{fault:?}: {:?}", since.elapsed());
         assert_eq!(faults.count(Verb::Any, MANIFESTS), 0, "the store was left alone");
     }
@@ -86,6 +88,18 @@ async fn a_store_that_falls_silent_while_it_is_opened_ends_the_start() {
     });
     let refused = refusal(started);
     assert!(matches!(refused, BuildError::Silent { .. }), "{refused}");
+}
+
+/// The bucket answers, and one kind of its objects cannot be read: SlateDB would retry that forever.
+#[tokio::test]
+async fn a_start_whose_store_answers_and_whose_manifests_fail_ends_with_the_last_error() {
+    let faults = FaultStore::new(bucket());
+    start(&faults, 5).await.expect("it starts").catalog.close().await.expect("it closes");
+    faults.inject(Verb::Get, MANIFESTS, Fault::Fail);
+    let refused = refusal(start(&faults, 1).await);
+    assert!(matches!(refused, BuildError::Silent { .. }), "{refused}");
+    let said = refused.to_string();
+    assert!(said.contains("within 1 s; last error: cannot read state/manifest/"), "{said}");
 }
 
 /// What answers takes its time: the log of a busy hour is read for longer than a store may be silent.

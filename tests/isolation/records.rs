@@ -45,6 +45,7 @@ fn place(object_store: Arc<dyn ObjectStore>) -> Place {
         directory: None,
         log: None,
         encryption: None,
+        storage: Default::default(),
     }
 }
 

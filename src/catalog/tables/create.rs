@@ -159,6 +159,7 @@ impl Catalog {
         properties: &BTreeMap<String, String>,
         previous: Option<&str>,
     ) -> Result<(String, String)> {
+        self.check_space(warehouse.id)?;
         self.objects().check(warehouse.id, location)?;
         let metadata_location = next_location(location, properties, previous, self.ids().random())?;
         self.objects().check(warehouse.id, &metadata_location)?;

@@ -15,8 +15,13 @@
 //! - The [`writer`] owns the directory as long as it lives. The lock says so to other processes; there is
 //!   no fencing as between writers of a bucket, since nothing lets a local process survive its lock.
 //!
-//! After a failed sync nobody knows what is on the disk. The journal closes then, and with it the store:
-//! the next start reads what is really there.
+//! A write that fails for a while leaves no trace: the part of the frame that was written is cut off, and the
+//! writer tries again until the disk has space (or descriptors are free). The store rejects new writes
+//! meanwhile ([`Storage::check_writable`](super::storage::Storage)).
+//!
+//! After a failed sync it is not known what is on the disk, and a second sync would not report it: the system
+//! may have dropped what it could not write. The journal closes then, and with it the store: the next start
+//! reads what is really there. The same holds for errors that no retry changes.
 
 mod frame;
 mod gc;
@@ -35,6 +40,7 @@ use std::sync::{Arc, Mutex};
 use slatedb::wal::{WalError, WalGc, WalReader, WriterInit};
 
 use super::error::Error;
+use super::storage::Storage;
 use crate::kms::keys::Keys;
 use gc::JournalGc;
 use reader::JournalReader;
@@ -61,6 +67,7 @@ pub(super) struct Hold {
 struct Init {
     directory: PathBuf,
     keys: Option<Arc<Keys>>,
+    storage: Storage,
     lock: Mutex<Option<File>>,
 }
 
@@ -96,8 +103,13 @@ impl Journal {
 
     /// The writer's beginning: replays what is there, and appends behind it. With keys, all of it is
     /// sealed.
-    pub(super) fn into_writer(self, keys: Option<Arc<Keys>>) -> Box<dyn WriterInit> {
-        Box::new(Init { directory: self.directory, keys, lock: Mutex::new(Some(self.lock)) })
+    pub(super) fn into_writer(
+        self,
+        keys: Option<Arc<Keys>>,
+        storage: Storage,
+    ) -> Box<dyn WriterInit> {
+        let lock = Mutex::new(Some(self.lock));
+        Box::new(Init { directory: self.directory, keys, storage, lock })
     }
 }
 

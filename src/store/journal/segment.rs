@@ -62,11 +62,17 @@ impl Segment {
         Ok(segments)
     }
 
-    /// Makes the file, which must not be there.
+    /// Creates the file, which must not be there. Leaves none behind if that fails, so that it can be
+    /// retried.
     pub(super) fn create(&self) -> io::Result<File> {
+        // Opened first: it may be what no descriptor is left for.
+        let directory = self.path.parent().map(File::open).transpose()?;
         let file = OpenOptions::new().create_new(true).append(true).open(&self.path)?;
-        if let Some(directory) = self.path.parent() {
-            File::open(directory)?.sync_all()?;
+        if let Some(directory) = directory
+            && let Err(error) = directory.sync_all()
+        {
+            fs::remove_file(&self.path)?;
+            return Err(error);
         }
         Ok(file)
     }

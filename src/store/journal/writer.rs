@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use slatedb::RowEntry;
@@ -19,10 +20,15 @@ use super::frame::Builder;
 use super::reader::JournalIterator;
 use super::segment::{Segment, read_behind};
 use super::{Init, unavailable};
+use crate::base::io_failure::IoFailure;
 use crate::kms::keys::Keys;
+use crate::store::storage::Storage;
 
 /// At this size a segment is full.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// The first wait before a frame is appended again, and the longest.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// A frame on its way to the disk.
 struct Append {
@@ -50,15 +56,51 @@ struct JournalWriter {
     next_number: u64,
     epoch: u64,
     keys: Option<Arc<Keys>>,
+    storage: Storage,
     shared: Arc<Shared>,
     appends: Option<mpsc::Sender<Append>>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// The file of a segment, as far as it is written.
+trait SegmentFile: Send {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts off all but the first bytes.
+    fn cut(&self, bytes: u64) -> io::Result<()>;
+    fn sync(&self) -> io::Result<()>;
+}
+
+impl SegmentFile for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn cut(&self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Creates the file of a segment.
+type Create = Box<dyn FnMut(&Segment) -> io::Result<Box<dyn SegmentFile>> + Send>;
+
+/// Why a frame is not in the journal.
+enum AppendError {
+    /// Nothing of it is: it can be appended again.
+    Unwritten(io::Error),
+    /// What is on the disk is not known, or cannot be cut off.
+    Uncertain(io::Error),
+}
+
 /// The thread's side.
 struct Appender {
     directory: PathBuf,
-    segment: Option<(File, u64)>,
+    create: Create,
+    segment: Option<(Box<dyn SegmentFile>, u64)>,
+    storage: Storage,
     shared: Arc<Shared>,
     /// Given back when the thread ends, whatever ends it.
     _lock: File,
@@ -81,7 +123,9 @@ impl WriterInit for Init {
         let shared = Arc::new(Shared::new(last));
         let appender = Appender {
             directory: self.directory.clone(),
+            create: Box::new(|segment| Ok(Box::new(segment.create()?))),
             segment: None,
+            storage: self.storage.clone(),
             shared: Arc::clone(&shared),
             _lock: lock,
         };
@@ -93,6 +137,7 @@ impl WriterInit for Init {
             next_number: last + 1,
             epoch: manifest.epoch(),
             keys: self.keys.clone(),
+            storage: self.storage.clone(),
             shared,
             appends: Some(appends),
             thread: Some(thread),
@@ -137,6 +182,8 @@ impl WalWriter for JournalWriter {
     }
 
     async fn close(&mut self) -> Result<(), WalError> {
+        // A frame that there is no space for is waited for no longer.
+        self.storage.give_up_on_space();
         // Without a sender the thread ends behind its last frame.
         drop(self.appends.take());
         if let Some(thread) = self.thread.take() {
@@ -177,26 +224,59 @@ impl Appender {
     /// that two hardly ever wait.
     fn run(mut self, queue: &mpsc::Receiver<Append>) {
         while let Ok(append) = queue.recv() {
-            if let Err(error) = self.append(&append) {
-                tracing::error!(%error, "the journal cannot be written");
+            if let Err(error) = self.append_or_wait(&append) {
+                let directory = self.directory.display();
+                tracing::error!(%directory, %error, "the journal cannot be written and is closed");
                 return self.shared.close(unavailable(error));
             }
             self.shared.appended(&append);
         }
     }
 
-    fn append(&mut self, append: &Append) -> io::Result<()> {
+    /// Appends a frame, and retries for as long as what fails may pass. No other frame is written meanwhile.
+    fn append_or_wait(&mut self, append: &Append) -> io::Result<()> {
+        let mut pause = RETRY_DELAY_MIN;
+        loop {
+            let error = match self.append(append) {
+                Ok(()) => {
+                    self.storage.resumed();
+                    return Ok(());
+                }
+                Err(AppendError::Unwritten(error)) if self.may_pass(&error) => error,
+                Err(AppendError::Unwritten(error) | AppendError::Uncertain(error)) => {
+                    return Err(error);
+                }
+            };
+            self.storage.stalled(&self.directory, &error);
+            thread::sleep(pause);
+            pause = (pause * 2).min(RETRY_DELAY_MAX);
+        }
+    }
+
+    fn may_pass(&self, error: &io::Error) -> bool {
+        self.storage.waits_for_space() && IoFailure::of(error) != IoFailure::Final
+    }
+
+    fn append(&mut self, append: &Append) -> Result<(), AppendError> {
         self.segment.take_if(|(_, bytes)| *bytes >= SEGMENT_BYTES_MAX);
         let (file, bytes) = match &mut self.segment {
             Some(segment) => segment,
             none => {
-                let file = Segment::new(&self.directory, append.number).create()?;
+                let segment = Segment::new(&self.directory, append.number);
+                let file = (self.create)(&segment).map_err(AppendError::Unwritten)?;
                 none.insert((file, 0))
             }
         };
-        file.write_all(&append.bytes)?;
+        if let Err(error) = file.write(&append.bytes) {
+            // A part of the frame may be there, and no other frame may come behind it.
+            return Err(match file.cut(*bytes) {
+                Ok(()) => AppendError::Unwritten(error),
+                Err(_) => AppendError::Uncertain(error),
+            });
+        }
+        file.sync().map_err(AppendError::Uncertain)?;
         *bytes += append.bytes.len() as u64;
-        file.sync_data()
+        Ok(())
     }
 }
 
@@ -295,38 +375,4 @@ impl WalObserver for Observer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_frame_is_written_before_the_one_in_front_of_it_is_synced() {
-        let directory = tempfile::tempdir().expect("there is room");
-        let path = Segment::new(directory.path(), 1).path;
-        let (shared, told) = (Arc::new(Shared::new(0)), Arc::<Mutex<Vec<_>>>::default());
-        let telling = Arc::clone(&told);
-        let listener = move |event| {
-            if let WalEvent::WalFlushed(status) = event {
-                let written = std::fs::metadata(&path).expect("it is there").len();
-                telling.lock().expect("nobody panics").push((status.last_flushed_wal_id, written));
-            }
-        };
-        shared.listeners.lock().expect("nobody panics").push(Arc::new(listener));
-        let appender = Appender {
-            directory: directory.path().to_owned(),
-            segment: None,
-            shared: Arc::clone(&shared),
-            _lock: File::create(directory.path().join("lock")).expect("there is room"),
-        };
-        let (appends, queue) = mpsc::channel();
-        for number in 1..=3 {
-            let bytes = vec![1; 10];
-            let append =
-                Append { number, bytes, rows: 1, gathered_bytes: 0, last_sequence: number };
-            appends.send(append).expect("it is received below");
-        }
-        drop(appends);
-        appender.run(&queue);
-        let told = told.lock().expect("nobody panics");
-        assert_eq!(*told, [(1, 10), (2, 20), (3, 30)], "frames, and bytes that were written");
-    }
-}
+mod tests;

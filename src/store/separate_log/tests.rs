@@ -35,6 +35,7 @@ fn place(bucket: &Arc<dyn ObjectStore>, log: Option<(&Arc<dyn ObjectStore>, u128
             id: Uuid::from_u128(id),
         }),
         encryption: None,
+        storage: Default::default(),
     }
 }
 

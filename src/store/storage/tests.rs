@@ -1,0 +1,75 @@
+//! Failures of files: which of them end at once, and what is recorded of the others.
+
+use slatedb::object_store::local::LocalFileSystem;
+use slatedb::object_store::memory::InMemory;
+use slatedb::object_store::path::Path;
+use slatedb::object_store::{Error, ObjectStoreExt};
+
+use super::*;
+
+fn final_error(error: &Error) -> &StorageError {
+    StorageError::find(error).unwrap_or_else(|| panic!("{error:?} is retried"))
+}
+
+/// A directory with a file of 10 bytes, `x`.
+fn directory() -> (tempfile::TempDir, Arc<dyn ObjectStore>) {
+    let directory = tempfile::tempdir().expect("there is room");
+    std::fs::write(directory.path().join("x"), b"0123456789").expect("there is room");
+    let files = LocalFileSystem::new_with_prefix(directory.path()).expect("it is there");
+    (directory, Storage::default().watch(Arc::new(files), true))
+}
+
+#[tokio::test]
+async fn a_range_beyond_the_end_of_a_file_is_final_and_its_error_names_the_file() {
+    let (_directory, files) = directory();
+    let error = files.get_range(&Path::from("x"), 10..20).await.expect_err("there are 10 bytes");
+    let said = final_error(&error).to_string();
+    assert!(said.starts_with("cannot read /x: it ends after 10 bytes"), "{said}");
+    let read = files.get_range(&Path::from("x"), 8..20).await.expect("the rest of it");
+    assert_eq!(&read[..], b"89");
+}
+
+#[tokio::test]
+async fn a_range_beyond_the_end_of_an_object_is_final() {
+    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let bucket = Storage::default().watch(bucket, false);
+    bucket.put(&Path::from("x"), "0123456789".into()).await.expect("there is room");
+    let error = bucket.get_range(&Path::from("x"), 10..20).await.expect_err("there are 10 bytes");
+    assert!(final_error(&error).to_string().contains("truncated"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_a_directory_and_a_name_that_is_too_long_are_final() {
+    let (directory, files) = directory();
+    std::fs::create_dir(directory.path().join("d")).expect("there is room");
+    let error = files.get(&Path::from("d")).await.expect_err("it is a directory");
+    if !matches!(error, Error::NotFound { .. }) {
+        final_error(&error);
+    }
+    let path = Path::from("x".repeat(300));
+    let error = files.put(&path, "x".into()).await.expect_err("255 bytes are the most");
+    assert!(final_error(&error).to_string().contains(path.as_ref()), "{error}");
+}
+
+#[tokio::test]
+async fn an_object_that_is_not_there_is_an_answer_and_no_failure() {
+    let (_directory, files) = directory();
+    let error = files.get(&Path::from("y")).await.expect_err("it is not there");
+    assert!(matches!(error, Error::NotFound { .. }), "{error}");
+}
+
+#[test]
+fn a_failure_lasts_from_its_first_try_to_a_success() {
+    let storage = Storage::default();
+    let request = || Request { operation: Operation::Read, file: "x".to_owned() };
+    assert_eq!(storage.failing_for(Duration::ZERO), None);
+    storage.failed(request(), "first".to_owned(), false);
+    storage.failed(request(), "second".to_owned(), false);
+    assert_eq!(storage.failing_for(Duration::ZERO).as_deref(), Some("cannot read x: second"));
+    assert_eq!(storage.failing_for(Duration::from_secs(60)), None);
+    storage.succeeded(request);
+    assert_eq!(storage.failing_for(Duration::ZERO), None);
+    let delete = Request { operation: Operation::Delete, ..request() };
+    storage.failed(delete, "x".to_owned(), false);
+    assert_eq!(storage.failing_for(Duration::ZERO), None, "garbage may stay");
+}

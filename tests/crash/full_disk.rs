@@ -1,0 +1,248 @@
+//! A disk without space: reads are served, writes are rejected with the reason, and accepted again when there
+//! is space. On a small file system of its own, which takes the right to mount one.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::client::{Client, Reply};
+use crate::server::{Server, assert_sound, serve_in_vain};
+
+const TABLE: &str = "namespaces/ns/tables/t";
+/// Bytes of the small file system.
+const DISK_BYTES: usize = 16 << 20;
+/// How long a server may take to find out that there is space.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Far less than a start waits for storage that does not answer.
+const AT_ONCE: Duration = Duration::from_secs(20);
+/// A commit waits for space as long as this.
+const DEADLINE: (&str, &str) = ("SLATEBERG__CATALOG__COMMIT_DEADLINE_MS", "1000");
+
+/// A small file system. It is unmounted when this is dropped.
+struct Disk {
+    directory: tempfile::TempDir,
+    sudo: bool,
+}
+
+impl Disk {
+    /// Mounts one; `None` where that is not permitted, which is said loudly.
+    fn mount(test: &str) -> Option<Self> {
+        let directory = tempfile::tempdir().expect("there is room");
+        for sudo in [false, true] {
+            let options = format!("size={DISK_BYTES},mode=1777");
+            let mut mount = command(sudo, "mount");
+            mount.args(["-t", "tmpfs", "-o", &options, "slateberg-test"]).arg(directory.path());
+            if mount.status().is_ok_and(|status| status.success()) {
+                return Some(Self { directory, sudo });
+            }
+        }
+        eprintln!("SKIPPED: {test}: no file system can be mounted (run as root, or with sudo)");
+        None
+    }
+
+    fn data_dir(&self) -> PathBuf {
+        let data_dir = self.directory.path().join("data");
+        std::fs::create_dir_all(&data_dir).expect("there is room");
+        data_dir
+    }
+
+    /// Takes all space that is left.
+    fn fill(&self) {
+        let mut filler = File::create(self.filler()).expect("there is room");
+        for bytes in [1 << 20, 4096, 1] {
+            while filler.write_all(&vec![0; bytes]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.filler()).expect("it was filled");
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.directory.path().join("filler")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let unmounted = command(self.sudo, "umount").arg("-l").arg(self.directory.path()).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            eprintln!("{} stays mounted", self.directory.path().display());
+        }
+    }
+}
+
+fn command(sudo: bool, program: &str) -> Command {
+    let mut command = if sudo {
+        let mut command = Command::new("sudo");
+        command.args(["--non-interactive", program]);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// A server on this directory with the table `ns.t`, whose commits wait for a second.
+async fn with_table(data_dir: &Path) -> (Server, Client) {
+    let server = Server::start_with(data_dir, &[DEADLINE]);
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    client.create_table("ns", "t").await.expect(200);
+    client.set(TABLE, "before").await.expect(200);
+    (server, client)
+}
+
+/// Sends the same kind of write until it is rejected with 503, and returns the message. Before that, it may be
+/// done, or its outcome be unknown.
+async fn rejected(mut write: impl AsyncFnMut(usize) -> Reply) -> String {
+    for number in 0..1000 {
+        match write(number).await {
+            Reply::Answered(200..=299, _) => {}
+            Reply::Answered(500, body) => {
+                assert_eq!(body["error"]["type"], "CommitStateUnknownException", "{body}");
+            }
+            Reply::Answered(503, body) => {
+                return body["error"]["message"].as_str().expect("a message").to_owned();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("no write was rejected");
+}
+
+/// Repeats a write that is rejected until it is done.
+async fn accepted(mut write: impl AsyncFnMut() -> Reply) {
+    let since = Instant::now();
+    while !write().await.is_acknowledged() {
+        assert!(since.elapsed() < PATIENCE, "writes are rejected for good");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Writes into the journal alone.
+async fn set_long_property(client: &Client, number: usize) -> Reply {
+    let body = json!({ "updates": { format!("key-{}", number % 3): "x".repeat(100_000) } });
+    client.send(Method::POST, "namespaces/ns/properties", &body, None).await
+}
+
+async fn text(server: &Server, path: &str) -> String {
+    let response = reqwest::get(format!("{}{path}", server.uri)).await.expect("it answers");
+    assert_eq!(response.status().as_u16(), 200, "{path}");
+    response.text().await.expect("it answers")
+}
+
+async fn assert_says_that_it_is_full(server: &Server, storage: &str) {
+    let ready: Value = serde_json::from_str(&text(server, "/ready").await).expect("JSON");
+    assert_eq!(ready["writes"], "rejected", "{ready}");
+    assert!(ready["reason"].as_str().is_some_and(|it| it.contains("full")), "{ready}");
+    let metrics = text(server, "/metrics").await;
+    let line = format!("slateberg_storage_full{{storage=\"{storage}\"}} 1");
+    assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+}
+
+#[tokio::test]
+async fn a_server_whose_disk_is_full_serves_reads_rejects_writes_and_recovers_by_itself() {
+    let Some(disk) = Disk::mount("a server whose journal is on a full disk") else { return };
+    let data_dir = disk.data_dir();
+    let (server, client) = with_table(&data_dir).await;
+    disk.fill();
+    let message = rejected(async |number| set_long_property(&client, number).await).await;
+    assert!(message.contains("The disk of the catalog's state is full"), "{message}");
+    assert!(message.contains("nothing was written"), "{message}");
+    let loaded = client.load(TABLE).await;
+    assert_eq!(loaded["metadata"]["properties"]["before"], "before", "reads are served");
+    assert_says_that_it_is_full(&server, "journal").await;
+
+    disk.free();
+    accepted(async || client.set(TABLE, "after").await).await;
+    let ready: Value = serde_json::from_str(&text(&server, "/ready").await).expect("JSON");
+    assert_eq!(ready["writes"], Value::Null, "{ready}");
+    server.kill();
+    assert_sound(&data_dir, "after a disk was full");
+    let server = Server::start(&data_dir);
+    let loaded = Client::of(&server.uri).load(TABLE).await;
+    let properties = &loaded["metadata"]["properties"];
+    assert!(properties["before"] == "before" && properties["after"] == "after", "{properties}");
+}
+
+#[tokio::test]
+async fn a_warehouse_whose_disk_is_full_rejects_commits_and_takes_those_that_wait_when_there_is_space()
+ {
+    let Some(disk) = Disk::mount("a warehouse on a full disk") else { return };
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let warehouse = format!("file://{}", disk.data_dir().display());
+    let places = [("SLATEBERG__WAREHOUSES__DEFAULT__LOCATION", warehouse.as_str()), DEADLINE];
+    let server = Server::start_with(data_dir.path(), &places);
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    for name in ["t", "other"] {
+        client.create_table("ns", name).await.expect(200);
+    }
+    disk.fill();
+    let mut unknown = None;
+    let message = rejected(async |number| {
+        let key = format!("key-{number}");
+        let table = if unknown.is_none() { TABLE } else { "namespaces/ns/tables/other" };
+        let reply = client.set(table, &key).await;
+        if matches!(reply, Reply::Answered(500, _)) {
+            unknown = Some(key);
+        }
+        reply
+    });
+    let message = message.await;
+    assert!(message.contains("The disk of the warehouse is full"), "{message}");
+    assert_says_that_it_is_full(&server, "warehouse").await;
+    client.load("namespaces/ns/tables/other").await;
+    // What needs no file of the warehouse is written.
+    client.create_namespace("second").await.expect(200);
+
+    disk.free();
+    accepted(async || client.set("namespaces/ns/tables/other", "after").await).await;
+    let unknown = unknown.expect("one commit has waited for space");
+    accepted(async || client.get(TABLE).await).await;
+    let loaded = client.load(TABLE).await;
+    assert!(loaded["metadata"]["properties"][&unknown].is_string(), "{loaded}");
+}
+
+#[tokio::test]
+async fn a_start_on_a_full_disk_ends_at_once_and_says_why() {
+    let Some(disk) = Disk::mount("a start on a full disk") else { return };
+    let data_dir = disk.data_dir();
+    let (server, _) = with_table(&data_dir).await;
+    server.kill();
+    disk.fill();
+    let since = Instant::now();
+    let (code, said) = serve_in_vain(&data_dir);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(since.elapsed() < AT_ONCE, "{:?}: {said}", since.elapsed());
+    let last = said.trim_end().lines().next_back().unwrap_or_default();
+    assert!(last.contains("No space left on device"), "{said}");
+    assert!(last.contains(&*data_dir.to_string_lossy()), "{said}");
+    disk.free();
+    let server = Server::start(&data_dir);
+    Client::of(&server.uri).set(TABLE, "after").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_server_whose_disk_is_full_stops_when_it_is_asked_to_and_loses_nothing() {
+    let Some(disk) = Disk::mount("a stop on a full disk") else { return };
+    let data_dir = disk.data_dir();
+    let (server, client) = with_table(&data_dir).await;
+    disk.fill();
+    rejected(async |number| set_long_property(&client, number).await).await;
+    let since = Instant::now();
+    server.terminate();
+    server.ended();
+    assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+    disk.free();
+    let server = Server::start(&data_dir);
+    let loaded = Client::of(&server.uri).load(TABLE).await;
+    assert_eq!(loaded["metadata"]["properties"]["before"], "before", "{loaded}");
+}

@@ -1,0 +1,97 @@
+//! Files of the store that cannot be used: the server and `fsck` end at once, and name them.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::server::{Server, fsck, run, serve_in_vain};
+
+/// Far less than the time for which a start waits for storage that does not answer, and far more than a
+/// start takes.
+const AT_ONCE: Duration = Duration::from_secs(25);
+
+/// A directory whose server was stopped in order, and one of its sorted runs.
+async fn stopped() -> (tempfile::TempDir, PathBuf) {
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let server = Server::start(data_dir.path());
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    client.create_table("ns", "t").await.expect(200);
+    server.terminate();
+    assert_eq!(server.ended().code(), Some(0));
+    let runs = std::fs::read_dir(data_dir.path().join("state/compacted")).expect("it was closed");
+    let runs = runs.map(|entry| entry.expect("it is listed").path());
+    let run = runs.max_by_key(|run| std::fs::metadata(run).map_or(0, |it| it.len()));
+    (data_dir, run.expect("the server has flushed its records"))
+}
+
+#[track_caller]
+fn assert_ends_naming(data_dir: &Path, file: &Path, why: &str) {
+    for run in [serve_in_vain, fsck] {
+        let since = Instant::now();
+        let (code, said) = run(data_dir);
+        assert_eq!(code, Some(65), "{why}: {said}");
+        let named = file.file_name().expect("it is a file").to_string_lossy();
+        let last = said.trim_end().lines().next_back().unwrap_or_default();
+        assert!(last.contains(&*named), "{why}: {said}");
+        assert!(since.elapsed() < AT_ONCE, "{why}: {:?}", since.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_sorted_run_that_was_cut_off_ends_a_start_and_fsck_at_once_and_is_named() {
+    let (data_dir, run) = stopped().await;
+    let whole = std::fs::read(&run).expect("it is there");
+    let length = whole.len();
+    for cut in [0, 1, 4, length / 10, length / 2] {
+        std::fs::write(&run, &whole[..cut]).expect("there is room");
+        assert_ends_naming(data_dir.path(), &run, &format!("{cut} of {length} bytes"));
+    }
+    std::fs::write(&run, &whole).expect("there is room");
+    drop(Server::start(data_dir.path()));
+}
+
+#[tokio::test]
+async fn a_sorted_run_that_is_a_directory_ends_a_start_and_fsck_at_once_and_is_named() {
+    let (data_dir, run) = stopped().await;
+    std::fs::remove_file(&run).expect("it is there");
+    std::fs::create_dir(&run).expect("there is room");
+    assert_ends_naming(data_dir.path(), &run, "a directory");
+}
+
+/// A port of this machine that refuses connections.
+fn nowhere() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    format!("http://{}", listener.local_addr().expect("it is bound"))
+}
+
+#[test]
+fn a_bucket_without_credentials_ends_a_start_and_fsck_at_once_and_says_where_they_were_looked_for()
+{
+    if std::env::vars().any(|(name, _)| name.starts_with("AWS_")) {
+        eprintln!("SKIPPED: a bucket without credentials: the environment has AWS_* of its own");
+        return;
+    }
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let settings = data_dir.path().join("settings.toml");
+    let text = format!(
+        "[state]\nurl = \"s3://bucket/state\"\n[state.options]\naws_region = \"x\"\n\
+         aws_metadata_endpoint = \"{}\"\n",
+        nowhere()
+    );
+    std::fs::write(&settings, text).expect("there is room");
+    let settings = settings.to_string_lossy();
+    for (subcommand, arguments) in
+        [("serve", &["--insecure-no-auth", "--listen", "127.0.0.1:0"][..]), ("fsck", &[])]
+    {
+        let since = Instant::now();
+        let arguments = [&["--config", &*settings][..], arguments].concat();
+        let (code, said) = run(data_dir.path(), subcommand, &arguments);
+        assert_eq!(code, Some(1), "{subcommand}: {said}");
+        let last = said.trim_end().lines().next_back().unwrap_or_default();
+        for part in ["no credentials for s3://bucket/state", "aws_access_key_id", "web identity"] {
+            assert!(last.contains(part), "{subcommand}: {part}: {said}");
+        }
+        assert!(since.elapsed() < AT_ONCE, "{subcommand}: {:?}", since.elapsed());
+    }
+}
