@@ -159,7 +159,7 @@ def configure_tls_oidc_s3_and_kms(operator):
 
     operator.machine.run("config", "check", config=settings.file)
     told = operator.machine.run("store", "check", "--rounds", 10, config=settings.file)
-    assert f"s3://{STATE}/slateberg may be relied on" in told
+    assert f"checking s3://{STATE}/slateberg" in told and "no double winner" in told
 
 
 def start(operator):
