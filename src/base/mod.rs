@@ -9,6 +9,7 @@ pub mod ids;
 pub mod io_failure;
 pub mod network;
 pub mod pace;
+pub mod progress;
 pub mod rate;
 pub mod retry;
 pub mod rfc3339;

@@ -31,6 +31,7 @@ pub mod ls;
 pub mod migrate;
 mod output;
 pub mod policy;
+mod progress;
 pub mod restore;
 pub mod serve;
 pub mod store;
