@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::issuers;
 use super::lock::{DataDirLock, LockError};
 use super::measure::Measures;
+pub use super::offline::OfflineCatalog;
 use super::policies;
 use super::state::{STATE_DIR, State};
 use super::warehouses::{self, Opening};
@@ -26,14 +27,13 @@ use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
 use crate::base::secret::Secret;
 use crate::catalog::policies::Sources;
+use crate::catalog::publications::FinishedPublications;
 use crate::catalog::{self, Catalog, Parts};
 use crate::config::Settings;
 use crate::kms;
-use crate::objects::Objects;
 use crate::objects::open::{OpenError, Opener, opener};
 use crate::objects::probe::ProbeError;
 use crate::store::open::Place;
-use crate::store::read::Offline;
 use crate::store::records::StoreFormat;
 use crate::store::{self, Store};
 use crate::telemetry::audit::{AuditError, AuditLog};
@@ -328,9 +328,22 @@ async fn open_store(
 
 /// Finishes what an earlier process has begun to publish.
 async fn finish_publications(catalog: &Catalog, patience: Duration) -> Result<(), BuildError> {
-    let finished = catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
+    let outcome = catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
+    let FinishedPublications { finished, replaced, unfinished } = outcome;
     if finished > 0 {
         tracing::info!(publications = finished, "finished what an earlier run left");
+    }
+    if !replaced.is_empty() {
+        let (files, locations) = (replaced.len(), replaced.join(", "));
+        tracing::warn!(
+            files,
+            locations,
+            "replaced metadata files that differed from their records"
+        );
+    }
+    if !unfinished.is_empty() {
+        let (publications, locations) = (unfinished.len(), unfinished.join(", "));
+        tracing::error!(publications, locations, "could not finish what an earlier run left");
     }
     Ok(())
 }
@@ -399,38 +412,6 @@ fn client_for(issuers: &Issuers) -> Result<Option<reqwest::Client>, BuildError> 
     any.then(issuers::client).transpose().map_err(wrong)
 }
 
-/// A store that is read without a server, and the warehouses' files.
-pub struct OfflineCatalog {
-    /// The records.
-    pub store: Offline,
-    /// The files, for warehouses that are configured or were made at run time.
-    pub objects: Objects,
-    /// Where the state is.
-    pub state_url: String,
-    _lock: Option<DataDirLock>,
-}
-
-impl OfflineCatalog {
-    /// Opens the store for reading alone, while no server runs on its directory.
-    pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
-        check_there(settings)?;
-        let settings = &settings.clone().with_memory_shares();
-        let lock = lock_data_dir(settings)?;
-        let state = State::offline(settings, seams).await?;
-        let state_url = state.url.clone();
-        let failed = |source| at_state(&state_url, source);
-        let opening = async {
-            let store = Store::open_offline(&state.place).await.map_err(failed)?;
-            let (opener, stores) =
-                (&seams.opener, warehouses::stores(settings, &seams.opener, &state_url)?);
-            let objects = warehouses::offline_objects(settings, opener, &store, &stores).await?;
-            Ok((store, objects))
-        };
-        let (store, objects) = Box::pin(state.within_reach(Box::pin(opening))).await?;
-        Ok(Self { store, objects, state_url, _lock: lock })
-    }
-}
-
 /// Why a store cannot be opened that is at a URL.
 pub(super) fn at_state(url: &str, source: store::Error) -> BuildError {
     BuildError::Store { url: url.to_owned(), source }
@@ -448,7 +429,7 @@ pub(super) fn check_there(settings: &Settings) -> Result<(), BuildError> {
 }
 
 /// Whether anything is kept in the data directory.
-fn uses_data_dir(settings: &Settings) -> bool {
+pub(super) fn uses_data_dir(settings: &Settings) -> bool {
     settings.state.url.is_empty()
 }
 

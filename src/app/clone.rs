@@ -11,6 +11,7 @@ use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
 use super::state::{STATE_DIR, State};
 use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
 use crate::authz::permit::{Permit, Task};
+use crate::base::progress::Progress;
 use crate::catalog::places::ensure_whereabouts;
 use crate::config::Settings;
 use crate::objects::location::Location;
@@ -97,7 +98,7 @@ async fn finish(store: &Store, seams: &Seams, of: &CloneOf) -> Result<Report, St
     ensure_whereabouts(store, permit).await?;
     let entry = offline_entry(seams.clock.as_ref(), "clone", of.pin, of.parent_url.clone());
     store.become_clone(permit, seams.ids.random(), of, &entry).await?;
-    Ok(walk(&store.latest()).await?)
+    Ok(walk(&store.latest(), &Progress::default()).await?)
 }
 
 /// Pins what is to be cloned, or finds what an earlier try has pinned.

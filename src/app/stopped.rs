@@ -18,6 +18,7 @@ use crate::authz::permit::{Permit, Task};
 use crate::authz::schema::Schema;
 use crate::base::clock::Clock;
 use crate::base::ids::Ids;
+use crate::base::progress::Progress;
 use crate::base::rfc3339;
 use crate::catalog;
 use crate::catalog::checkpoints::checked_name;
@@ -276,7 +277,7 @@ impl StoppedCatalog {
         self.store.restore(&self.permit, &plan, timeline, revision.as_ref(), &entry).await?;
         // What was kept may be in the format of an older binary.
         self.upgrade().await?;
-        let report = walk(&self.store.latest()).await?;
+        let report = walk(&self.store.latest(), &Progress::default()).await?;
         Ok(Restored { to, undo, told: plan.told, report })
     }
 
@@ -337,7 +338,7 @@ impl StoppedCatalog {
 
     /// What `fsck` finds in the records.
     pub async fn walk(&self) -> Result<Report, StoppedError> {
-        Ok(walk(&self.store.latest()).await?)
+        Ok(walk(&self.store.latest(), &Progress::default()).await?)
     }
 
     /// The revision of the policy log that a plan needs, if it does. A set of policies with which no server

@@ -184,6 +184,8 @@ impl From<store::Error> for Error {
             ) => Self::Unprocessable(error.to_string()),
             E::Corrupt { .. }
             | E::Storage(_)
+            | E::DamagedFile(_)
+            | E::Damaged(_)
             | E::Encryption(_)
             | E::Encrypted
             | E::NotEncrypted
@@ -193,6 +195,7 @@ impl From<store::Error> for Error {
             | E::UnfinishedClone
             | E::InUse(_)
             | E::JournalLeft
+            | E::NoJournal
             | E::Failed
             | E::LogElsewhere(_)
             | E::LogInStore(_)

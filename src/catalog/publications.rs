@@ -53,6 +53,32 @@ pub struct Landing {
     pub trace: Trace,
 }
 
+/// What became of the publications that an earlier process left.
+#[derive(Debug, Default)]
+pub struct FinishedPublications {
+    /// How many are finished: their metadata files are there, or nothing needs them.
+    pub finished: usize,
+    /// Metadata files that were damaged and were replaced.
+    pub replaced: Vec<String>,
+    /// Metadata files that are still missing.
+    pub unfinished: Vec<String>,
+}
+
+/// What is done where a metadata file has another content already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfTaken {
+    Fail,
+    Replace,
+}
+
+/// How the wait for a publication ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finish {
+    Written { replaced: bool },
+    Failed,
+    Late,
+}
+
 /// A part of a commit that is under way. It ends when this is dropped.
 #[must_use = "a part of a commit ends when this is dropped"]
 pub(super) struct Part {
@@ -83,11 +109,11 @@ impl Catalog {
             let (publishing, at) = (&catalog, &trace);
             let published = files.iter().map(|file| async move {
                 let _part = publishing.phase(at, Phase::Metadata);
-                publishing.publish(file).await
+                publishing.publish(file, IfTaken::Fail).await
             });
             let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
             durable?;
-            published.into_iter().collect::<Result<()>>()?;
+            published.into_iter().collect::<Result<Vec<_>>>()?;
             for key in flight.keys() {
                 catalog.store().landed(*key);
             }
@@ -105,16 +131,25 @@ impl Catalog {
         Part { metrics, phase, began: Instant::now(), _span: span }
     }
 
-    /// Writes a metadata file, and does not give up before it is there or the store has shut. Only a
-    /// name that another file has is hopeless: it holds a fresh UUID, so that somebody writes into the
-    /// warehouse who should not.
-    async fn publish(&self, file: &MetadataFile) -> Result<()> {
+    /// Writes a metadata file, and retries until it is there or the store is closed. Errors at once if
+    /// another file has its name and must not be replaced: the name holds a fresh UUID, so something else
+    /// writes into the warehouse. Returns whether a file was replaced.
+    async fn publish(&self, file: &MetadataFile, if_taken: IfTaken) -> Result<bool> {
         let MetadataFile { warehouse, location, text } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         let mut space = None;
         loop {
-            match metadata_file::create(&self.objects(), *warehouse, location, text).await {
-                Ok(()) => return Ok(()),
+            let objects = self.objects();
+            let written = match metadata_file::create(&objects, *warehouse, location, text).await {
+                Err(objects::Error::Taken(_)) if if_taken == IfTaken::Replace => {
+                    metadata_file::replace(&objects, *warehouse, location, text)
+                        .await
+                        .map(|()| true)
+                }
+                created => created.map(|()| false),
+            };
+            match written {
+                Ok(replaced) => return Ok(replaced),
                 Err(error @ objects::Error::Taken(_)) => {
                     tracing::error!(location, %error, "cannot publish metadata");
                     return Err(Error::unknown(error));
@@ -134,12 +169,13 @@ impl Catalog {
         }
     }
 
-    /// Finishes every publication that an earlier process left: writes the file from the inline copy,
-    /// and forgets the marker. Those of a warehouse that is not configured any more, and those whose
-    /// name another file has, stay. A warehouse whose store does not let that be done within `patience` is
-    /// waited for no longer: what it lacks is carried on with beside the requests, and until that is done its
-    /// tables are answered 503 that need it. Returns how many markers there were.
-    pub async fn finish_publications(&self, patience: Duration) -> Result<usize> {
+    /// Finishes the publications that an earlier process left: writes each file from its record, and removes
+    /// the marker. A file of that name with another content is damaged, since the record is the truth and
+    /// its name holds a UUID that this catalog chose: it is replaced. Publications of a warehouse that is no
+    /// longer configured stay. A warehouse whose store does not take a file within `patience` is waited for
+    /// no longer: its files are retried beside the requests, and requests for their tables return 503 until
+    /// then.
+    pub async fn finish_publications(&self, patience: Duration) -> Result<FinishedPublications> {
         self.finish_publications_of(None, patience).await
     }
 
@@ -148,11 +184,12 @@ impl Catalog {
         &self,
         warehouse: Option<Uuid>,
         patience: Duration,
-    ) -> Result<usize> {
+    ) -> Result<FinishedPublications> {
         let store = self.store().latest();
         let markers =
             store.scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None).await?;
-        // Warehouses that have had their time.
+        let mut outcome = FinishedPublications::default();
+        // Warehouses whose patience is used up.
         let mut late = HashSet::new();
         for (key, marker) in &markers {
             let record = store.get(&TabularKey(key.id)).await?;
@@ -167,55 +204,61 @@ impl Catalog {
                 let location = marker.metadata_location.clone();
                 if let Err(error) = self.objects().check(record.warehouse, &location) {
                     tracing::error!(location, %error, "publication waits for its warehouse");
+                    outcome.unfinished.push(location);
                     continue;
                 }
                 let warehouse = record.warehouse;
                 let file = MetadataFile { warehouse, location, text: document.text };
                 let at_most = if late.contains(&warehouse) { Duration::ZERO } else { patience };
-                if !self.finish_publication(*key, file, at_most).await? {
+                let finish = self.finish_publication(*key, file, at_most).await?;
+                if finish == Finish::Late {
                     late.insert(warehouse);
                 }
+                outcome.add(finish, &marker.metadata_location);
                 continue;
             }
             self.store().landed(*key);
+            outcome.finished += 1;
         }
         self.check_open()?;
         if !markers.is_empty() {
             self.forget_landed().await?;
         }
-        Ok(markers.len())
+        Ok(outcome)
     }
 
-    /// Carries one publication to its end, and waits for that at most so long. Whether it has ended by then.
+    /// Carries one publication to its end, and waits for that at most `at_most`.
     async fn finish_publication(
         &self,
         key: PublicationKey,
         file: MetadataFile,
         at_most: Duration,
-    ) -> Result<bool> {
-        // As with a change that is made now: nobody reads the version before its file is there, and none
-        // comes behind it.
+    ) -> Result<Finish> {
+        // As with a change that is made now: no reader gets the version before its file is there, and no
+        // later version is begun.
         let flight = self.inner.flights.register(vec![key]);
         let lanes = self.inner.lanes.enter(vec![key.id]).await?;
         let (catalog, location) = (self.clone(), file.location.clone());
         let publishing = tokio::spawn(async move {
-            if catalog.publish(&file).await.is_ok() {
+            let published = catalog.publish(&file, IfTaken::Replace).await;
+            if published.is_ok() {
                 catalog.store().landed(key);
             }
             drop((flight, lanes));
+            published.map_or(Finish::Failed, |replaced| Finish::Written { replaced })
         });
         match tokio::time::timeout(at_most, publishing).await {
-            Ok(Ok(())) => Ok(true),
+            Ok(Ok(finish)) => Ok(finish),
             Ok(Err(stopped)) => Err(Error::unknown(stopped)),
             Err(_) => {
                 let seconds = at_most.as_secs();
                 tracing::error!(
                     location,
                     seconds,
-                    "a warehouse's store does not take what an earlier run left: its other tables are \
+                    "the store of a warehouse does not take what an earlier run left: its other tables are \
                      served, this one once that is written"
                 );
-                Ok(false)
+                Ok(Finish::Late)
             }
         }
     }
@@ -228,5 +271,17 @@ impl Catalog {
             .transact("forget_landed", &permit, |_| async { Ok::<_, Error>(()) })
             .await?;
         Ok(accepted.durable().await?)
+    }
+}
+
+impl FinishedPublications {
+    fn add(&mut self, finish: Finish, location: &str) {
+        match finish {
+            Finish::Written { replaced } => {
+                self.finished += 1;
+                self.replaced.extend(replaced.then(|| location.to_owned()));
+            }
+            Finish::Failed | Finish::Late => self.unfinished.push(location.to_owned()),
+        }
     }
 }

@@ -85,10 +85,14 @@ impl Failure {
 
 fn of_store(error: &store::Error) -> Exit {
     match error {
-        store::Error::Corrupt { .. } => Exit::Damaged,
+        store::Error::Corrupt { .. }
+        | store::Error::DamagedFile(_)
+        | store::Error::Damaged(_)
+        | store::Error::RingMissing => Exit::Damaged,
         store::Error::Storage(error) if error.is_damage() => Exit::Damaged,
         store::Error::InUse(_) | store::Error::Fenced => Exit::InUse,
         store::Error::Unavailable(_) => Exit::Unreachable,
+        store::Error::NoJournal => Exit::Settings,
         store::Error::Encryption(error) => of_encryption(error),
         _ => Exit::Failed,
     }

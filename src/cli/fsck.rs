@@ -1,4 +1,4 @@
-//! `slateberg fsck`: exit code 0 if all records are sound, 65 if some are damaged.
+//! `slateberg fsck`: exit code 0 if all files and records are sound, 65 if some are damaged.
 
 use std::process::ExitCode;
 
@@ -8,16 +8,12 @@ use serde_json::json;
 use super::clone::told;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
+use super::progress::progress;
 use super::{Common, print};
-use crate::app::build::{OfflineCatalog, Seams};
-use crate::app::stopped::StoppedError;
-use crate::config::Settings;
-use crate::objects::metadata_file;
-use crate::store::fsck::{Report, walk};
-use crate::store::keys::StoreKey;
-use crate::store::read::Read;
+use crate::app::build::Seams;
+use crate::app::fsck::{FsckReport, fsck};
 
-/// Check every record of a catalog, without writing, while no server runs on it.
+/// Check every file and record of a catalog, without writing, while no server runs on it.
 #[derive(Debug, Args)]
 pub struct Fsck {
     #[command(flatten)]
@@ -30,50 +26,42 @@ impl Fsck {
     /// Checks the catalog and prints what is damaged.
     pub fn run(self) -> Outcome {
         self.common.work(async |settings| {
-            let report = check(settings, self.output).await?;
-            if report.broken.is_empty() {
-                return Ok(ExitCode::SUCCESS);
+            let report = fsck(settings, &Seams::default(), &progress()).await?;
+            match self.output {
+                Output::Table => print(&text(&report)),
+                Output::Json => print_json(&value(&report)),
             }
-            Err(Failure::new(Exit::Damaged, "the catalog is damaged: see the output"))
+            match report.is_sound() {
+                true => Ok(ExitCode::SUCCESS),
+                false => Err(Failure::new(Exit::Damaged, "the catalog is damaged: see the output")),
+            }
         })
     }
 }
 
-async fn check(settings: &Settings, output: Output) -> Result<Report, StoppedError> {
-    let catalog = OfflineCatalog::open(settings, &Seams::default()).await?;
-    let clone = catalog.store.get(&StoreKey).await?.and_then(|format| format.clone_of);
-    if output == Output::Table {
-        print(&format!("checking {}\n", catalog.state_url));
-        if let Some(clone) = &clone {
-            print(&format!("a clone {}\n", told(clone)));
-        }
+fn text(report: &FsckReport) -> String {
+    let mut lines = vec![format!("checked {}", report.state_url)];
+    lines.extend(report.clone_of.as_ref().map(|clone| format!("a clone {}", told(clone))));
+    if report.is_unlocked {
+        lines.push("without a lock: the directory cannot be written".to_owned());
     }
-    let mut report = walk(&catalog.store).await?;
-    for published in std::mem::take(&mut report.published) {
-        let location = &published.metadata_location;
-        let (warehouse, text) = (published.warehouse, &published.document.text);
-        match metadata_file::holds(&catalog.objects, warehouse, location, text).await {
-            Ok(true) => {}
-            Ok(false) => report.broken.push(format!("{location} differs from its record")),
-            Err(error) => report.broken.push(format!("{location}: {error}")),
-        }
-    }
-    match output {
-        Output::Table => {
-            for broken in &report.broken {
-                print(&format!("broken: {broken}\n"));
-            }
-            print(&format!("{}\n", report.summary()));
-        }
-        Output::Json => print_json(&json!({
-            "state": catalog.state_url,
-            "clone-of": clone.map(|clone| clone.parent_url),
-            "records": report.records,
-            "namespaces": report.namespaces,
-            "tables": report.tables,
-            "views": report.views,
-            "broken": report.broken,
-        })),
-    }
-    Ok(report)
+    lines.extend(report.findings().iter().map(|finding| format!("broken: {finding}")));
+    lines.push(report.summary());
+    lines.join("\n") + "\n"
+}
+
+fn value(report: &FsckReport) -> serde_json::Value {
+    let records = report.records.as_ref();
+    json!({
+        "state": report.state_url,
+        "clone-of": report.clone_of.as_ref().map(|clone| &clone.parent_url),
+        "locked": !report.is_unlocked,
+        "files": report.files,
+        "damaged-files": report.damaged_files,
+        "records": records.map(|report| report.records),
+        "namespaces": records.map(|report| report.namespaces),
+        "tables": records.map(|report| report.tables),
+        "views": records.map(|report| report.views),
+        "broken": report.findings(),
+    })
 }

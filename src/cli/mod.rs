@@ -12,6 +12,7 @@ use crate::store::fsck::Report;
 use exit::{Exit, Failure, Outcome};
 use output::{GLOBAL, OUTPUT_HELP, Output};
 
+mod accept_loss;
 pub mod bench;
 mod change;
 pub mod checkpoint;

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 
 use serde_json::{Value, json};
 
+use super::accept_loss::AcceptLoss;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::{Common, key_value, print};
@@ -36,6 +37,8 @@ pub struct Store {
 enum Command {
     /// Let many writers compete for the same names, and check that exactly one wins each time
     Check(Check),
+    /// Accept that acknowledged changes at the end of the journal are lost, so that the server starts again
+    AcceptLoss(AcceptLoss),
 }
 
 #[derive(Debug, Args)]
@@ -67,7 +70,10 @@ struct Checked {
 impl Store {
     /// Checks the store and prints the result.
     pub fn run(self) -> Outcome {
-        let Command::Check(check) = self.command;
+        let check = match self.command {
+            Command::Check(check) => check,
+            Command::AcceptLoss(accept) => return accept.run(),
+        };
         check.common.work(async |settings| {
             let seams = Seams::default();
             let mut all = Vec::new();

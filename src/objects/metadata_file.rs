@@ -128,6 +128,17 @@ pub async fn create(
     }
 }
 
+/// Writes a metadata file in place of whatever has its name: of a file that is damaged.
+pub async fn replace(
+    objects: &Objects,
+    warehouse: Uuid,
+    location: &str,
+    text: &Text,
+) -> Result<(), Error> {
+    let content = Codec::of_location(location).encode(text);
+    objects.replace(warehouse, location, content).await
+}
+
 /// Whether a metadata file has this text, whatever its compression. As much of it is read as the text takes,
 /// however long that is: a longer one has another text.
 pub async fn holds(

@@ -187,9 +187,29 @@ impl Objects {
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
+        self.put(warehouse, location, content, PutMode::Create).await
+    }
+
+    /// Writes a file, in place of the one that has its name.
+    pub(super) async fn replace(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        content: impl IntoIterator<Item = Bytes>,
+    ) -> Result<(), Error> {
+        self.put(warehouse, location, content, PutMode::Overwrite).await
+    }
+
+    async fn put(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        content: impl IntoIterator<Item = Bytes>,
+        mode: PutMode,
+    ) -> Result<(), Error> {
         let target = self.target_among(warehouse, location, true)?;
         let payload = PutPayload::from_iter(content);
-        let options = PutOptions::from(PutMode::Create);
+        let options = PutOptions::from(mode);
         match target.object_store.put_opts(&target.path, payload, options).await {
             Ok(_) => Ok(()),
             Err(object_store::Error::AlreadyExists { .. }) => {

@@ -12,6 +12,7 @@ use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
 use uuid::Uuid;
 
 use super::error::Error;
+use super::files::damaged_root;
 use super::key_ring::{Found, RingPlace, Written};
 use super::open::{Place, Store};
 use super::sealed_objects::{Access, SealedObjects};
@@ -146,24 +147,33 @@ async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error> {
     bytes.map(|bytes| Some(bytes.to_vec())).map_err(unavailable)
 }
 
-/// Why a place could not be opened, as far as its encryption is the reason.
+/// Why a place could not be opened, as far as its encryption or a damaged file is the reason.
 pub(super) async fn explained(
     place: &Place,
     unlocked: Option<&Unlocked>,
     error: impl Into<Error>,
 ) -> Error {
     let error = error.into();
-    match unlocked {
-        Some(unlocked) => match unlocked.failure() {
-            // SlateDB has words of its own for it, and the journal says where it is.
-            Some(failure) if !error.to_string().contains(&failure.to_string()) => failure.into(),
-            _ => error,
-        },
-        // Without a ring to say so, what is sealed looks like rubbish.
-        None => match any_manifest(place).await {
-            Ok(Some(manifest)) if looks_sealed(&manifest) => Error::RingMissing,
-            _ => error,
-        },
+    if let Some(failure) = unlocked.and_then(Unlocked::failure) {
+        // SlateDB has words of its own for it, and the journal says where it is.
+        return match error.to_string().contains(&failure.to_string()) {
+            true => error,
+            false => failure.into(),
+        };
+    }
+    // Without a ring to say so, what is sealed looks like rubbish.
+    if unlocked.is_none()
+        && let Ok(Some(manifest)) = any_manifest(place).await
+        && looks_sealed(&manifest)
+    {
+        return Error::RingMissing;
+    }
+    match error {
+        // SlateDB names no file, and takes an older manifest for the sign of another writer.
+        Error::Damaged(_) | Error::Internal(_) | Error::Fenced => {
+            damaged_root(place).await.map_or(error, Error::DamagedFile)
+        }
+        error => error,
     }
 }
 

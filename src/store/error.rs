@@ -1,7 +1,12 @@
 //! What can go wrong in the store, by what the caller does next.
 
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use slatedb::wal::WalError;
 use slatedb::{CloseReason, ErrorKind};
 
+use super::damage::DamagedFile;
 use super::storage::StorageError;
 use crate::kms;
 
@@ -16,6 +21,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file of the store is missing or damaged.
+    #[error(transparent)]
+    DamagedFile(#[from] DamagedFile),
+    /// The same, and SlateDB does not report which one.
+    #[error("a file of the store is damaged: {0}. Run `slateberg fsck`, which names it")]
+    Damaged(String),
     /// A newer writer has taken the store: this process must stop answering.
     #[error("another slateberg has opened this store and fenced this one")]
     Fenced,
@@ -104,6 +115,9 @@ pub enum Error {
     /// The write was handed to the log and its end is not known.
     #[error("the outcome of the write is unknown: {0}")]
     Unknown(String),
+    /// The state has no journal: it is not in a local directory.
+    #[error("the state is not in a local directory, and has no journal")]
+    NoJournal,
     /// A clone is to be where something is.
     #[error("there is something else there: a clone needs a place of its own")]
     NotEmpty,
@@ -130,6 +144,9 @@ impl From<slatedb::Error> for Error {
         if let Some(error) = encryption_failure(&error) {
             return Self::Encryption(error);
         }
+        if let Some(file) = find_cause::<DamagedFile>(&error) {
+            return Self::DamagedFile(file);
+        }
         let is_closed = matches!(error.kind(), ErrorKind::Closed(_));
         if let Some(error) = StorageError::find(&error).filter(|_| !is_closed) {
             return Self::Storage(error.clone());
@@ -137,23 +154,45 @@ impl From<slatedb::Error> for Error {
         match error.kind() {
             ErrorKind::Closed(CloseReason::Fenced) => Self::Fenced,
             ErrorKind::Closed(_) => Self::Closed,
-            ErrorKind::Unavailable => Self::Unavailable(error.to_string()),
-            ErrorKind::Data => {
-                Self::Corrupt { key: "unknown".to_owned(), reason: error.to_string() }
-            }
-            _ => Self::Internal(error.to_string()),
+            ErrorKind::Unavailable => Self::Unavailable(one_line(&error)),
+            ErrorKind::Data => Self::Damaged(one_line(&error)),
+            _ => Self::Internal(one_line(&error)),
+        }
+    }
+}
+
+impl From<WalError> for Error {
+    fn from(error: WalError) -> Self {
+        match &error {
+            WalError::DataError(cause) => find_cause::<DamagedFile>(cause.as_ref())
+                .map_or_else(|| Self::Damaged(one_line(&error)), Self::DamagedFile),
+            _ => Self::Unavailable(one_line(&error)),
         }
     }
 }
 
 /// The failure of encryption at the bottom of an error, if there is one.
-fn encryption_failure(error: &slatedb::Error) -> Option<kms::Error> {
-    let mut error: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(at) = error {
-        if let Some(failure) = at.downcast_ref::<kms::Error>() {
-            return Some(failure.clone());
+pub(super) fn encryption_failure(error: &(dyn StdError + 'static)) -> Option<kms::Error> {
+    find_cause(error)
+}
+
+/// The cause of this type in a chain of errors. SlateDB shares the errors of a log behind an [`Arc`], through
+/// which a chain cannot be followed by itself.
+fn find_cause<E: StdError + Clone + 'static>(error: &(dyn StdError + 'static)) -> Option<E> {
+    let mut next = Some(error);
+    while let Some(mut at) = next {
+        if let Some(shared) = at.downcast_ref::<Arc<dyn StdError + Sync + Send>>() {
+            at = shared.as_ref();
         }
-        error = at.source();
+        if let Some(found) = at.downcast_ref::<E>() {
+            return Some(found.clone());
+        }
+        next = at.source();
     }
     None
+}
+
+/// An error in one line: some of SlateDB's hold the debug output of a whole structure.
+pub(super) fn one_line(error: &dyn StdError) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,7 @@
 //! Walks every record and checks every invariant, without writing a byte.
 
+mod report;
+
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
@@ -20,55 +22,23 @@ use super::read::{Range, Read};
 use super::records::{
     FORMAT_VERSION, FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord,
 };
+use crate::base::progress::{Phase, Progress};
 use crate::model::ident::TabularKind;
 use crate::model::table::TableMetadata;
 use crate::model::text::PieceHash;
 use crate::model::view::ViewMetadata;
 
-/// What a walk through the store has found.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// Namespaces, tables, views, and records of every kind together.
-    pub namespaces: usize,
-    /// Tables.
-    pub tables: usize,
-    /// Views.
-    pub views: usize,
-    /// All records.
-    pub records: usize,
-    /// Every broken invariant, in words.
-    pub broken: Vec<Broken>,
-    /// Where each live metadata file should be, and the text that it should hold. Those whose
-    /// publication is still under way are left out: the next start finishes them.
-    pub published: Vec<Published>,
-}
+pub use report::{Published, Report};
 
-impl Report {
-    /// What was found, in one line.
-    pub fn summary(&self) -> String {
-        let Self { records, namespaces, tables, views, broken, .. } = self;
-        let broken = broken.len();
-        format!(
-            "{records} records: {namespaces} namespaces, {tables} tables, {views} views; {broken} broken"
-        )
-    }
-}
-
-/// A metadata file that a record says is in the warehouse.
-#[derive(Debug)]
-pub struct Published {
-    /// The warehouse's id.
-    pub warehouse: Uuid,
-    /// Where it is.
-    pub metadata_location: String,
-    /// What it holds.
-    pub document: Document,
-}
+/// Records that are read at once.
+const PAGE: usize = 10_000;
 
 /// Walks the store. An error is a store that cannot be read at all; what is merely wrong in it stands
 /// in the report.
-pub async fn walk(store: &impl Read) -> Result<Report, Error> {
-    let mut walk = Walk { store, report: Report::default(), format_version: FORMAT_VERSION };
+pub async fn walk(store: &impl Read, progress: &Progress) -> Result<Report, Error> {
+    let (report, format_version) = (Report::default(), FORMAT_VERSION);
+    let phase = progress.phase("reading records", None);
+    let mut walk = Walk { store, report, format_version, phase };
     let warehouses = walk.store_and_warehouses().await?;
     let namespaces = walk.namespaces(&warehouses).await?;
     let tabulars = walk.tabulars(&namespaces).await?;
@@ -93,6 +63,7 @@ struct Walk<'a, R> {
     report: Report,
     /// The format of the store: what a newer one has besides is not missed.
     format_version: u32,
+    phase: Phase,
 }
 
 impl<R: Read> Walk<'_, R> {
@@ -101,9 +72,20 @@ impl<R: Read> Walk<'_, R> {
     }
 
     async fn all<K: Key>(&mut self, space: u8) -> Result<Vec<(K, K::Value)>, Error> {
-        let entries = self.store.scan::<K>(&Range::prefix([space]), None).await?;
-        self.report.records += entries.len();
-        Ok(entries)
+        let mut entries = Vec::new();
+        let mut range = Range::prefix([space]);
+        loop {
+            let page = self.store.scan::<K>(&range, Some(PAGE)).await?;
+            self.report.records += page.len();
+            self.phase.advance(page.len() as u64);
+            let last = page.last().map(|(key, _)| key.encode());
+            let is_end = page.len() < PAGE;
+            entries.extend(page);
+            if is_end {
+                return Ok(entries);
+            }
+            range = range.behind(last);
+        }
     }
 
     async fn store_and_warehouses(&mut self) -> Result<HashSet<Uuid>, Error> {
@@ -224,13 +206,15 @@ impl<R: Read> Walk<'_, R> {
         tabulars: &HashMap<Uuid, TabularRecord>,
     ) -> Result<(), Error> {
         let mut named = HashSet::new();
-        for kind in [TabularKind::Table, TabularKind::View] {
+        let mut views = HashMap::new();
+        for kind in [TabularKind::View, TabularKind::Table] {
             for (key, entry) in self.all::<TabularNameKey>(tabular_names(kind)).await? {
                 self.note(invariants::tabular_name(&key, &entry, tabulars.get(&entry.id)));
+                let name = (key.namespace, key.name.clone());
                 if kind == TabularKind::Table {
-                    let as_view = TabularNameKey { kind: TabularKind::View, ..key.clone() };
-                    let view = self.store.get(&as_view).await?;
-                    self.note(invariants::one_kind_per_name(&key, view.as_ref()));
+                    self.note(invariants::one_kind_per_name(&key, views.get(&name)));
+                } else {
+                    views.insert(name, entry);
                 }
                 if !named.insert(entry.id) {
                     self.note(Err(format!("{} has two names", entry.id)));
@@ -273,19 +257,21 @@ impl<R: Read> Walk<'_, R> {
             }
         }
         let mut documented = HashSet::new();
-        for (id, document) in self.documents().await? {
+        let documents = self.documents().await?;
+        self.phase.next("checking metadata", Some(documents.len() as u64));
+        for (id, document) in documents {
+            self.phase.advance(1);
             documented.insert(id);
             let Some(document) = document else { continue };
             match tabulars.get(&id) {
                 Some(record) => {
                     self.note(metadata_of(record, &document));
-                    if !pending.contains(&id) {
-                        self.report.published.push(Published {
-                            warehouse: record.warehouse,
-                            metadata_location: record.metadata_location.clone(),
-                            document,
-                        });
-                    }
+                    self.report.published.push(Published {
+                        warehouse: record.warehouse,
+                        metadata_location: record.metadata_location.clone(),
+                        document,
+                        is_pending: pending.contains(&id),
+                    });
                 }
                 None if purged.contains(&id) => {}
                 None => self.note(Err(format!("the metadata of {id} belongs to nothing"))),

@@ -15,9 +15,11 @@ use super::block_cache::BlockCaches;
 use super::builder::{How, builder};
 use super::encryption::{Encryption, Missing, Unlocked, explained, unlock};
 use super::error::Error;
+use super::files;
 use super::flusher::Flusher;
 use super::journal::{self, Hold, Journal};
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
+use super::loss;
 use super::metrics::Metrics;
 use super::read::{Durable, Latest, Read};
 use super::recent::Recent;
@@ -328,7 +330,7 @@ impl Store {
         // Checkpoints that are not ours may need what stands in the journal.
         if let Some(journal) = journal
             && !self.is_log_pinned()
-            && let Err(error) = journal.discard()
+            && let Err(error) = journal.discard(self.db.manifest().replay_after_wal_id())
         {
             tracing::warn!(%error, "the journal is left to the next start");
         }
@@ -384,8 +386,10 @@ async fn open_directory(
     journal: Journal,
 ) -> Result<(Db, Hold), Error> {
     separate_log::check(place).await?;
+    files::refuse_older_manifest(place).await?;
     if journal.is_empty()? {
         take_over_log(place, how).await?;
+        refuse_loss(place, how).await?;
     }
     let hold = journal.hold()?;
     let keys = how.unlocked.map(|unlocked| Arc::clone(&unlocked.keys));
@@ -421,15 +425,19 @@ async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
     Ok(())
 }
 
+/// Refuses a store whose journal is empty and should not be, before SlateDB writes a manifest.
+async fn refuse_loss(place: &Place, how: How<'_>) -> Result<(), Error> {
+    let Some(directory) = &place.directory else { return Ok(()) };
+    let keys = how.unlocked.map(|unlocked| unlocked.keys.as_ref());
+    let checked = journal::check(directory, loss::replayed(place).await?, keys)?;
+    checked.damaged.into_iter().next().map_or(Ok(()), |file| Err(Error::DamagedFile(file)))
+}
+
 /// Turns what a log of objects still holds into sorted runs: a directory that comes from a bucket, or from
 /// a slateberg that had no journal.
 async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
-    let Some(log) = place.directory.as_ref().map(|directory| directory.join("wal")) else {
-        return Ok(());
-    };
-    if !log.is_dir() {
-        return Ok(());
-    }
+    let with_log = place.directory.as_ref().filter(|directory| journal::has_object_log(directory));
+    let Some(log) = with_log.map(|directory| directory.join("wal")) else { return Ok(()) };
     let without_journal = Place { directory: None, ..place.clone() };
     let db = builder(&without_journal, how).build().await?;
     close_in_order(&db).await?;

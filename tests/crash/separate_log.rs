@@ -7,6 +7,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use slateberg::app::App;
 use slateberg::app::build::{BuildError, OfflineCatalog, Seams};
+use slateberg::base::progress::Progress;
 use slateberg::config::Settings;
 use slateberg::kms::settings::KmsKind;
 use slateberg::objects::conditional::Conditional;
@@ -122,7 +123,7 @@ async fn commits_survive_in_the_log(buckets: &Buckets, settings: Settings) {
     assert!([500, 503].contains(&refused), "deposed, and answered {refused}");
     assert_eq!(properties(&next).await, 2);
     let offline = OfflineCatalog::open(&settings, &buckets.seams()).await.expect("it opens");
-    let report = walk(&offline.store).await.expect("it walks");
+    let report = walk(&offline.store, &Progress::default()).await.expect("it walks");
     assert!(report.broken.is_empty(), "{:#?}", report.broken);
     assert_eq!(report.tables, 1);
 }

@@ -21,7 +21,7 @@ pub struct Server {
 /// The binary, in a directory without settings of its own.
 fn slateberg(data_dir: &Path, subcommand: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
-    command.arg(subcommand).arg("--data-dir").arg(data_dir).current_dir(data_dir);
+    command.args(subcommand.split(' ')).arg("--data-dir").arg(data_dir).current_dir(data_dir);
     command.envs(server_environment(data_dir));
     command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
     command

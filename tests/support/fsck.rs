@@ -3,27 +3,18 @@
 use std::sync::Arc;
 
 use object_store::ObjectStore;
-use slateberg::app::build::{OfflineCatalog, Seams};
-use slateberg::objects::metadata_file;
-use slateberg::store::fsck::walk;
+use slateberg::app::build::Seams;
+use slateberg::app::fsck::fsck;
+use slateberg::base::progress::Progress;
 
 use super::app::{bucket_opener, memory_settings};
 
 /// Everything that is wrong with the catalog on this bucket, in words.
 pub async fn findings(bucket: Arc<dyn ObjectStore>) -> Vec<String> {
     let seams = Seams { opener: bucket_opener(bucket), ..Seams::default() };
-    let catalog = OfflineCatalog::open(&memory_settings(), &seams).await.expect("fsck opens");
-    let mut report = walk(&catalog.store).await.expect("fsck walks");
-    for published in std::mem::take(&mut report.published) {
-        let location = &published.metadata_location;
-        let (warehouse, text) = (published.warehouse, &published.document.text);
-        match metadata_file::holds(&catalog.objects, warehouse, location, text).await {
-            Ok(true) => {}
-            Ok(false) => report.broken.push(format!("{location} differs from its record")),
-            Err(error) => report.broken.push(format!("{location}: {error}")),
-        }
-    }
-    report.broken
+    let report = fsck(&memory_settings(), &seams, &Progress::default()).await.expect("fsck runs");
+    assert!(report.records.is_some() || !report.damaged_files.is_empty(), "records were checked");
+    report.findings()
 }
 
 /// Asserts that nothing is wrong with the catalog on this bucket.

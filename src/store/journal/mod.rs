@@ -12,6 +12,8 @@
 //!   nobody. Anything else that cannot be read is **damage**, and the store does not open over it.
 //!   No frame is written before the one in front of it is synced, so that damage is told from a torn end by
 //!   whether a whole frame stands behind it.
+//! - The [`mark`] beside the directory names the last acknowledged frame. A journal that ends before it has
+//!   lost acknowledged changes, and is refused as well.
 //! - The [`writer`] owns the directory as long as it lives. The lock says so to other processes; there is
 //!   no fencing as between writers of a bucket, since nothing lets a local process survive its lock.
 //!
@@ -25,6 +27,7 @@
 
 mod frame;
 mod gc;
+mod mark;
 mod reader;
 mod segment;
 mod writer;
@@ -40,11 +43,13 @@ use std::sync::{Arc, Mutex};
 use slatedb::wal::{WalError, WalGc, WalReader, WriterInit};
 
 use super::error::Error;
+use super::files::CheckedFiles;
 use super::storage::Storage;
 use crate::kms::keys::Keys;
 use gc::JournalGc;
+use mark::{Acknowledged, Mark};
 use reader::JournalReader;
-use segment::Segment;
+use segment::{Segment, read_behind, read_left};
 
 /// Below the store's directory.
 pub(super) const DIRECTORY: &str = "journal";
@@ -101,6 +106,24 @@ impl Journal {
         Ok(Hold { directory: self.directory.clone(), _lock: lock })
     }
 
+    /// Gives up acknowledged frames that are missing at the end: the journal counts as whole with what is
+    /// left behind the frame `after`. Returns how far it was acknowledged, and how far it is now.
+    pub(super) fn accept_loss(
+        &self,
+        after: u64,
+        keys: Option<&Keys>,
+    ) -> Result<(Option<u64>, u64), Error> {
+        let failed = |error: io::Error| Error::Unavailable(error.to_string());
+        let left = read_left(&self.directory, after, keys)?.acknowledged(after);
+        let before = match mark::read(&self.directory) {
+            Ok(acknowledged) => acknowledged.map(|it| it.frame),
+            Err(mark::Unreadable::Io(error)) => return Err(failed(error)),
+            Err(mark::Unreadable::Damaged(_)) => None,
+        };
+        Mark::open(&self.directory).map_err(failed)?.write_durably(left).map_err(failed)?;
+        Ok((before, left.frame))
+    }
+
     /// The writer's beginning: replays what is there, and appends behind it. With keys, all of it is
     /// sealed.
     pub(super) fn into_writer(
@@ -114,9 +137,22 @@ impl Journal {
 }
 
 impl Hold {
-    /// Deletes all segments of a store that was closed in order: its records are in sorted runs. Should
-    /// this be cut short, those that are left have no gap: the newest goes first.
-    pub(super) fn discard(self) -> io::Result<()> {
+    /// Deletes all segments of a store that was closed in order, whose records up to the frame `replayed` are
+    /// in sorted runs. Errors if a later frame was acknowledged. Should this be cut short, the segments that
+    /// are left have no gap: the newest goes first.
+    pub(super) fn discard(self, replayed: u64) -> io::Result<()> {
+        let acknowledged = match mark::read(&self.directory) {
+            Ok(acknowledged) => acknowledged.unwrap_or_default(),
+            Err(mark::Unreadable::Io(error)) => return Err(error),
+            Err(mark::Unreadable::Damaged(file)) => return Err(io::Error::other(file)),
+        };
+        if acknowledged.frame > replayed {
+            let (from, to) = (replayed + 1, acknowledged.frame);
+            return Err(io::Error::other(format!("frames {from} to {to} are in no sorted run")));
+        }
+        // The sorted runs that are lost with an older manifest are recognised by this.
+        let closed = Acknowledged { frame: replayed, ..Acknowledged::default() };
+        Mark::open(&self.directory)?.write_durably(closed)?;
         for segment in Segment::list(&self.directory)?.into_iter().rev() {
             fs::remove_file(&segment.path)?;
         }
@@ -129,14 +165,41 @@ pub(super) fn collector(store: &Path) -> Arc<dyn WalGc> {
     Arc::new(JournalGc::new(store.join(DIRECTORY)))
 }
 
-/// Reads the journal of a store's directory, if it holds anything, without writing a byte.
+/// Returns what reads the journal of a store's directory, without writing a byte. `None` if the log of the
+/// store is one of objects, which the next start takes over.
 pub(super) fn reader(
     store: &Path,
     keys: Option<Arc<Keys>>,
 ) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
-    let is_empty = is_empty(&directory)?;
-    Ok((!is_empty).then(|| Arc::new(JournalReader::new(directory, keys)) as Arc<dyn WalReader>))
+    let has_journal = !is_empty(&directory)? || !has_object_log(store);
+    Ok(has_journal.then(|| Arc::new(JournalReader::new(directory, keys)) as Arc<dyn WalReader>))
+}
+
+/// Whether a store's directory has a log of objects.
+pub(super) fn has_object_log(store: &Path) -> bool {
+    store.join("wal").is_dir()
+}
+
+/// Reads the journal of a store's directory, whose frames up to `after` are in sorted runs, and returns what
+/// is damaged.
+pub(super) fn check(store: &Path, after: u64, keys: Option<&Keys>) -> Result<CheckedFiles, Error> {
+    let directory = store.join(DIRECTORY);
+    let segments = Segment::list(&directory);
+    let segments = segments.map_err(|error| Error::Unavailable(error.to_string()))?;
+    let mut checked = CheckedFiles { count: segments.len(), ..CheckedFiles::default() };
+    if segments.is_empty() && has_object_log(store) {
+        return Ok(checked);
+    }
+    match read_behind(&directory, after, keys).map_err(Error::from) {
+        Ok(_) => {}
+        Err(Error::DamagedFile(file)) => {
+            checked.damaged.push(file);
+            checked.hides_records = true;
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(checked)
 }
 
 fn is_empty(directory: &Path) -> Result<bool, Error> {

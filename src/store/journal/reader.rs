@@ -59,8 +59,8 @@ impl WalReader for JournalReader {
 
     async fn last_wal_file_id(&self, replay_after_wal_id: u64) -> Result<u64, WalError> {
         let keys = self.keys.as_deref();
-        let frames = read_behind(&self.directory, replay_after_wal_id, keys)?.frames;
-        Ok(frames.last().map_or(replay_after_wal_id, |frame| frame.number))
+        let found = read_behind(&self.directory, replay_after_wal_id, keys)?;
+        Ok(found.last(replay_after_wal_id))
     }
 }
 

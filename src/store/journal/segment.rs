@@ -9,8 +9,10 @@ use bytes::Bytes;
 use slatedb::wal::WalError;
 
 use super::frame::{self, Frame, Unreadable};
+use super::mark::{self, Acknowledged};
 use super::unavailable;
 use crate::kms::keys::Keys;
+use crate::store::damage::{DamagedFile, RESTORE};
 
 /// What a segment's name ends with.
 const EXTENSION: &str = "segment";
@@ -29,6 +31,23 @@ pub(super) struct Frames {
     pub(super) frames: Vec<Frame>,
     /// The last segment that was read, and how many of its bytes are whole frames.
     pub(super) end: Option<(Segment, u64)>,
+}
+
+impl Frames {
+    /// The number of the last frame, or of the one that they were read behind.
+    pub(super) fn last(&self, after: u64) -> u64 {
+        self.frames.last().map_or(after, |frame| frame.number)
+    }
+
+    /// How far a journal with these frames is acknowledged: what is read is synced.
+    pub(super) fn acknowledged(&self, after: u64) -> Acknowledged {
+        let end = self.end.as_ref();
+        Acknowledged {
+            frame: self.last(after),
+            segment: end.map_or(0, |(segment, _)| segment.first),
+            end: end.map_or(0, |(_, bytes)| *bytes),
+        }
+    }
 }
 
 impl Segment {
@@ -89,8 +108,27 @@ impl Segment {
     }
 }
 
-/// Reads every frame behind `after`. All segments but the last were synced before the next was begun.
+/// Reads every frame behind `after`, and errors if frames are missing that were acknowledged.
 pub(super) fn read_behind(
+    directory: &Path,
+    after: u64,
+    keys: Option<&Keys>,
+) -> Result<Frames, WalError> {
+    let found = read_left(directory, after, keys)?;
+    let acknowledged = match mark::read(directory) {
+        Ok(acknowledged) => acknowledged,
+        Err(mark::Unreadable::Damaged(file)) => return Err(WalError::DataError(Arc::new(file))),
+        Err(mark::Unreadable::Io(error)) => return Err(unavailable(error)),
+    };
+    match acknowledged.and_then(|mark| mark::lost_frames(directory, mark, found.last(after))) {
+        Some(lost) => Err(WalError::DataError(Arc::new(lost))),
+        None => Ok(found),
+    }
+}
+
+/// Reads every frame behind `after` that is left. All segments but the last were synced before the next was
+/// begun.
+pub(super) fn read_left(
     directory: &Path,
     after: u64,
     keys: Option<&Keys>,
@@ -110,7 +148,10 @@ pub(super) fn read_behind(
         };
         if !follows {
             let wanted = expected.unwrap_or(after.saturating_add(1));
-            return Err(damage(segment, format!("frames from {wanted} on are missing")));
+            return Err(damage(
+                segment,
+                format!("is not the next segment: frames from {wanted} on are missing"),
+            ));
         }
         let whole = read_segment(segment, next.is_none(), keys, &mut frames)?;
         end = Some((segment.clone(), whole));
@@ -138,7 +179,8 @@ fn read_segment(
                 number += 1;
             }
             Ok((frame, _)) => {
-                let reason = format!("frame {} stands where {number} should", frame.number);
+                let reason =
+                    format!("is damaged: it holds frame {} in place of {number}", frame.number);
                 return Err(damage(segment, reason));
             }
             Err(Unreadable::End) => break,
@@ -146,10 +188,13 @@ fn read_segment(
                 break;
             }
             Err(Unreadable::Sealed(error)) => {
-                return Err(damage(segment, format!("frame {number} at byte {at}: {error}")));
+                return Err(damage(
+                    segment,
+                    format!("is damaged: frame {number} at byte {at}: {error}"),
+                ));
             }
             Err(_) => {
-                return Err(damage(segment, format!("frame {number} at byte {at} is damaged")));
+                return Err(damage(segment, format!("is damaged: frame {number} at byte {at}")));
             }
         }
     }
@@ -167,6 +212,9 @@ fn holds_a_frame_behind(bytes: &Bytes, at: usize, number: u64, keys: Option<&Key
 }
 
 fn damage(segment: &Segment, reason: String) -> WalError {
-    let message = format!("the journal is damaged: {}: {reason}", segment.path.display());
-    WalError::DataError(Arc::new(io::Error::new(io::ErrorKind::InvalidData, message)))
+    WalError::DataError(Arc::new(DamagedFile {
+        file: segment.path.display().to_string(),
+        reason,
+        advice: RESTORE,
+    }))
 }

@@ -17,6 +17,7 @@ use slatedb::wal::{
 use tokio::sync::watch;
 
 use super::frame::Builder;
+use super::mark::{Acknowledged, Mark};
 use super::reader::JournalIterator;
 use super::segment::{Segment, read_behind};
 use super::{Init, unavailable};
@@ -99,11 +100,19 @@ enum AppendError {
 struct Appender {
     directory: PathBuf,
     create: Create,
-    segment: Option<(Box<dyn SegmentFile>, u64)>,
+    segment: Option<Growing>,
+    mark: Mark,
     storage: Storage,
     shared: Arc<Shared>,
     /// Given back when the thread ends, whatever ends it.
     _lock: File,
+}
+
+/// The segment that is written.
+struct Growing {
+    file: Box<dyn SegmentFile>,
+    first: u64,
+    bytes: u64,
 }
 
 #[async_trait]
@@ -119,12 +128,15 @@ impl WriterInit for Init {
         if let Some((segment, whole)) = &found.end {
             segment.cut(*whole).map_err(unavailable)?;
         }
-        let last = found.frames.last().map_or(after, |frame| frame.number);
+        let last = found.last(after);
+        let mut mark = Mark::open(&self.directory).map_err(unavailable)?;
+        mark.write(found.acknowledged(after)).map_err(unavailable)?;
         let shared = Arc::new(Shared::new(last));
         let appender = Appender {
             directory: self.directory.clone(),
             create: Box::new(|segment| Ok(Box::new(segment.create()?))),
             segment: None,
+            mark,
             storage: self.storage.clone(),
             shared: Arc::clone(&shared),
             _lock: lock,
@@ -258,24 +270,33 @@ impl Appender {
     }
 
     fn append(&mut self, append: &Append) -> Result<(), AppendError> {
-        self.segment.take_if(|(_, bytes)| *bytes >= SEGMENT_BYTES_MAX);
-        let (file, bytes) = match &mut self.segment {
+        self.segment.take_if(|segment| segment.bytes >= SEGMENT_BYTES_MAX);
+        let segment = match &mut self.segment {
             Some(segment) => segment,
             none => {
-                let segment = Segment::new(&self.directory, append.number);
+                let first = append.number;
+                let segment = Segment::new(&self.directory, first);
                 let file = (self.create)(&segment).map_err(AppendError::Unwritten)?;
-                none.insert((file, 0))
+                // From here on, a power failure does not take back that the segment was begun.
+                let begun = Acknowledged { frame: first - 1, segment: first, end: 0 };
+                let written = self.mark.write_durably(begun);
+                self.mark.report(written);
+                none.insert(Growing { file, first, bytes: 0 })
             }
         };
-        if let Err(error) = file.write(&append.bytes) {
+        if let Err(error) = segment.file.write(&append.bytes) {
             // A part of the frame may be there, and no other frame may come behind it.
-            return Err(match file.cut(*bytes) {
+            return Err(match segment.file.cut(segment.bytes) {
                 Ok(()) => AppendError::Unwritten(error),
                 Err(_) => AppendError::Uncertain(error),
             });
         }
-        file.sync().map_err(AppendError::Uncertain)?;
-        *bytes += append.bytes.len() as u64;
+        segment.file.sync().map_err(AppendError::Uncertain)?;
+        segment.bytes += append.bytes.len() as u64;
+        let Growing { first, bytes, .. } = *segment;
+        let synced = Acknowledged { frame: append.number, segment: first, end: bytes };
+        let written = self.mark.write(synced);
+        self.mark.report(written);
         Ok(())
     }
 }

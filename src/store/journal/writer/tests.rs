@@ -85,6 +85,7 @@ impl Fixture {
                 Ok(Box::new(Failing { file, disk }))
             }),
             segment: None,
+            mark: Mark::open(directory.path()).expect("there is room"),
             storage: storage.clone(),
             shared: Arc::clone(&shared),
             _lock: File::create(directory.path().join("lock")).expect("there is room"),

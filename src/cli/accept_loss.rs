@@ -1,0 +1,61 @@
+//! `slateberg store accept-loss`: the way out where the end of a journal is lost for good.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Exit, Failure, Outcome};
+use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
+use super::{Common, print};
+use crate::app::build::Seams;
+use crate::app::loss::{Loss, accept_loss};
+use crate::store::loss::AcceptedLoss;
+
+#[derive(Debug, Args)]
+pub(super) struct AcceptLoss {
+    /// Accept the loss; without this, it is only shown
+    #[arg(long)]
+    yes: bool,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl AcceptLoss {
+    /// Shows the loss, and accepts it if the operator has confirmed that.
+    pub(super) fn run(self) -> Outcome {
+        self.common.work(async |settings| {
+            match accept_loss(settings, &Seams::default(), self.yes).await? {
+                Loss::Nothing => self.print(None),
+                Loss::Accepted(accepted) => self.print(Some(accepted)),
+                Loss::Unconfirmed(damage) => {
+                    let why = format!("{damage}. Nothing was changed; --yes accepts the loss");
+                    return Err(Failure::new(Exit::Damaged, why));
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+
+    fn print(&self, accepted: Option<AcceptedLoss>) {
+        let text = match (self.output, accepted) {
+            (Output::Json, accepted) => {
+                return print_json(&json!({
+                    "accepted": accepted.is_some(),
+                    "acknowledged-frame": accepted.and_then(|it| it.acknowledged),
+                    "left-frame": accepted.map(|it| it.left),
+                }));
+            }
+            (Output::Table, None) => "Nothing is lost, and nothing was changed.".to_owned(),
+            (Output::Table, Some(AcceptedLoss { acknowledged: Some(frame), left })) => {
+                format!("Accepted the loss of frames {} to {frame} of the journal.", left + 1)
+            }
+            (Output::Table, Some(AcceptedLoss { acknowledged: None, left })) => {
+                format!("Accepted frame {left} as the end of the journal.")
+            }
+        };
+        print(&format!("{text}\n"));
+    }
+}
