@@ -72,12 +72,13 @@ impl Operation {
 
     /// Where the request comes from, for the change log and the audit log.
     pub fn origin(&self) -> Origin {
-        let method = match &self.principal {
-            Principal::Identified(identity) => Some(identity.method.word().to_owned()),
+        let identity = match &self.principal {
+            Principal::Identified(identity) => Some(identity),
             Principal::Anonymous | Principal::Task(_) => None,
         };
         Origin {
-            method,
+            principal_name: identity.map(|identity| identity.name.clone()),
+            method: identity.map(|identity| identity.method.word().to_owned()),
             source_address: self.context.source_address.map(|address| address.to_string()),
             request_id: self.request_id.as_ref().map(ToString::to_string),
         }

@@ -7,7 +7,7 @@ use super::ask_server;
 use super::change::Change;
 use super::client::{ClientError, Connection, below, query};
 use super::exit::Outcome;
-use super::output::{Output, json_text, print_warnings, table, text};
+use super::output::{Output, json_text, principal, print_warnings, table, text};
 
 const PATH: &str = "/management/v1/grants";
 
@@ -67,7 +67,12 @@ impl Grant {
                 return Ok(json_text(&made));
             }
             let grant = &made["grant"];
-            let (template, id) = (text(&grant["template"]), text(&grant["id"]));
+            let (template, id) = (template_word(grant), text(&grant["id"]));
+            let to = match grant["grantee"].is_string() {
+                true => grantee(grant),
+                // A grant that was only tried does not exist.
+                false => to,
+            };
             let nothing_new = made["changes"]["granted"].as_array().is_none_or(Vec::is_empty);
             Ok(match (change.dry_run, nothing_new) {
                 (_, true) => format!("{template} was granted to {to} on {on} before: {id}\n"),
@@ -75,6 +80,21 @@ impl Grant {
                 (false, false) => format!("granted {template} to {to} on {on}: {id}\n"),
             })
         })
+    }
+}
+
+/// The template of a grant, as the command line takes it.
+pub(super) fn template_word(grant: &Value) -> String {
+    let template = text(&grant["template"]);
+    template.strip_prefix("grant-").map_or(template.clone(), ToOwned::to_owned)
+}
+
+/// The grantee of a grant, with the name of the API key that it is.
+pub(super) fn grantee(grant: &Value) -> String {
+    let word = text(&grant["grantee"]);
+    match grant["grantee-name"].as_str() {
+        Some(name) => format!("{word} ({name})"),
+        None => word,
     }
 }
 
@@ -120,8 +140,9 @@ impl Grants {
             }
             let grants = listed["grants"].as_array().cloned().unwrap_or_default();
             let row = |grant: &Value| {
-                ["id", "template", "grantee", "resource", "created-by"]
-                    .map(|name| text(&grant[name]))
+                let [id, resource] = ["id", "resource"].map(|name| text(&grant[name]));
+                let by = principal(&grant["created-by"], &grant["created-by-name"]);
+                [id, template_word(grant), grantee(grant), resource, by]
             };
             let rows: Vec<_> = grants.iter().map(row).collect();
             Ok(table(["ID", "TEMPLATE", "TO", "ON", "BY"], &rows))

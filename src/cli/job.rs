@@ -9,7 +9,7 @@ use super::ask_server;
 use super::client::{ClientError, Connection, below};
 use super::duration::{duration, seconds};
 use super::exit::Outcome;
-use super::output::{Output, json_text, lines_of, table, text, time};
+use super::output::{Output, json_text, lines_of, principal, table, text, time};
 
 const PATH: &str = "/management/v1/jobs";
 
@@ -143,12 +143,15 @@ fn lines(job: &Value) -> String {
     };
     add("kept", &job["files"]["kept"]);
     add("bytes", &job["files"]["bytes"]);
+    if job["created-by"].is_string() {
+        let by = principal(&job["created-by"], &job["created-by-name"]);
+        add("created-by", &Value::String(by));
+    }
     for name in [
         "id",
         "state",
         "resource",
         "older-than-seconds",
-        "created-by",
         "created-at-ms",
         "started-at-ms",
         "ended-at-ms",

@@ -109,10 +109,10 @@ pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -
     std::iter::once(line(headings)).chain(rows).collect()
 }
 
-/// Characters of an id that stand for it beside a name.
-const SHORT_ID_CHARS: usize = 8;
+/// Characters that are shown of an id beside a name: those of keys of the same minute share the first 8.
+const SHORT_ID_CHARS: usize = 13;
 
-/// A principal with its name, if the server knows one, such as `bootstrap (01a204c8...)`.
+/// A principal with its name, if the server knows one, such as `bootstrap (01a204c8-3051...)`.
 pub(super) fn principal(id: &serde_json::Value, name: &serde_json::Value) -> String {
     let id = text(id);
     match name.as_str() {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::client::{ClientError, Connection, below};
 use super::duration::{duration, seconds};
 use super::exit::Outcome;
-use super::output::{Output, json_text, lines_of, table, text};
+use super::output::{Output, json_text, lines_of, principal, table, text};
 use super::{ask_server, key_value};
 
 const PATH: &str = "/management/v1/warehouses";
@@ -231,8 +231,13 @@ fn lines(warehouse: &Value) -> String {
         add(name, &storage[name]);
     }
     add("delegation", &storage["access"]["delegation"]);
-    for name in ["client-defaults", "client-overrides", "version", "created-by", "changed-by"] {
+    for name in ["client-defaults", "client-overrides", "version"] {
         add(name, &warehouse[name]);
+    }
+    for name in ["created-by", "changed-by"].into_iter().filter(|name| warehouse[*name].is_string())
+    {
+        let by = principal(&warehouse[name], &warehouse[format!("{name}-name")]);
+        add(name, &Value::String(by));
     }
     lines_of(&rows)
 }

@@ -295,6 +295,9 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Origin {
+    /// The name of the principal, which an API key's id does not contain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal_name: Option<String>,
     /// How the principal has proven who they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,

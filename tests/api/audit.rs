@@ -53,12 +53,22 @@ async fn a_change_is_told_with_who_what_and_by_which_policies() {
 
     let lines = lines(directory.path());
     let last = lines.last().expect("there are some");
-    let members =
-        ["event", "outcome", "action", "principal", "method", "request-id", "name", "policies"];
+    let members = [
+        "event",
+        "outcome",
+        "action",
+        "principal",
+        "principal-name",
+        "method",
+        "request-id",
+        "name",
+        "policies",
+    ];
     assert_eq!(
         about(last, &members),
         json!({
             "event": "change", "outcome": "done", "action": "commit_table", "principal": id,
+            "principal-name": "etl",
             "method": "api-key", "request-id": "req-7", "name": "ns.t",
             "policies": ["role-writer"],
         })

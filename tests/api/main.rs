@@ -52,6 +52,7 @@ mod idempotency;
 mod idempotency_lifetime;
 mod job_cli;
 mod jobs;
+mod key_names;
 mod key_revocation;
 mod limits;
 mod locations;

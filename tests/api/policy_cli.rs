@@ -98,14 +98,14 @@ fn grants_are_made_listed_asked_about_and_revoked() {
     let (server, admin) = server(at);
     let run = |arguments: &[&str]| server.run(at, &admin, arguments);
     let made = said(run(&["grant", "read", "--to", "group:team", "--on", "warehouse:default"]));
-    assert!(made.starts_with("granted grant-read to group:team on warehouse:default: "), "{made}");
+    assert!(made.starts_with("granted read to group:team on warehouse:default: "), "{made}");
     let again =
         said(run(&["grant", "grant-read", "--to", "group:team", "--on", "warehouse:default"]));
     assert!(again.contains("was granted to group:team on warehouse:default before"), "{again}");
     said(run(&["grant", "own", "--to", "user:corp/ann", "--on", "warehouse:default", "--dry-run"]));
     let listed = said(run(&["grants"]));
     assert_eq!(rows(&listed).len(), 2, "{listed}");
-    assert_eq!(rows(&listed)[1][1..4], ["grant-read", "group:team", "warehouse:default"]);
+    assert_eq!(rows(&listed)[1][1..4], ["read", "group:team", "warehouse:default"]);
     assert_eq!(rows(&said(run(&["grants", "--to", "group:other"]))).len(), 1);
 
     let ask = |more: &[&str]| {

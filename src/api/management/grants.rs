@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 
 use super::Result;
 use super::api_keys::asker;
-use super::policies::{Wanted, proposal, proposal_of_query};
+use super::policies::{Wanted, changed, proposal, proposal_of_query};
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::Path;
@@ -31,7 +31,8 @@ pub async fn list(
         None => None,
     };
     let filter = GrantFilter { grantee, resource: own("resource") };
-    Ok(Json(state.catalog.grants(&operation, &filter, &page).await?.into()))
+    let page = state.catalog.grants(&operation, &filter, &page).await?;
+    Ok(Json(ListGrants::new(page, state.authn.keys())))
 }
 
 /// `GET /management/v1/grants/{id}`.
@@ -40,7 +41,8 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<ListedGrant>> {
-    Ok(Json(state.catalog.grant(&operation, &id).await?.into()))
+    let grant = state.catalog.grant(&operation, &id).await?;
+    Ok(Json(ListedGrant::new(grant, state.authn.keys())))
 }
 
 /// `POST /management/v1/grants`: 201 if there is a grant that was not there before.
@@ -59,9 +61,10 @@ pub async fn create(
     warnings.append(&mut changed.warnings);
     changed.warnings = warnings;
     let made = !dry_run && !changed.changes.granted.is_empty();
-    let grant = changed.grant.take().map(Grant::from);
+    let keys = state.authn.keys();
+    let grant = changed.grant.take().map(|grant| Grant::new(grant, keys));
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(Granted { grant, changed: changed.into() })))
+    Ok((status, Json(Granted { grant, changed: PoliciesChanged::new(changed, keys) })))
 }
 
 /// `DELETE /management/v1/grants/{id}`.
@@ -72,5 +75,5 @@ pub async fn revoke(
     Mutating(operation): Mutating,
 ) -> Result<Json<PoliciesChanged>> {
     let proposal = proposal_of_query(&state, Edit::Revoke { id }, &query)?;
-    Ok(Json(state.catalog.change_policies(&operation, proposal).await?.into()))
+    changed(&state, &operation, proposal).await
 }

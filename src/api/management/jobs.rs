@@ -17,7 +17,8 @@ pub async fn list(
     Paging(page): Paging,
     Reading(operation): Reading,
 ) -> Result<Json<ListJobs>> {
-    Ok(Json(state.catalog.jobs(&operation, &page).await?.into()))
+    let page = state.catalog.jobs(&operation, &page).await?;
+    Ok(Json(ListJobs::new(page, state.authn.keys())))
 }
 
 /// `GET /management/v1/jobs/{id}`.
@@ -26,7 +27,8 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Job>> {
-    Ok(Json(Job::whole(state.catalog.job(&operation, &id).await?)))
+    let job = state.catalog.job(&operation, &id).await?;
+    Ok(Json(Job::whole(job, state.authn.keys())))
 }
 
 /// `POST /management/v1/jobs`.
@@ -35,7 +37,7 @@ pub async fn start(
     MutatingWith(operation, body): MutatingWith<StartJobRequest>,
 ) -> Result<(StatusCode, Json<Job>)> {
     let started = state.catalog.start_orphan_removal(&operation, body.into()).await?;
-    Ok((StatusCode::ACCEPTED, Json(Job::whole(started))))
+    Ok((StatusCode::ACCEPTED, Json(Job::whole(started, state.authn.keys()))))
 }
 
 /// `POST /management/v1/jobs/{id}/cancel`.
@@ -44,5 +46,6 @@ pub async fn cancel(
     Path(id): Path<String>,
     Mutating(operation): Mutating,
 ) -> Result<Json<Job>> {
-    Ok(Json(Job::whole(state.catalog.cancel_job(&operation, &id).await?)))
+    let job = state.catalog.cancel_job(&operation, &id).await?;
+    Ok(Json(Job::whole(job, state.authn.keys())))
 }

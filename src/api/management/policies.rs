@@ -12,9 +12,10 @@ use crate::api::extract::path::Path;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::policies::{
-    Diff, ListPolicies, ListRevisions, LoadedRevision, PoliciesChanged, Policy, PutPolicyRequest,
-    RollbackRequest,
+    Changes, Diff, ListPolicies, ListRevisions, LoadedRevision, PoliciesChanged, Policy,
+    PutPolicyRequest, RollbackRequest,
 };
+use crate::catalog::Operation;
 use crate::catalog::policies::change::{Edit, Proposal};
 
 /// `GET /management/v1/policies`.
@@ -45,7 +46,7 @@ pub async fn create(
     let proposal = proposal(&state, put(None, body), dry_run);
     let changed = state.catalog.change_policies(&operation, proposal).await?;
     let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(changed.into())))
+    Ok((status, Json(PoliciesChanged::new(changed, state.authn.keys()))))
 }
 
 /// `PUT /management/v1/policies/{id}`.
@@ -56,7 +57,7 @@ pub async fn replace(
     MutatingWith(operation, body): MutatingWith<PutPolicyRequest>,
 ) -> Result<Json<PoliciesChanged>> {
     let proposal = proposal(&state, put(Some(id), body), query.flag("dry_run")?);
-    Ok(Json(state.catalog.change_policies(&operation, proposal).await?.into()))
+    changed(&state, &operation, proposal).await
 }
 
 /// `DELETE /management/v1/policies/{id}`.
@@ -67,7 +68,7 @@ pub async fn remove(
     Mutating(operation): Mutating,
 ) -> Result<Json<PoliciesChanged>> {
     let proposal = proposal_of_query(&state, Edit::Remove { id }, &query)?;
-    Ok(Json(state.catalog.change_policies(&operation, proposal).await?.into()))
+    changed(&state, &operation, proposal).await
 }
 
 /// `POST /management/v1/policies/rollback`.
@@ -79,7 +80,7 @@ pub async fn roll_back(
     let RollbackRequest { to, comment, expected_revision } = body;
     let wanted = Wanted { edit: Edit::RollBack { to }, comment, expected_revision };
     let proposal = proposal(&state, wanted, query.flag("dry_run")?);
-    Ok(Json(state.catalog.change_policies(&operation, proposal).await?.into()))
+    changed(&state, &operation, proposal).await
 }
 
 /// `GET /management/v1/policies/revisions`.
@@ -88,7 +89,8 @@ pub async fn revisions(
     Paging(page): Paging,
     Reading(operation): Reading,
 ) -> Result<Json<ListRevisions>> {
-    Ok(Json(state.catalog.policy_revisions(&operation, &page).await?.into()))
+    let page = state.catalog.policy_revisions(&operation, &page).await?;
+    Ok(Json(ListRevisions::new(page, state.authn.keys())))
 }
 
 /// `GET /management/v1/policies/revisions/{number}`.
@@ -98,7 +100,8 @@ pub async fn load_revision(
     Reading(operation): Reading,
 ) -> Result<Json<LoadedRevision>> {
     let number = parse_number(&number)?;
-    Ok(Json(state.catalog.policy_revision(&operation, number).await?.into()))
+    let revision = state.catalog.policy_revision(&operation, number).await?;
+    Ok(Json(LoadedRevision::new(revision, state.authn.keys())))
 }
 
 /// `GET /management/v1/policies/revisions/{from}/diff/{to}`.
@@ -108,8 +111,19 @@ pub async fn diff(
     Reading(operation): Reading,
 ) -> Result<Json<Diff>> {
     let (from, to) = (parse_number(&from)?, parse_number(&to)?);
-    let changes = state.catalog.policy_diff(&operation, from, to).await?.into();
+    let changes = state.catalog.policy_diff(&operation, from, to).await?;
+    let changes = Changes::new(changes, state.authn.keys());
     Ok(Json(Diff { from, to, changes }))
+}
+
+/// Makes a change, and returns what it has changed.
+pub(super) async fn changed(
+    state: &ApiState,
+    operation: &Operation,
+    proposal: Proposal,
+) -> Result<Json<PoliciesChanged>> {
+    let changed = state.catalog.change_policies(operation, proposal).await?;
+    Ok(Json(PoliciesChanged::new(changed, state.authn.keys())))
 }
 
 /// A change as somebody wants it.

@@ -23,7 +23,8 @@ pub async fn list(
     Paging(page): Paging,
     Reading(operation): Reading,
 ) -> Result<Json<ListWarehouses>> {
-    Ok(Json(state.catalog.list_warehouses(&operation, &page).into()))
+    let page = state.catalog.list_warehouses(&operation, &page);
+    Ok(Json(ListWarehouses::new(page, state.authn.keys())))
 }
 
 /// `GET /management/v1/warehouses/{name}`.
@@ -32,7 +33,8 @@ pub async fn load(
     Path(name): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Warehouse>> {
-    Ok(Json(state.catalog.load_warehouse(&operation, &name)?.into()))
+    let warehouse = state.catalog.load_warehouse(&operation, &name)?;
+    Ok(Json(Warehouse::new(warehouse, state.authn.keys())))
 }
 
 /// `POST /management/v1/warehouses`.
@@ -43,7 +45,7 @@ pub async fn create(
     let CreateWarehouseRequest { name, storage, client_defaults, client_overrides } = body;
     let edit = Edit::Create(wanted(storage, client_defaults, client_overrides));
     let made = change(&state, &operation, &name, edit).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    Ok((StatusCode::CREATED, Json(Warehouse::new(made, state.authn.keys()))))
 }
 
 /// `PUT /management/v1/warehouses/{name}`.
@@ -56,7 +58,8 @@ pub async fn update(
         body;
     let wanted = wanted(storage, client_defaults, client_overrides);
     let edit = Edit::Update { wanted, expected_version };
-    Ok(Json(change(&state, &operation, &name, edit).await?.into()))
+    let changed = change(&state, &operation, &name, edit).await?;
+    Ok(Json(Warehouse::new(changed, state.authn.keys())))
 }
 
 /// `DELETE /management/v1/warehouses/{name}`.

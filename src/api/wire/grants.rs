@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::policies::PoliciesChanged;
+use crate::authn::api_keys::ApiKeys;
 use crate::catalog::policies::GrantRecord;
 use crate::catalog::policies::grants::GrantPage;
 
@@ -34,22 +35,30 @@ pub struct Grant {
     pub template: String,
     /// To whom.
     pub grantee: String,
+    /// Name of the API key that the grantee is; null for other grantees.
+    pub grantee_name: Option<String>,
     /// On what.
     pub resource: String,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// By whom.
     pub created_by: String,
+    /// Name of the API key that `created_by` is the id of; null for other principals.
+    pub created_by_name: Option<String>,
 }
 
-impl From<GrantRecord> for Grant {
-    fn from(record: GrantRecord) -> Self {
+impl Grant {
+    /// A grant, with the names of the API keys in it.
+    pub fn new(record: GrantRecord, keys: &ApiKeys) -> Self {
+        let account = record.grantee.strip_prefix("service-account:");
         Self {
             id: record.id.to_string(),
             template: record.template,
+            grantee_name: account.and_then(|id| keys.name_of(id)),
             grantee: record.grantee,
             resource: record.resource,
             created_at_ms: record.created_ms,
+            created_by_name: keys.name_of(&record.created_by),
             created_by: record.created_by,
         }
     }
@@ -65,9 +74,10 @@ pub struct ListedGrant {
     pub policy: String,
 }
 
-impl From<(GrantRecord, String)> for ListedGrant {
-    fn from((record, policy): (GrantRecord, String)) -> Self {
-        Self { grant: record.into(), policy }
+impl ListedGrant {
+    /// A grant, with the id of its policy.
+    pub fn new((record, policy): (GrantRecord, String), keys: &ApiKeys) -> Self {
+        Self { grant: Grant::new(record, keys), policy }
     }
 }
 
@@ -81,9 +91,10 @@ pub struct ListGrants {
     pub next_page_token: Option<String>,
 }
 
-impl From<GrantPage> for ListGrants {
-    fn from(page: GrantPage) -> Self {
-        let grants = page.grants.into_iter().map(ListedGrant::from).collect();
+impl ListGrants {
+    /// A page of grants.
+    pub fn new(page: GrantPage, keys: &ApiKeys) -> Self {
+        let grants = page.grants.into_iter().map(|grant| ListedGrant::new(grant, keys)).collect();
         Self { grants, next_page_token: page.next }
     }
 }

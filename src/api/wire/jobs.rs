@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::authn::api_keys::ApiKeys;
 use crate::catalog::jobs::listing::{JobInfo, JobPage, State};
 use crate::catalog::jobs::manage::OrphanRemoval;
 
@@ -66,6 +67,8 @@ pub struct Job {
     pub created_at_ms: i64,
     /// By whom; null for what a commit has left.
     pub created_by: Option<String>,
+    /// Name of the API key that `created_by` is the id of; null for other principals.
+    pub created_by_name: Option<String>,
     /// When it was first taken up.
     pub started_at_ms: Option<i64>,
     /// When it ended.
@@ -97,14 +100,13 @@ pub struct Files {
 
 impl Job {
     /// All that is told of it.
-    pub fn whole(mut info: JobInfo) -> Self {
+    pub fn whole(mut info: JobInfo, keys: &ApiKeys) -> Self {
         let found = std::mem::take(&mut info.progress.found);
-        Self { found: info.dry_run.map(|_| found), ..Self::from(info) }
+        Self { found: info.dry_run.map(|_| found), ..Self::new(info, keys) }
     }
-}
 
-impl From<JobInfo> for Job {
-    fn from(info: JobInfo) -> Self {
+    /// A job without the files that it has found.
+    pub fn new(info: JobInfo, keys: &ApiKeys) -> Self {
         let progress = info.progress;
         Self {
             id: info.id.to_string(),
@@ -120,6 +122,7 @@ impl From<JobInfo> for Job {
                 bytes: info.dry_run.map(|_| progress.bytes),
             },
             created_at_ms: info.created_ms,
+            created_by_name: info.created_by.as_deref().and_then(|by| keys.name_of(by)),
             created_by: info.created_by,
             started_at_ms: progress.started_ms,
             ended_at_ms: info.ended_ms,
@@ -141,9 +144,10 @@ pub struct ListJobs {
     pub next_page_token: Option<String>,
 }
 
-impl From<JobPage> for ListJobs {
-    fn from(page: JobPage) -> Self {
-        let jobs = page.jobs.into_iter().map(Job::from).collect();
+impl ListJobs {
+    /// A page of jobs.
+    pub fn new(page: JobPage, keys: &ApiKeys) -> Self {
+        let jobs = page.jobs.into_iter().map(|job| Job::new(job, keys)).collect();
         Self { jobs, next_page_token: page.next }
     }
 }

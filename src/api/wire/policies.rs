@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::grants::Grant;
+use crate::authn::api_keys::ApiKeys;
 use crate::catalog::policies::change::Changed;
 use crate::catalog::policies::history::{RevisionPage, ToldRevision};
 use crate::catalog::policies::listing::{InForce, Origin, PolicyPage};
@@ -137,9 +138,11 @@ pub struct PolicyEdit {
     pub after: Option<String>,
 }
 
-impl From<PolicyChanges> for Changes {
-    fn from(changes: PolicyChanges) -> Self {
-        let grants = |records: Vec<_>| records.into_iter().map(Grant::from).collect();
+impl Changes {
+    /// Changes, with the names of the API keys in them.
+    pub fn new(changes: PolicyChanges, keys: &ApiKeys) -> Self {
+        let grants =
+            |records: Vec<_>| records.into_iter().map(|grant| Grant::new(grant, keys)).collect();
         let policies = changes.policies.into_iter().map(|(id, edit)| PolicyEdit {
             id,
             before: edit.before.map(|policy| policy.text),
@@ -169,10 +172,11 @@ pub struct PoliciesChanged {
     pub warnings: Vec<String>,
 }
 
-impl From<Changed> for PoliciesChanged {
-    fn from(changed: Changed) -> Self {
+impl PoliciesChanged {
+    /// The outcome of a change.
+    pub fn new(changed: Changed, keys: &ApiKeys) -> Self {
         let Changed { revision, in_force, dry_run, changes, grant: _, warnings } = changed;
-        Self { revision, in_force, dry_run, changes: changes.into(), warnings }
+        Self { revision, in_force, dry_run, changes: Changes::new(changes, keys), warnings }
     }
 }
 
@@ -186,6 +190,8 @@ pub struct Revision {
     pub at_ms: i64,
     /// By whom.
     pub by: String,
+    /// Name of the API key that `by` is the id of; null for other principals.
+    pub by_name: Option<String>,
     /// What was done: `put_policy`, `remove_policy`, `grant`, `revoke` or `roll_back_policies`.
     pub action: String,
     /// What whoever made it had to say; null if nothing.
@@ -198,17 +204,19 @@ pub struct Revision {
     pub changes: Changes,
 }
 
-impl From<PolicyRevision> for Revision {
-    fn from(revision: PolicyRevision) -> Self {
+impl Revision {
+    /// A revision, with the names of the API keys in it.
+    pub fn new(revision: PolicyRevision, keys: &ApiKeys) -> Self {
         Self {
             revision: revision.number,
             at_ms: revision.at_ms,
+            by_name: keys.name_of(&revision.by),
             by: revision.by,
             action: revision.action,
             comment: revision.comment,
             rolled_back_to: revision.rolled_back_to,
             in_force: revision.in_force,
-            changes: revision.changes.into(),
+            changes: Changes::new(revision.changes, keys),
         }
     }
 }
@@ -223,9 +231,10 @@ pub struct ListRevisions {
     pub next_page_token: Option<String>,
 }
 
-impl From<RevisionPage> for ListRevisions {
-    fn from(page: RevisionPage) -> Self {
-        let revisions = page.revisions.into_iter().map(Revision::from).collect();
+impl ListRevisions {
+    /// A page of revisions.
+    pub fn new(page: RevisionPage, keys: &ApiKeys) -> Self {
+        let revisions = page.revisions.into_iter().map(|it| Revision::new(it, keys)).collect();
         Self { revisions, next_page_token: page.next }
     }
 }
@@ -243,13 +252,14 @@ pub struct LoadedRevision {
     pub grants: Vec<Grant>,
 }
 
-impl From<ToldRevision> for LoadedRevision {
-    fn from(told: ToldRevision) -> Self {
+impl LoadedRevision {
+    /// A revision, with the policies and grants of that time.
+    pub fn new(told: ToldRevision, keys: &ApiKeys) -> Self {
         let policies = told.book.policies.into_iter().map(|(id, policy)| (id, policy.text));
         Self {
-            about: told.revision.map(Revision::from),
+            about: told.revision.map(|revision| Revision::new(revision, keys)),
             policies: policies.collect(),
-            grants: told.book.grants.into_values().map(Grant::from).collect(),
+            grants: told.book.grants.into_values().map(|it| Grant::new(it, keys)).collect(),
         }
     }
 }

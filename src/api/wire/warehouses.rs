@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Properties;
+use crate::authn::api_keys::ApiKeys;
 use crate::catalog::warehouses::change::Wanted;
 use crate::catalog::warehouses::listing::{Managed, Source, WarehouseInfo, WarehousePage};
 use crate::model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess, StorageProfile};
@@ -194,14 +195,18 @@ pub struct ManagedWarehouse {
     pub version: Option<u64>,
     /// Who made it.
     pub created_by: Option<String>,
+    /// Name of the API key that `created_by` is the id of; null for other principals.
+    pub created_by_name: Option<String>,
     /// When it was changed last, or made.
     pub changed_at_ms: Option<i64>,
     /// By whom.
     pub changed_by: Option<String>,
+    /// Name of the API key that `changed_by` is the id of; null for other principals.
+    pub changed_by_name: Option<String>,
 }
 
-impl From<Managed> for ManagedWarehouse {
-    fn from(managed: Managed) -> Self {
+impl ManagedWarehouse {
+    fn new(managed: Managed, keys: &ApiKeys) -> Self {
         let Managed { storage, problem, history } = managed;
         let StorageProfile { location, allowed_locations, options, credentials, access } = storage;
         let access = Access::from(access);
@@ -215,15 +220,18 @@ impl From<Managed> for ManagedWarehouse {
             storage: Storage { location, allowed_locations, options, credentials, access },
             problem,
             version,
+            created_by_name: created_by.as_deref().and_then(|by| keys.name_of(by)),
             created_by,
             changed_at_ms,
+            changed_by_name: changed_by.as_deref().and_then(|by| keys.name_of(by)),
             changed_by,
         }
     }
 }
 
-impl From<WarehouseInfo> for Warehouse {
-    fn from(info: WarehouseInfo) -> Self {
+impl Warehouse {
+    /// A warehouse, with the names of the API keys that created and changed it.
+    pub fn new(info: WarehouseInfo, keys: &ApiKeys) -> Self {
         Self {
             name: info.name,
             id: info.id.to_string(),
@@ -236,7 +244,7 @@ impl From<WarehouseInfo> for Warehouse {
             client_defaults: info.client_defaults,
             client_overrides: info.client_overrides,
             created_at_ms: info.created_ms,
-            managed: info.managed.map(ManagedWarehouse::from),
+            managed: info.managed.map(|managed| ManagedWarehouse::new(managed, keys)),
         }
     }
 }
@@ -251,9 +259,10 @@ pub struct ListWarehouses {
     pub next_page_token: Option<String>,
 }
 
-impl From<WarehousePage> for ListWarehouses {
-    fn from(page: WarehousePage) -> Self {
-        let warehouses = page.warehouses.into_iter().map(Warehouse::from).collect();
+impl ListWarehouses {
+    /// A page of warehouses.
+    pub fn new(page: WarehousePage, keys: &ApiKeys) -> Self {
+        let warehouses = page.warehouses.into_iter().map(|it| Warehouse::new(it, keys)).collect();
         Self { warehouses, next_page_token: page.next }
     }
 }

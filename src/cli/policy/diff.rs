@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::cli::grant::{grantee, template_word};
 use crate::cli::output::text;
 
 /// Lines that two texts may have together to be compared line by line.
@@ -49,9 +50,8 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn grant_text(grant: &Value) -> String {
-    let [template, grantee, resource] =
-        ["template", "grantee", "resource"].map(|name| text(&grant[name]));
-    format!("{template} to {grantee} on {resource}")
+    let (template, grantee) = (template_word(grant), grantee(grant));
+    format!("{template} to {grantee} on {}", text(&grant["resource"]))
 }
 
 /// Two texts line by line: what is gone, what is new, and what is the same, in order.

@@ -12,7 +12,7 @@ use crate::authz::listing::names;
 use crate::base::rfc3339;
 use crate::cli::change::Change;
 use crate::cli::client::{ClientError, Connection, below};
-use crate::cli::output::{Output, json_text, table, text};
+use crate::cli::output::{Output, json_text, principal, table, text};
 
 const PATH: &str = "/management/v1/policies";
 
@@ -156,8 +156,8 @@ impl History {
         let revisions = page["revisions"].as_array().cloned().unwrap_or_default();
         let row = |revision: &Value| {
             let at = rfc3339::format(revision["at-ms"].as_i64().unwrap_or_default());
-            let [by, action, comment] =
-                ["by", "action", "comment"].map(|name| text(&revision[name]));
+            let [action, comment] = ["action", "comment"].map(|name| text(&revision[name]));
+            let by = principal(&revision["by"], &revision["by-name"]);
             let what = diff::summary(&revision["changes"]);
             [revision["revision"].to_string(), at, by, action, what, comment]
         };
