@@ -35,6 +35,7 @@ pub mod permit;
 pub mod policy_set;
 pub mod problem;
 mod relevant;
+pub mod remedies;
 pub mod resource;
 pub mod roles;
 pub mod schema;

@@ -2,7 +2,7 @@
 //! `table:prod/sales/orders`, `catalog`.
 
 use super::grants::{Grantee, GranteeKind};
-use super::resource::{CATALOG_ID, KINDS, Kind, Resource};
+use super::resource::{CATALOG_ID, KINDS, Kind, NoSuchPath, Resource};
 use crate::model::members::brief;
 
 /// Why a word names nothing.
@@ -52,8 +52,14 @@ pub fn resource_word(resource: &Resource) -> String {
 
 /// The grantee that a word names.
 pub fn grantee(word: &str) -> Result<Grantee, NotAName> {
-    let expected = "expected user:ID, service-account:ID, role:NAME or group:NAME";
-    let wrong = || NotAName(format!("'{}' names no grantee: {expected}", brief(word)));
+    let wrong = || {
+        let shown = brief(word);
+        let name = if word.contains(':') || word.is_empty() { "analysts" } else { shown.as_str() };
+        NotAName(format!(
+            "not a grantee: '{shown}'. Write role:{name}, group:{name}, user:ISSUER/SUBJECT or \
+             service-account:KEY (the id of an API key)"
+        ))
+    };
     let (kind, id) = word.split_once(':').ok_or_else(wrong)?;
     let kind = GRANTEES.into_iter().find(|known| grantee_kind_word(*known) == kind);
     let kind = kind.ok_or_else(wrong)?;
@@ -69,15 +75,21 @@ pub fn resource(word: &str) -> Result<Resource, NotAName> {
     if word == CATALOG_ID {
         return Ok(Resource::catalog());
     }
-    let expected = "expected catalog, warehouse:NAME, namespace:WAREHOUSE/LEVEL..., \
-                    table:WAREHOUSE/LEVEL.../NAME or view:WAREHOUSE/LEVEL.../NAME";
-    let wrong = || NotAName(format!("'{}' names no resource: {expected}", brief(word)));
+    let wrong = || {
+        NotAName(format!(
+            "not a resource: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
+             table:default/sales/orders, or view:WAREHOUSE/NAMESPACE/NAME, \
+             namespace:WAREHOUSE/NAMESPACE, warehouse:NAME or catalog",
+            brief(word)
+        ))
+    };
     let (kind, path) = word.split_once(':').ok_or_else(wrong)?;
     let kind = KINDS.into_iter().find(|known| kind_word(*known) == kind).ok_or_else(wrong)?;
     if kind == Kind::Catalog {
         return Err(wrong());
     }
-    Resource::parse(kind, path).map_err(|error| NotAName(brief(error)))
+    let wrong = |error: NoSuchPath| NotAName(error.behind(kind_word(kind)).to_string());
+    Resource::parse(kind, path).map_err(wrong)
 }
 
 #[cfg(test)]

@@ -225,7 +225,11 @@ impl Rule {
 }
 
 /// Whether an action, which is in these groups, is within a scope.
-fn covers(scope: &ActionConstraint, action: &EntityUid, groups: &HashSet<EntityUid>) -> bool {
+pub(super) fn covers(
+    scope: &ActionConstraint,
+    action: &EntityUid,
+    groups: &HashSet<EntityUid>,
+) -> bool {
     let is_or_is_in = |one: &EntityUid| one == action || groups.contains(one);
     match scope {
         ActionConstraint::Any => true,

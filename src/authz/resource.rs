@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
+use super::notation::kind_word;
 use crate::model::ident::{NamespaceIdent, TabularKind};
+use crate::model::members::brief;
 
 /// What kind of thing a resource is. The names are those of the policies' entity types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,13 +125,40 @@ pub struct Resource {
     nodes: Vec<Node>,
 }
 
-/// Why a text names no resource.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{path}' names no {kind}: {reason}", kind = .kind.name())]
+/// Why a path is not that of a resource, with what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchPath {
     kind: Kind,
     path: String,
     reason: &'static str,
+    /// What is written before a path where the error is reported, such as `table:`.
+    prefix: String,
+}
+
+impl std::error::Error for NoSuchPath {}
+
+impl fmt::Display for NoSuchPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, path, reason, prefix } = self;
+        let (form, example) = match kind {
+            Kind::Catalog => (CATALOG_ID, CATALOG_ID),
+            Kind::Warehouse => ("NAME", "default"),
+            Kind::Namespace => ("WAREHOUSE/NAMESPACE", "default/sales"),
+            Kind::Table => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/orders"),
+            Kind::View => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/open_orders"),
+        };
+        let (kind, path) = (kind_word(*kind), brief(path));
+        write!(f, "not a {kind}: '{prefix}{path}'{reason}. ")?;
+        write!(f, "Write {prefix}{form}, such as {prefix}{example}")
+    }
+}
+
+impl NoSuchPath {
+    /// The same error for a path behind the word for its kind.
+    #[must_use]
+    pub fn behind(self, word: &str) -> Self {
+        Self { prefix: format!("{word}:"), ..self }
+    }
 }
 
 impl Resource {
@@ -239,19 +268,21 @@ impl Resource {
 
     /// What an id in policies stands for.
     pub fn parse(kind: Kind, path: &str) -> Result<Self, NoSuchPath> {
-        let wrong = |reason| NoSuchPath { kind, path: path.to_owned(), reason };
+        let wrong =
+            |reason| NoSuchPath { kind, path: path.to_owned(), reason, prefix: String::new() };
         if kind == Kind::Catalog {
             let catalog = (path == CATALOG_ID).then(Self::catalog);
-            return catalog.ok_or_else(|| wrong("the catalog's id is 'catalog'"));
+            return catalog.ok_or_else(|| wrong(""));
         }
         if path.split('/').nth(LEVELS_MAX).is_some() {
-            return Err(wrong("it has too many levels"));
+            return Err(wrong(" (too many levels)"));
         }
         let mut nodes = Vec::new();
         for part in path.split('/') {
-            let name = unescape(part).ok_or_else(|| wrong("expected %2F or %25 after a %"))?;
+            let name = unescape(part)
+                .ok_or_else(|| wrong(" (% in a name is written %25, and / is written %2F)"))?;
             if name.is_empty() {
-                return Err(wrong("a name is empty"));
+                return Err(wrong(" (a name is empty)"));
             }
             nodes.push(Node::named(name));
         }
@@ -259,9 +290,7 @@ impl Resource {
             (Kind::Warehouse, 1) | (Kind::Namespace, 2..) | (Kind::Table | Kind::View, 3..) => {
                 Ok(Self { kind, nodes })
             }
-            (Kind::Warehouse, _) => Err(wrong("expected the name of a warehouse")),
-            (Kind::Namespace, _) => Err(wrong("expected WAREHOUSE/LEVEL, or further levels")),
-            _ => Err(wrong("expected WAREHOUSE/LEVEL/NAME, or further levels")),
+            _ => Err(wrong("")),
         }
     }
 

@@ -101,5 +101,5 @@ async fn jobs_are_listed_shown_started_and_cancelled() {
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("ConflictException"));
     let refused = run(&["remove-orphans", "ns.t"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("names no resource"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("not a "));
 }

@@ -67,7 +67,7 @@ fn policies_are_put_compared_and_rolled_back() {
     assert_eq!(said(run(&["show", "team"])), policy);
     said(run(&["delete", "team"]));
     let history = said(run(&["history"]));
-    let told: Vec<_> = rows(&history)[1..].iter().map(|row| (row[0], row[3], row[4])).collect();
+    let told: Vec<_> = rows(&history)[1..].iter().map(|row| (row[0], row[4], row[5])).collect();
     assert_eq!(
         told,
         [
@@ -130,7 +130,9 @@ fn grants_are_made_listed_asked_about_and_revoked() {
     }
 
     let wrong = run(&["grant", "read", "--to", "team", "--on", "warehouse:default"]);
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("names no grantee"));
+    assert!(
+        String::from_utf8_lossy(&wrong.stderr).contains("not a grantee: 'team'. Write role:team")
+    );
     let revoke = ["revoke", "read", "--from", "group:team", "--on", "warehouse:default"];
     let tried = said(run(&[&revoke[..], &["--dry-run"]].concat()));
     assert!(tried.ends_with(" would be revoked\n"), "{tried}");

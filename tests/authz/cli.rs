@@ -184,7 +184,7 @@ fn a_test_that_does_not_fit_together_is_no_pass() {
         ("expect = []\nprincipal = 1", "unknown field `principal`"),
         (
             "[resources]\nr = { table = \"w/t\" }\n[[expect]]\nprincipal = \"p\"\naction = \"Load\"\nresource = \"r\"\ndecision = \"allow\"",
-            "'w/t' names no Table",
+            "not a table: 'w/t'. Write WAREHOUSE/NAMESPACE/NAME",
         ),
         (
             "[[expect]]\nprincipal = \"p\"\naction = \"Load\"\nresource = \"r\"\ndecision = \"allow\"",
@@ -220,6 +220,20 @@ fn explain_says_allow_or_deny_and_why() {
     deny: corp/ann Drop Table::"w/team/t"
     no policy permits it
     "#);
+    // A role without a user.
+    let role = ["explain", "--role", "admin", "--offline", "--action", "Drop", "--table", "w/t/t"];
+    let (code, out, _) = policy(files.path(), &role);
+    assert_eq!((code, out.lines().next()), (0, Some("allow: role:admin Drop Table::\"w/t/t\"")));
+    let role = ["explain", "--role", "reader", "--offline", "--action", "Drop", "--table", "w/t/t"];
+    let (code, out, _) = policy(files.path(), &role);
+    assert_eq!(code, 3);
+    insta::assert_snapshot!(out, @r#"
+    deny: role:reader Drop Table::"w/t/t"
+    no policy permits it
+    the role admin or writer would
+    a grant of write or own would, such as:
+      slateberg grant write --to role:reader --on table:w/t/t
+    "#);
     let (code, out, _) =
         ask(&["--action", "Load", "--table", "w/team/t", "--scope", "v", "--output", "json"]);
     assert_eq!(code, 3);
@@ -228,7 +242,12 @@ fn explain_says_allow_or_deny_and_why() {
     assert_eq!(json["policies"], serde_json::json!(["credential-scope"]));
     let (code, _, err) = ask(&["--action", "Lod", "--table", "w/team/t"]);
     assert_eq!(code, 1);
-    assert!(err.contains("there is no action Lod; to a Table one can do CommitData"), "{err}");
+    assert!(
+        err.contains(
+            "there is no action 'Lod'. Did you mean Load? To a Table one can do CommitData"
+        ),
+        "{err}"
+    );
     let (code, _, err) = ask(&["--action", "Load", "--catalog"]);
     assert_eq!((code, err.contains("Load is not done to a Catalog")), (1, true), "{err}");
 }

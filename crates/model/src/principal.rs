@@ -61,6 +61,9 @@ pub enum Method {
 /// another. No issuer has this name, so that no token speaks for them.
 pub const EMBEDDED_ID_PREFIX: &str = "embedded";
 
+/// The id of the user that a question about policies is about if it names roles or groups alone.
+pub const ANY_USER_ID: &str = "anyone";
+
 /// Bytes that the name of a group, role or warehouse takes beside its text.
 const NAME_BYTES: usize = 40;
 

@@ -61,17 +61,14 @@ pub async fn permissions(
     };
     let named = word.key.is_some() || word.user.is_some() || word.service_account.is_some();
     let describes = !word.roles.is_empty() || !word.groups.is_empty();
-    if describes && !named {
-        return Err(ApiError::bad_request(WHO));
-    }
-    let about = named.then(|| somebody(&state, &operation, word)).transpose()?;
+    let about = (named || describes).then(|| somebody(&state, &operation, word)).transpose()?;
     let question = Question { about, resource, ..Question::default() };
     Ok(Json(state.catalog.permissions(&operation, question).await?.into()))
 }
 
 /// What is expected of the words for somebody.
-const WHO: &str = "Invalid principal: expected one of key, user and service-account; roles, groups, \
-                   warehouses and authentication go with the last two";
+const WHO: &str = "Invalid principal: expected a key, or one of user, service-account, and roles or groups \
+                   alone; warehouses and authentication go with all but key";
 
 /// The identity that words describe. Which keys there are is told to those alone who may read policies.
 fn somebody(state: &ApiState, operation: &Operation, word: PrincipalWord) -> Result<Arc<Identity>> {

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::management::kind_word;
 use super::policies::{effect_word, origin_word};
-use crate::catalog::policies::explain::{Explained, Permissions};
+use crate::catalog::policies::explain::{Explained, Permissions, Remedies};
 use crate::catalog::policies::listing::InForce;
 use crate::model::expression::Expression;
-use crate::model::principal::{Identity, IdentityKind, Method};
+use crate::model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
 use crate::model::read_restrictions::{ReadRule, ReadRules};
 
 /// Body of `POST /management/v1/authorize`.
@@ -98,6 +98,10 @@ impl PrincipalWord {
         let (kind, id) = match (self.user, self.service_account, &self.key) {
             (Some(id), None, None) => (IdentityKind::User, id),
             (None, Some(id), None) => (IdentityKind::ServiceAccount, id),
+            // Roles and groups alone are those of any user.
+            (None, None, None) if !(self.roles.is_empty() && self.groups.is_empty()) => {
+                (IdentityKind::User, ANY_USER_ID.to_owned())
+            }
             _ => return None,
         };
         let method = match (self.authentication, kind) {
@@ -126,6 +130,8 @@ pub struct Whose {
     pub kind: &'static str,
     /// The id.
     pub id: String,
+    /// The name.
+    pub name: String,
     /// The roles.
     pub roles: BTreeSet<String>,
     /// The groups.
@@ -137,6 +143,7 @@ impl From<&Identity> for Whose {
         Self {
             kind: kind_word(identity.kind),
             id: identity.id.clone(),
+            name: identity.name.clone(),
             roles: identity.roles.clone(),
             groups: identity.groups.clone(),
         }
@@ -190,6 +197,23 @@ fn read_rules(rules: Option<&ReadRules>) -> Option<Vec<ReadRuleWord>> {
     Some(rules?.rules().iter().map(word).collect())
 }
 
+/// What would permit a denied action. Each role and each grant is enough.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PermittedWith {
+    /// Roles.
+    pub roles: Vec<String>,
+    /// Templates that can be granted on the resource.
+    pub grants: Vec<String>,
+}
+
+impl PermittedWith {
+    fn of(remedies: Remedies) -> Option<Self> {
+        let Remedies { roles, grants } = remedies;
+        (!(roles.is_empty() && grants.is_empty())).then_some(Self { roles, grants })
+    }
+}
+
 /// Answer of `POST /management/v1/authorize`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -203,6 +227,11 @@ pub struct AuthorizeResponse {
     pub read_rules: Option<Vec<ReadRuleWord>>,
     /// Who would do it.
     pub principal: Whose,
+    /// What would permit it, if no policy does and the caller may read policies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permitted_with: Option<PermittedWith>,
+    /// Whether the resource exists; null if the caller may not see it.
+    pub resource_exists: Option<bool>,
     /// What would be done.
     pub action: String,
     /// What it would be done to.
@@ -221,6 +250,8 @@ impl AuthorizeResponse {
             policies: explained.policies.into_iter().map(Deciding::from).collect(),
             read_rules: read_rules(explained.read_rules.as_deref()),
             principal: Whose::from(&*explained.identity),
+            permitted_with: PermittedWith::of(explained.remedies),
+            resource_exists: explained.exists,
             action,
             resource: explained.resource,
             revision: explained.revision,

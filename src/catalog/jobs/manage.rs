@@ -219,7 +219,8 @@ fn named(word: &str) -> Result<(String, TabularIdent)> {
             Ok((warehouse, TabularIdent { namespace: NamespaceIdent(names), name }))
         }
         _ => Err(Error::Invalid(format!(
-            "'{}' names no table: expected table:WAREHOUSE/LEVEL.../NAME",
+            "not a table: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
+             table:default/sales/orders",
             brief(word)
         ))),
     }

@@ -9,8 +9,8 @@ use crate::authz::action::{Action, Load};
 use crate::authz::context::Context;
 use crate::authz::decide::{CREDENTIAL_SCOPE, Request};
 use crate::authz::notation;
-use crate::authz::policy_set::PolicySet;
-use crate::authz::resource::{Attributes, Kind, Resource};
+pub use crate::authz::remedies::Remedies;
+use crate::authz::resource::{Attributes, Resource};
 use crate::base::rfc3339;
 use crate::catalog::described::SEEING;
 use crate::catalog::{Catalog, Error, Operation, Result};
@@ -59,6 +59,10 @@ pub struct Explained {
     pub identity: Arc<Identity>,
     /// On what, in one word.
     pub resource: String,
+    /// Whether the resource exists. `None` if the caller may not see it.
+    pub exists: Option<bool>,
+    /// What would permit it, for callers that may read policies.
+    pub remedies: Remedies,
     /// The number of the newest revision of the policy book.
     pub revision: u64,
     /// Which set of policies was asked.
@@ -85,6 +89,8 @@ struct Asked {
     identity: Arc<Identity>,
     resource: Resource,
     context: Context,
+    /// Whether the resource exists. `None` if the caller may not see it.
+    exists: Option<bool>,
 }
 
 impl Catalog {
@@ -98,10 +104,16 @@ impl Catalog {
         let policies = self.authority().policies();
         let actions = [&SEEING[..], &[action]].concat();
         let asked = self.asked(operation, question, &actions).await?;
-        check_action(&policies, action, asked.resource.kind())?;
-        let Asked { identity, resource, context } = asked;
+        let checked = policies.check_action(action, asked.resource.kind());
+        checked.map_err(Error::Invalid)?;
+        let Asked { identity, resource, context, exists } = asked;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(action, request);
+        // Which roles there are is for readers of policies.
+        let remedies = match self.reads_policies(operation) {
+            true => policies.remedies(action, request, &decision),
+            false => Remedies::default(),
+        };
         let sources = self.policies().sources();
         let deciding = decision.policies.iter().map(|id| match policies.listed(id) {
             Some(listed) => in_force(&sources, listed),
@@ -112,6 +124,8 @@ impl Catalog {
             policies: deciding.collect(),
             read_rules: decision.read_rules,
             resource: notation::resource_word(&resource),
+            exists,
+            remedies,
             identity,
             revision: sources.book.number,
             in_force: decision.revision.to_string(),
@@ -128,7 +142,7 @@ impl Catalog {
         let schema = policies.schema();
         let all: Vec<_> = schema.actions().collect();
         let asked = self.asked(operation, question, &all).await?;
-        let Asked { identity, resource, context } = asked;
+        let Asked { identity, resource, context, .. } = asked;
         let kind = resource.kind().name();
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let allowed = |action: &&str| {
@@ -168,6 +182,7 @@ impl Catalog {
         // Whoever may not see a thing is answered as if it were not there: by its names alone.
         let described = self.described(resource, actions).await?;
         let seen = reads || self.hidden(operation, &described).is_none();
+        let exists = seen.then_some(described.there);
         let resource = if seen { described.resource } else { bare };
         let resource = match given {
             Some(Given { properties, location, owner }) => {
@@ -191,26 +206,7 @@ impl Catalog {
             source_address: source_address.or(now.source_address),
             client: client.or(now.client),
         };
-        Ok(Asked { identity: about.unwrap_or(oneself), resource, context })
-    }
-}
-
-/// Refuses an action that there is not, or that is not done to such a thing.
-fn check_action(policies: &PolicySet, action: &str, kind: Kind) -> Result<()> {
-    let schema = policies.schema();
-    let of = kind.name();
-    match schema.applies(action, of) {
-        Some(true) => Ok(()),
-        Some(false) => Err(Error::Invalid(format!("{} is not done to a {of}", brief(action)))),
-        None => {
-            let applies = |name: &&str| schema.applies(name, of) == Some(true);
-            let known: Vec<_> = schema.actions().filter(applies).collect();
-            Err(Error::Invalid(format!(
-                "There is no action '{}'; to a {of} one can do {}",
-                brief(action),
-                known.join(", ")
-            )))
-        }
+        Ok(Asked { identity: about.unwrap_or(oneself), resource, context, exists })
     }
 }
 

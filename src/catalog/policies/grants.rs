@@ -94,7 +94,7 @@ impl NewGrant {
         let policies = catalog.authority().policies();
         let Some(template) = template(&policies, &self.template) else {
             return Err(Error::Invalid(format!(
-                "There is no template '{}': expected one of {}",
+                "There is nothing to grant that is called '{}'. Write one of {}",
                 brief(&self.template),
                 templates(&policies).join(", ")
             )));
@@ -128,7 +128,9 @@ fn template(policies: &PolicySet, word: &str) -> Option<String> {
 
 fn templates(policies: &PolicySet) -> Vec<String> {
     let template = |kind: &ListedKind| matches!(kind, ListedKind::Template(..));
-    policies.list().into_iter().filter(|it| template(&it.kind)).map(|it| it.id).collect()
+    let templates = policies.list().into_iter().filter(|it| template(&it.kind));
+    let word = |id: &str| id.strip_prefix(TEMPLATE_PREFIX).unwrap_or(id).to_owned();
+    templates.map(|it| word(&it.id)).collect()
 }
 
 impl Catalog {

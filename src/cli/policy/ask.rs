@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::Error;
-use super::explain::{DENIED, Explain, rules_text};
+use super::explain::{DENIED, Explain, rules_text, whose_text};
 use crate::authz::notation::resource_word;
+use crate::authz::remedies::Remedies;
 use crate::cli::output::{Output, print_json, table, text};
 use crate::cli::{print, runtime};
 
@@ -18,7 +19,7 @@ pub(super) fn ask(explain: &Explain) -> Result<ExitCode, Error> {
     let answer = runtime()?.block_on(explain.connection.send("POST", PATH, &body))?;
     match explain.connection.output {
         Output::Json => print_json(&answer),
-        Output::Table => print(&said(&answer)),
+        Output::Table => print(&said(explain, &answer)),
     }
     let allowed = answer["decision"] == "allow";
     Ok(ExitCode::from(if allowed { 0 } else { DENIED }))
@@ -37,7 +38,7 @@ fn body(explain: &Explain) -> Result<Value, Error> {
     });
     if let Some(key) = &who.key {
         body["principal"] = json!({ "key": key });
-    } else if who.user.is_some() || who.service_account.is_some() {
+    } else if who.word().is_some() {
         let warehouses = (!who.warehouses.is_empty()).then_some(&who.warehouses);
         let authentication =
             who.authentication.map(|authentication| authentication.method().word());
@@ -49,8 +50,8 @@ fn body(explain: &Explain) -> Result<Value, Error> {
             "warehouses": warehouses,
             "authentication": authentication,
         });
-    } else if !(who.roles.is_empty() && who.groups.is_empty() && who.warehouses.is_empty()) {
-        let whose = "--role, --group and --scope go with --user or --service-account";
+    } else if !who.warehouses.is_empty() {
+        let whose = "--scope goes with --user, --service-account, --role or --group";
         return Err(Error::Usage(whose.to_owned()));
     }
     if !what.properties.is_empty() || what.location.is_some() || what.owner.is_some() {
@@ -62,14 +63,32 @@ fn body(explain: &Explain) -> Result<Value, Error> {
     Ok(body)
 }
 
-fn said(answer: &Value) -> String {
+fn said(explain: &Explain, answer: &Value) -> String {
     let [decision, action, resource] =
         ["decision", "action", "resource"].map(|name| text(&answer[name]));
-    let whose = text(&answer["principal"]["id"]);
-    let said = format!("{decision}: {whose} {action} {resource}\n");
+    let whose = &answer["principal"];
+    let id = text(&whose["id"]);
+    let grantee = match explain.who.word() {
+        Some(word) => word,
+        None => format!("{}:{id}", text(&whose["kind"])),
+    };
+    let shown = match (explain.who.word(), text(&whose["name"])) {
+        (Some(word), _) => whose_text(&word).to_owned(),
+        (None, name) if name.is_empty() || name == id => id,
+        (None, name) => format!("{name} ({id})"),
+    };
+    let mut said = format!("{decision}: {shown} {action} {resource}\n");
+    if answer["resource-exists"] == false && action != "Create" {
+        said.push_str("note: it does not exist; policies were evaluated by its name alone\n");
+    }
     let policies = answer["policies"].as_array().cloned().unwrap_or_default();
     if policies.is_empty() {
-        return format!("{said}no policy permits it\n");
+        let names = |member: &str| {
+            let names = answer["permitted-with"][member].as_array().into_iter().flatten();
+            names.map(text).collect()
+        };
+        let remedies = Remedies { roles: names("roles"), grants: names("grants") };
+        return format!("{said}no policy permits it\n{}", remedies.text(&grantee, &resource));
     }
     let row =
         |policy: &Value| ["id", "effect", "origin", "description"].map(|name| text(&policy[name]));

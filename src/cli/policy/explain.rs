@@ -12,6 +12,7 @@ use super::Error;
 use crate::app::policies::{self, build, read};
 use crate::authz::context::Context;
 use crate::authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
+use crate::authz::notation::resource_word;
 use crate::authz::policy_set::PolicySet;
 use crate::authz::resource::{Attributes, Kind, Resource};
 use crate::base::clock::{Clock, SystemClock};
@@ -19,7 +20,7 @@ use crate::base::rfc3339;
 use crate::cli::client::Connection;
 use crate::cli::output::{Output, print_json, table, text as cell};
 use crate::cli::{key_value, print};
-use crate::model::principal::{Identity, IdentityKind, Method};
+use crate::model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
 use crate::model::read_restrictions::{ReadRule, ReadRules};
 
 /// The exit code of a denial.
@@ -60,19 +61,19 @@ pub(super) struct Who {
     /// Service account: the ID of an API key
     #[arg(long, value_name = "ID", conflicts_with = "user")]
     pub(super) service_account: Option<String>,
-    /// API key of the server by its ID, with its roles and warehouses
+    /// API key of the server by its ID or name, with its roles and warehouses
     #[arg(
         long,
-        value_name = "ID",
+        value_name = "ID|NAME",
         conflicts_with_all = [
             "user", "service_account", "roles", "groups", "warehouses", "policies", "offline",
         ],
     )]
     pub(super) key: Option<String>,
-    /// Role of the principal. Repeatable
+    /// Role of the principal. Alone: what the role permits. Repeatable
     #[arg(long = "role", value_name = "ROLE")]
     pub(super) roles: Vec<String>,
-    /// Group of the principal. Repeatable
+    /// Group of the principal. Alone: what the group permits. Repeatable
     #[arg(long = "group", value_name = "GROUP")]
     pub(super) groups: Vec<String>,
     /// Limit the credential to this warehouse. Repeatable [default: all]
@@ -164,12 +165,17 @@ impl Explain {
         let identity = Arc::new(self.who.identity());
         let resource = self.what.resource()?;
         let context = self.circumstances.context()?;
-        check_action(&policies, &self.action, resource.kind())?;
+        policies.check_action(&self.action, resource.kind()).map_err(Error::Usage)?;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(&self.action, request);
         match self.connection.output {
             Output::Table => {
-                print(&text(&policies, &decision, &identity, &self.action, &resource));
+                let whose = self.who.word().unwrap_or_default();
+                let remedies = policies.remedies(&self.action, request, &decision);
+                let remedies = remedies.text(&whose, &resource_word(&resource));
+                let whose = whose_text(&whose);
+                let said = format!("{}: {whose} {} {resource}\n", word(&decision), self.action);
+                print(&format!("{said}{}{remedies}", text(&policies, &decision)));
             }
             Output::Json => print_json(&json!({
                 "decision": word(&decision),
@@ -190,24 +196,6 @@ impl Explain {
     fn asks_server(&self) -> bool {
         let offline = self.offline || !self.policies.is_empty();
         !offline && self.connection.is_said()
-    }
-}
-
-/// Refuses an action that there is not, or that is not done to such a thing.
-fn check_action(policies: &PolicySet, action: &str, kind: Kind) -> Result<(), Error> {
-    let schema = policies.schema();
-    match schema.applies(action, kind.name()) {
-        Some(true) => Ok(()),
-        Some(false) => Err(Error::Usage(format!("{action} is not done to a {}", kind.name()))),
-        None => {
-            let applies = |name: &&str| schema.applies(name, kind.name()) == Some(true);
-            let known: Vec<_> = schema.actions().filter(applies).collect();
-            let kind = kind.name();
-            Err(Error::Usage(format!(
-                "there is no action {action}; to a {kind} one can do {}",
-                known.join(", ")
-            )))
-        }
     }
 }
 
@@ -237,16 +225,9 @@ pub(super) fn rules_text(rules: &Value) -> String {
     format!("\nwhat may be read:\n{}", table(["POLICY", "ROWS", "MASKED COLUMNS"], &rows))
 }
 
-fn text(
-    policies: &PolicySet,
-    decision: &Decision,
-    identity: &Identity,
-    action: &str,
-    resource: &Resource,
-) -> String {
-    let said = format!("{}: {} {action} {resource}\n", word(decision), identity.id);
+fn text(policies: &PolicySet, decision: &Decision) -> String {
     if decision.policies.is_empty() {
-        return format!("{said}no policy permits it\n");
+        return "no policy permits it\n".to_owned();
     }
     let row = |id: &String| {
         let summary = policies.summary(id);
@@ -262,7 +243,13 @@ fn text(
     let rows: Vec<_> = decision.policies.iter().map(row).collect();
     let rules = decision.read_rules.as_deref().map(rules).unwrap_or_default();
     let policies = table(["POLICY", "EFFECT", "DESCRIPTION"], &rows);
-    format!("{said}{policies}{}", rules_text(&rules))
+    format!("{policies}{}", rules_text(&rules))
+}
+
+/// A principal in an answer: a user or service account by its id alone.
+pub(super) fn whose_text(word: &str) -> &str {
+    let id = word.strip_prefix("user:").or_else(|| word.strip_prefix("service-account:"));
+    id.unwrap_or(word)
 }
 
 impl Who {
@@ -272,16 +259,32 @@ impl Who {
         if self.key.is_some() {
             return Err(Error::Usage(format!("--key is about a key of a server: {server}")));
         }
-        if self.user.is_none() && self.service_account.is_none() {
-            return Err(Error::Usage(format!("say --user or --service-account; or {server}")));
+        if self.word().is_none() {
+            let who = "say who asks: --user, --service-account, --role or --group";
+            return Err(Error::Usage(format!("{who}; or {server}")));
         }
         Ok(())
+    }
+
+    /// The principal as a grantee, such as `role:analysts`. `None` for an API key and for oneself.
+    pub(super) fn word(&self) -> Option<String> {
+        let named = [
+            ("user", self.user.as_ref()),
+            ("service-account", self.service_account.as_ref()),
+            ("role", self.roles.first()),
+            ("group", self.groups.first()),
+        ];
+        let mut named = named.into_iter();
+        named.find_map(|(kind, id)| Some(format!("{kind}:{}", id?)))
     }
 
     fn identity(&self) -> Identity {
         let (kind, id, method) = match (&self.user, &self.service_account) {
             (_, Some(id)) => (IdentityKind::ServiceAccount, id.clone(), Method::ApiKey),
-            (user, None) => (IdentityKind::User, user.clone().unwrap_or_default(), Method::Jwt),
+            (user, None) => {
+                let id = user.clone().unwrap_or_else(|| ANY_USER_ID.to_owned());
+                (IdentityKind::User, id, Method::Jwt)
+            }
         };
         let method = self.authentication.map_or(method, Authentication::method);
         Identity {
