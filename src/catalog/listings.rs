@@ -108,7 +108,7 @@ impl Catalog {
                 }
             }
         };
-        Ok(Page::cut(names, page.limit))
+        Ok(Page::cut(names, page))
     }
 
     /// The names of a page that a question is answered with yes for: one more than wanted, if there is one.

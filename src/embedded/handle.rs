@@ -13,12 +13,13 @@ use super::open::{Builder, House};
 use super::{Identity, OpenError, Result, Settings, StoreError};
 use crate::catalog::Operation;
 use crate::catalog::operation::{Context, Idempotency};
-use crate::model::page::PageRequest;
+use crate::model::page::{Listing, PageRequest};
 use crate::model::principal::{Method, Principal};
 use crate::model::warehouse::Warehouse;
 
 /// The first page of a listing, and all others with it.
-pub(super) const EVERYTHING: PageRequest = PageRequest { after: None, limit: None };
+pub(super) const EVERYTHING: PageRequest =
+    PageRequest { listing: Listing(0), after: None, limit: None };
 
 /// An open catalog in this process: one warehouse of it, for one principal. Cheap to clone; all clones
 /// share the one open catalog.

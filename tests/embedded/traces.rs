@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use slateberg::embedded::{Error, Identity};
 use slateberg::model::ident::{NamespaceIdent, TabularIdent};
-use slateberg::model::page::PageRequest;
+use slateberg::model::page::{Listing, PageRequest};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -19,7 +19,7 @@ use tracing_subscriber::{Layer, Registry};
 use crate::support::bucket::bucket;
 use crate::support::embedded::open_on;
 
-const EVERYTHING: PageRequest = PageRequest { after: None, limit: None };
+const EVERYTHING: PageRequest = PageRequest { listing: Listing(0), after: None, limit: None };
 
 /// A span that has ended.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,7 @@ use slateberg::catalog::views::create::CreateView;
 use slateberg::config::WarehouseSettings;
 use slateberg::embedded::{EmbeddedCatalog, Error, Identity};
 use slateberg::model::ident::{NamespaceIdent, TabularIdent};
-use slateberg::model::page::{PageRequest, decode_token};
+use slateberg::model::page::{Listing, PageRequest, decode_token};
 use slateberg::model::requirement::TableRequirement;
 use slateberg::model::schema::Schema;
 use slateberg::model::table::TableMetadata;
@@ -165,11 +165,12 @@ async fn tables_are_registered_over_others_unregistered_and_paged_through() {
     let registered = catalog.register_table(over).await.expect("it may be there");
     assert_eq!(registered.state.metadata_location, last.metadata_location);
 
-    let first = PageRequest { after: None, limit: Some(1) };
+    let first = PageRequest { limit: Some(1), ..PageRequest::default() };
     let page = catalog.list_tables(&namespace("ns"), &first).await.expect("a page");
     assert_eq!(page.names().collect::<Vec<_>>(), ["u"]);
-    let after = decode_token(page.next.as_deref().expect("there is more")).expect("a token");
-    let rest = PageRequest { after, limit: None };
+    let after = page.next.as_deref().expect("there is more");
+    let after = decode_token(after, Listing::default()).expect("a token");
+    let rest = PageRequest { after, ..PageRequest::default() };
     let page = catalog.list_tables(&namespace("ns"), &rest).await.expect("a page");
     assert_eq!((page.names().collect::<Vec<_>>(), page.next.as_ref()), (vec!["v"], None));
 
@@ -193,7 +194,7 @@ async fn views_are_made_changed_renamed_and_dropped() {
 
     catalog.rename_view(named("v"), named("w")).await.expect("it is renamed");
     assert_eq!(catalog.load_view(&named("w")).await.expect("it is there").text, changed.text);
-    let everything = PageRequest { after: None, limit: None };
+    let everything = PageRequest::default();
     let page = catalog.list_views(&namespace("ns"), &everything).await.expect("a page");
     assert_eq!(page.names().collect::<Vec<_>>(), ["w"]);
     catalog.drop_view(named("w")).await.expect("it is there");

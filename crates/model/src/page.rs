@@ -1,7 +1,8 @@
 //! Pages of a listing, and the opaque token that names the place where the next one begins.
 //!
-//! A token holds the last name that was returned, and the next page begins strictly behind it. So it
-//! stays right while names come and go: no name that stays is skipped or returned twice.
+//! A token holds the listing that it is for and the last name that was returned, and the next page begins
+//! strictly behind that name. So it stays right while names come and go: no name that stays is skipped or
+//! returned twice.
 
 use std::sync::Arc;
 
@@ -10,12 +11,20 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::refusal::Refusal;
 
-/// The first byte of every token, so that a later form can be told from this one.
-const TOKEN_VERSION: u8 = 1;
+/// The first byte of every token. Version 1 did not hold its listing.
+const TOKEN_VERSION: u8 = 2;
+/// Bytes that a listing has in a token.
+const LISTING_BYTES: usize = 4;
+
+/// What a listing lists, as a hash. A token of one listing is rejected for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Listing(pub u32);
 
 /// Which part of a listing is wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageRequest {
+    /// The listing, which the tokens of further pages hold.
+    pub listing: Listing,
     /// Names up to and including this one have been returned already.
     pub after: Option<String>,
     /// The most names to return; everything if there is none (the specification asks for that where
@@ -24,6 +33,16 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
+    /// The token of the page that begins behind `name`.
+    pub fn token(&self, name: &str) -> String {
+        let Self { listing: Listing(listing), .. } = self;
+        let mut bytes = Vec::with_capacity(1 + LISTING_BYTES + name.len());
+        bytes.push(TOKEN_VERSION);
+        bytes.extend_from_slice(&listing.to_be_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
     /// How many names to read: one more than wanted, which tells whether there is another page.
     pub fn read_limit(&self) -> Option<usize> {
         self.limit.map(|limit| limit.saturating_add(1))
@@ -94,11 +113,11 @@ pub struct Page {
 
 impl Page {
     /// Cuts names that were read one too far, and names the place where the next page begins.
-    pub fn cut(names: Arc<Names>, limit: Option<usize>) -> Self {
-        let len = names.len().min(limit.unwrap_or(usize::MAX));
+    pub fn cut(names: Arc<Names>, page: &PageRequest) -> Self {
+        let len = names.len().min(page.limit.unwrap_or(usize::MAX));
         let next = (len < names.len()).then(|| {
             let last = len.checked_sub(1).and_then(|last| names.get(last));
-            encode_token(last.unwrap_or_default())
+            page.token(last.unwrap_or_default())
         });
         Self { names, len, next }
     }
@@ -109,27 +128,24 @@ impl Page {
     }
 }
 
-/// The token of the page that begins behind `name`.
-pub fn encode_token(name: &str) -> String {
-    let mut bytes = Vec::with_capacity(name.len() + 1);
-    bytes.push(TOKEN_VERSION);
-    bytes.extend_from_slice(name.as_bytes());
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-/// The name that a token says has been returned; none for the empty token, which asks for the first page.
-pub fn decode_token(token: &str) -> Result<Option<String>, Refusal> {
+/// Returns the last name that was returned, from the token of this listing. Returns `None` for the empty
+/// token, which asks for the first page. Rejects tokens of other listings and of older servers.
+pub fn decode_token(token: &str, listing: Listing) -> Result<Option<String>, Refusal> {
     if token.is_empty() {
         return Ok(None);
     }
-    let broken = || Refusal::invalid("Invalid page token");
+    let broken = || {
+        Refusal::invalid(
+            "Invalid page token: it is not one of this listing. Begin the listing again with an empty one",
+        )
+    };
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| broken())?;
-    match bytes.split_first() {
-        Some((&TOKEN_VERSION, name)) => {
-            String::from_utf8(name.to_vec()).map(Some).map_err(|_| broken())
-        }
-        _ => Err(broken()),
+    let rest = bytes.strip_prefix(&[TOKEN_VERSION]).ok_or_else(broken)?;
+    let (of, name) = rest.split_first_chunk::<LISTING_BYTES>().ok_or_else(broken)?;
+    if Listing(u32::from_be_bytes(*of)) != listing {
+        return Err(broken());
     }
+    String::from_utf8(name.to_vec()).map(Some).map_err(|_| broken())
 }
 
 #[cfg(test)]
@@ -138,28 +154,32 @@ mod tests {
 
     #[test]
     fn a_token_comes_back_as_the_name_it_was_made_of() {
+        let page = PageRequest { listing: Listing(7), ..PageRequest::default() };
         for name in ["a", "a.b/c d", "名前"] {
-            assert_eq!(decode_token(&encode_token(name)), Ok(Some(name.to_owned())));
+            assert_eq!(decode_token(&page.token(name), Listing(7)), Ok(Some(name.to_owned())));
+            assert!(decode_token(&page.token(name), Listing(8)).is_err(), "another listing");
         }
-        assert_eq!(decode_token(""), Ok(None));
+        assert_eq!(decode_token("", Listing(7)), Ok(None));
     }
 
     #[test]
     fn a_page_is_cut_before_the_name_that_was_read_too_far() {
         let names: Arc<Names> = Arc::new(["a", "", "bc", "名前"].into_iter().collect());
-        let all = Page::cut(Arc::clone(&names), None);
+        let of = |limit| PageRequest { limit, ..PageRequest::default() };
+        let all = Page::cut(Arc::clone(&names), &of(None));
         assert_eq!(all.names().collect::<Vec<_>>(), ["a", "", "bc", "名前"]);
         assert_eq!(all.next, None);
-        assert_eq!(Page::cut(Arc::clone(&names), Some(4)).next, None);
-        let first = Page::cut(names, Some(3));
+        assert_eq!(Page::cut(Arc::clone(&names), &of(Some(4))).next, None);
+        let first = Page::cut(names, &of(Some(3)));
         assert_eq!(first.names().collect::<Vec<_>>(), ["a", "", "bc"]);
-        assert_eq!(first.next, Some(encode_token("bc")));
+        assert_eq!(first.next, Some(of(None).token("bc")));
     }
 
     #[test]
     fn a_token_of_ones_own_making_is_refused() {
-        for token in ["!", "AA", "YWJj", "Af8"] {
-            assert!(decode_token(token).is_err(), "{token}");
+        // The last is one of an older server.
+        for token in ["!", "AA", "YWJj", "AgAAAAD_", "AgAA", "AWE"] {
+            assert!(decode_token(token, Listing(0)).is_err(), "{token}");
         }
     }
 }

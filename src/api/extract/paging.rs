@@ -2,11 +2,12 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use sha2::{Digest, Sha256};
 
 use super::query::Query;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::model::page::{PageRequest, decode_token};
+use crate::model::page::{Listing, PageRequest, decode_token};
 
 /// Which page of a listing is wanted. Without a `pageToken` everything is, whatever the `pageSize`:
 /// such a client does not know pages.
@@ -27,10 +28,25 @@ impl FromRequestParts<ApiState> for Paging {
             })?,
         };
         Ok(Self(match query.get("pageToken") {
-            None => PageRequest { after: None, limit: None },
+            None => PageRequest::default(),
             Some(token) => {
-                PageRequest { after: decode_token(&token)?, limit: Some(size.min(size_max)) }
+                let listing = listing(parts.uri.path(), query.get("parent").as_deref());
+                let after = decode_token(&token, listing)?;
+                PageRequest { listing, after, limit: Some(size.min(size_max)) }
             }
         }))
     }
+}
+
+/// The listing that a request is for: its path, and the parent of namespaces. Filters may change from page to
+/// page.
+fn listing(path: &str, parent: Option<&str>) -> Listing {
+    let mut hash = Sha256::new();
+    hash.update(path);
+    // A path has no such byte.
+    hash.update([0_u8]);
+    hash.update(parent.unwrap_or_default());
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&hash.finalize()[..4]);
+    Listing(u32::from_be_bytes(bytes))
 }

@@ -59,6 +59,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::model::page::PageRequest;
+
+    fn limited(limit: Option<usize>) -> PageRequest {
+        PageRequest { limit, ..PageRequest::default() }
+    }
 
     fn read(body: Vec<u8>) -> Value {
         serde_json::from_slice(&body).expect("it is JSON")
@@ -66,7 +71,7 @@ mod tests {
 
     #[test]
     fn names_are_told_with_the_namespace_that_they_are_in() {
-        let page = Page::cut(Arc::new(["t", "\"u\""].into_iter().collect()), None);
+        let page = Page::cut(Arc::new(["t", "\"u\""].into_iter().collect()), &limited(None));
         let namespace = NamespaceIdent(vec!["a".to_owned(), "b\\c".to_owned()]);
         assert_eq!(
             read(list_tables_response(&namespace, &page)),
@@ -86,10 +91,10 @@ mod tests {
 
     #[test]
     fn an_empty_page_and_one_before_another() {
-        let empty = Page::cut(Arc::default(), Some(1));
+        let empty = Page::cut(Arc::default(), &limited(Some(1)));
         let body = read(list_tables_response(&NamespaceIdent::default(), &empty));
         assert_eq!(body, json!({ "next-page-token": null, "identifiers": [] }));
-        let first = Page::cut(Arc::new(["t", "u"].into_iter().collect()), Some(1));
+        let first = Page::cut(Arc::new(["t", "u"].into_iter().collect()), &limited(Some(1)));
         let body = read(list_namespaces_response(&NamespaceIdent::default(), &first));
         assert_eq!(body, json!({ "next-page-token": first.next, "namespaces": [["t"]] }));
     }

@@ -14,7 +14,7 @@ use crate::authz::permit::Permit;
 use crate::authz::resource::Resource;
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::members::brief;
-use crate::model::page::{PageRequest, encode_token};
+use crate::model::page::PageRequest;
 use crate::store::jobs::{Ending, Job, Progress, Work};
 use crate::store::keys::{EndedJobKey, JobKey, Key, space};
 use crate::store::read::{Range, Read};
@@ -126,7 +126,7 @@ impl Catalog {
                 if jobs.len() >= limit {
                     let next = jobs.last().map(|last: &JobInfo| {
                         let part = if last.ended_ms.is_some() { "ended" } else { "live" };
-                        encode_token(&format!("{part} {}", last.id))
+                        page.token(&format!("{part} {}", last.id))
                     });
                     return Ok(JobPage { jobs, next });
                 }

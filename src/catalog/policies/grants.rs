@@ -15,7 +15,7 @@ use crate::authz::resource::{Kind, Resource};
 use crate::catalog::described::SEEING;
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::members::brief;
-use crate::model::page::{PageRequest, encode_token};
+use crate::model::page::PageRequest;
 use crate::store::policy_book::PolicyBook;
 use crate::store::records::GrantRecord;
 
@@ -170,7 +170,7 @@ impl Catalog {
             }
             if page.limit.is_some_and(|limit| found.len() >= limit) {
                 let last = found.last().map(|(record, _): &(GrantRecord, _)| record.id.to_string());
-                return Ok(GrantPage { grants: found, next: last.map(|last| encode_token(&last)) });
+                return Ok(GrantPage { grants: found, next: last.map(|last| page.token(&last)) });
             }
             found.push((record.clone(), policy_id(record)?));
         }

@@ -1,7 +1,7 @@
 //! The revisions of the policy book: told, compared, and gone back to.
 
 use crate::catalog::{Catalog, Error, Operation, Result};
-use crate::model::page::{PageRequest, encode_token};
+use crate::model::page::PageRequest;
 use crate::store::policy_book::{PolicyBook, revisions};
 use crate::store::records::{PolicyChanges, PolicyRevision};
 
@@ -42,7 +42,7 @@ impl Catalog {
         let after = newest - most;
         let mut found = self.revisions_between(after, newest).await?;
         found.reverse();
-        let next = (after > 0).then(|| encode_token(&(after + 1).to_string()));
+        let next = (after > 0).then(|| page.token(&(after + 1).to_string()));
         Ok(RevisionPage { revisions: found, next })
     }
 

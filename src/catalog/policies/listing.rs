@@ -4,7 +4,7 @@ use super::Sources;
 use crate::authz::listing::{Listed, ListedKind};
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::members::brief;
-use crate::model::page::{PageRequest, encode_token};
+use crate::model::page::PageRequest;
 
 /// Where a policy comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Catalog {
         let limit = page.limit.unwrap_or(listed.len());
         let further = listed.len() > limit;
         listed.truncate(limit);
-        let next = listed.last().filter(|_| further).map(|last| encode_token(&last.id));
+        let next = listed.last().filter(|_| further).map(|last| page.token(&last.id));
         Ok(PolicyPage {
             revision: sources.book.number,
             in_force: set.revision().to_string(),

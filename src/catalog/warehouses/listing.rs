@@ -9,7 +9,7 @@ use super::served::Entry;
 use crate::authz::action::{ManageWarehouse, ReadConfig};
 use crate::authz::resource::Resource;
 use crate::catalog::{Catalog, Operation, Result};
-use crate::model::page::{PageRequest, encode_token};
+use crate::model::page::PageRequest;
 use crate::model::warehouse::StorageProfile;
 
 /// Where a warehouse comes from.
@@ -122,7 +122,7 @@ impl Catalog {
         let limit = page.limit.unwrap_or(seen.len());
         let further = seen.len() > limit;
         seen.truncate(limit);
-        let next = seen.last().filter(|_| further).map(|last| encode_token(&last.name));
+        let next = seen.last().filter(|_| further).map(|last| page.token(&last.name));
         WarehousePage { warehouses: seen, next }
     }
 
