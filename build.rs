@@ -11,7 +11,7 @@ fn main() {
     println!("cargo:rustc-env=SLATEBERG_COMMIT={}", commit());
 }
 
-/// The commit that SLATEBERG_COMMIT names, or that of the checkout. Only release builds ask git: a development build
+/// The commit that `SLATEBERG_COMMIT` names, or that of the checkout. Only release builds ask git: a development build
 /// would otherwise be rebuilt after each commit.
 fn commit() -> String {
     if let Some(commit) = std::env::var_os("SLATEBERG_COMMIT") {

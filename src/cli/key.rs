@@ -28,7 +28,7 @@ pub struct Key {
 enum Command {
     /// Create a key and print it (shown once)
     Create(Create),
-    /// Print a new key for authn.bootstrap_key, the admin key of a first start
+    /// Print a new key for `authn.bootstrap_key`, the admin key of a first start
     Generate,
     /// List the keys, without their secrets
     #[command(visible_alias = "ls")]

@@ -113,7 +113,7 @@ pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -
 const SHORT_ID_CHARS: usize = 13;
 
 /// A principal with its name, if the server knows one, such as `bootstrap (01a204c8-3051...)`.
-pub(super) fn principal(id: &serde_json::Value, name: &serde_json::Value) -> String {
+pub(super) fn principal(id: &Value, name: &Value) -> String {
     let id = text(id);
     match name.as_str() {
         Some(name) => {
@@ -124,7 +124,7 @@ pub(super) fn principal(id: &serde_json::Value, name: &serde_json::Value) -> Str
 }
 
 /// Prints the `warnings` of a response on standard error.
-pub(super) fn print_warnings(response: &serde_json::Value) {
+pub(super) fn print_warnings(response: &Value) {
     use std::io::Write;
     for warning in response["warnings"].as_array().into_iter().flatten() {
         // Without standard error, there is no place for a warning.

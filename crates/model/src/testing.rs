@@ -2,7 +2,7 @@
 //! includes this file, so that it names what it uses by paths from the crate's root.
 
 #[path = "testing/steps.rs"]
-pub mod steps;
+pub(crate) mod steps;
 
 use std::collections::BTreeMap;
 
@@ -21,29 +21,29 @@ use crate::table::TableMetadata;
 use crate::update::TableUpdate;
 
 /// Creation time of the fixture tables, in milliseconds since the epoch.
-pub const CREATED_MS: i64 = 1_700_000_000_000;
+pub(crate) const CREATED_MS: i64 = 1_700_000_000_000;
 
 /// Location of the fixture tables' metadata files.
-pub const METADATA_LOCATION: &str = "s3://b/t/metadata/00000.metadata.json";
+pub(crate) const METADATA_LOCATION: &str = "s3://b/t/metadata/00000.metadata.json";
 
 /// Returns the raw JSON of a value.
-pub fn raw(value: &Value) -> Box<RawValue> {
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).expect("a value is JSON")
 }
 
 /// Returns a commit context with a fixed UUID.
-pub fn ctx(now_ms: i64) -> CommitContext {
+pub(crate) fn ctx(now_ms: i64) -> CommitContext {
     CommitContext { now_ms, new_uuid: Uuid::from_u128(7), default_location: None }
 }
 
 /// Parses a schema that is valid.
-pub fn schema(value: &Value) -> Schema {
+pub(crate) fn schema(value: &Value) -> Schema {
     Schema::parse(&raw(value)).expect("a valid schema")
 }
 
 /// Columns: id (1, long, identifier), name (2, string), at (3, timestamp), place (4, struct of
 /// x 6, y 7), tags (5, list of string 8).
-pub fn columns() -> Value {
+pub(crate) fn columns() -> Value {
     json!({"type": "struct", "schema-id": 0, "identifier-field-ids": [1], "fields": [
         {"id": 1, "name": "id", "required": true, "type": "long"},
         {"id": 2, "name": "name", "required": false, "type": "string", "doc": "what it is called"},
@@ -56,7 +56,7 @@ pub fn columns() -> Value {
 }
 
 /// A table of `columns`, partitioned by bucket of id (1000) and day of at (1001), sorted by name.
-pub fn table(format_version: u8) -> TableMetadata {
+pub(crate) fn table(format_version: u8) -> TableMetadata {
     let spec = json!({"spec-id": 0, "fields": [
         {"name": "id_bucket", "transform": "bucket[16]", "source-id": 1, "field-id": 1000},
         {"name": "at_day", "transform": "day", "source-id": 3, "field-id": 1001}]});
@@ -73,18 +73,18 @@ pub fn table(format_version: u8) -> TableMetadata {
 }
 
 /// Parses a list of table updates.
-pub fn updates(updates: &Value) -> Result<Vec<TableUpdate>, Refusal> {
+pub(crate) fn updates(updates: &Value) -> Result<Vec<TableUpdate>, Refusal> {
     let updates = updates.as_array().expect("a list of updates");
     updates.iter().map(|update| TableUpdate::parse(&raw(update))).collect()
 }
 
 /// Commits a second after the base.
-pub fn commit(base: &TableMetadata, changes: Value) -> Result<Applied, Refusal> {
+pub(crate) fn commit(base: &TableMetadata, changes: Value) -> Result<Applied, Refusal> {
     commit_if(base, json!([]), changes)
 }
 
 /// Commits with requirements, a second after the base.
-pub fn commit_if(
+pub(crate) fn commit_if(
     base: &TableMetadata,
     requirements: Value,
     changes: Value,
@@ -100,7 +100,7 @@ pub fn commit_if(
 
 /// A commit that is taken and changes something; what it leads to survives being written and read.
 #[track_caller]
-pub fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
+pub(crate) fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
     let applied = commit(base, changes).expect("a commit that is taken");
     assert!(applied.changed, "the commit changed nothing");
     assert_round_trip(&applied.metadata);
@@ -109,7 +109,7 @@ pub fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
 
 /// The text of a commit that is refused as invalid.
 #[track_caller]
-pub fn invalid(base: &TableMetadata, changes: Value) -> String {
+pub(crate) fn invalid(base: &TableMetadata, changes: Value) -> String {
     match commit(base, changes) {
         Err(Refusal::Invalid(text)) => text,
         other => panic!("not invalid: {other:?}"),
@@ -118,7 +118,7 @@ pub fn invalid(base: &TableMetadata, changes: Value) -> String {
 
 /// The text of a commit that is refused as conflicting.
 #[track_caller]
-pub fn conflict(base: &TableMetadata, changes: Value) -> String {
+pub(crate) fn conflict(base: &TableMetadata, changes: Value) -> String {
     match commit(base, changes) {
         Err(Refusal::Conflict(text)) => text,
         other => panic!("not a conflict: {other:?}"),
@@ -127,7 +127,7 @@ pub fn conflict(base: &TableMetadata, changes: Value) -> String {
 
 /// Asserts that a document survives being written and read.
 #[track_caller]
-pub fn assert_round_trip(metadata: &TableMetadata) {
+pub(crate) fn assert_round_trip(metadata: &TableMetadata) {
     let json = metadata.to_json();
     let parsed = TableMetadata::parse(&json).expect("what is written can be read");
     assert_eq!(&parsed, metadata);
@@ -135,7 +135,7 @@ pub fn assert_round_trip(metadata: &TableMetadata) {
 }
 
 /// A snapshot as a client of version 2 sends it.
-pub fn snapshot(id: i64, parent: Option<i64>, sequence_number: i64) -> Value {
+pub(crate) fn snapshot(id: i64, parent: Option<i64>, sequence_number: i64) -> Value {
     let mut snapshot = json!({
         "snapshot-id": id, "sequence-number": sequence_number, "schema-id": 0,
         "timestamp-ms": CREATED_MS + sequence_number * 1000,
@@ -148,17 +148,17 @@ pub fn snapshot(id: i64, parent: Option<i64>, sequence_number: i64) -> Value {
 }
 
 /// Returns the update that adds a snapshot.
-pub fn add_snapshot(snapshot: Value) -> Value {
+pub(crate) fn add_snapshot(snapshot: Value) -> Value {
     json!({"action": "add-snapshot", "snapshot": snapshot})
 }
 
 /// Returns the update that sets a branch or tag.
-pub fn set_ref(name: &str, kind: &str, snapshot_id: i64) -> Value {
+pub(crate) fn set_ref(name: &str, kind: &str, snapshot_id: i64) -> Value {
     json!({"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot_id})
 }
 
 /// A table with snapshots 1 to `count`, each current once and made from the one before.
-pub fn table_with_snapshots(format_version: u8, count: i64) -> TableMetadata {
+pub(crate) fn table_with_snapshots(format_version: u8, count: i64) -> TableMetadata {
     (1..=count).fold(table(format_version), |table, id| {
         let sequence_number = if format_version == 1 { 0 } else { id };
         let mut next = snapshot(id, (id > 1).then(|| id - 1), sequence_number);

@@ -35,7 +35,7 @@ const URL_HELP: &str =
 pub(super) struct Explain {
     #[command(flatten)]
     pub(super) who: Who,
-    /// Action, such as Load, Drop or CommitData
+    /// Action, such as Load, Drop or `CommitData`
     #[arg(long, value_name = "ACTION")]
     pub(super) action: String,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(super) struct Explain {
     /// server: the built-in policies]
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     policies: Vec<PathBuf>,
-    /// Evaluate local policies even if SLATEBERG_URL is set
+    /// Evaluate local policies even if `SLATEBERG_URL` is set
     #[arg(long, conflicts_with = "url")]
     offline: bool,
     #[command(flatten)]

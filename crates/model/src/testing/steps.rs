@@ -8,14 +8,14 @@ use crate::table::TableMetadata;
 
 /// Returns a configuration with this number of cases and without a file of past failures: each
 /// failure becomes a test of its own.
-pub fn config(cases: u32) -> ProptestConfig {
+pub(crate) fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// One change by a client to a table.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each variant is the update of its name")]
-pub enum Step {
+pub(crate) enum Step {
     AddColumn(&'static str),
     BackToSchema(u8),
     AddSpec(&'static str, i32),
@@ -32,7 +32,7 @@ pub enum Step {
 }
 
 /// Generates one step.
-pub fn any_step() -> impl Strategy<Value = Step> {
+pub(crate) fn any_step() -> impl Strategy<Value = Step> {
     let types = prop::sample::select(vec!["int", "string", "date", "timestamp", "decimal(9, 2)"]);
     let transforms =
         prop::sample::select(vec!["day", "hour", "bucket[4]", "identity", "truncate[2]", "void"]);
@@ -57,7 +57,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
 }
 
 /// Returns the updates that a client would send for a step.
-pub fn updates_of(table: &TableMetadata, step: &Step) -> Value {
+pub(crate) fn updates_of(table: &TableMetadata, step: &Step) -> Value {
     let nth = |n: u8| {
         let ids: Vec<i64> = table.snapshots.iter().map(|snapshot| snapshot.snapshot_id).collect();
         if ids.is_empty() { 404 } else { ids[usize::from(n) % ids.len()] }
@@ -124,7 +124,7 @@ pub fn updates_of(table: &TableMetadata, step: &Step) -> Value {
 }
 
 /// Returns the updates of an append to a branch.
-pub fn append(table: &TableMetadata, branch: &str, current: bool) -> Value {
+pub(crate) fn append(table: &TableMetadata, branch: &str, current: bool) -> Value {
     let parent = table.refs.get(branch).map(|reference| reference.snapshot_id);
     let number = table.last_sequence_number + 1;
     let v1 = table.format_version == 1;
