@@ -3,12 +3,12 @@
 //! A page brings its credential in a header, as every client does. What a page sends without one is looked at
 //! in `cross_origin`, so that none does anything in somebody's name without having been given a key.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, header};
 use axum::response::Response;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tower_layer::Layer;
@@ -43,12 +43,9 @@ impl Cors {
         Some(Self(layer))
     }
 
-    /// Answers a browser's question, or lets the request be answered and says who may read that.
-    pub(super) fn answer(
-        &self,
-        server: Guarded,
-        request: Request,
-    ) -> BoxFuture<'static, Result<Response, Infallible>> {
-        Box::pin(self.0.layer(server).call(request))
+    /// Answers a preflight request, or has the server respond and adds which pages may read the response.
+    pub(super) fn answer(&self, server: Guarded, request: Request) -> BoxFuture<'static, Response> {
+        let response = self.0.layer(server).call(request);
+        Box::pin(response.map(|Ok(response)| response))
     }
 }

@@ -95,6 +95,14 @@ impl Guarded {
         Self { cors, ..self }
     }
 
+    /// Responds to a request.
+    pub fn respond(mut self, request: Request) -> BoxFuture<'static, Response> {
+        match self.cors.take() {
+            None => Box::pin(self.answer(request)),
+            Some(cors) => cors.answer(self, request),
+        }
+    }
+
     /// Answers under the request's id, which the answer repeats.
     async fn answer(self, request: Request) -> Response {
         let Self { routes, rules, .. } = self;
@@ -293,10 +301,7 @@ impl Service<Request> for Guarded {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        match &self.cors {
-            None => Box::pin(self.clone().answer(request).map(Ok)),
-            Some(cors) => cors.answer(Self { cors: None, ..self.clone() }, request),
-        }
+        Box::pin(self.clone().respond(request).map(Ok))
     }
 }
 

@@ -153,8 +153,15 @@ mod address_or_empty {
 }
 
 impl super::settings::Settings {
-    /// Refuses what is wrong in itself.
+    /// Rejects values that cannot work.
     pub fn check(&self) -> Result<(), String> {
+        let seconds = [
+            ("header_seconds_max", self.header_seconds_max),
+            ("idle_seconds_max", self.idle_seconds_max),
+        ];
+        if let Some((name, _)) = seconds.iter().find(|(_, seconds)| *seconds == 0) {
+            return Err(format!("server.{name}: expected at least 1, got 0"));
+        }
         self.rate_limits.check()?;
         self.cors.check()?;
         self.management.check()
@@ -169,7 +176,9 @@ mod tests {
     #[test]
     fn settings_that_do_not_fit_together_are_named() {
         type Change<'a> = &'a dyn Fn(&mut Settings);
-        let wrong: [(&str, Change<'_>); 5] = [
+        let wrong: [(&str, Change<'_>); 7] = [
+            ("header_seconds_max", &|settings| settings.header_seconds_max = 0),
+            ("idle_seconds_max", &|settings| settings.idle_seconds_max = 0),
             ("rate_limits.address_burst_requests_max", &|settings| {
                 settings.rate_limits.address_burst_requests_max = 1;
             }),

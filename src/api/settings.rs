@@ -16,6 +16,13 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Bytes that a request's body may have.
     pub body_bytes_max: usize,
+    /// Connections that may be open at once; further ones wait in the system's backlog. 0 derives the number from
+    /// the limit of open files.
+    pub connections_max: usize,
+    /// Seconds that the header of a request may take to come.
+    pub header_seconds_max: u64,
+    /// Seconds that a connection may be open without a request, or without its client reading the response.
+    pub idle_seconds_max: u64,
     /// Seconds that a request's body may take to come; later ones are answered 408.
     pub body_seconds_max: u64,
     /// Bytes that the bodies of all requests under way may have together; further requests are
@@ -45,6 +52,9 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8181)),
             body_bytes_max: 32 << 20,
+            connections_max: 0,
+            header_seconds_max: 15,
+            idle_seconds_max: 120,
             body_seconds_max: 60,
             bodies_bytes_max: 0,
             requests_in_flight_max: 4096,
@@ -60,6 +70,16 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// How long the header of a request may take to come.
+    pub fn header_max(&self) -> Duration {
+        Duration::from_secs(self.header_seconds_max.max(1))
+    }
+
+    /// How long a connection may wait for a request, or for its client to read.
+    pub fn idle_max(&self) -> Duration {
+        Duration::from_secs(self.idle_seconds_max.max(1))
+    }
+
     /// How long a request's body may take to come.
     pub fn body_max(&self) -> Duration {
         Duration::from_secs(self.body_seconds_max.max(1))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::build::App;
 use crate::objects::measured::measured_opener;
 use crate::objects::open::Opener;
+use crate::telemetry::connections::Connections;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::issuers::IssuerFetches;
 use crate::telemetry::process;
@@ -15,6 +16,7 @@ use crate::telemetry::requests::{Requests, TaskRuns};
 pub(super) struct Measures {
     pub(super) registry: Arc<Registry>,
     pub(super) counters: Arc<Counters>,
+    pub(super) connections: Arc<Connections>,
     pub(super) task_runs: Arc<TaskRuns>,
     pub(super) object_stores: Arc<Requests>,
     pub(super) kms: Arc<Requests>,
@@ -26,6 +28,7 @@ impl Default for Measures {
         Self {
             registry: Arc::default(),
             counters: Arc::default(),
+            connections: Arc::default(),
             task_runs: Arc::default(),
             object_stores: Arc::new(Requests::to_object_stores()),
             kms: Arc::new(Requests::to_kms()),
@@ -47,6 +50,8 @@ impl Measures {
         self.registry.register("process", process::collect);
         let issuers = Arc::clone(&self.issuers);
         self.registry.register("issuers", move |into| issuers.collect(into));
+        let connections = Arc::clone(&self.connections);
+        self.registry.register("connections", move |into| connections.collect(into));
         let task_runs = Arc::clone(&self.task_runs);
         self.registry.register("background", move |into| task_runs.collect(into));
         for (name, requests) in [("object_stores", &self.object_stores), ("kms", &self.kms)] {

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::ServiceExt;
 use futures::future::{join_all, select_all};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpListener;
@@ -14,22 +13,13 @@ use tokio::task::JoinHandle;
 
 use super::background::Background;
 use super::build::App;
-use super::closing::ClosingListener;
-use super::plain::PlainListener;
+use super::connections::{self, KEEPALIVE_AFTER, Limits};
 use super::stop_signals::StopSignals;
 use super::tls::Tls;
 use super::tls::files::TlsError;
-use super::tls::listener::TlsListener;
 use crate::api::guard::Guarded;
-use crate::api::peer::Peer;
 use crate::config::Settings;
 use crate::store;
-
-/// How long a connection is waited for that has no request under way when the server stops.
-const FIRST_WORDS_MAX: Duration = Duration::from_millis(250);
-
-/// How long a connection may be silent until its other end is asked whether it is still there.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 
 /// Why a server ended that was not asked to.
 #[derive(Debug, thiserror::Error)]
@@ -111,9 +101,10 @@ impl Port {
     fn serve(
         self,
         routes: Guarded,
+        limits: Limits,
         stopping: &watch::Receiver<bool>,
-    ) -> JoinHandle<io::Result<()>> {
-        serve(routes, self.listener, self.tls, stopping.clone())
+    ) -> JoinHandle<()> {
+        connections::serve(routes, self.listener, self.tls, limits, stopping.clone())
     }
 }
 
@@ -133,35 +124,6 @@ pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
     };
     let address = clients.address;
     Ok(Bound { clients, operators, tls, address })
-}
-
-/// Answers connections by these routes until it is told to stop, and then until the requests are answered
-/// that are under way. From then on nobody gets in; who is in has a moment to say what it came for.
-pub fn serve(
-    routes: Guarded,
-    listener: TcpListener,
-    tls: Option<Arc<Tls>>,
-    mut stopping: watch::Receiver<bool>,
-) -> JoinHandle<io::Result<()>> {
-    let service = routes.into_make_service_with_connect_info::<Peer>();
-    let listener = ClosingListener::new(listener, stopping.clone());
-    let stopped = async move {
-        let _ = stopping.wait_for(|stop| *stop).await;
-        // A connection that ends here must not have a request on its way.
-        tokio::time::sleep(FIRST_WORDS_MAX).await;
-    };
-    match tls {
-        Some(tls) => {
-            let listener = TlsListener::new(listener, tls);
-            let server = axum::serve(listener, service).with_graceful_shutdown(stopped);
-            tokio::spawn(server.into_future())
-        }
-        None => {
-            let listener = PlainListener::new(listener);
-            let server = axum::serve(listener, service).with_graceful_shutdown(stopped);
-            tokio::spawn(server.into_future())
-        }
-    }
 }
 
 /// Has the certificates looked at and told of until the server stops.
@@ -190,16 +152,16 @@ async fn serve_until_stopped(
         background.add(attend(app, tls, stopping.clone()));
     }
     let routers = app.routers();
-    let mut serving = vec![bound.clients.serve(routers.clients, &stopping)];
+    let limits = Limits::of_clients(app);
+    let mut serving = vec![bound.clients.serve(routers.clients, limits, &stopping)];
     if let (Some(port), Some(routes)) = (bound.operators, routers.operators) {
-        serving.push(port.serve(routes, &stopping));
+        serving.push(port.serve(routes, Limits::of_operators(app), &stopping));
     }
     let lost = tokio::select! {
         () = signals.told() => None,
         lost = app.catalog.store_closed() => Some(lost),
         (ended, ..) = select_all(serving.iter_mut()) => {
-            let ended = ended.unwrap_or_else(|panic| Err(io::Error::other(panic)));
-            return ended.map_err(RunError::Serve);
+            return ended.map_err(|panic| RunError::Serve(io::Error::other(panic)));
         }
     };
     tracing::info!("stopping: requests under way get to end");

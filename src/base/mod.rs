@@ -4,6 +4,7 @@
 //! all three still.
 
 pub mod clock;
+pub mod descriptors;
 pub mod error_chain;
 pub mod ids;
 pub mod io_failure;

@@ -1,12 +1,37 @@
-//! [`Rate`]: no more than so many in a second, whoever they are.
+//! [`Rate`]: a maximum number of turns per second; [`Every`]: a minimum time between reports.
 
-use std::time::Duration;
+use std::sync::{Mutex as SyncMutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Gives turns, at most so many in a second: a tenth of them at once, ten times a second.
 pub struct Rate(Option<Mutex<Windows>>);
+
+/// Lets a report through once in a while, so that what happens often does not fill the log.
+#[derive(Debug)]
+pub struct Every {
+    period: Duration,
+    last: SyncMutex<Option<Instant>>,
+}
+
+impl Every {
+    /// One report per `period`.
+    pub fn new(period: Duration) -> Self {
+        Self { period, last: SyncMutex::default() }
+    }
+
+    /// Whether `period` has passed since this last returned true.
+    pub fn is_due(&self) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= self.period);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
 
 struct Windows {
     turns: u32,
@@ -62,6 +87,15 @@ mod tests {
             assert!((found / f64::from(rate) - 1.0).abs() < 0.01, "{rate}: {found}");
             assert!(turns == 1 || length <= Duration::from_millis(101), "{rate}: {length:?}");
         }
+    }
+
+    #[test]
+    fn a_report_is_due_once_per_period() {
+        let hourly = Every::new(Duration::from_secs(3600));
+        assert!(hourly.is_due());
+        assert!(!hourly.is_due());
+        let always = Every::new(Duration::ZERO);
+        assert!(always.is_due() && always.is_due());
     }
 
     #[tokio::test]

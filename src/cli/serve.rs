@@ -13,6 +13,7 @@ use crate::app::banner::{banner, banner_line};
 use crate::app::build::Seams;
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
+use crate::base::descriptors;
 use crate::config::Settings;
 use crate::telemetry::logs;
 use crate::telemetry::settings::Format;
@@ -73,6 +74,11 @@ async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>
 }
 
 async fn serve(settings: Settings, seams: Seams) -> Outcome {
+    // Before any file is open: connections and the store share the limit.
+    match descriptors::raise_limit() {
+        Ok(()) => tracing::debug!(open_files_max = descriptors::limit(), "limit of open files"),
+        Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
+    }
     // From here on: a start may wait for its bucket, or read a long log.
     let mut signals = StopSignals::listen();
     let bound = run::bind(&settings).await?;

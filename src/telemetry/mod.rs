@@ -9,6 +9,7 @@ pub mod audit;
 pub mod cache;
 pub mod collection;
 pub mod commits;
+pub mod connections;
 #[cfg(feature = "console")]
 mod console;
 pub mod counters;

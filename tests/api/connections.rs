@@ -10,16 +10,32 @@ use crate::support::app::TestApp;
 use crate::support::served::Served;
 
 /// A connection on which requests are written by hand.
-struct Wire(TcpStream);
+pub(super) struct Wire(TcpStream);
 
 impl Wire {
-    async fn to(server: &Served) -> Self {
-        let address = server.uri.strip_prefix("http://").expect("it is not encrypted");
+    /// Connects to a server that does not encrypt.
+    pub(super) async fn to(server: &Served) -> Self {
+        Self::to_uri(&server.uri).await
+    }
+
+    /// Connects to the port of `http://ADDRESS:PORT`.
+    pub(super) async fn to_uri(uri: &str) -> Self {
+        let address = uri.strip_prefix("http://").expect("it is not encrypted");
         Self(TcpStream::connect(address).await.expect("it listens"))
     }
 
-    async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    /// Writes these bytes.
+    pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.write_all(bytes.as_ref()).await.expect("the connection is there");
+    }
+
+    /// Waits until the server has closed the connection, and returns what came before that.
+    pub(super) async fn ended(&mut self) -> Vec<u8> {
+        let mut read = Vec::new();
+        let reading = timeout(Duration::from_secs(30), self.0.read_to_end(&mut read)).await;
+        // A server that has not read everything resets the connection.
+        let _reset = reading.expect("the server closes the connection");
+        read
     }
 
     /// Head and body of a `POST`, as many clients send them: one after the other.
@@ -31,7 +47,7 @@ impl Wire {
     }
 
     /// The status and the head of the next answer.
-    async fn answer(&mut self) -> (u16, String) {
+    pub(super) async fn answer(&mut self) -> (u16, String) {
         let mut read = Vec::new();
         let head = loop {
             let mut byte = [0];

@@ -41,6 +41,7 @@ mod bad_input;
 mod checkpoints;
 mod compression;
 mod conditional;
+mod connection_limits;
 mod connections;
 mod cors;
 mod delegation;

@@ -1,6 +1,6 @@
 //! A port of its own for operators.
 
-use slateberg::app::run;
+use slateberg::app::connections::{self, Limits};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -20,7 +20,11 @@ async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
     for routes in [routers.clients, operators] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         urls.push(format!("http://{}", listener.local_addr().expect("an address")));
-        run::serve(routes, listener, None, stopping.clone());
+        let limits = match urls.len() {
+            1 => Limits::of_clients(&app.app),
+            _ => Limits::of_operators(&app.app),
+        };
+        connections::serve(routes, listener, None, limits, stopping.clone());
     }
     (app, urls.try_into().expect("two"), stop)
 }

@@ -1,7 +1,8 @@
 //! What is left after a crash, and what is told while the object store misbehaves.
 //!
-//! Two kinds of tests. Those of [`kills`], [`journal`], [`processes`], [`encryption`], [`checkpoints`],
-//! [`damage`] and in part [`policies`] and [`warehouses`] run the real binary on a real directory and kill it at random moments.
+//! Two kinds of tests. Those of [`kills`], [`journal`], [`descriptors`], [`processes`], [`encryption`],
+//! [`checkpoints`], [`damage`] and in part [`policies`] and [`warehouses`] run the real binary on a real directory and kill
+//! it at random moments.
 //! The others run the catalog in the process, on a bucket that fails, delays or loses the answers of
 //! requests, and stop that bucket dead where a kill would be too coarse.
 
@@ -35,6 +36,7 @@ mod broken_stores;
 mod checkpoints;
 mod client;
 mod damage;
+mod descriptors;
 mod encryption;
 mod full_disk;
 mod journal;

@@ -52,6 +52,21 @@ impl Server {
         Self::started(command, data_dir).0
     }
 
+    /// The same, with a limit of open files that it cannot raise.
+    pub fn start_with_open_files(
+        data_dir: &Path,
+        open_files_max: u32,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let wanted = serving(data_dir);
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -n {open_files_max}; exec \"$0\" \"$@\""));
+        command.arg(wanted.get_program()).args(wanted.get_args()).current_dir(data_dir);
+        let set = wanted.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(set).envs(environment.iter().copied()).stdin(Stdio::null());
+        Self::started(command, data_dir).0
+    }
+
     /// Starts a server that asks for credentials; returns the admin key, too, if it printed one.
     pub fn start_secured(data_dir: &Path) -> (Self, Option<String>) {
         Self::started(serving_secured(data_dir), data_dir)

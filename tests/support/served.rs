@@ -2,6 +2,7 @@
 
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use serde_json::Value;
+use slateberg::app::connections::{self, Limits};
 use slateberg::app::tls::Tls;
 use slateberg::app::{run, tasks};
 use tokio::net::TcpListener;
@@ -32,7 +33,8 @@ impl Served {
         if let Some(tls) = &tls {
             run::attend(&app.app, tls, stopping.clone());
         }
-        run::serve(app.router.clone(), listener, tls, stopping);
+        let limits = Limits::of_clients(&app.app);
+        connections::serve(app.router.clone(), listener, tls, limits, stopping);
         Self { app, uri, client: Client::new(), _stop: stop }
     }
 

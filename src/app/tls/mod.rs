@@ -1,7 +1,7 @@
 //! TLS: from files to encrypted connections, and whose certificate is at their other end.
 
 pub mod files;
-pub mod listener;
+mod handshake;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

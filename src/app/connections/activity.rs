@@ -1,0 +1,203 @@
+//! [`Activity`]: what happens on a connection, as far as its deadlines depend on it.
+//!
+//! The connection's stream and its requests report to it, and `Deadlines` reads it. All of it are atomic
+//! numbers: a request costs no lock and no timer.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::Version;
+use hyper::body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What happens on a connection.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    /// Requests whose responses are not complete yet.
+    requests: AtomicUsize,
+    /// Requests that have ended.
+    ended: AtomicUsize,
+    /// Writes that the system has accepted.
+    writes: AtomicUsize,
+    /// Whether bytes have come since the last request began or ended.
+    has_read: AtomicBool,
+    /// Whether the client does not read what the server writes.
+    is_stalled: AtomicBool,
+    is_http2: AtomicBool,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The client, for the rest of a request's header or for its first request.
+    Header,
+    /// The client, for a further request.
+    Idle,
+    /// The client, to read a response.
+    Stalled,
+    /// The server, for a response.
+    Request,
+}
+
+/// A phase, and a number that changes whenever the phase begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) phase: Phase,
+    number: usize,
+}
+
+/// A request that is under way until this is dropped.
+pub(super) struct UnderWay(Arc<Activity>);
+
+/// A response's body that keeps its request under way.
+pub(super) struct CountedBody {
+    body: Body,
+    _request: UnderWay,
+}
+
+/// A connection's stream, which reports reads and writes.
+pub(super) struct Observed<T> {
+    stream: T,
+    activity: Arc<Activity>,
+}
+
+impl Activity {
+    /// What the connection waits for now.
+    pub(super) fn moment(&self) -> Moment {
+        let ended = self.ended.load(Ordering::Relaxed);
+        if self.is_stalled.load(Ordering::Relaxed) {
+            return Moment { phase: Phase::Stalled, number: self.writes.load(Ordering::Relaxed) };
+        }
+        let phase = match self.requests.load(Ordering::Relaxed) {
+            0 if ended == 0 => Phase::Header,
+            // HTTP/2 sends frames between requests, too.
+            0 if self.has_read.load(Ordering::Relaxed)
+                && !self.is_http2.load(Ordering::Relaxed) =>
+            {
+                Phase::Header
+            }
+            0 => Phase::Idle,
+            _ => Phase::Request,
+        };
+        Moment { phase, number: ended }
+    }
+
+    /// Begins a request of this version of HTTP.
+    pub(super) fn begin(self: &Arc<Self>, version: Version) -> UnderWay {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.has_read.store(false, Ordering::Relaxed);
+        if version == Version::HTTP_2 {
+            self.is_http2.store(true, Ordering::Relaxed);
+        }
+        UnderWay(Arc::clone(self))
+    }
+
+    /// Reports how a write ended.
+    fn wrote<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.is_stalled.store(written.is_pending(), Ordering::Relaxed);
+        if written.is_ready() {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let Self(activity) = self;
+        // What came until now belongs to this request.
+        activity.has_read.store(false, Ordering::Relaxed);
+        activity.ended.fetch_add(1, Ordering::Relaxed);
+        activity.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl UnderWay {
+    /// The body of the request's response: the request has ended when the body is dropped.
+    pub(super) fn with(self, body: Body) -> CountedBody {
+        CountedBody { body, _request: self }
+    }
+}
+
+impl HttpBody for CountedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<T> Observed<T> {
+    /// Reports what happens on this stream.
+    pub(super) fn new(stream: T, activity: Arc<Activity>) -> Self {
+        Self { stream, activity }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if buffer.filled().len() > before {
+            self.activity.has_read.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.activity.wrote(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.activity.wrote(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_pending() {
+            self.activity.is_stalled.store(true, Ordering::Relaxed);
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.activity.wrote(shut)
+    }
+}

@@ -1,0 +1,130 @@
+//! [`Limits`]: how many connections a port has at once, and how long each may wait for its client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::HEADER_BYTES_MAX;
+use super::deadlines::Patience;
+use crate::api::settings::Settings;
+use crate::app::App;
+use crate::base::descriptors;
+use crate::base::rate::Every;
+use crate::telemetry::connections::PortConnections;
+
+/// Connections of the management port, which clients cannot take.
+const OPERATORS_MAX: usize = 64;
+/// Derived limits of the client port's connections.
+const DERIVED_MIN: u64 = 16;
+const DERIVED_MAX: u64 = 4096;
+/// The part of `memory_bytes_max` that the headers of all connections may take beside it, if that is
+/// derived.
+const MEMORY_DIVISOR: u64 = 2;
+/// File descriptors that are kept for the store, for files and for requests to other servers, unless
+/// that is more than half of them.
+const RESERVE: u64 = 1024;
+/// File descriptors below which the store is likely to run out of them.
+const RESERVE_MIN: u64 = 128;
+/// How often the log repeats that connections have to wait.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
+
+/// The limits of a port's connections. Cheap to clone.
+#[derive(Clone)]
+pub struct Limits {
+    pub(super) patience: Patience,
+    pub(super) counters: Arc<PortConnections>,
+    places: Arc<Semaphore>,
+    reports: Arc<Every>,
+}
+
+impl Limits {
+    /// Those of the port for clients.
+    pub fn of_clients(app: &App) -> Self {
+        let settings = &app.settings.server;
+        let limit = descriptors::limit();
+        let connections_max = clients_max(settings, app.settings.memory_bytes_max, limit);
+        let taken = (connections_max + OPERATORS_MAX) as u64;
+        if limit.saturating_sub(taken) < RESERVE_MIN {
+            tracing::warn!(
+                connections_max,
+                open_files_max = limit,
+                "server.connections_max leaves few file descriptors for the store: raise the limit of open files"
+            );
+        }
+        Self::new(settings, connections_max, &app.measures.connections.clients)
+    }
+
+    /// Those of the port for operators.
+    pub fn of_operators(app: &App) -> Self {
+        Self::new(&app.settings.server, OPERATORS_MAX, &app.measures.connections.operators)
+    }
+
+    fn new(settings: &Settings, connections_max: usize, counters: &Arc<PortConnections>) -> Self {
+        let connections_max = connections_max.min(Semaphore::MAX_PERMITS);
+        counters.limit.set(connections_max as u64);
+        Self {
+            patience: Patience::new(settings),
+            counters: Arc::clone(counters),
+            places: Arc::new(Semaphore::new(connections_max)),
+            reports: Arc::new(Every::new(REPORT_EVERY)),
+        }
+    }
+
+    /// A place for one more connection. Waits for the end of another one if all are taken; the system
+    /// keeps new connections in its backlog meanwhile.
+    pub(super) async fn place(&self) -> OwnedSemaphorePermit {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return place;
+        }
+        self.counters.waits.add(1);
+        if self.reports.is_due() {
+            tracing::warn!(
+                connections_max = self.counters.limit.get(),
+                "new connections wait: server.connections_max are open"
+            );
+        }
+        Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed")
+    }
+}
+
+/// The number of clients' connections with this budget of memory (0 if it is unknown) and limit of open
+/// files.
+fn clients_max(settings: &Settings, memory_bytes_max: u64, open_files_max: u64) -> usize {
+    if settings.connections_max > 0 {
+        return settings.connections_max;
+    }
+    let reserve = RESERVE.min(open_files_max / 2) + OPERATORS_MAX as u64;
+    let by_files = open_files_max.saturating_sub(reserve);
+    let by_memory = match memory_bytes_max {
+        0 => DERIVED_MAX,
+        bytes => bytes / MEMORY_DIVISOR / HEADER_BYTES_MAX as u64,
+    };
+    by_files.min(by_memory).clamp(DERIVED_MIN, DERIVED_MAX) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_file_descriptors_for_the_store() {
+        let settings = Settings::default();
+        let derived = |limit| clients_max(&settings, 1 << 30, limit);
+        assert_eq!(derived(1024), 1024 - 512 - OPERATORS_MAX);
+        assert_eq!(derived(4096), 4096 - 1024 - OPERATORS_MAX);
+        assert_eq!(derived(1 << 20), 4096);
+        assert_eq!(derived(u64::MAX), 4096);
+        assert_eq!(derived(64), 16);
+        let settings = Settings { connections_max: 20_000, ..Settings::default() };
+        assert_eq!(clients_max(&settings, 1 << 30, 1024), 20_000);
+    }
+
+    #[test]
+    fn headers_of_all_connections_take_a_part_of_the_memory() {
+        let settings = Settings::default();
+        assert_eq!(clients_max(&settings, 128 << 20, 1 << 20), 1024);
+        assert_eq!(clients_max(&settings, 1 << 30, 1 << 20), 4096);
+        assert_eq!(clients_max(&settings, 0, 1 << 20), 4096);
+    }
+}

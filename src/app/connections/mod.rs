@@ -1,0 +1,234 @@
+//! Connections: accepted while there are places, served with deadlines, and ended in order when the
+//! server stops.
+
+mod activity;
+mod deadlines;
+mod limits;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use self::activity::{Activity, Observed, Phase};
+use self::deadlines::Deadlines;
+pub use self::limits::Limits;
+use super::tls::Tls;
+use crate::api::guard::Guarded;
+use crate::api::peer::Peer;
+use crate::base::rate::Every;
+
+/// Bytes that the header of a request may have, its first line included.
+const HEADER_BYTES_MAX: usize = 64 << 10;
+/// How long a connection is waited for that has no request under way when the server stops.
+const FIRST_REQUEST_MAX: Duration = Duration::from_millis(250);
+/// How long a connection may be silent until the server checks whether its other end still exists.
+pub const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
+/// How long such a check may take over HTTP/2.
+const KEEPALIVE_MAX: Duration = Duration::from_secs(20);
+/// How long a connection may take to end that the server closes.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+/// The pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+/// How often the log repeats what is wrong with connections.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
+
+/// A port's side of all its connections.
+struct Server {
+    routes: Guarded,
+    tls: Option<Arc<Tls>>,
+    handshakes: Semaphore,
+    limits: Limits,
+    http: Builder<TokioExecutor>,
+    reports: Every,
+}
+
+/// Serves connections by these routes until `stopping` turns true, and then until the requests are
+/// answered that are under way. From then on the system rejects new connections; clients that are
+/// connected have a moment to send a request.
+pub fn serve(
+    routes: Guarded,
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    limits: Limits,
+    stopping: watch::Receiver<bool>,
+) -> JoinHandle<()> {
+    let handshakes_max = tls.as_ref().map_or(0, |tls| tls.handshakes_max());
+    let server = Arc::new(Server {
+        routes,
+        tls,
+        handshakes: Semaphore::new(handshakes_max.min(Semaphore::MAX_PERMITS)),
+        limits,
+        http: http(),
+        reports: Every::new(REPORT_EVERY),
+    });
+    tokio::spawn(async move {
+        let (drain, draining) = watch::channel(false);
+        server.accept_until(listener, stopping, &draining).await;
+        // A connection that ends here must not have a request on its way.
+        tokio::time::sleep(FIRST_REQUEST_MAX).await;
+        drain.send_replace(true);
+        drop(draining);
+        drain.closed().await;
+    })
+}
+
+/// HTTP/1.1 and HTTP/2 with bounds. Deadlines of headers are those of [`Deadlines`], which also count
+/// before the version of HTTP is known.
+fn http() -> Builder<TokioExecutor> {
+    let mut http = Builder::new(TokioExecutor::new());
+    http.http1().max_buf_size(HEADER_BYTES_MAX);
+    http.http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEPALIVE_AFTER)
+        .keep_alive_timeout(KEEPALIVE_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX as u32);
+    http
+}
+
+impl Server {
+    /// Accepts connections until the server stops. Those that the system has accepted by then are
+    /// served; it rejects later ones, since the listener is closed.
+    async fn accept_until(
+        self: &Arc<Self>,
+        listener: TcpListener,
+        mut stopping: watch::Receiver<bool>,
+        draining: &watch::Receiver<bool>,
+    ) {
+        loop {
+            let accepted = tokio::select! {
+                // In this order: the backlog comes before the end.
+                biased;
+                accepted = self.accept(&listener) => accepted,
+                // A sender that is gone is an end as well.
+                _ = stopping.wait_for(|stop| *stop) => return,
+            };
+            let (server, draining) = (Arc::clone(self), draining.clone());
+            tokio::spawn(server.connection(accepted, draining));
+        }
+    }
+
+    /// The next connection, once there is a place for it.
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+    ) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+        let place = self.limits.place().await;
+        loop {
+            let error = match listener.accept().await {
+                Ok((stream, address)) => return (stream, address, place),
+                Err(error) => error,
+            };
+            let counters = &self.limits.counters;
+            counters.accept_failures.add(1);
+            if self.reports.is_due() {
+                let failures = counters.accept_failures.get();
+                tracing::warn!(%error, failures, "cannot accept a connection");
+            }
+            // Without a file descriptor, the next attempt fails as well until one is free.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+    }
+
+    /// Serves a connection to its end.
+    async fn connection(
+        self: Arc<Self>,
+        (stream, address, _place): (TcpStream, SocketAddr, OwnedSemaphorePermit),
+        mut draining: watch::Receiver<bool>,
+    ) {
+        let _open = self.limits.counters.open();
+        // Without it, the end of a long response would wait for the client's acknowledgement of its
+        // beginning.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%address, %error, "connection ended before it was served");
+            return;
+        }
+        let Some(tls) = &self.tls else {
+            return self.converse(stream, Peer { address, certificate: None }, draining).await;
+        };
+        let Ok(under_way) = self.handshakes.try_acquire() else {
+            if self.reports.is_due() {
+                tracing::warn!(%address, "connection closed: server.tls.handshakes_max are under way");
+            }
+            return;
+        };
+        let encrypted = tokio::select! {
+            encrypted = tls.accept(stream, address) => encrypted,
+            _ = draining.wait_for(|drain| *drain) => None,
+        };
+        drop(under_way);
+        if let Some((stream, peer)) = encrypted {
+            self.converse(stream, peer, draining).await;
+        }
+    }
+
+    /// Answers the requests of a connection.
+    async fn converse<T>(&self, stream: T, peer: Peer, mut draining: watch::Receiver<bool>)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (address, activity) = (peer.address, Arc::new(Activity::default()));
+        let mut deadlines = Deadlines::new(self.limits.patience, &activity);
+        let stream = TokioIo::new(Observed::new(stream, Arc::clone(&activity)));
+        let service = service_fn(|request: Request<Incoming>| {
+            let under_way = activity.begin(request.version());
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer.clone()));
+            let response = self.routes.clone().respond(request);
+            async move { Ok::<_, Infallible>(response.await.map(|body| under_way.with(body))) }
+        });
+        let mut connection = pin!(self.http.serve_connection(stream, service));
+        let (mut is_draining, mut is_closing) = (false, false);
+        loop {
+            tokio::select! {
+                // In this order: deadlines depend on what the connection has just done.
+                biased;
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%address, %error, "connection failed");
+                    }
+                    return;
+                }
+                _ = draining.wait_for(|drain| *drain), if !is_draining => {
+                    is_draining = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                phase = poll_fn(|context| deadlines.poll_expired(context, &activity)) => {
+                    if is_closing || phase != Phase::Idle {
+                        return self.closed(address, phase);
+                    }
+                    is_closing = true;
+                    connection.as_mut().graceful_shutdown();
+                    deadlines.give(CLOSE_MAX);
+                    self.closed(address, phase);
+                }
+            }
+        }
+    }
+
+    /// Counts a connection that has waited for its client for too long.
+    fn closed(&self, address: SocketAddr, phase: Phase) {
+        let counters = &self.limits.counters;
+        let (reason, counter) = match phase {
+            Phase::Header => ("no request header in time", &counters.closed_header),
+            Phase::Idle | Phase::Request => ("idle", &counters.closed_idle),
+            Phase::Stalled => ("response not read in time", &counters.closed_stalled),
+        };
+        counter.add(1);
+        tracing::debug!(%address, reason, "connection closed");
+    }
+}

@@ -1,0 +1,31 @@
+//! File descriptors: how many the process may have open.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The number of files and connections that the process may have open at once.
+pub fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Raises the soft limit of open files to the hard limit. Shells and service managers set a soft limit
+/// of 1024 for the sake of programs that use `select`, and expect all others to raise it.
+pub fn raise_limit() -> io::Result<()> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return Ok(());
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_open_files_is_known() {
+        assert!(limit() > 0);
+    }
+}

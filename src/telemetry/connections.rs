@@ -1,0 +1,106 @@
+//! Connections of both ports: how many are open, and why the server closed or did not accept some.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::collection::{Collection, attributes};
+use super::counters::Counter;
+
+/// A number that is set.
+#[derive(Debug, Default)]
+pub struct Level(AtomicU64);
+
+impl Level {
+    /// Sets it.
+    pub fn set(&self, level: u64) {
+        self.0.store(level, Ordering::Relaxed);
+    }
+
+    /// Returns it.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Connections of both ports.
+#[derive(Debug, Default)]
+pub struct Connections {
+    /// The port for clients.
+    pub clients: Arc<PortConnections>,
+    /// The port for operators.
+    pub operators: Arc<PortConnections>,
+}
+
+/// Connections of one port.
+#[derive(Debug, Default)]
+pub struct PortConnections {
+    open: AtomicU64,
+    /// Connections that may be open; 0 for a port that does not exist.
+    pub limit: Level,
+    /// How often a new connection had to wait because the limit was reached.
+    pub waits: Counter,
+    /// Connections that the system could not hand over.
+    pub accept_failures: Counter,
+    /// Connections that were closed because no request header came in time.
+    pub closed_header: Counter,
+    /// Connections that were closed because no further request came.
+    pub closed_idle: Counter,
+    /// Connections that were closed because their client did not read its response.
+    pub closed_stalled: Counter,
+}
+
+/// An open connection, until this is dropped.
+pub struct Open<'a>(&'a PortConnections);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl PortConnections {
+    /// Counts an open connection.
+    pub fn open(&self) -> Open<'_> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Open(self)
+    }
+
+    fn collect(&self, into: &mut Collection, port: &'static str) {
+        let of_port = || attributes([("port", port)]);
+        let help = "Connections that are open.";
+        let open = self.open.load(Ordering::Relaxed) as f64;
+        into.gauge("slateberg.connections", "{connection}", help, of_port(), open);
+        let help = "Connections that may be open.";
+        let limit = self.limit.get() as f64;
+        into.gauge("slateberg.connections.limit", "{connection}", help, of_port(), limit);
+        let help = "New connections that had to wait because the limit was reached.";
+        let waits = self.waits.get();
+        into.counter("slateberg.connections.waits", "{connection}", help, of_port(), waits);
+        let help = "Connections that the system could not hand over, as without a file descriptor.";
+        let name = "slateberg.connections.accept.failures";
+        into.counter(name, "{failure}", help, of_port(), self.accept_failures.get());
+        let help =
+            "Connections that the server closed because it waited for their client too long.";
+        let closed = [
+            ("header", &self.closed_header),
+            ("idle", &self.closed_idle),
+            ("stalled", &self.closed_stalled),
+        ];
+        for (reason, counter) in closed {
+            let series = attributes([("port", port), ("reason", reason)]);
+            let name = "slateberg.connections.closed";
+            into.counter(name, "{connection}", help, series, counter.get());
+        }
+    }
+}
+
+impl Connections {
+    /// Adds the numbers of all ports that exist.
+    pub fn collect(&self, into: &mut Collection) {
+        for (port, connections) in [("clients", &self.clients), ("operators", &self.operators)] {
+            if connections.limit.get() > 0 {
+                connections.collect(into, port);
+            }
+        }
+    }
+}

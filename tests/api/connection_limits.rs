@@ -1,0 +1,181 @@
+//! Limits of connections: their number, headers that do not end, and clients that neither ask nor read.
+
+use std::time::Duration;
+
+use slateberg::app::connections::{self, Limits};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::connections::Wire;
+use crate::support::app::TestApp;
+use crate::support::served::Served;
+
+const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: x\r\n\r\n";
+
+/// A secured server with these deadlines in seconds.
+async fn server(header_seconds_max: u64, idle_seconds_max: u64) -> Served {
+    let app = TestApp::with_settings(|settings| {
+        settings.authn.insecure_no_auth = false;
+        settings.server.header_seconds_max = header_seconds_max;
+        settings.server.idle_seconds_max = idle_seconds_max;
+    });
+    Served::start(app.await).await
+}
+
+/// A number of `/metrics`, by its name and labels.
+async fn measured(app: &TestApp, series: &str) -> u64 {
+    let page = app.get("/metrics").await.expect(200);
+    let page = page.body.as_str().expect("text").to_owned();
+    let value = page.lines().find_map(|line| line.strip_prefix(series));
+    value.unwrap_or_else(|| panic!("no {series} in {page}")).trim().parse().expect("a number")
+}
+
+fn closed(reason: &str) -> String {
+    format!("slateberg_connections_closed_total{{port=\"clients\",reason=\"{reason}\"}}")
+}
+
+#[tokio::test]
+async fn a_connection_whose_request_header_does_not_end_in_time_is_closed() {
+    let server = server(1, 600).await;
+    let half = format!("GET /health HTTP/1.1\r\nhost: x\r\nx-long: {}", "a".repeat(60_000));
+    let mut silent = Wire::to(&server).await;
+    let mut partial = Wire::to(&server).await;
+    partial.send(&half).await;
+    // The beginning of what HTTP/2 begins with: the version is not known yet.
+    let mut undecided = Wire::to(&server).await;
+    undecided.send("PRI * HT").await;
+    let mut second = Wire::to(&server).await;
+    second.send(HEALTH).await;
+    assert_eq!(second.answer().await.0, 200);
+    second.send(&half).await;
+    for wire in [&mut silent, &mut partial, &mut undecided, &mut second] {
+        assert_eq!(wire.ended().await, b"");
+    }
+    assert_eq!(measured(&server.app, &closed("header")).await, 4);
+}
+
+#[tokio::test]
+async fn a_request_header_of_64_kib_is_answered_431() {
+    let server = server(600, 600).await;
+    let mut wire = Wire::to(&server).await;
+    let short = format!("GET /health HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "a".repeat(60 << 10));
+    wire.send(short).await;
+    assert_eq!(wire.answer().await.0, 200);
+    for begin in ["GET /health HTTP/1.1\r\nhost: x\r\nx: ", "GET /"] {
+        // Not a byte more: what the server does not read would reset the connection.
+        let mut long = begin.to_owned();
+        long.push_str(&"a".repeat((64 << 10) - begin.len()));
+        let mut wire = Wire::to(&server).await;
+        wire.send(long).await;
+        assert_eq!(wire.answer().await.0, 431, "{begin}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_a_further_request_is_closed_after_the_idle_time() {
+    let server = server(600, 1).await;
+    let mut old = Wire::to(&server).await;
+    old.send(HEALTH).await;
+    assert_eq!(old.answer().await.0, 200);
+    assert_eq!(old.ended().await, b"");
+    let new = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let url = format!("{}/health", server.uri);
+    assert_eq!(new.get(&url).send().await.expect("it answers").status(), 200);
+    let both_are_closed = async {
+        while measured(&server.app, &closed("idle")).await < 2 {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), both_are_closed).await.expect("HTTP/2 has an idle time");
+    assert_eq!(new.get(&url).send().await.expect("over another connection").status(), 200);
+}
+
+#[tokio::test]
+async fn a_request_that_takes_longer_than_header_and_idle_time_is_answered() {
+    let server = server(1, 1).await;
+    let mut wire = Wire::to(&server).await;
+    let body = r#"{"namespace":["slow"]}"#;
+    let credential = server.app.credential();
+    wire.send(format!(
+        "POST /v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {credential}\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    ))
+    .await;
+    for part in [&body[..5], &body[5..10], &body[10..15], &body[15..]] {
+        sleep(Duration::from_millis(900)).await;
+        wire.send(part).await;
+    }
+    assert_eq!(wire.answer().await.0, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_responses_is_disconnected() {
+    let server = server(600, 1).await;
+    let mut wire = Wire::to(&server).await;
+    let mut sent = 0;
+    // More responses than both systems buffer.
+    let request = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
+    while sent < 4000 && timeout(Duration::from_millis(500), wire.send(request)).await.is_ok() {
+        sent += 1;
+    }
+    let is_closed = async {
+        while measured(&server.app, &closed("stalled")).await == 0 {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), is_closed).await.expect("the server gives up");
+}
+
+/// Waits until so many connections of clients are open.
+async fn wait_for_open(app: &TestApp, count: u64) {
+    let waiting = async {
+        while measured(app, "slateberg_connections{port=\"clients\"}").await != count {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), waiting).await.expect("connections come and go");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_maximum_wait_while_operators_are_answered() {
+    let mut app = TestApp::with_settings(|settings| {
+        settings.authn.insecure_no_auth = false;
+        settings.server.connections_max = 3;
+        settings.server.management.listen = Some(([127, 0, 0, 1], 0).into());
+    })
+    .await;
+    let (_stop, stopping) = watch::channel(false);
+    let routers = app.app.routers();
+    let operators = routers.operators.expect("operators have routes of their own");
+    // The test asks for metrics without a connection.
+    app.router = operators.clone();
+    let mut uris = Vec::new();
+    let ports = [
+        (routers.clients, Limits::of_clients(&app.app)),
+        (operators, Limits::of_operators(&app.app)),
+    ];
+    for (routes, limits) in ports {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        uris.push(format!("http://{}", listener.local_addr().expect("an address")));
+        connections::serve(routes, listener, None, limits, stopping.clone());
+    }
+    let mut strangers = Vec::new();
+    for _ in 0..3 {
+        strangers.push(Wire::to_uri(&uris[0]).await);
+    }
+    wait_for_open(&app, 3).await;
+    let mut fourth = Wire::to_uri(&uris[0]).await;
+    fourth.send(HEALTH).await;
+    for _ in 0..10 {
+        let mut operator = Wire::to_uri(&uris[1]).await;
+        operator.send(HEALTH).await;
+        assert_eq!(operator.answer().await.0, 200);
+    }
+    assert_eq!(measured(&app, "slateberg_connections{port=\"clients\"}").await, 3);
+    assert_eq!(measured(&app, "slateberg_connections_limit{port=\"clients\"}").await, 3);
+    assert_eq!(measured(&app, "slateberg_connections_waits_total{port=\"clients\"}").await, 1);
+    strangers.pop();
+    assert_eq!(fourth.answer().await.0, 200, "there is a place again");
+}
