@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::{join_all, select_all};
 use socket2::{SockRef, TcpKeepalive};
@@ -21,11 +21,15 @@ use crate::api::guard::Guarded;
 use crate::config::Settings;
 use crate::store;
 
+/// How long a start waits for an address that is in use: a server that was killed has it for a moment longer.
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
+const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
+
 /// Why a server ended that was not asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", hint(.source))]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -85,7 +89,7 @@ impl Bound {
 impl Port {
     async fn bind(address: SocketAddr, tls: Option<Arc<Tls>>) -> Result<Self, RunError> {
         let failed = |source| RunError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let listener = listen(address).await.map_err(failed)?;
         // Connections have it from their listener: those whose other end is gone without a word end, too.
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER);
         SockRef::from(&listener).set_tcp_keepalive(&keepalive).map_err(failed)?;
@@ -105,6 +109,30 @@ impl Port {
         stopping: &watch::Receiver<bool>,
     ) -> JoinHandle<()> {
         connections::serve(routes, self.listener, self.tls, limits, stopping.clone())
+    }
+}
+
+/// Listens on an address. Waits for one that is in use for a moment.
+async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let deadline = Instant::now() + ADDRESS_PATIENCE;
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                tokio::time::sleep(ADDRESS_PAUSE).await;
+            }
+            listening => return listening,
+        }
+    }
+}
+
+/// What an operator can do about an address that cannot be listened on.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            ". Stop the process that listens there, or choose another address (--listen, \
+             server.listen, server.management.listen)"
+        }
+        _ => "",
     }
 }
 

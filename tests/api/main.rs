@@ -56,6 +56,7 @@ mod jobs;
 mod key_names;
 mod key_revocation;
 mod limits;
+mod listening;
 mod locations;
 mod logs;
 mod long_tables;
