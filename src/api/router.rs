@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::routing::{MethodRouter, get, post};
 
 use super::admission::Admission;
@@ -19,6 +19,7 @@ use super::management::{
 };
 use super::oauth;
 use super::observe::Observer;
+use super::ops::about::About;
 use super::ops::{health, metrics as counters};
 use super::rate_limits::RateLimits;
 use super::state::ApiState;
@@ -61,8 +62,8 @@ const ALWAYS_OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// What asks for no credential: there one gets one. So does what is always open, but `/metrics` if the
 /// settings say so.
-const FOR_EVERYBODY: [&str; 5] =
-    ["/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
+const FOR_EVERYBODY: [&str; 6] =
+    ["/", "/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
 /// The beginning of what a warehouse serves: with its name as a prefix or, for the default one, without.
 const PREFIXES: [&str; 2] = ["/v1", "/v1/{prefix}"];
@@ -87,8 +88,8 @@ pub fn routers(state: ApiState) -> Routers {
     let limits = RateLimits::new(&settings.rate_limits).map(Arc::new);
     let cors = Cors::new(&settings.cors).map(Arc::new);
     let observer = Arc::new(observer(&state));
-    let guarded = |routes: Routes| {
-        let all = for_both().into_iter().chain(routes);
+    let guarded = |about: About, routes: Routes| {
+        let all = for_both(about).into_iter().chain(routes);
         let routes = all.fold(Router::new(), |router, (path, route)| router.route(&path, route));
         let routes = routes
             .fallback(no_such_route)
@@ -102,17 +103,19 @@ pub fn routers(state: ApiState) -> Routers {
         None => {
             let mut everything = for_clients();
             everything.extend(for_operators());
-            Routers { clients: guarded(everything), operators: None }
+            Routers { clients: guarded(About::port(true, true), everything), operators: None }
         }
-        Some(_) => {
-            Routers { clients: guarded(for_clients()), operators: Some(guarded(for_operators())) }
-        }
+        Some(_) => Routers {
+            clients: guarded(About::port(true, false), for_clients()),
+            operators: Some(guarded(About::port(false, true), for_operators())),
+        },
     }
 }
 
 /// Observes requests by the templates of all routes.
 fn observer(state: &ApiState) -> Observer {
-    let routes = [for_both(), for_clients(), for_operators()].into_iter().flatten();
+    let both = for_both(About::port(true, true));
+    let routes = [both, for_clients(), for_operators()].into_iter().flatten();
     let templates: Vec<_> = routes.map(|(path, _)| path).collect();
     let metrics = Arc::new(HttpMetrics::new(state.scheme, templates.clone()));
     let told = Arc::clone(&metrics);
@@ -120,9 +123,14 @@ fn observer(state: &ApiState) -> Observer {
     Observer::new(metrics, &templates, state.tracer.clone(), state.access_log)
 }
 
-/// What is asked at every port.
-fn for_both() -> Routes {
-    vec![("/health".to_owned(), get(health::health)), ("/ready".to_owned(), get(health::ready))]
+/// The routes of every port.
+fn for_both(about: About) -> Routes {
+    let root = get(move |headers: HeaderMap| async move { about.respond(&headers) });
+    vec![
+        ("/".to_owned(), root),
+        ("/health".to_owned(), get(health::health)),
+        ("/ready".to_owned(), get(health::ready)),
+    ]
 }
 
 /// What clients ask for.
@@ -213,7 +221,11 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 25] {
 }
 
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {
-    let message = format!("No route for request: {method} {}", uri.path());
+    let path = uri.path();
+    let is_api = path.starts_with("/v1/") || path.starts_with("/management/");
+    // A person has guessed the address of a page.
+    let hint = if is_api { "" } else { ". GET / describes this server" };
+    let message = format!("No route for request: {method} {path}{hint}");
     ApiError::new(StatusCode::NOT_FOUND, "NotFoundException", message)
 }
 

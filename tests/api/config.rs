@@ -114,14 +114,17 @@ async fn what_is_not_built_yet_is_not_served() {
         (Method::GET, format!("{table}/plan/1")),
         (Method::DELETE, format!("{table}/plan/1")),
         (Method::POST, format!("{table}/tasks")),
-        (Method::GET, "/".to_owned()),
-        (Method::GET, "/v2/config".to_owned()),
         (Method::GET, "/v1/default/config".to_owned()),
         (Method::GET, "/v1/namespaces/".to_owned()),
     ];
     for (method, path) in absent {
         let answer = app.request(method.clone(), &path, &[], &json!({})).await;
         let message = format!("No route for request: {method} {path}");
+        assert_eq!(answer.error(), (404, "NotFoundException", message.as_str()));
+    }
+    for path in ["/v2/config", "/v1", "/ui"] {
+        let answer = app.get(path).await;
+        let message = format!("No route for request: GET {path}. GET / describes this server");
         assert_eq!(answer.error(), (404, "NotFoundException", message.as_str()));
     }
 }

@@ -36,6 +36,7 @@ mod transactions;
 mod view_history;
 mod views;
 
+mod about;
 mod bad_bodies;
 mod bad_input;
 mod checkpoints;

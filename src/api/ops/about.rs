@@ -1,0 +1,90 @@
+//! `GET /`: what answers here, for a person who has only the address.
+
+use std::fmt::Write;
+
+use axum::Json;
+use axum::http::{HeaderMap, header};
+use axum::response::{Html, IntoResponse, Response};
+use serde::Serialize;
+
+/// What a port serves.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct About {
+    name: &'static str,
+    version: &'static str,
+    description: &'static str,
+    usage: &'static str,
+    links: &'static [Link],
+}
+
+/// A path, and what it is for.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Link {
+    path: &'static str,
+    title: &'static str,
+}
+
+const FOR_CLIENTS: [Link; 3] = [
+    Link { path: "/v1/config", title: "the configuration of Iceberg clients" },
+    Link { path: "/health", title: "whether the server runs" },
+    Link { path: "/ready", title: "whether the catalog accepts requests" },
+];
+
+const FOR_OPERATORS: [Link; 4] = [
+    Link { path: "/management/v1/openapi.json", title: "the management API" },
+    Link { path: "/metrics", title: "metrics for Prometheus" },
+    Link { path: "/health", title: "whether the server runs" },
+    Link { path: "/ready", title: "whether the catalog accepts requests" },
+];
+
+const FOR_BOTH: [Link; 5] =
+    [FOR_CLIENTS[0], FOR_OPERATORS[0], FOR_OPERATORS[1], FOR_OPERATORS[2], FOR_OPERATORS[3]];
+
+impl About {
+    /// A port that serves clients, operators, or both.
+    pub fn port(clients: bool, operators: bool) -> Self {
+        let (links, usage): (&[Link], _) = match (clients, operators) {
+            (false, _) => (
+                &FOR_OPERATORS,
+                "This is the management port: set SLATEBERG_URL to this address for the subcommands of slateberg.",
+            ),
+            (true, false) => {
+                (&FOR_CLIENTS, "Set the uri of an Iceberg REST client to this address.")
+            }
+            (true, true) => (&FOR_BOTH, "Set the uri of an Iceberg REST client to this address."),
+        };
+        Self {
+            name: env!("CARGO_PKG_NAME"),
+            version: env!("CARGO_PKG_VERSION"),
+            description: env!("CARGO_PKG_DESCRIPTION"),
+            usage,
+            links,
+        }
+    }
+
+    /// A page for browsers, JSON for all others.
+    pub fn respond(self, headers: &HeaderMap) -> Response {
+        let mut accepted = headers.get_all(header::ACCEPT).iter();
+        let wants_page =
+            accepted.any(|value| value.to_str().is_ok_and(|it| it.contains("text/html")));
+        let body = match wants_page {
+            true => Html(self.page()).into_response(),
+            false => Json(self).into_response(),
+        };
+        ([(header::VARY, "accept")], body).into_response()
+    }
+
+    fn page(self) -> String {
+        let Self { name, version, description, usage, links } = self;
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{name}</title>\n\
+             <h1>{name} {version}</h1>\n<p>{description}</p>\n<p>{usage}</p>\n<ul>\n"
+        );
+        for Link { path, title } in links {
+            writeln!(page, "<li><a href=\"{path}\">{path}</a>: {title}</li>")
+                .expect("writing into memory cannot fail");
+        }
+        page.push_str("</ul></html>\n");
+        page
+    }
+}
