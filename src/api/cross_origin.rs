@@ -1,8 +1,9 @@
 //! What pages of other origins may not do: change something in the name of whoever looks at them.
 //!
 //! A page has to bring a credential in a header, which no browser adds by itself. But a browser does show
-//! the certificate that is installed in it, and where everybody is let in nothing is needed at all. Such a
-//! request says from which page it comes, and counts only if that page may talk to the server.
+//! the certificate that is installed in it, and without authentication nothing is needed at all. Such a
+//! request says from which page it comes, and counts only if that page may talk to the server. `host` checks
+//! before that whether the name of the server is its own.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, Method, StatusCode, header};

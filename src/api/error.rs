@@ -41,6 +41,12 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestException", message)
     }
 
+    /// The request's body is encoded in a way that the server does not decode.
+    pub fn unsupported_encoding(encoding: &str) -> Self {
+        let message = format!("Unsupported Content-Encoding '{encoding}': send the body as it is");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "BadRequestException", message)
+    }
+
     /// The request has no credential that is good: one text, whatever is wrong with it.
     pub fn unauthorized(challenge: &'static str) -> Self {
         let message = "Not authorized: send a valid API key or token as Authorization: Bearer";
@@ -144,6 +150,10 @@ impl IntoResponse for ApiError {
         let headers = response.headers_mut();
         if let Some(challenge) = challenge {
             headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        // What the server does decode (RFC 9110, section 15.5.16).
+        if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));

@@ -29,6 +29,7 @@ use super::authenticate::{authenticate, peer, source};
 use super::cors::Cors;
 use super::cross_origin;
 use super::error::ApiError;
+use super::host;
 use super::oauth::tokens::FORM_BYTES_MAX;
 use super::observe::Observer;
 use super::rate_limits::RateLimits;
@@ -203,7 +204,11 @@ impl Door {
         (id, trace): (RequestId, Trace),
         limits: Option<&RateLimits>,
     ) -> Result<(), ApiError> {
-        if self.is_for_everybody(request.uri().path()) {
+        let is_open = self.is_for_everybody(request.uri().path());
+        let is_unprotected = !is_open && self.state.authn.lets_everybody_in();
+        let own = is_unprotected.then_some(self.state.settings.host_names.as_slice());
+        host::check(request, own)?;
+        if is_open {
             // Whoever serves it finds the request's id where a client would have put it.
             request.headers_mut().insert(REQUEST_ID, header_of(&id));
             return Ok(());

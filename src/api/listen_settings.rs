@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use axum::http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
+use super::host::is_name;
+
 /// How many requests may come from one address, and from one principal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -162,6 +164,11 @@ impl super::settings::Settings {
         if let Some((name, _)) = seconds.iter().find(|(_, seconds)| *seconds == 0) {
             return Err(format!("server.{name}: expected at least 1, got 0"));
         }
+        if let Some(wrong) = self.host_names.iter().find(|name| !is_name(name)) {
+            return Err(format!(
+                "server.host_names: expected names such as catalog.example.com, without a port, got '{wrong}'"
+            ));
+        }
         self.rate_limits.check()?;
         self.cors.check()?;
         self.management.check()
@@ -176,7 +183,8 @@ mod tests {
     #[test]
     fn settings_that_do_not_fit_together_are_named() {
         type Change<'a> = &'a dyn Fn(&mut Settings);
-        let wrong: [(&str, Change<'_>); 7] = [
+        let wrong: [(&str, Change<'_>); 8] = [
+            ("host_names", &|settings| settings.host_names = vec!["http://a".into()]),
             ("header_seconds_max", &|settings| settings.header_seconds_max = 0),
             ("idle_seconds_max", &|settings| settings.idle_seconds_max = 0),
             ("rate_limits.address_burst_requests_max", &|settings| {

@@ -15,6 +15,7 @@ pub mod error;
 pub mod extract;
 pub mod files;
 pub mod guard;
+pub mod host;
 pub mod iceberg;
 pub mod leaving;
 pub mod listen_settings;

@@ -16,8 +16,11 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Bytes that a request's body may have.
     pub body_bytes_max: usize,
-    /// Connections that may be open at once; further ones wait in the system's backlog. 0 derives the number from
-    /// the limit of open files.
+    /// Names under which clients reach a server without authentication, besides IP addresses and localhost;
+    /// `*` for any name.
+    pub host_names: Vec<String>,
+    /// Connections that may be open at once; further ones wait in the system's backlog. 0 derives the number
+    /// from the limit of open files.
     pub connections_max: usize,
     /// Seconds that the header of a request may take to come.
     pub header_seconds_max: u64,
@@ -52,6 +55,7 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8181)),
             body_bytes_max: 32 << 20,
+            host_names: Vec::new(),
             connections_max: 0,
             header_seconds_max: 15,
             idle_seconds_max: 120,

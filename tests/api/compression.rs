@@ -46,7 +46,7 @@ impl Loaded {
 }
 
 async fn load(app: &TestApp, path: &str, headers: &[(header::HeaderName, &str)]) -> Loaded {
-    let mut request = Request::builder().uri(path);
+    let mut request = Request::builder().uri(path).header(header::HOST, "localhost");
     for (name, value) in headers {
         request = request.header(name, *value);
     }

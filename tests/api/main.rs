@@ -50,6 +50,7 @@ mod encryption;
 mod errors;
 mod format_versions;
 mod fuzz;
+mod hosts;
 mod idempotency;
 mod idempotency_lifetime;
 mod job_cli;

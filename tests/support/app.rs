@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -218,8 +218,10 @@ impl TestApp {
         self.credential.as_deref().expect("the catalog asks for credentials")
     }
 
-    /// Sends a request and reads the whole answer.
-    pub async fn send(&self, request: Request<Body>) -> Answer {
+    /// Sends a request and reads the whole answer. A request without a host names `localhost`, as a client would.
+    pub async fn send(&self, mut request: Request<Body>) -> Answer {
+        let headers = request.headers_mut();
+        headers.entry(header::HOST).or_insert(HeaderValue::from_static("localhost"));
         let response =
             self.router.clone().oneshot(request).await.expect("the router is infallible");
         let (parts, body) = response.into_parts();

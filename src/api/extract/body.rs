@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
@@ -83,8 +83,14 @@ pub async fn read(
             format!("The request body is longer than {bytes_max} bytes"),
         )
     };
-    if announced(&parts.headers).is_some_and(|length| length > bytes_max) {
+    let length = announced(&parts.headers);
+    if length.is_some_and(|length| length > bytes_max) {
         return Err(too_long());
+    }
+    if let Some(encoding) = encoding(&parts.headers)
+        && length != Some(0)
+    {
+        return Err(ApiError::unsupported_encoding(&encoding));
     }
     match timeout(time_max, to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
@@ -96,6 +102,13 @@ pub async fn read(
             format!("The request body did not come within {} seconds", time_max.as_secs()),
         )),
     }
+}
+
+/// How a body is encoded, unless it is sent as it is.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
+    let other = values.find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))?;
+    Some(String::from_utf8_lossy(other.as_bytes()).into_owned())
 }
 
 fn is_length_limit(error: &axum::Error) -> bool {
