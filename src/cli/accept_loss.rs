@@ -17,10 +17,10 @@ pub(super) struct AcceptLoss {
     /// Accept the loss; without this, it is only shown
     #[arg(long)]
     yes: bool,
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 impl AcceptLoss {

@@ -30,6 +30,17 @@ fn walk(path: &[&str], visit: &mut impl FnMut(&[&str], bool)) {
 }
 
 #[test]
+fn every_help_is_as_in_the_snapshot() {
+    let mut text = String::new();
+    walk(&[], &mut |path, _| {
+        let help = run(&[path, &["--help"]].concat());
+        let heading = [&["slateberg"], path].concat().join(" ");
+        text += &format!("===== {heading} --help\n\n{}\n\n", help.trim_end());
+    });
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn every_subcommand_has_examples_in_its_long_help() {
     walk(&[], &mut |path, is_leaf| {
         let help = run(&[path, &["--help"]].concat());
