@@ -68,7 +68,7 @@ fn nowhere() -> String {
 #[test]
 fn a_bucket_without_credentials_ends_a_start_and_fsck_at_once_and_says_where_they_were_looked_for()
 {
-    if std::env::vars().any(|(name, _)| name.starts_with("AWS_")) {
+    if ambient_options().keys().any(|name| name.starts_with("aws_")) {
         eprintln!("SKIPPED: a bucket without credentials: the environment has AWS_* of its own");
         return;
     }
