@@ -14,9 +14,9 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::extract::path::SEPARATOR;
 use crate::catalog::delegation::{Delegated, Way};
 use crate::model::ident::TabularIdent;
+use crate::model::separator;
 use crate::model::warehouse::Warehouse;
 
 /// Bytes of what was told that are kept.
@@ -185,7 +185,7 @@ pub fn credentials_body(
 /// Where a table is, below the URI of the catalog.
 fn table_path(warehouse: &Warehouse, ident: &TabularIdent) -> String {
     let encode = |text: &str| utf8_percent_encode(text, SEGMENT).to_string();
-    let namespace = ident.namespace.0.join(&SEPARATOR.to_string());
+    let namespace = ident.namespace.0.join(&separator::DEFAULT.to_string());
     let (namespace, name) = (encode(&namespace), encode(&ident.name));
     format!("v1/{}/namespaces/{namespace}/tables/{name}", encode(&warehouse.name))
 }

@@ -65,6 +65,7 @@ impl Catalog {
             return Err(Error::Invalid("Invalid namespace: expected at least one level".into()));
         };
         self.check_namespace_name(ident)?;
+        warehouse.check_new_namespace(ident)?;
         self.check_properties(properties)?;
         let parent = (!parent_ident.is_root()).then_some(&parent_ident);
         let attributes = Attributes {

@@ -72,6 +72,7 @@ mod purge;
 mod read_restrictions;
 mod registration;
 mod requests;
+mod separators;
 mod staged;
 mod tls;
 mod upgrade;

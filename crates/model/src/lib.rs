@@ -26,6 +26,7 @@ pub mod members;
 pub mod partition;
 pub mod read_restrictions;
 pub mod schema;
+pub mod separator;
 pub mod snapshot;
 pub mod sort;
 pub mod statistics;

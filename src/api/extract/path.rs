@@ -16,10 +16,8 @@ use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::catalog::Operation;
 use crate::model::ident::{NamespaceIdent, TabularIdent};
+use crate::model::separator;
 use crate::model::warehouse::Warehouse;
-
-/// Separates the levels of a namespace.
-pub const SEPARATOR: char = '\u{1f}';
 
 /// The warehouse that a path is in.
 pub struct WarehousePath(pub Arc<Warehouse>);
@@ -54,7 +52,8 @@ impl FromRequestParts<ApiState> for NamespacePath {
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let parameters = Parameters::of(parts);
         let warehouse = parameters.warehouse(operation(parts)?, state)?;
-        Ok(Self { warehouse, namespace: parameters.namespace()? })
+        let namespace = parameters.namespace(&warehouse)?;
+        Ok(Self { warehouse, namespace })
     }
 }
 
@@ -65,7 +64,7 @@ impl FromRequestParts<ApiState> for TabularPath {
         let parameters = Parameters::of(parts);
         let warehouse = parameters.warehouse(operation(parts)?, state)?;
         let name = required(parameters.tabular, "{table}")?;
-        let ident = TabularIdent { namespace: parameters.namespace()?, name };
+        let ident = TabularIdent { namespace: parameters.namespace(&warehouse)?, name };
         Ok(Self { warehouse, ident })
     }
 }
@@ -119,8 +118,9 @@ impl<'a> Parameters<'a> {
         Ok(state.catalog.warehouse_for(operation, prefix.as_deref())?)
     }
 
-    fn namespace(&self) -> Result<NamespaceIdent, ApiError> {
-        Ok(split_levels(&required(self.namespace, "{namespace}")?))
+    fn namespace(&self, warehouse: &Warehouse) -> Result<NamespaceIdent, ApiError> {
+        let raw = present(self.namespace, "{namespace}")?;
+        separator::split_encoded(raw, warehouse.namespace_separator(), decode)
     }
 }
 
@@ -135,13 +135,12 @@ fn segments(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A namespace from its levels, joined by the separator.
-pub fn split_levels(joined: &str) -> NamespaceIdent {
-    NamespaceIdent(joined.split(SEPARATOR).map(ToOwned::to_owned).collect())
+fn required(raw: Option<&str>, name: &str) -> Result<String, ApiError> {
+    decode(present(raw, name)?)
 }
 
-fn required(raw: Option<&str>, name: &str) -> Result<String, ApiError> {
-    decode(raw.ok_or_else(|| ApiError::bad_request(format!("The path has no {name}")))?)
+fn present<'a>(raw: Option<&'a str>, name: &str) -> Result<&'a str, ApiError> {
+    raw.ok_or_else(|| ApiError::bad_request(format!("The path has no {name}")))
 }
 
 fn decode(raw: &str) -> Result<String, ApiError> {

@@ -11,7 +11,7 @@ use super::Result;
 use crate::api::error::ApiError;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
-use crate::api::extract::path::{NamespacePath, WarehousePath, split_levels};
+use crate::api::extract::path::{NamespacePath, WarehousePath};
 use crate::api::extract::query::Query;
 use crate::api::respond::tagged_json;
 use crate::api::state::ApiState;
@@ -21,6 +21,7 @@ use crate::api::wire::{
 };
 use crate::catalog;
 use crate::catalog::namespaces::Removals;
+use crate::model::separator;
 
 /// `POST /v1/{prefix}/namespaces`.
 pub async fn create(
@@ -45,7 +46,8 @@ pub async fn list(
     let parent = query.get("parent").filter(|parent| !parent.is_empty());
     let parent = parent.as_deref();
     let list = async |parent: Option<&str>| {
-        let parent = parent.map(split_levels);
+        let separator = warehouse.namespace_separator();
+        let parent = parent.map(|parent| separator::split(parent, separator));
         let page = state.catalog.list_namespaces(&operation, &warehouse, parent.as_ref(), &page);
         page.await.map(|page| (parent.unwrap_or_default(), page))
     };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::change::Wanted;
 use crate::catalog::{Catalog, Error, Operation, Result};
 use crate::model::members::brief;
+use crate::model::separator;
 use crate::model::warehouse::StorageProfile;
 use crate::objects::location::Location;
 use crate::store::keys::{WarehouseKey, space};
@@ -61,6 +62,11 @@ impl Catalog {
         check_size(wanted)?;
         let client = wanted.client_defaults.keys().chain(wanted.client_overrides.keys());
         client.into_iter().try_for_each(|key| check_client_key(key))?;
+        for properties in [&wanted.client_defaults, &wanted.client_overrides] {
+            if let Some(value) = properties.get(separator::PROPERTY) {
+                separator::parse(value)?;
+            }
+        }
         self.check_overlap(operation, name, &wanted.storage).await
     }
 
