@@ -6,6 +6,7 @@ use axum::http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
 use super::host::is_name;
+use crate::base::setting::InvalidSetting;
 
 /// How many requests may come from one address, and from one principal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,23 +37,21 @@ impl Default for RateLimitSettings {
 }
 
 impl RateLimitSettings {
-    fn check(&self) -> Result<(), String> {
+    fn problems(&self) -> Vec<InvalidSetting> {
         let pairs = [
             ("address", self.address_requests_per_second, self.address_burst_requests_max),
             ("principal", self.principal_requests_per_second, self.principal_burst_requests_max),
         ];
-        for (who, per_second, burst) in pairs {
-            if per_second == 0 && burst > 0 {
-                return Err(format!(
-                    "server.rate_limits.{who}_burst_requests_max: there is no \
-                     {who}_requests_per_second"
-                ));
-            }
-        }
-        match self.remembered_max {
-            0 => Err("server.rate_limits.remembered_max: expected at least 1, got 0".to_owned()),
-            _ => Ok(()),
-        }
+        let without_rate = pairs.into_iter().filter(|(_, rate, burst)| *rate == 0 && *burst > 0);
+        let without_rate = without_rate.map(|(who, ..)| {
+            let key = format!("server.rate_limits.{who}_burst_requests_max");
+            InvalidSetting::new(key, format!("requires {who}_requests_per_second"))
+        });
+        let remembered = (self.remembered_max == 0).then(|| {
+            let key = "server.rate_limits.remembered_max";
+            InvalidSetting::new(key, "expected at least 1, got 0")
+        });
+        without_rate.chain(remembered).collect()
     }
 }
 
@@ -78,17 +77,15 @@ impl CorsSettings {
         self.allowed_origins == ["*"]
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn problem(&self) -> Option<InvalidSetting> {
         if self.allows_any() {
-            return Ok(());
+            return None;
         }
-        match self.allowed_origins.iter().find(|origin| !is_origin(origin)) {
-            None => Ok(()),
-            Some(origin) => Err(format!(
-                "server.cors.allowed_origins: expected origins such as https://app.example.com, or \
-                 \"*\" alone, got '{origin}'"
-            )),
-        }
+        let origin = self.allowed_origins.iter().find(|origin| !is_origin(origin))?;
+        let message = format!(
+            "expected origins such as https://app.example.com, or only \"*\", got '{origin}'"
+        );
+        Some(InvalidSetting::new("server.cors.allowed_origins", message))
     }
 }
 
@@ -115,13 +112,10 @@ pub struct ManagementSettings {
 }
 
 impl ManagementSettings {
-    fn check(&self) -> Result<(), String> {
-        match self.listen {
-            None if self.plain_http => {
-                Err("server.management.plain_http: there is no server.management.listen".to_owned())
-            }
-            _ => Ok(()),
-        }
+    fn problem(&self) -> Option<InvalidSetting> {
+        let is_useless = self.plain_http && self.listen.is_none();
+        let key = "server.management.plain_http";
+        is_useless.then(|| InvalidSetting::new(key, "requires server.management.listen"))
     }
 }
 
@@ -155,23 +149,29 @@ mod address_or_empty {
 }
 
 impl super::settings::Settings {
-    /// Rejects values that cannot work.
-    pub fn check(&self) -> Result<(), String> {
+    /// Returns every setting that is wrong in itself or together with others.
+    pub fn problems(&self) -> Vec<InvalidSetting> {
         let seconds = [
             ("header_seconds_max", self.header_seconds_max),
             ("idle_seconds_max", self.idle_seconds_max),
         ];
-        if let Some((name, _)) = seconds.iter().find(|(_, seconds)| *seconds == 0) {
-            return Err(format!("server.{name}: expected at least 1, got 0"));
-        }
-        if let Some(wrong) = self.host_names.iter().find(|name| !is_name(name)) {
-            return Err(format!(
-                "server.host_names: expected names such as catalog.example.com, without a port, got '{wrong}'"
-            ));
-        }
-        self.rate_limits.check()?;
-        self.cors.check()?;
-        self.management.check()
+        let zeros = seconds.iter().filter(|(_, seconds)| *seconds == 0);
+        let mut found: Vec<_> = zeros
+            .map(|(name, _)| {
+                InvalidSetting::new(format!("server.{name}"), "expected at least 1, got 0")
+            })
+            .collect();
+        found.extend(self.host_names.iter().find(|name| !is_name(name)).map(|wrong| {
+            let message = format!(
+                "expected names such as catalog.example.com, without a port, got '{wrong}'"
+            );
+            InvalidSetting::new("server.host_names", message)
+        }));
+        found.extend(self.rate_limits.problems());
+        found.extend(self.cors.problem());
+        found.extend(self.management.problem());
+        found.extend(self.tls.problems());
+        found
     }
 }
 
@@ -199,12 +199,12 @@ mod tests {
             }),
             ("management.plain_http", &|settings| settings.management.plain_http = true),
         ];
-        assert_eq!(Settings::default().check(), Ok(()));
+        assert_eq!(Settings::default().problems(), []);
         for (name, change) in wrong {
             let mut settings = Settings::default();
             change(&mut settings);
-            let error = settings.check().expect_err(name);
-            assert!(error.starts_with(&format!("server.{name}: ")), "{error}");
+            let keys: Vec<_> = settings.problems().into_iter().map(|it| it.key).collect();
+            assert_eq!(keys, [format!("server.{name}")]);
         }
     }
 

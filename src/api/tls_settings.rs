@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::setting::InvalidSetting;
+
 /// Settings of TLS; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -60,28 +62,57 @@ impl TlsSettings {
         !self.certificate_file.as_os_str().is_empty()
     }
 
-    /// Whether connections are encrypted; or what is wrong with the settings in themselves.
-    pub fn check(&self) -> Result<bool, String> {
+    /// Returns every setting that contradicts others.
+    pub fn problems(&self) -> Vec<InvalidSetting> {
         let set = |file: &PathBuf| !file.as_os_str().is_empty();
-        let on = set(&self.certificate_file);
+        let on = self.is_on();
         let asks = self.client_certificates != ClientCertificates::Off;
-        let problem = match () {
-            () if on && !set(&self.key_file) => "server.tls.key_file: there is a certificate_file",
-            () if !on && set(&self.key_file) => "server.tls.certificate_file: there is a key_file",
-            () if asks && !on => "server.tls.client_certificates: expected a certificate_file too",
-            () if asks && !set(&self.client_ca_file) => {
-                "server.tls.client_ca_file: expected the CAs of the client_certificates"
-            }
-            () if !asks && set(&self.client_ca_file) => {
-                "server.tls.client_certificates: there is a client_ca_file, which is of no use \
-                 while they are \"off\""
-            }
-            () if set(&self.client_crl_file) && !set(&self.client_ca_file) => {
-                "server.tls.client_crl_file: expected a client_ca_file too"
-            }
-            () => return Ok(on),
-        };
-        Err(problem.to_owned())
+        let (has_key, has_ca, has_crl) =
+            (set(&self.key_file), set(&self.client_ca_file), set(&self.client_crl_file));
+        let rules = [
+            (
+                on && !has_key,
+                "key_file",
+                "is missing; it is required because certificate_file is set",
+            ),
+            (
+                !on && has_key,
+                "certificate_file",
+                "is missing; it is required because key_file is set",
+            ),
+            (
+                asks && !on && !has_key,
+                "client_certificates",
+                "requires certificate_file: only encrypted connections have client certificates",
+            ),
+            (
+                asks && !has_ca,
+                "client_ca_file",
+                "is missing; it is required because client_certificates is not \"off\"",
+            ),
+            (
+                !asks && has_ca,
+                "client_certificates",
+                "is \"off\", so that client_ca_file would have no effect: choose \"optional\" or \
+                 \"required\", or leave out client_ca_file",
+            ),
+            (has_crl && !has_ca, "client_crl_file", "requires client_ca_file"),
+        ];
+        let broken = rules.into_iter().filter(|(is_broken, ..)| *is_broken);
+        broken
+            .map(|(_, name, message)| InvalidSetting::new(format!("server.tls.{name}"), message))
+            .collect()
+    }
+
+    /// All files that are set, by the names of their settings.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let files = [
+            ("certificate_file", &self.certificate_file),
+            ("key_file", &self.key_file),
+            ("client_ca_file", &self.client_ca_file),
+            ("client_crl_file", &self.client_crl_file),
+        ];
+        files.into_iter().filter(|(_, file)| !file.as_os_str().is_empty())
     }
 
     /// Between two looks at the files.
@@ -104,33 +135,34 @@ mod tests {
         let check = |change: &dyn Fn(&mut TlsSettings)| {
             let mut settings = TlsSettings::default();
             change(&mut settings);
-            settings.check()
+            settings.problems().into_iter().map(|it| it.key).collect::<Vec<_>>()
         };
         let pair = |settings: &mut TlsSettings| {
             settings.certificate_file = "c.pem".into();
             settings.key_file = "k.pem".into();
         };
-        assert_eq!(check(&|_| {}), Ok(false));
-        assert_eq!(check(&pair), Ok(true));
+        let nothing: [String; 0] = [];
+        assert_eq!(check(&|_| {}), nothing);
+        assert_eq!(check(&pair), nothing);
         type Change<'a> = &'a dyn Fn(&mut TlsSettings);
-        let wrong: [(&str, Change<'_>); 5] = [
-            ("key_file", &|settings| settings.certificate_file = "c.pem".into()),
-            ("certificate_file", &|settings| settings.key_file = "k.pem".into()),
-            ("client_certificates", &|settings| {
+        let wrong: [(&[&str], Change<'_>); 5] = [
+            (&["key_file"], &|settings| settings.certificate_file = "c.pem".into()),
+            (&["certificate_file"], &|settings| settings.key_file = "k.pem".into()),
+            (&["client_certificates", "client_ca_file"], &|settings| {
                 settings.client_certificates = ClientCertificates::Optional;
             }),
-            ("client_ca_file", &|settings| {
+            (&["client_ca_file"], &|settings| {
                 pair(settings);
                 settings.client_certificates = ClientCertificates::Required;
             }),
-            ("client_certificates", &|settings| {
+            (&["client_certificates"], &|settings| {
                 pair(settings);
                 settings.client_ca_file = "ca.pem".into();
             }),
         ];
-        for (name, change) in wrong {
-            let error = check(change).expect_err(name);
-            assert!(error.starts_with(&format!("server.tls.{name}: ")), "{error}");
+        for (names, change) in wrong {
+            let keys: Vec<_> = names.iter().map(|name| format!("server.tls.{name}")).collect();
+            assert_eq!(check(change), keys);
         }
     }
 }

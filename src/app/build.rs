@@ -1,6 +1,5 @@
 //! From settings to an open catalog.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,12 +25,13 @@ use crate::authz::permit::{Permit, Task};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::ids::{Ids, RandomIds};
 use crate::base::secret::Secret;
+use crate::base::setting::InvalidSetting;
 use crate::catalog::policies::Sources;
 use crate::catalog::publications::FinishedPublications;
 use crate::catalog::{self, Catalog, Parts};
 use crate::config::Settings;
 use crate::kms;
-use crate::objects::open::{OpenError, Opener, opener};
+use crate::objects::open::{Opener, opener};
 use crate::objects::probe::ProbeError;
 use crate::store::open::Place;
 use crate::store::records::StoreFormat;
@@ -55,9 +55,9 @@ pub enum BuildError {
     /// What was made of policies at run time cannot be read.
     #[error("cannot read the policies in the store: {0}")]
     PolicyBook(store::Error),
-    /// A bucket or directory cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    /// Settings are wrong in themselves.
+    #[error("{}", lines(.0))]
+    Invalid(Vec<InvalidSetting>),
     /// The data directory is not ours.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -128,12 +128,17 @@ pub enum BuildError {
     Otlp(#[from] InvalidOtlp),
 }
 
+fn lines(problems: &[InvalidSetting]) -> String {
+    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    texts.join("\n")
+}
+
 impl BuildError {
     /// Whether the settings themselves are to blame: another try will not do better. Files that they name
     /// may be others by then, or the disk that they are on.
     pub fn is_of_settings(&self) -> bool {
         match self {
-            Self::Setting(_) | Self::Open(_) | Self::Otlp(_) => true,
+            Self::Setting(_) | Self::Invalid(_) | Self::Otlp(_) => true,
             Self::Encryption(error) => matches!(error, kms::Error::Setting(_)),
             _ => false,
         }
@@ -185,15 +190,15 @@ impl App {
     /// Opens the catalog, and finishes what an earlier process left. An object store that does not answer is
     /// waited for as long as `state.start_seconds_max` says.
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
+        let contradictions = settings.contradictions();
+        if !contradictions.is_empty() {
+            return Err(BuildError::Invalid(contradictions));
+        }
         settings.check_memory().map_err(BuildError::Setting)?;
         if let Some(warning) = settings.memory_warning() {
             tracing::warn!(warning, "the settings permit more memory than the budget");
         }
         let settings = settings.with_memory_shares();
-        check_default_warehouse(&settings)?;
-        check_authn(&settings)?;
-        settings.server.check().map_err(BuildError::Setting)?;
-        settings.catalog.check().map_err(BuildError::Setting)?;
         let files = Files {
             issuers: read_issuers(&settings)?,
             policies: policies::from_files(&settings.authz)?,
@@ -358,16 +363,6 @@ struct Files {
     exporter: Exporter,
 }
 
-pub(super) fn check_default_warehouse(settings: &Settings) -> Result<(), BuildError> {
-    match &settings.default_warehouse {
-        name if settings.warehouses.contains_key(name) => Ok(()),
-        name => {
-            let reason = format!("default_warehouse: there is no warehouse '{name}'");
-            Err(BuildError::Setting(reason))
-        }
-    }
-}
-
 /// Refuses copies on the local disk of what is on the local disk.
 pub(super) fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), BuildError> {
     match place.directory {
@@ -379,29 +374,10 @@ pub(super) fn check_object_cache(settings: &Settings, place: &Place) -> Result<(
     }
 }
 
-/// Refuses a server that would let everybody in without that being meant.
-pub(super) fn check_authn(settings: &Settings) -> Result<(), BuildError> {
-    let authn = &settings.authn;
-    authn.check().map_err(BuildError::Setting)?;
-    let addresses = [Some(settings.server.listen), settings.server.management.listen];
-    let is_public = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
-    let public = addresses.into_iter().flatten().find(is_public);
-    if let Some(address) = public
-        && authn.insecure_no_auth
-        && !authn.insecure_no_auth_on_public_address
-    {
-        return Err(BuildError::Setting(format!(
-            "without authentication, everybody who reaches {address} could read and drop every \
-             table: leave out --insecure-no-auth, listen on 127.0.0.1, or, if the network in front \
-             of it lets nobody else through, say it twice with --insecure-no-auth-on-public-address"
-        )));
-    }
-    Ok(())
-}
-
 /// The issuers of the settings, with the keys that are in files.
 pub(super) fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
-    let issuers = Issuers::new(&settings.authn.issuers).map_err(BuildError::Setting)?;
+    let issuers = Issuers::new(&settings.authn.issuers);
+    let issuers = issuers.map_err(|invalid| BuildError::Invalid(vec![invalid]))?;
     issuers.all().try_for_each(|issuer| issuers::read_file(issuer)).map_err(BuildError::Setting)?;
     Ok(issuers)
 }

@@ -1,58 +1,76 @@
-//! What can be found out about settings without a start: no request is made, and nothing is written.
+//! Checks settings and the files that they name, without a request and without writing.
+//! `serve`, `config check` and `doctor` begin with this.
 
 use std::path::Path;
 
-use super::build::{
-    BuildError, Seams, check_authn, check_default_warehouse, check_object_cache, read_issuers,
-};
+use super::build::{BuildError, Seams, check_object_cache};
+use super::issuers::read_file;
 use super::policies;
 use super::state::State;
 use super::tls::Tls;
+use super::tls::files::TlsError;
 use super::warehouses::{self, Configured};
+use crate::authn::issuers::Issuers;
+use crate::base::setting::InvalidSetting;
 use crate::config::Settings;
 use crate::kms::local::LocalKms;
 use crate::kms::settings::KmsKind;
-use crate::telemetry::logs;
+use crate::telemetry::otlp::Exporter;
 use crate::telemetry::settings::AuditTo;
 
-/// What was found.
+/// Everything that was found.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What is wrong.
-    pub problems: Vec<Finding>,
+    /// The settings that cannot be used.
+    pub problems: Vec<InvalidSetting>,
+    /// Whether one of them is wrong in itself, and not just a file that it names: another try will not help.
+    pub is_of_settings: bool,
     /// What a server by these settings would be, in the words of an operator.
     pub summary: Vec<(&'static str, String)>,
 }
 
-/// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The setting that it is about.
-    pub key: String,
-    /// What is wrong.
-    pub message: String,
-}
-
 impl Findings {
-    /// Notes what is wrong, and returns what is not. Errors begin with the key that they are about.
-    fn note<T>(&mut self, about: &str, checked: Result<T, impl ToString>) -> Option<T> {
+    /// Notes an error about a setting, and returns a success.
+    fn note<T>(&mut self, about: &str, checked: Result<T, BuildError>) -> Option<T> {
         let error = match checked {
             Ok(good) => return Some(good),
-            Err(error) => error.to_string(),
+            Err(error) => error,
         };
-        let (key, message) = match error.split_once(": ") {
-            Some((key, message)) if is_key_of(key, about) => (key.to_owned(), message.to_owned()),
-            _ => (about.to_owned(), error),
-        };
-        let finding = Finding { key, message };
-        if !self.problems.contains(&finding) {
-            self.problems.push(finding);
+        self.is_of_settings |= error.is_of_settings();
+        match error {
+            BuildError::Invalid(problems) => problems.into_iter().for_each(|it| self.add(it)),
+            other => self.add(parsed(&other.to_string(), about)),
         }
         None
     }
 
+    /// Notes an error about a setting's file, and returns a success.
+    fn note_file<T>(&mut self, about: &str, checked: Result<T, impl ToString>) -> Option<T> {
+        match checked {
+            Ok(good) => Some(good),
+            Err(error) => {
+                self.add(parsed(&error.to_string(), about));
+                None
+            }
+        }
+    }
+
+    fn add(&mut self, problem: InvalidSetting) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
     fn tell(&mut self, what: &'static str, how: impl Into<String>) {
         self.summary.push((what, how.into()));
+    }
+}
+
+/// The problem in an error, which may begin with its key.
+fn parsed(error: &str, about: &str) -> InvalidSetting {
+    match error.split_once(": ") {
+        Some((key, message)) if is_key_of(key, about) => InvalidSetting::new(key, message),
+        _ => InvalidSetting::new(about, error),
     }
 }
 
@@ -65,27 +83,27 @@ fn is_key_of(text: &str, other: &str) -> bool {
 
 /// Checks settings.
 pub fn check(settings: &Settings, seams: &Seams) -> Findings {
-    let mut found = Findings::default();
-    found.note("log.level", logs::check(&settings.log));
-    found.note("default_warehouse", check_default_warehouse(settings));
+    let mut found = Findings { problems: settings.problems(), ..Findings::default() };
+    found.is_of_settings = !found.problems.is_empty();
     memory(settings, &mut found);
     listeners(settings, &mut found);
-    state(settings, seams, &mut found);
-    all_warehouses(settings, seams, &mut found);
+    let has_state = state(settings, seams, &mut found);
+    all_warehouses(settings, seams, has_state, &mut found);
     access(settings, &mut found);
-    found.note("encryption", settings.encryption.check());
-    if settings.encryption.kms == KmsKind::Local {
+    if settings.encryption.kms == KmsKind::Local && settings.encryption.problem().is_none() {
         let file = &settings.encryption.local_key_file;
-        found.note("encryption.local_key_file", LocalKms::open(file));
+        found.note("encryption.local_key_file", LocalKms::open(file).map_err(BuildError::from));
     }
     let kms = format!("{:?}", settings.encryption.kms).to_lowercase();
     found.tell("encryption", kms);
     audit(settings, &mut found);
+    let exporter = Exporter::new(&settings.telemetry.otlp, &seams.clock);
+    found.note("telemetry.otlp", exporter.map_err(BuildError::from));
     found
 }
 
 fn memory(settings: &Settings, found: &mut Findings) {
-    found.note("memory_bytes_max", settings.check_memory());
+    found.note("memory_bytes_max", settings.check_memory().map_err(BuildError::Setting));
     let shared = settings.clone().with_memory_shares();
     found.tell(
         "memory",
@@ -98,22 +116,36 @@ fn memory(settings: &Settings, found: &mut Findings) {
 
 fn listeners(settings: &Settings, found: &mut Findings) {
     let server = &settings.server;
-    found.note("server", server.check());
-    let tls = found.note("server.tls", Tls::open(settings)).flatten();
-    let scheme = |plain: bool| if tls.is_some() && !plain { "https" } else { "http" };
+    for (name, file) in server.tls.files() {
+        let read = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()));
+        found.note_file(&format!("server.tls.{name}"), read);
+    }
+    let is_wrong = |it: &InvalidSetting| it.key.starts_with("server.tls");
+    if !found.problems.iter().any(is_wrong) {
+        match Tls::open(settings) {
+            Err(TlsError::Settings(error)) => {
+                found.note::<()>("server.tls", Err(BuildError::Setting(error)));
+            }
+            opened => {
+                found.note_file("server.tls", opened);
+            }
+        }
+    }
+    let is_on = server.tls.is_on();
+    let scheme = |plain: bool| if is_on && !plain { "https" } else { "http" };
     found.tell("listens", format!("{}://{}", scheme(false), server.listen));
     if let Some(address) = server.management.listen {
         found.tell("management", format!("{}://{address}", scheme(server.management.plain_http)));
     }
 }
 
-fn state(settings: &Settings, seams: &Seams, found: &mut Findings) {
-    let Some(state) = found.note("state.url", State::of(settings, seams)) else { return };
+/// Checks the state, and returns whether it can be opened.
+fn state(settings: &Settings, seams: &Seams, found: &mut Findings) -> bool {
+    let Some(state) = found.note("state.url", State::of(settings, seams)) else { return false };
     found.note("store.object_cache_dir", check_object_cache(settings, &state.place));
     if settings.state.url.is_empty() {
         found.note("data_dir", directory_or_none(&settings.data_dir));
     }
-    found.note("catalog", settings.catalog.check());
     found.note(
         "catalog.local_warehouse_dirs",
         warehouses::stores(settings, &seams.opener, &state.url),
@@ -122,10 +154,15 @@ fn state(settings: &Settings, seams: &Seams, found: &mut Findings) {
     if let Some(log) = &state.place.log {
         found.tell("log", log.url.clone());
     }
+    true
 }
 
-fn all_warehouses(settings: &Settings, seams: &Seams, found: &mut Findings) {
+fn all_warehouses(settings: &Settings, seams: &Seams, has_state: bool, found: &mut Findings) {
     for (name, warehouse) in &settings.warehouses {
+        // A warehouse beside the state is opened as the state is: its problem is known.
+        if warehouse.location.is_empty() && !has_state {
+            continue;
+        }
         let configured = Configured::new(settings, name, warehouse, None, &seams.opener);
         if let Some(configured) = found.note(&format!("warehouses.{name}"), configured) {
             found.tell("warehouse", format!("{name} at {}", configured.location));
@@ -134,9 +171,13 @@ fn all_warehouses(settings: &Settings, seams: &Seams, found: &mut Findings) {
 }
 
 fn access(settings: &Settings, found: &mut Findings) {
-    found.note("authn", check_authn(settings));
-    found.note("authn.bootstrap_key", settings.authn.bootstrap_key());
-    found.note("authn.issuers", read_issuers(settings));
+    let bootstrap_key = settings.authn.bootstrap_key().map_err(BuildError::Setting);
+    found.note("authn.bootstrap_key", bootstrap_key);
+    if let Ok(issuers) = Issuers::new(&settings.authn.issuers) {
+        for issuer in issuers.all() {
+            found.note("authn.issuers", read_file(issuer).map_err(BuildError::Setting));
+        }
+    }
     let issuers: Vec<_> = settings.authn.issuers.keys().map(String::as_str).collect();
     let how = match (settings.authn.insecure_no_auth, issuers.is_empty()) {
         (true, _) => "everybody may do everything".to_owned(),
@@ -145,32 +186,30 @@ fn access(settings: &Settings, found: &mut Findings) {
     };
     found.tell("access", how);
     let read = policies::read(&settings.authz.policy_paths);
-    let Some(files) = found.note("authz.policy_paths", read) else { return };
+    let Some(files) = found.note_file("authz.policy_paths", read) else { return };
     match policies::build(&files, &[]) {
         Ok(set) => found.tell("policies", format!("{} in {} files", set.len(), files.len())),
         Err(problems) => problems.iter().for_each(|problem| {
-            found.note::<()>("authz.policy_paths", Err(problem));
+            found.note_file::<()>("authz.policy_paths", Err(problem));
         }),
     }
 }
 
 fn audit(settings: &Settings, found: &mut Findings) {
-    if settings.audit.to != AuditTo::File {
-        return;
-    }
     let file = &settings.audit.file;
-    if file.as_os_str().is_empty() {
-        found.note::<()>("audit.file", Err("expected a file, as audit.to is \"file\""));
+    if settings.audit.to != AuditTo::File || file.as_os_str().is_empty() {
         return;
     }
     let above = file.parent().filter(|above| !above.as_os_str().is_empty());
-    if above.is_some_and(|above| !above.is_dir()) {
+    if file.is_dir() {
+        found.note_file::<()>("audit.file", Err(format!("{}: is a directory", file.display())));
+    } else if above.is_some_and(|above| !above.is_dir()) {
         let message = format!("{}: there is no such directory", file.display());
-        found.note::<()>("audit.file", Err(message));
+        found.note_file::<()>("audit.file", Err(message));
     }
 }
 
-/// Refuses what is something else than a directory: one that is not there is made.
+/// Rejects anything but a directory. A missing one is created by a start.
 fn directory_or_none(path: &Path) -> Result<(), BuildError> {
     match path.exists() && !path.is_dir() {
         true => Err(BuildError::Setting(format!("data_dir: {}: not a directory", path.display()))),

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::build::{BuildError, Seams, check_there};
 use super::directory_probe;
-use super::warehouses::{data_dir_url, open};
+use super::warehouses::{Keys, data_dir_url, open};
 use crate::base::retry::Backoff;
 use crate::config::Settings;
 use crate::kms;
@@ -61,7 +61,9 @@ impl State {
             "" => data_dir_url(settings, STATE_DIR)?,
             url => url.to_owned(),
         };
-        let opened = open(&url, &settings.state.options, settings, opener)?;
+        let options = &settings.state.options;
+        let keys = keys("state.url", "state.options", options);
+        let opened = open(&url, options, settings, opener, &keys)?;
         let storage = Storage::default();
         let mut place = Place {
             object_store: storage.watch(opened.object_store.clone(), opened.directory.is_some()),
@@ -93,6 +95,11 @@ impl State {
         }
         let patience = settings.state.start_patience();
         Ok(Self { url, place, parts, patience })
+    }
+
+    /// The object stores that it needs, with their URLs: the state's, and the log's if that is another.
+    pub(super) fn parts(&self) -> &[(String, Opened)] {
+        &self.parts
     }
 
     /// Opens what the settings name, with the keys that it is encrypted with: those may be asked for, and
@@ -244,17 +251,24 @@ pub fn store_at(
     settings: &Settings,
     seams: &Seams,
 ) -> Result<Opened, BuildError> {
-    open(url.trim_end_matches('/'), options, settings, &seams.opener)
+    let keys = keys("--url", "--option", options);
+    open(url.trim_end_matches('/'), options, settings, &seams.opener, &keys)
 }
 
 fn open_log(settings: &Settings, opener: &Opener) -> Result<Option<(String, Opened)>, BuildError> {
     match settings.state.wal_url.trim_end_matches('/') {
         "" if settings.state.wal_options.is_empty() => Ok(None),
-        "" => Err(BuildError::Setting("state.wal_options: there is no state.wal_url".to_owned())),
+        "" => Err(BuildError::Setting("state.wal_options: requires state.wal_url".to_owned())),
         url => {
-            Ok(Some((url.to_owned(), open(url, &settings.state.wal_options, settings, opener)?)))
+            let options = &settings.state.wal_options;
+            let keys = keys("state.wal_url", "state.wal_options", options);
+            Ok(Some((url.to_owned(), open(url, options, settings, opener, &keys)?)))
         }
     }
+}
+
+fn keys<'a>(url: &str, options: &str, own: &'a BTreeMap<String, String>) -> Keys<'a> {
+    Keys { url: url.to_owned(), options: options.to_owned(), own }
 }
 
 fn tell(url: &str, found: &Findings) {

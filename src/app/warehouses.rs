@@ -9,13 +9,14 @@ use super::build::BuildError;
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 use crate::base::ids::Ids;
+use crate::base::setting::InvalidSetting;
 use crate::catalog::warehouses::change::same_place;
 use crate::catalog::warehouses::served::{Entry, Served, storage_of};
 use crate::config::{Settings, WarehouseSettings};
 use crate::model::warehouse::{self, StorageProfile, Warehouse};
 use crate::objects::harmless::is_harmless;
 use crate::objects::location::Location;
-use crate::objects::open::{Opened, Opener};
+use crate::objects::open::{OpenError, Opened, Opener};
 use crate::objects::stores::{Roots, Stores};
 use crate::objects::vend::Vendor;
 use crate::objects::warehouse_files::Root;
@@ -229,6 +230,8 @@ pub(super) struct Configured {
     pub(super) location: String,
     options: BTreeMap<String, String>,
     roots: Vec<Root>,
+    /// The stores of all its locations, with their URLs.
+    pub(super) opened: Vec<(String, Opened)>,
 }
 
 impl Configured {
@@ -249,16 +252,29 @@ impl Configured {
         let Place { location, options } = place;
         let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
         let access = warehouse.access.clone().into();
-        let mut roots = Vec::new();
+        let (mut roots, mut all_opened) = (Vec::new(), Vec::new());
         for url in urls {
             let parsed = Location::parse(url).map_err(|error| at(error.to_string()))?;
-            let Opened { object_store, .. } = open(url, &options, settings, opener)?;
+            let key = if *url == location { "location" } else { "allowed_locations" };
+            let keys = Keys {
+                url: format!("warehouses.{name}.{key}"),
+                options: format!("warehouses.{name}.options"),
+                own: &warehouse.options,
+            };
+            let opened = open(url, &options, settings, opener, &keys)?;
+            let object_store = Arc::clone(&opened.object_store);
+            all_opened.push((url.clone(), opened));
             let options = all_options(url, &options, settings);
             let vendor = Vendor::open(&parsed, &options, &access);
             let vendor = vendor.map_err(|error| at(error.to_string()))?.map(Arc::new);
             roots.push(Root { location: parsed, object_store, vendor });
         }
-        Ok(Self { location, options, roots })
+        Ok(Self { location, options, roots, opened: all_opened })
+    }
+
+    /// Its locations.
+    pub(super) fn roots(&self) -> &[Root] {
+        &self.roots
     }
 
     /// The warehouse, as the catalog serves it. Options that could be secrets stay here.
@@ -336,15 +352,36 @@ impl Place {
     }
 }
 
+/// The keys of a URL in the settings and of its options, and the options that are there.
+pub(super) struct Keys<'a> {
+    pub(super) url: String,
+    pub(super) options: String,
+    pub(super) own: &'a BTreeMap<String, String>,
+}
+
 /// Opens a URL with its own options and, behind them, those of the environment that fit.
 pub(super) fn open(
     url: &str,
     options: &BTreeMap<String, String>,
     settings: &Settings,
     opener: &Opener,
+    keys: &Keys<'_>,
 ) -> Result<Opened, BuildError> {
-    objects::open::check_options(url, options)?;
-    Ok(opener(url, &all_options(url, options, settings))?)
+    objects::open::check_options(url, keys.own)
+        .and_then(|()| opener(url, &all_options(url, options, settings)))
+        .map_err(|error| BuildError::Invalid(vec![keys.invalid(error)]))
+}
+
+impl Keys<'_> {
+    /// The problem at the key that it is about: an option, or the URL.
+    fn invalid(&self, error: OpenError) -> InvalidSetting {
+        let option = error.option.as_ref().filter(|option| self.own.contains_key(*option));
+        let (key, message) = match option {
+            Some(option) => (format!("{}.{option}", self.options), error.reason),
+            None => (self.url.clone(), format!("cannot open {}: {}", error.url, error.reason)),
+        };
+        InvalidSetting { help: error.help, ..InvalidSetting::new(key, message) }
+    }
 }
 
 /// A URL's own options and, behind them, those of the environment that fit. One that the environment says

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use jsonwebtoken::{Algorithm, Header, Validation, decode};
 
 use super::claims::{self, Claims, Rules};
-use super::client_certificates;
+use super::issuer_rules::problems;
 use super::key_set::KeyHandle;
 use super::settings::IssuerSettings;
-use crate::model::principal::{EMBEDDED_ID_PREFIX, Identity, IdentityKind, Method};
+use crate::base::setting::InvalidSetting;
+use crate::model::principal::{Identity, IdentityKind, Method};
 
 /// Algorithms that an issuer may sign with. None of them has a key that both signs and verifies.
-const ALGORITHMS: [(&str, Algorithm); 9] = [
+pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("RS256", Algorithm::RS256),
     ("RS384", Algorithm::RS384),
     ("RS512", Algorithm::RS512),
@@ -23,6 +24,11 @@ const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("ES384", Algorithm::ES384),
     ("EdDSA", Algorithm::EdDSA),
 ];
+
+/// The algorithm of this name.
+pub(super) fn algorithm(name: &str) -> Option<Algorithm> {
+    ALGORITHMS.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
+}
 
 /// Why a token is not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,46 +62,14 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    fn new(name: &str, settings: &IssuerSettings) -> Result<Self, String> {
-        let wrong = |what: &str| format!("authn.issuers.{name}.{what}");
-        if name.is_empty() || name.contains('/') {
-            return Err(format!("authn.issuers: a name has no slash, got '{name}'"));
+    fn new(name: &str, settings: &IssuerSettings) -> Self {
+        let known = |text: &String| algorithm(text);
+        Self {
+            name: name.to_owned(),
+            settings: settings.clone(),
+            keys: KeyHandle::default(),
+            algorithms: settings.algorithms.iter().filter_map(known).collect(),
         }
-        if name == client_certificates::ID_PREFIX {
-            return Err(format!(
-                "authn.issuers: '{name}' is what client certificates are called by"
-            ));
-        }
-        if name == EMBEDDED_ID_PREFIX {
-            return Err(format!(
-                "authn.issuers: '{name}' is what programs are called by that embed the catalog"
-            ));
-        }
-        if settings.issuer.is_empty() {
-            return Err(wrong("issuer: expected the iss of its tokens"));
-        }
-        if settings.audiences.is_empty() {
-            return Err(wrong(
-                "audiences: expected at least one: tokens for others are no good here",
-            ));
-        }
-        if !settings.jwks_url.is_empty() && !settings.jwks_file.as_os_str().is_empty() {
-            return Err(wrong("jwks_url: there is a jwks_file as well"));
-        }
-        let algorithm = |text: &String| {
-            let known = ALGORITHMS.iter().find(|(name, _)| name == text);
-            let names = ALGORITHMS.map(|(name, _)| name).join(", ");
-            known.map(|(_, algorithm)| *algorithm).ok_or_else(|| {
-                format!("{}: expected one of {names}, got '{text}'", wrong("algorithms"))
-            })
-        };
-        let algorithms =
-            settings.algorithms.iter().map(algorithm).collect::<Result<Vec<_>, _>>()?;
-        if algorithms.is_empty() {
-            return Err(wrong("algorithms: expected at least one"));
-        }
-        let (name, settings) = (name.to_owned(), settings.clone());
-        Ok(Self { name, settings, keys: KeyHandle::default(), algorithms })
     }
 
     /// Verifies a token's signature and its claims.
@@ -172,16 +146,15 @@ pub struct Issuers {
 }
 
 impl Issuers {
-    /// The issuers of these settings; or what is wrong with them, and where.
-    pub fn new(settings: &BTreeMap<String, IssuerSettings>) -> Result<Self, String> {
-        let mut by_iss = BTreeMap::new();
-        for (name, settings) in settings {
-            let issuer = Arc::new(Issuer::new(name, settings)?);
-            if by_iss.insert(settings.issuer.clone(), issuer).is_some() {
-                return Err(format!("authn.issuers.{name}.issuer: another has the same"));
-            }
+    /// The issuers of these settings. Errors with the first problem of [`problems`].
+    pub fn new(settings: &BTreeMap<String, IssuerSettings>) -> Result<Self, InvalidSetting> {
+        if let Some(problem) = problems(settings).into_iter().next() {
+            return Err(problem);
         }
-        Ok(Self { by_iss })
+        let issuers = settings.iter().map(|(name, settings)| {
+            (settings.issuer.clone(), Arc::new(Issuer::new(name, settings)))
+        });
+        Ok(Self { by_iss: issuers.collect() })
     }
 
     /// The issuer with this `iss`.

@@ -22,6 +22,7 @@ pub mod claims;
 pub mod client_certificates;
 pub mod error;
 pub mod failures;
+pub mod issuer_rules;
 pub mod issuers;
 pub mod key_index;
 pub mod key_listing;

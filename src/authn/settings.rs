@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::key_text;
 use crate::base::secret::Secret;
+use crate::base::setting::InvalidSetting;
 
 /// Settings of authentication; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,19 +169,17 @@ impl Default for IssuerSettings {
     }
 }
 
-/// More leeway than this would make expiry a suggestion.
+/// With more leeway, expired tokens would stay valid for too long.
 const CLOCK_LEEWAY_SECONDS_MAX: u64 = 300;
 
 impl Settings {
-    /// Refuses what is wrong in itself.
-    pub fn check(&self) -> Result<(), String> {
-        if self.clock_leeway_seconds > CLOCK_LEEWAY_SECONDS_MAX {
-            return Err(format!(
-                "authn.clock_leeway_seconds: expected at most {CLOCK_LEEWAY_SECONDS_MAX}, got {}",
-                self.clock_leeway_seconds
-            ));
-        }
-        Ok(())
+    /// Returns the setting that is wrong in itself, if there is one.
+    pub fn problem(&self) -> Option<InvalidSetting> {
+        let seconds = self.clock_leeway_seconds;
+        (seconds > CLOCK_LEEWAY_SECONDS_MAX).then(|| {
+            let message = format!("expected at most {CLOCK_LEEWAY_SECONDS_MAX}, got {seconds}");
+            InvalidSetting::new("authn.clock_leeway_seconds", message)
+        })
     }
 
     /// Whether they say which admin key the first start is to have.

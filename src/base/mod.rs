@@ -1,7 +1,7 @@
-//! Rank 0: what everything else asks for the time, for names, for secrets and for patience.
+//! Rank 0: time, ids, secrets, retries, and errors of settings.
 //!
-//! Nobody outside this room reads a clock, draws randomness or mints an id, so that a test can hold
-//! all three still.
+//! No other layer reads a clock, draws randomness or mints an id, so that a test can control all
+//! three.
 
 pub mod clock;
 pub mod descriptors;
@@ -15,5 +15,6 @@ pub mod rate;
 pub mod retry;
 pub mod rfc3339;
 pub mod secret;
+pub mod setting;
 pub mod similar;
 pub mod version;

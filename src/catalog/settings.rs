@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::authz::resource::LEVELS_MAX;
+use crate::base::setting::InvalidSetting;
 use crate::model::ident::NameLimits;
 
 /// Bytes of memory that a job takes for each file that it knows: a hash, and its slot in a set.
@@ -107,16 +108,20 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses bounds that are none.
-    pub fn check(&self) -> Result<(), String> {
-        // A warehouse and a table are levels of what policies are asked about, too.
+    /// Returns the setting that is wrong in itself or together with others, if there is one.
+    pub fn problem(&self) -> Option<InvalidSetting> {
+        // The path of a resource in policies also has the warehouse and the table.
         let most = LEVELS_MAX - 2;
-        match self.namespace_levels_max {
-            levels if levels > most => {
-                Err(format!("catalog.namespace_levels_max: expected at most {most}, got {levels}"))
-            }
-            _ => Ok(()),
+        let levels = self.namespace_levels_max;
+        if levels > most {
+            let message = format!("expected at most {most}, got {levels}");
+            return Some(InvalidSetting::new("catalog.namespace_levels_max", message));
         }
+        let (age, least) = (self.orphan_age_seconds, self.orphan_age_seconds_min);
+        (age < least).then(|| {
+            let message = format!("expected at least orphan_age_seconds_min, {least}, got {age}");
+            InvalidSetting::new("catalog.orphan_age_seconds", message)
+        })
     }
 
     /// The bounds of names.
@@ -150,10 +155,10 @@ mod tests {
     #[test]
     fn namespaces_are_no_deeper_than_policies_can_be_asked_about() {
         let deep = |namespace_levels_max| Settings { namespace_levels_max, ..Settings::default() };
-        assert_eq!(Settings::default().check(), Ok(()));
-        assert_eq!(deep(254).check(), Ok(()));
-        let refused = deep(255).check();
-        let told = "catalog.namespace_levels_max: expected at most 254, got 255";
-        assert_eq!(refused, Err(told.to_owned()));
+        assert_eq!(Settings::default().problem(), None);
+        assert_eq!(deep(254).problem(), None);
+        let refused = deep(255).problem().map(|problem| problem.to_string());
+        let expected = "catalog.namespace_levels_max: expected at most 254, got 255";
+        assert_eq!(refused.as_deref(), Some(expected));
     }
 }

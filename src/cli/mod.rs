@@ -15,6 +15,7 @@ use output::{GLOBAL, OUTPUT_HELP, Output};
 mod accept_loss;
 pub mod bench;
 mod change;
+mod checked;
 pub mod checkpoint;
 mod client;
 pub mod clone;

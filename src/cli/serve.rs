@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::checked::Checked;
 use super::exit::{Exit, Failure, Outcome};
 use super::{Common, print, runtime};
 use crate::app::banner::{banner, banner_line};
@@ -14,7 +15,7 @@ use crate::app::build::Seams;
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
 use crate::base::descriptors;
-use crate::config::Settings;
+use crate::config::{Read, Settings};
 use crate::telemetry::logs;
 use crate::telemetry::settings::Format;
 
@@ -48,7 +49,29 @@ impl Serve {
 
     /// Serves with these parts, after `change` has changed the settings.
     pub(super) fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> Outcome {
-        let mut settings = self.common.settings()?;
+        runtime()?.block_on(async {
+            let sources = self.common.sources();
+            let change = |settings: &mut Settings| {
+                self.change(settings);
+                change(settings);
+            };
+            let checked = Checked::new(&sources, change, &seams);
+            if !checked.problems.is_empty() {
+                let message = format!("cannot start\n\n{}", checked.report());
+                return Err(Failure::new(checked.exit(), message.trim_end()));
+            }
+            let Read { settings, warnings, .. } = checked.read;
+            logs::init(&settings.log).map_err(|error| Failure::new(Exit::Settings, error))?;
+            for warning in warnings {
+                let (variable, help) = (warning.place.to_string(), warning.help);
+                tracing::warn!(variable, help, "unknown environment variable");
+            }
+            serve(settings, seams).await
+        })
+    }
+
+    fn change(&self, settings: &mut Settings) {
+        self.common.change(settings);
         if let Some(listen) = self.listen {
             settings.server.listen = listen;
         }
@@ -56,9 +79,6 @@ impl Serve {
         settings.authn.insecure_no_auth_on_public_address |=
             self.insecure_no_auth_on_public_address;
         settings.authn.new_admin_key = self.new_admin_key;
-        change(&mut settings);
-        logs::init(&settings.log).map_err(|error| Failure::new(Exit::Settings, error))?;
-        runtime()?.block_on(serve(settings, seams))
     }
 }
 

@@ -16,6 +16,9 @@ pub const CLIENT_CERT: &str = "SLATEBERG_CLIENT_CERT";
 pub const SOURCE_TOKEN: &str = "SLATEBERG_SOURCE_TOKEN";
 /// The variable with the credential that is exchanged for such a token: `<id>:<secret>`.
 pub const SOURCE_CREDENTIAL: &str = "SLATEBERG_SOURCE_CREDENTIAL";
+/// All of these variables.
+pub const VARIABLES: [&str; 6] =
+    [URL, API_KEY, CA_CERT, CLIENT_CERT, SOURCE_TOKEN, SOURCE_CREDENTIAL];
 /// The URL of a server with the default settings.
 pub const URL_DEFAULT: &str = "http://127.0.0.1:8181";
 

@@ -16,10 +16,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::problem::{Excerpt, Problem};
 
-/// What every variable of ours begins with.
-const ENV_PREFIX: &str = "SLATEBERG__";
-/// What stands between the parts of a variable's name.
-const ENV_SEPARATOR: &str = "__";
+/// The beginning of each variable that is a setting.
+pub(super) const ENV_PREFIX: &str = "SLATEBERG__";
+/// The separator of the parts of a variable's name.
+pub(super) const ENV_SEPARATOR: &str = "__";
 
 /// Where a setting stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,7 +165,11 @@ impl Layer {
                 rest.strip_prefix(name.as_str())
                     .is_some_and(|it| it.is_empty() || it.starts_with('.'))
             };
-            let name = dict.keys().filter(fits).max_by_key(|name| name.len())?;
+            let Some(name) = dict.keys().filter(fits).max_by_key(|name| name.len()) else {
+                // The table is the nearest place of a setting that is missing.
+                let is_file = matches!(self.origin, Origin::File { .. });
+                return (is_file && !path.is_empty()).then_some(path);
+            };
             path.push(name.clone());
             rest = rest[name.len()..].trim_start_matches('.');
             match dict.get(name) {

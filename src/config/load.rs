@@ -16,6 +16,8 @@ use super::layers::{Layer, Place};
 use super::problem::{Excerpt, Problem, help_for};
 use super::secrets::is_secret;
 use super::settings::{DEFAULT_WAREHOUSE, Settings};
+use super::{type_names, variables};
+use crate::base::setting::InvalidSetting;
 use crate::telemetry::otlp::environment;
 
 /// The directory whose files are read if `--config` names none.
@@ -24,7 +26,9 @@ const CONFIG_DIR: &str = "config";
 const EXAMPLE_SUFFIX: &str = ".example.toml";
 /// Beginnings of the variables that cloud libraries know.
 const AMBIENT_PREFIXES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
-/// Problems after which nobody reads on.
+/// The beginning of the standard library's message about an address that cannot be parsed.
+const NOT_AN_ADDRESS: &str = "invalid socket address";
+/// The number of problems after which reading stops.
 const PROBLEMS_MAX: usize = 100;
 
 /// Where settings come from.
@@ -39,13 +43,17 @@ pub struct Sources {
 #[error("{0}")]
 pub struct Error(String);
 
-/// What was read.
+/// Settings and the sources that they were read from.
 pub struct Read {
-    /// The settings: what is wrong in them is left at its default.
+    /// The settings. Values that cannot be read are at their defaults.
     pub settings: Settings,
-    /// What is wrong.
+    /// Everything that cannot be read.
     pub problems: Vec<Problem>,
+    /// Things that could be mistakes and stop no start.
+    pub warnings: Vec<Problem>,
     layers: Vec<Layer>,
+    /// Files that cannot be read.
+    broken: Vec<PathBuf>,
 }
 
 /// Reads the settings.
@@ -65,14 +73,21 @@ pub fn read(sources: &Sources) -> Read {
         problems.push(problem);
         Vec::new()
     });
+    let mut broken: Vec<_> = problems.iter().filter_map(|it| it.file().cloned()).collect();
     let read = files.iter().map(|file| Layer::file(file)).chain([Layer::environment()]);
     for layer in read {
         match layer {
             Ok(layer) => layers.push(layer),
-            Err(problem) => problems.push(problem),
+            Err(problem) => {
+                broken.extend(problem.file().cloned());
+                problems.push(problem);
+            }
         }
     }
-    // Whoever deserializes stops at the first mistake: without it, the next one is found.
+    let unknown = variables::unknown(variables(&[variables::PREFIX]).keys().map(String::as_str));
+    let warnings = unknown.warnings;
+    problems.extend(unknown.errors);
+    // The first mistake ends deserialization: once it is removed, the next one is found.
     while problems.len() < PROBLEMS_MAX {
         let mut figment = Figment::from(Serialized::defaults(Settings::default()));
         for layer in &layers {
@@ -86,7 +101,7 @@ pub fn read(sources: &Sources) -> Read {
                     Ok(told) => settings.telemetry.otlp = settings.telemetry.otlp.or(told),
                     Err(message) => problems.push(Problem::new(Place::Default, "", message)),
                 }
-                return Read { settings, problems, layers };
+                return Read { settings, problems, warnings, layers, broken };
             }
             Err(error) => error,
         };
@@ -98,24 +113,29 @@ pub fn read(sources: &Sources) -> Read {
             None => break,
         }
     }
-    Read { settings: Settings::default(), problems, layers }
+    Read { settings: Settings::default(), problems, warnings, layers, broken }
 }
 
 impl Read {
-    /// What was read, in the order in which it wins.
+    /// The sources, later ones win. Files that cannot be read come first.
     pub fn sources(&self) -> Vec<String> {
-        self.layers.iter().filter_map(Layer::name).collect()
+        let broken = self.broken.iter().map(|file| file.display().to_string());
+        broken.chain(self.layers.iter().filter_map(Layer::name)).collect()
     }
 
-    /// Something that is wrong with a key, by what has been found out elsewhere.
-    pub fn problem(&self, key: &str, message: String) -> Problem {
-        let found = self.layers.iter().rev().find_map(|layer| Some((layer, layer.path_of(key)?)));
-        let Some((layer, path)) = found else {
-            return Problem::new(Place::Default, key, message);
+    /// Adds the place of the key to a problem that another layer has found.
+    pub fn problem(&self, invalid: InvalidSetting) -> Problem {
+        let InvalidSetting { key, message, help } = invalid;
+        let known = self.layers.iter().filter_map(|layer| Some((layer, layer.path_of(&key)?)));
+        let found = known.max_by_key(|(_, path)| path.len());
+        let (place, excerpt) = match found {
+            None => (Place::Default, None),
+            Some((layer, path)) => {
+                let (place, excerpt) = layer.place(&path);
+                (place, shown(&path, excerpt))
+            }
         };
-        let (place, excerpt) = layer.place(&path);
-        let excerpt = shown(&path, excerpt);
-        Problem { excerpt, ..Problem::new(place, key, message) }
+        Problem { excerpt, help, ..Problem::new(place, key, message) }
     }
 
     /// Where the value of a key comes from.
@@ -143,16 +163,19 @@ fn problem_of(error: &figment::Error, layers: &[Layer]) -> (Vec<String>, Problem
             if path.last() != Some(name) {
                 path.push(name.clone());
             }
-            ("unknown key".to_owned(), Some(help_for(name, expected)))
+            ("unknown key".to_owned(), Some(help_for_key(&path, expected, layers)))
         }
         Kind::UnknownVariant(name, expected) => {
             (format!("unknown value '{name}'"), Some(help_for(name, expected)))
         }
-        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) if is_secret(&path) => {
-            (format!("expected {expected}"), None)
-        }
         Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-            (format!("expected {expected}, got {actual}"), None)
+            let shown = !is_secret(&path);
+            let advice = type_names::advice(actual, expected).filter(|_| shown);
+            (type_names::mismatch(actual, expected, shown), advice)
+        }
+        Kind::Message(message) if message.starts_with(NOT_AN_ADDRESS) => {
+            let message = "expected an IP address and a port, such as 127.0.0.1:8181";
+            (message.to_owned(), None)
         }
         other => (other.to_string(), None),
     };
@@ -163,7 +186,26 @@ fn problem_of(error: &figment::Error, layers: &[Layer]) -> (Vec<String>, Problem
     (path, problem)
 }
 
-/// As much of a line as may be shown.
+/// Advice on a key that does not exist.
+fn help_for_key(path: &[String], expected: &[&str], layers: &[Layer]) -> String {
+    let name = path.last().map(String::as_str).unwrap_or_default();
+    if let [section, warehouse, _] = path
+        && (section.as_str(), name) == ("warehouses", "credentials")
+    {
+        return format!(
+            "credentials are for warehouses that are created at run time: write these options below \
+             [warehouses.{warehouse}.options]"
+        );
+    }
+    let layer = layers.iter().rev().find(|layer| layer.has(path));
+    let meant = match layer.map(|layer| layer.place(path).0) {
+        Some(Place::Variable(variable)) => variables::meant(&variable).filter(|it| *it != variable),
+        _ => None,
+    };
+    meant.map_or_else(|| help_for(name, expected), |meant| format!("did you mean {meant}?"))
+}
+
+/// The part of a line that may be shown.
 fn shown(path: &[String], excerpt: Option<Excerpt>) -> Option<Excerpt> {
     match is_secret(path) {
         true => excerpt.map(Excerpt::without_value),
@@ -191,10 +233,12 @@ fn is_ours(path: &Path) -> bool {
     name.ends_with(".toml") && !name.ends_with(EXAMPLE_SUFFIX)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn variables(prefixes: &[&str]) -> BTreeMap<String, String> {
     let ours = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    std::env::vars().filter(|(name, _)| ours(name)).collect()
+    // Variables of other programs may hold anything.
+    let texts = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    texts.filter(|(name, _)| ours(name)).collect()
 }
 
 fn ambient_options() -> BTreeMap<String, String> {

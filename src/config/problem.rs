@@ -1,6 +1,7 @@
 //! What is wrong with a setting: where it stands, and what was expected.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use super::layers::Place;
 use crate::base::similar::nearest;
@@ -42,6 +43,14 @@ impl Problem {
         let (key, message) = (key.into(), message.into());
         Self { place, key, message, help: None, excerpt: None }
     }
+
+    /// The file that it is in.
+    pub(super) fn file(&self) -> Option<&PathBuf> {
+        match &self.place {
+            Place::File { file, .. } => Some(file),
+            Place::Default | Place::MemoryShare | Place::Variable(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Problem {
@@ -78,10 +87,10 @@ impl Excerpt {
     }
 }
 
-/// What is to be said of a name that is none of those that there are.
+/// Advice on a name that does not exist.
 pub(super) fn help_for(name: &str, expected: &[&str]) -> String {
     match nearest(name, expected.iter().copied()) {
-        Some(meant) => format!("is '{meant}' meant?"),
+        Some(meant) => format!("did you mean '{meant}'?"),
         None if expected.is_empty() => "there are no keys here".to_owned(),
         None if expected.len() > EXPECTED_MAX => {
             format!("expected one of {}, ...", expected[..EXPECTED_MAX].join(", "))

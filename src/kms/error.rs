@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A setting, or a file that it names, is wrong.
-    #[error("encryption: {0}")]
+    #[error("{0}")]
     Setting(String),
     /// The KMS does not answer: try again later.
     #[error("the KMS cannot be reached: {0}")]

@@ -200,7 +200,8 @@ impl Keys {
         let data = Aad::from(purpose.associated_data(self.catalog));
         let text = &mut sealed[begin..];
         let tag = session.key.seal_in_place_separate_tag(nonce(counter), data, text);
-        let tag = tag.map_err(|_| Error::Setting(format!("{} is too long", purpose.name())))?;
+        let tag =
+            tag.map_err(|_| Error::Setting(format!("encryption: {} is too long", purpose.name())))?;
         sealed.extend_from_slice(tag.as_ref());
         Ok(())
     }
@@ -323,7 +324,7 @@ fn nonce(counter: u64) -> Nonce {
 
 /// The key that a data key and a salt make.
 fn derive(data_key: &DataKey, salt: &[u8], catalog: Uuid) -> Result<LessSafeKey, Error> {
-    let defect = |_| Error::Setting("a session key cannot be derived".to_owned());
+    let defect = |_| Error::Setting("encryption: a session key cannot be derived".to_owned());
     let info = [b"slateberg session key".as_slice(), catalog.as_bytes()];
     let secret = extract(data_key, salt);
     let key = UnboundKey::from(secret.expand(&info, &AES_256_GCM).map_err(defect)?);

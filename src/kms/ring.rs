@@ -94,7 +94,7 @@ impl WrappedKey {
     async fn unwrap(&self, kms: &dyn Kms, catalog: Uuid) -> Result<(u32, DataKey), Error> {
         if self.kms != kms.kind() {
             return Err(Error::Setting(format!(
-                "data key {} is wrapped by KMS \"{}\", and encryption.kms is \"{}\"",
+                "encryption.kms: data key {} is wrapped by KMS \"{}\", and this is \"{}\"",
                 self.number,
                 self.kms,
                 kms.kind()

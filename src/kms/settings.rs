@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use crate::base::setting::InvalidSetting;
 
 /// Settings of encryption; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,26 +52,33 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses settings that lack what their KMS needs, or name what another one needs: a key that is
-    /// named and not used would let one believe that it is.
-    pub fn check(&self) -> Result<(), Error> {
+    /// Returns the setting that the KMS lacks, or that another KMS would need: an operator
+    /// would believe that a key is in use which is not.
+    pub fn problem(&self) -> Option<InvalidSetting> {
         let has_file = !self.local_key_file.as_os_str().is_empty();
         let has_key = !self.aws_key.is_empty();
-        let wrong = match self.kms {
-            _ if self.kms_timeout_ms == 0 => {
-                "encryption.kms_timeout_ms is 0: nothing takes no time"
+        let (name, message) = match self.kms {
+            _ if self.kms_timeout_ms == 0 => ("kms_timeout_ms", "expected at least 1, got 0"),
+            KmsKind::Local if !has_file => {
+                ("local_key_file", "is missing; it is required because encryption.kms is \"local\"")
             }
-            KmsKind::Local if !has_file => "encryption.local_key_file is missing",
-            KmsKind::Aws if !has_key => "encryption.aws_key is missing",
+            KmsKind::Aws if !has_key => {
+                ("aws_key", "is missing; it is required because encryption.kms is \"aws\"")
+            }
             KmsKind::None | KmsKind::Aws if has_file => {
-                "encryption.local_key_file is set, and encryption.kms is not \"local\""
+                ("local_key_file", "has no effect unless encryption.kms is \"local\"")
             }
             KmsKind::None | KmsKind::Local if has_key => {
-                "encryption.aws_key is set, and encryption.kms is not \"aws\""
+                ("aws_key", "has no effect unless encryption.kms is \"aws\"")
             }
-            _ => return Ok(()),
+            _ => return None,
         };
-        Err(Error::Setting(wrong.to_owned()))
+        Some(InvalidSetting::new(format!("encryption.{name}"), message))
+    }
+
+    /// Rejects settings that contradict each other.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.problem().map_or(Ok(()), |problem| Err(Error::Setting(problem.to_string())))
     }
 }
 
@@ -86,15 +94,15 @@ mod tests {
             Settings { kms, local_key_file: file.clone(), aws_key, ..Settings::default() }
         };
         let none = PathBuf::new();
-        assert!(with(KmsKind::None, &none, "").check().is_ok());
-        assert!(with(KmsKind::Local, &file, "").check().is_ok());
-        assert!(with(KmsKind::Aws, &none, "alias/a").check().is_ok());
-        assert!(with(KmsKind::None, &file, "").check().is_err());
-        assert!(with(KmsKind::None, &none, "alias/a").check().is_err());
-        assert!(with(KmsKind::Local, &none, "").check().is_err());
-        assert!(with(KmsKind::Local, &file, "alias/a").check().is_err());
-        assert!(with(KmsKind::Aws, &none, "").check().is_err());
-        assert!(with(KmsKind::Aws, &file, "alias/a").check().is_err());
-        assert!(Settings { kms_timeout_ms: 0, ..Settings::default() }.check().is_err());
+        assert!(with(KmsKind::None, &none, "").problem().is_none());
+        assert!(with(KmsKind::Local, &file, "").problem().is_none());
+        assert!(with(KmsKind::Aws, &none, "alias/a").problem().is_none());
+        assert!(with(KmsKind::None, &file, "").problem().is_some());
+        assert!(with(KmsKind::None, &none, "alias/a").problem().is_some());
+        assert!(with(KmsKind::Local, &none, "").problem().is_some());
+        assert!(with(KmsKind::Local, &file, "alias/a").problem().is_some());
+        assert!(with(KmsKind::Aws, &none, "").problem().is_some());
+        assert!(with(KmsKind::Aws, &file, "alias/a").problem().is_some());
+        assert!(Settings { kms_timeout_ms: 0, ..Settings::default() }.problem().is_some());
     }
 }

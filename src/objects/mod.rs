@@ -27,6 +27,7 @@ pub mod location;
 pub mod measured;
 pub mod metadata_file;
 pub mod open;
+mod option_names;
 pub mod probe;
 pub mod race;
 pub mod reach;

@@ -15,6 +15,7 @@ use url::Url;
 
 use super::cloud;
 use super::location::AZURE;
+use super::option_names::{forbidden_http, meant};
 
 /// An object store and a path in it.
 #[derive(Clone)]
@@ -31,16 +32,26 @@ pub struct Opened {
 
 /// Why a URL cannot be opened.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("cannot open {url}: {reason}")]
+#[error("cannot open {url}: {reason}{}", help.as_ref().map_or(String::new(), |it| format!(" ({it})")))]
 pub struct OpenError {
-    url: String,
-    reason: String,
+    /// The URL.
+    pub url: String,
+    /// The reason.
+    pub reason: String,
+    /// The option that is wrong.
+    pub option: Option<String>,
+    /// What to do, if that is known.
+    pub help: Option<String>,
 }
 
 impl OpenError {
     /// This URL cannot be opened, for this reason.
     pub fn new(url: &str, reason: String) -> Self {
-        Self { url: url.to_owned(), reason }
+        Self { url: url.to_owned(), reason, option: None, help: None }
+    }
+
+    fn of_option(url: &str, option: &str, reason: String, help: Option<String>) -> Self {
+        Self { option: Some(option.to_owned()), help, ..Self::new(url, reason) }
     }
 }
 
@@ -57,7 +68,12 @@ const CONNECT_TIMEOUT: &str = "2 seconds";
 /// Opens `file://`, `memory://`, `s3://`, `gs://`, `az://` and their synonyms. `options` are those of
 /// the `object_store` crate, such as `aws_endpoint` or `google_service_account`.
 pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened, OpenError> {
-    let failed = |reason: String| OpenError { url: url.to_owned(), reason };
+    let failed = |reason: String| OpenError::new(url, reason);
+    if let Some(option) = forbidden_http(url, options) {
+        let reason = format!("{option} begins with http://, which is not allowed by default");
+        let help = "set aws_allow_http = \"true\", or use https://".replace("aws_", prefix(option));
+        return Err(OpenError::of_option(url, option, reason, Some(help)));
+    }
     let parsed = Url::parse(url).map_err(|error| failed(error.to_string()))?;
     if parsed.scheme() == "file" {
         let path = Path::parse(
@@ -92,7 +108,8 @@ pub fn check_options(url: &str, options: &BTreeMap<String, String>) -> Result<()
         None => Ok(()),
         Some(key) => {
             let reason = format!("unknown option '{key}' for this kind of store");
-            Err(OpenError { url: url.to_owned(), reason })
+            let help = meant(url, key).map(|meant| format!("did you mean '{meant}'?"));
+            Err(OpenError::of_option(url, key, reason, help))
         }
     }
 }
@@ -116,6 +133,11 @@ pub fn laid_over(
     all
 }
 
+/// How the names of the options of a store begin that has this one.
+fn prefix(option: &str) -> &'static str {
+    if option.starts_with("aws_") { "aws_" } else { "" }
+}
+
 /// Whether two names are those of one option.
 fn same_option(url: &str, one: &str, other: &str) -> bool {
     match (option(url, one), option(url, other)) {
@@ -129,7 +151,7 @@ fn is_known(url: &str, key: &str) -> bool {
 }
 
 /// The one name of an option of the URL's kind of store.
-fn option(url: &str, key: &str) -> Option<String> {
+pub(super) fn option(url: &str, key: &str) -> Option<String> {
     match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("s3" | "s3a") => {
             AmazonS3ConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned())

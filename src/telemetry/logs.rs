@@ -3,31 +3,25 @@
 #[cfg(not(feature = "console"))]
 use std::io::IsTerminal;
 
+#[cfg(not(feature = "console"))]
 use tracing_subscriber::EnvFilter;
 
+use super::directives;
 #[cfg(not(feature = "console"))]
 use super::json_lines::JsonLines;
 #[cfg(not(feature = "console"))]
 use super::settings::Format;
 use super::settings::Settings;
+use crate::base::setting::InvalidSetting;
 
-/// Why logging cannot begin.
-#[derive(Debug, thiserror::Error)]
-#[error("log.level: {0}")]
-pub struct InvalidLevel(String);
-
-/// Refuses settings by which logging cannot begin.
-pub fn check(settings: &Settings) -> Result<(), InvalidLevel> {
-    filter(settings).map(|_| ())
+/// Rejects settings that would turn the log off by mistake.
+pub fn check(settings: &Settings) -> Result<(), InvalidSetting> {
+    directives::parse(&settings.level).map(|_| ())
 }
 
-fn filter(settings: &Settings) -> Result<EnvFilter, InvalidLevel> {
-    EnvFilter::try_new(&settings.level).map_err(|error| InvalidLevel(error.to_string()))
-}
-
-/// Begins to log. What is logged before is lost.
-pub fn init(settings: &Settings) -> Result<(), InvalidLevel> {
-    let filter = filter(settings)?;
+/// Starts the log. Earlier events are lost.
+pub fn init(settings: &Settings) -> Result<(), InvalidSetting> {
+    let filter = directives::parse(&settings.level)?;
     #[cfg(feature = "console")]
     let begun = super::console::begin(settings, filter);
     #[cfg(not(feature = "console"))]

@@ -13,6 +13,7 @@ pub mod connections;
 #[cfg(feature = "console")]
 mod console;
 pub mod counters;
+mod directives;
 pub mod http;
 pub mod instruments;
 pub mod issuers;

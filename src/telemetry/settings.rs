@@ -12,6 +12,7 @@ use crate::base::secret::Secret;
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The least severe level that is logged, or directives such as `info,slateberg=debug`.
+    /// Unknown levels and crates are rejected.
     pub level: String,
     /// For people or for machines.
     pub format: Format,

@@ -9,18 +9,18 @@ use serde_json::Value;
 use super::authn_cli::Server;
 
 /// Runs the program in a directory, with variables.
-fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+pub(crate) fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
     command.args(arguments).current_dir(directory).envs(variables.iter().copied());
     command.output().expect("it runs")
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
 /// Checks a file; the exit code, and what was said as JSON.
-fn checked(text: &str, variables: &[(&str, &str)]) -> (i32, Value) {
+pub(crate) fn checked(text: &str, variables: &[(&str, &str)]) -> (i32, Value) {
     let directory = tempfile::tempdir().expect("there is room");
     fs::write(directory.path().join("s.toml"), text).expect("it is written");
     let arguments = ["config", "check", "--config", "s.toml", "--output", "json"];
@@ -36,7 +36,7 @@ fn settings_that_are_good_are_summed_up() {
     let output = run(directory.path(), &[], &["config", "check"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = said(&output);
-    assert!(text.starts_with("ok: the defaults alone\n"), "{text}");
+    assert!(text.starts_with("ok: the defaults\n"), "{text}");
     assert!(text.contains("http://127.0.0.1:8181"), "{text}");
     assert!(text.contains("default at file://"), "{text}");
 }
@@ -52,12 +52,12 @@ fn everything_that_is_wrong_is_told_with_its_place() {
     let text = said(&output);
     for part in [
         "server.lisen: unknown key\n  --> s.toml:2:1",
-        " 2 | lisen = \"127.0.0.1:1\"\n   | ^^^^^\n   = is 'listen' meant?",
+        " 2 | lisen = \"127.0.0.1:1\"\n   | ^^^^^\n   = did you mean 'listen'?",
         "server.body_bytes_max: expected",
         "--> s.toml:3:1",
         "nothing: unknown key\n  --> s.toml:5:2",
         "store.block_cash_bytes: unknown key\n  --> variable SLATEBERG__STORE__BLOCK_CASH_BYTES",
-        "is 'block_cache_bytes' meant?",
+        "did you mean 'block_cache_bytes'?",
         "4 problems in s.toml, 1 variable",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
@@ -67,6 +67,24 @@ fn everything_that_is_wrong_is_told_with_its_place() {
     assert_eq!(output.status.code(), Some(78));
     let text = String::from_utf8(output.stderr).expect("text");
     assert!(text.contains("server.lisen: unknown key\n  --> s.toml:2:1"), "{text}");
+}
+
+#[test]
+fn a_log_level_that_would_turn_the_log_off_is_refused_with_the_one_that_was_meant() {
+    let (code, report) = checked("[log]\nlevel = \"warning\"\n", &[]);
+    assert_eq!(code, 78);
+    let problem = &report["problems"][0];
+    assert_eq!((&problem["line"], &problem["help"]), (&2.into(), &"did you mean 'warn'?".into()));
+
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let variables = [("SLATEBERG__LOG__LEVEL", "info,slatedbb=debug")];
+    for arguments in [&["config", "check"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+        let output = run(directory.path(), &variables, arguments);
+        assert!(matches!(output.status.code(), Some(78)), "{output:?}");
+        let text = said(&output) + &String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("no crate 'slatedbb' logs in this program"), "{text}");
+        assert!(text.contains("did you mean 'slatedb'?"), "{text}");
+    }
 }
 
 #[test]
@@ -102,10 +120,11 @@ fn what_a_start_would_stumble_over_is_found() {
             "authn",
             "0.0.0.0:1",
         ),
-        ("[encryption]\nkms = \"local\"", "encryption", "local_key_file"),
+        ("[encryption]\nkms = \"local\"", "encryption.local_key_file", "is missing"),
         ("[audit]\nto = \"file\"\nfile = \"no/such/file\"", "audit.file", "directory"),
         ("[authn]\nbootstrap_key = \"sb_x\"", "authn.bootstrap_key", "slateberg key generate"),
-        ("[log]\nlevel = \"a=b=c\"", "log.level", "parsing level filter"),
+        ("[log]\nlevel = \"warning\"", "log.level", "unknown level 'warning'"),
+        ("[log]\nlevel = \"slatedbb=info\"", "log.level", "no crate 'slatedbb'"),
     ] {
         let (code, told) = checked(text, &[]);
         assert_eq!(code, 78, "{text}: {told}");

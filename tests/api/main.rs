@@ -20,6 +20,7 @@ mod authz_races;
 mod authz_routes;
 mod config;
 mod config_cli;
+mod config_rejections;
 mod grants;
 mod memory;
 mod metrics;

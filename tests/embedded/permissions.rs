@@ -23,8 +23,8 @@ use crate::support::embedded::{
 #[test]
 fn no_issuer_speaks_for_programs_that_embed_the_catalog() {
     let named = |name: &str| BTreeMap::from([(name.to_owned(), IssuerSettings::default())]);
-    let refused = Issuers::new(&named("embedded")).err().expect("it is taken");
-    assert!(refused.contains("'embedded' is what programs are called by"), "{refused}");
+    let refused = Issuers::new(&named("embedded")).err().expect("it is reserved").to_string();
+    assert!(refused.contains("reserved for programs that embed the catalog"), "{refused}");
 }
 
 fn with_role(role: &str) -> Identity {

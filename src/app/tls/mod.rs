@@ -46,7 +46,10 @@ impl Tls {
     /// Reads the files that the settings name; none if connections are not to be encrypted.
     pub fn open(settings: &Settings) -> Result<Option<Arc<Self>>, TlsError> {
         let tls = &settings.server.tls;
-        if !tls.check().map_err(TlsError::Settings)? {
+        if let Some(problem) = tls.problems().first() {
+            return Err(TlsError::Settings(problem.to_string()));
+        }
+        if !tls.is_on() {
             return Ok(None);
         }
         let files = Files::read(tls)?;
@@ -57,6 +60,11 @@ impl Tls {
             certificates: ClientCertificates::new(&settings.authn.client_certificates),
             state: Mutex::new(state),
         })))
+    }
+
+    /// When the certificate is valid, with those between it and its CA.
+    pub fn validity(&self) -> Validity {
+        self.state().ready.validity
     }
 
     /// What a handshake that begins now is made by.

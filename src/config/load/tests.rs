@@ -100,11 +100,11 @@ fn every_mistake_is_found_and_the_rest_is_read() {
     let keys = [("catalog.page_size_max", 3), ("data_dirr", 1), ("warehouses.a.b.location", 6)];
     assert_eq!(told, keys);
     // Something that is found out later is told where the key stands.
-    let problem = read.problem("warehouses.a.b", "no".to_owned());
+    let problem = read.problem(InvalidSetting::new("warehouses.a.b", "no"));
     assert_eq!(line_of(&problem), 5);
-    let problem = read.problem("catalog.name_bytes_max.more", "no".to_owned());
+    let problem = read.problem(InvalidSetting::new("catalog.name_bytes_max.more", "no"));
     assert_eq!(line_of(&problem), 4, "the nearest that stands there");
-    let problem = read.problem("server.listen", "no".to_owned());
+    let problem = read.problem(InvalidSetting::new("server.listen", "no"));
     assert_eq!(problem.place, Place::Default);
 }
 
