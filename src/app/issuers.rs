@@ -103,7 +103,8 @@ pub async fn keep_fresh(
     }
 }
 
-async fn fetch(
+/// Fetches an issuer's keys, and the URL where clients get tokens.
+pub(super) async fn fetch(
     issuer: &Issuer,
     client: &reqwest::Client,
 ) -> Result<(KeySet, Option<String>), FetchError> {

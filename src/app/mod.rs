@@ -8,6 +8,7 @@ pub mod check;
 pub mod clone;
 pub mod connections;
 mod directory_probe;
+pub mod doctor;
 pub mod fsck;
 pub mod issuers;
 pub mod lock;

@@ -21,6 +21,7 @@ mod client;
 pub mod clone;
 pub mod completions;
 pub mod config;
+pub mod doctor;
 mod duration;
 pub mod encryption;
 pub mod exit;
@@ -59,6 +60,8 @@ enum Command {
     Fsck(fsck::Fsck),
     /// Validate or print the effective settings
     Config(config::Config),
+    /// Test buckets, KMS, issuers, clocks, ports and files of a configuration
+    Doctor(doctor::Doctor),
     /// Create, list and delete checkpoints
     Checkpoint(checkpoint::Checkpoint),
     /// Restore the catalog to a checkpoint, while no server uses it
@@ -179,6 +182,7 @@ impl Cli {
             Command::Serve(serve) => serve.run(),
             Command::Fsck(fsck) => fsck.run(),
             Command::Config(config) => config.run(),
+            Command::Doctor(doctor) => doctor.run(),
             Command::Checkpoint(checkpoint) => checkpoint.run(),
             Command::Restore(restore) => restore.run(),
             Command::Clone(clone) => clone.run(),

@@ -47,6 +47,7 @@ mod connection_limits;
 mod connections;
 mod cors;
 mod delegation;
+mod doctor;
 mod encryption;
 mod errors;
 mod format_versions;

@@ -1,0 +1,199 @@
+//! Checks of everything that is reached over a network: stores, KMS, issuers of tokens.
+
+use std::time::Duration;
+
+use super::Check;
+use crate::app::build::Seams;
+use crate::app::issuers::{client, fetch};
+use crate::app::state::State;
+use crate::app::warehouses::Configured;
+use crate::authn::issuers::Issuers;
+use crate::config::Settings;
+use crate::kms::data_key::DataKey;
+use crate::kms::{self, Binding};
+use crate::objects::location::Location;
+use crate::objects::open::Opened;
+use crate::objects::probe::{Findings, ProbeError, probe, probe_state};
+use crate::objects::vend::{Files, Rights};
+
+/// How long a store may take to answer all requests of a check.
+const STORE_MAX: Duration = Duration::from_secs(15);
+/// From this difference on, clocks are a problem.
+const SKEW_WARNED_MS: u64 = 10_000;
+/// Above this time, a put makes each commit slow.
+const PUT_WARNED: Duration = Duration::from_millis(500);
+
+/// The stores of the state and of its log, with their clocks.
+pub(super) async fn state(settings: &Settings, seams: &Seams) -> Vec<Check> {
+    let state = match State::of(settings, seams) {
+        Ok(state) => state,
+        Err(error) => {
+            return vec![Check::failed("state", error.to_string(), "correct the settings")];
+        }
+    };
+    let mut checks = Vec::new();
+    for (number, (url, opened)) in state.parts().iter().enumerate() {
+        let subject = if number == 0 { "state" } else { "log" };
+        // A directory is tested with the other directories.
+        if opened.directory.is_some() {
+            continue;
+        }
+        let clock = seams.clock.as_ref();
+        match probe_state(opened, seams.ids.random(), clock, STORE_MAX).await {
+            Ok(found) => checks.extend(measured(subject, url, &found)),
+            Err(error) => checks.push(unfit(subject, url, &error)),
+        }
+    }
+    checks
+}
+
+fn measured(subject: &str, url: &str, found: &Findings) -> [Check; 2] {
+    let put_ms = found.put.as_millis();
+    let message = format!("{url}: conditional writes hold, {put_ms} ms per write");
+    let store = match found.put > PUT_WARNED {
+        true => {
+            let help = "each commit waits for a write: move the server closer to the bucket";
+            Check::warning(subject, message, help)
+        }
+        false => Check::ok(subject, message),
+    };
+    let ahead_ms = found.clock_ahead_ms;
+    let message = format!("the clock of {url} differs by {:.1} s", ahead_ms as f64 / 1e3);
+    let subject = format!("clock of {subject}");
+    let clock = match ahead_ms.unsigned_abs() >= SKEW_WARNED_MS {
+        true => {
+            let help = "synchronize this machine's clock (NTP): from 15 minutes on, S3 rejects every request";
+            Check::warning(subject, message, help)
+        }
+        false => Check::ok(subject, message),
+    };
+    [store, clock]
+}
+
+fn unfit(subject: &str, url: &str, error: &ProbeError) -> Check {
+    let help = match error.may_pass {
+        true => "check the endpoint, the region, the credentials and the network",
+        false => {
+            "check the bucket's name, the credentials, and their permissions to read, write, list and delete; a \
+             store without conditional writes cannot hold a state"
+        }
+    };
+    Check::failed(subject, format!("{url}: {error}"), help)
+}
+
+/// All locations of all warehouses of the settings, and whether credentials for their files can be issued.
+pub(super) async fn warehouses(settings: &Settings, seams: &Seams) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (name, warehouse) in &settings.warehouses {
+        let subject = format!("warehouse {name}");
+        let configured = match Configured::new(settings, name, warehouse, None, &seams.opener) {
+            Ok(configured) => configured,
+            Err(error) => {
+                checks.push(Check::failed(subject, error.to_string(), "correct the settings"));
+                continue;
+            }
+        };
+        for (url, opened) in &configured.opened {
+            if opened.directory.is_none() {
+                checks.push(location(&subject, url, opened, seams).await);
+            }
+        }
+        checks.extend(vending(&subject, &configured, seams).await);
+    }
+    checks
+}
+
+async fn location(subject: &str, url: &str, opened: &Opened, seams: &Seams) -> Check {
+    match probe(opened, seams.ids.random(), STORE_MAX).await {
+        Ok(()) => {
+            Check::ok(subject, format!("{url}: files can be written, read, listed and deleted"))
+        }
+        Err(error) => unfit(subject, url, &error),
+    }
+}
+
+/// Requests credentials for a path that no table has.
+async fn vending(subject: &str, configured: &Configured, seams: &Seams) -> Option<Check> {
+    let root = configured.roots().first()?;
+    let vendor = root.vendor.as_ref().filter(|vendor| vendor.vends())?;
+    let id = seams.ids.random();
+    let place = format!("{}/.slateberg-probe-{}", root.location, id.simple());
+    let files = Files {
+        table: id,
+        places: vec![Location::parse(&place).ok()?],
+        rights: Rights { read: true, write: true, delete: true },
+    };
+    Some(match vendor.vend(&files, seams.clock.now_ms()).await {
+        Ok(_) => Check::ok(subject, "credentials for single tables can be issued"),
+        Err(error) => Check::failed(
+            subject,
+            format!("cannot issue credentials for single tables: {error}"),
+            "check access.role_arn, its trust policy and access.sts_endpoint (docs/vending.md)",
+        ),
+    })
+}
+
+/// Wraps a key with the wrapping key, and unwraps it.
+pub(super) async fn kms(settings: &Settings, seams: &Seams) -> Option<Check> {
+    let help = "check the key, its region and the permissions to encrypt and decrypt with it \
+                (docs/encryption.md)";
+    let kms = match kms::open(&settings.encryption).await {
+        Ok(kms) => kms?,
+        Err(error) => return Some(Check::failed("encryption", error.to_string(), help)),
+    };
+    let binding = Binding { catalog: seams.ids.random(), data_key: 0 };
+    let tried = async {
+        let wrapped = kms.wrap(&DataKey::random(), &binding, None).await?;
+        kms.unwrap(&wrapped, &binding).await.map(|_| wrapped.wrapping_key)
+    };
+    Some(match tried.await {
+        Ok(key) => Check::ok("encryption", format!("key {key} wraps and unwraps data keys")),
+        Err(error) => Check::failed("encryption", error.to_string(), help),
+    })
+}
+
+/// Fetches the keys of all issuers.
+pub(super) async fn issuers(settings: &Settings) -> Vec<Check> {
+    let Ok(issuers) = Issuers::new(&settings.authn.issuers) else { return Vec::new() };
+    let mut checks = Vec::new();
+    let mut http = None;
+    for issuer in issuers.all() {
+        let subject = format!("issuer {}", issuer.name);
+        if !issuer.is_fetched() {
+            let file = issuer.settings.jwks_file.display();
+            checks.push(Check::ok(subject, format!("{file}: keys were read")));
+            continue;
+        }
+        if http.is_none() {
+            http = client().ok();
+        }
+        let Some(http) = &http else {
+            let message = "cannot create an HTTP client";
+            checks.push(Check::failed(subject, message, "check the system's certificates"));
+            continue;
+        };
+        checks.push(match fetch(issuer, http).await {
+            Ok(_) => Check::ok(subject, "its keys were fetched".to_owned()),
+            Err(error) => Check::failed(
+                subject,
+                chain(&error),
+                "check the issuer's URL in a browser, DNS, proxies, and whether its certificate is trusted here",
+            ),
+        });
+    }
+    checks
+}
+
+/// An error with all of its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
