@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::issuers;
+use super::locations;
 use super::lock::{DataDirLock, LockError};
 use super::measure::Measures;
 pub use super::offline::OfflineCatalog;
@@ -236,14 +237,17 @@ impl App {
         let (permit, now_ms) = (Permit::for_task(Task::Open), seams.clock.now_ms());
         let (store, format) = open_store(state, &settings, &seams, &permit).await?;
         let store = store.audited(audit);
-        let stores = warehouses::stores(&settings, &opener, &state_url)?;
+        let mut stores = warehouses::stores(&settings, &opener, &state_url)?;
+        if let Some(parent) = &format.clone_of {
+            stores.reserved = stores.reserved.with(locations::of_parent(&parent.parent_url)?);
+        }
         let opening = Opening {
             settings: &settings,
             opener: &opener,
             ids: seams.ids.as_ref(),
             permit: &permit,
             now_ms,
-            is_clone: format.clone_of.is_some(),
+            clone_of: format.clone_of.as_ref(),
         };
         let served = warehouses::open_all(&opening, &store, &stores).await?;
         let (policy_sources, authority) =

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::build::{BuildError, Seams, check_object_cache};
 use super::issuers::read_file;
+use super::locations;
 use super::policies;
 use super::state::State;
 use super::tls::Tls;
@@ -146,10 +147,15 @@ fn state(settings: &Settings, seams: &Seams, found: &mut Findings) -> bool {
     if settings.state.url.is_empty() {
         found.note("data_dir", directory_or_none(&settings.data_dir));
     }
-    found.note(
-        "catalog.local_warehouse_dirs",
-        warehouses::stores(settings, &seams.opener, &state.url),
-    );
+    let stores = warehouses::stores(settings, &seams.opener, &state.url);
+    if locations::reserved(settings, &state.url).is_ok() {
+        found.note("catalog.local_warehouse_dirs", stores);
+    }
+    for problem in locations::problems(settings, &state.url) {
+        let text = problem.to_string();
+        let about = text.split_once(": ").map_or("state.url", |(key, _)| key);
+        found.note::<()>(about, Err(problem));
+    }
     found.tell("state", state.url.clone());
     if let Some(log) = &state.place.log {
         found.tell("log", log.url.clone());

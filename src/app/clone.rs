@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::locations;
 use super::state::{STATE_DIR, State};
 use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
 use crate::authz::permit::{Permit, Task};
@@ -68,6 +69,7 @@ pub async fn clone_catalog(
     let parent = State::offline(settings, seams).await?;
     let target = Target::of(settings, seams, to).await?;
     target.check(&parent)?;
+    locations::check_clone(settings, &parent.url, &target.state.url)?;
     let _lock = target.lock()?;
     Box::pin(target.state.tried(seams)).await?;
     let source = Box::pin(source(settings, seams, &parent, &target, wanted)).await?;

@@ -11,6 +11,7 @@ mod directory_probe;
 pub mod doctor;
 pub mod fsck;
 pub mod issuers;
+mod locations;
 pub mod lock;
 pub mod loss;
 mod measure;

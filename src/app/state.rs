@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::build::{BuildError, Seams, check_there};
 use super::directory_probe;
+use super::locations;
 use super::warehouses::{Keys, data_dir_url, open};
 use crate::base::retry::Backoff;
 use crate::config::Settings;
@@ -102,14 +103,15 @@ impl State {
         &self.parts
     }
 
-    /// Opens what the settings name, with the keys that it is encrypted with: those may be asked for, and
-    /// that is measured.
+    /// Opens what the settings name, with the keys that it is encrypted with. Every command that opens the
+    /// store comes here, so that none of them works on a state that a warehouse overlaps with.
     pub(super) async fn with_keys(
         settings: &Settings,
         seams: &Seams,
         requests: &Arc<Requests>,
     ) -> Result<Self, BuildError> {
         let mut state = Self::of(settings, seams)?;
+        locations::check(settings, &state.url)?;
         let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
         let kms = kms::open(&settings.encryption).await?;
         let kms = kms.map(|kms| measured_kms(kms, Arc::clone(requests)));

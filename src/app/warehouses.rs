@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::BuildError;
+use super::locations::{self, Claims, Overlap};
 use crate::authz::action::Maintain;
 use crate::authz::permit::Permit;
 use crate::base::ids::Ids;
@@ -17,13 +18,13 @@ use crate::model::warehouse::{self, StorageProfile, Warehouse};
 use crate::objects::harmless::is_harmless;
 use crate::objects::location::Location;
 use crate::objects::open::{OpenError, Opened, Opener};
-use crate::objects::stores::{Roots, Stores};
+use crate::objects::stores::Stores;
 use crate::objects::vend::Vendor;
 use crate::objects::warehouse_files::Root;
 use crate::objects::{self, Objects};
 use crate::store::keys::{NamespaceNameKey, StoreKey, WarehouseKey, space};
 use crate::store::read::{Range, Read};
-use crate::store::records::WarehouseRecord;
+use crate::store::records::{CloneOf, WarehouseRecord};
 use crate::store::{self, Store};
 
 /// The directory of the data directory that warehouses are in.
@@ -49,8 +50,7 @@ pub(super) fn stores(
         credentials: settings.credentials.clone(),
         local_dirs,
         in_memory: state_url.starts_with("memory:"),
-        state: Location::parse(state_url).ok(),
-        log: Location::parse(&settings.state.wal_url).ok(),
+        reserved: locations::reserved(settings, state_url)?,
     })
 }
 
@@ -61,8 +61,8 @@ pub(super) struct Opening<'a> {
     pub(super) ids: &'a dyn Ids,
     pub(super) permit: &'a Permit<Maintain>,
     pub(super) now_ms: i64,
-    /// Whether the catalog is a clone: its warehouses are where its parent's are.
-    pub(super) is_clone: bool,
+    /// The catalog that this one is a clone of: its warehouses are where its parent's are.
+    pub(super) clone_of: Option<&'a CloneOf>,
 }
 
 /// Opens all warehouses: those of the configuration, where it is an error that one cannot be opened, and
@@ -72,15 +72,20 @@ pub(super) async fn open_all(
     store: &Store,
     stores: &Stores,
 ) -> Result<Served, BuildError> {
-    let Opening { settings, opener, ids, permit, now_ms, is_clone } = opening;
+    let Opening { settings, opener, ids, permit, now_ms, clone_of } = opening;
     let failed = BuildError::Warehouses;
     let mut served = Served::new(&settings.default_warehouse);
-    served.objects = served.objects.guarding(stores.secrets());
+    served.objects = served.objects.guarding(stores.secrets()).reserving(stores.reserved.clone());
     served.objects = served.objects.reading(settings.catalog.file_bytes_max);
+    let mut claims = Claims::default();
     for (name, warehouse) in &settings.warehouses {
         let known = store.durable().get(&WarehouseKey(name.clone())).await.map_err(failed)?;
-        let parents = known.as_ref().filter(|_| *is_clone).map(|known| known.location.as_str());
+        let parents = known.as_ref().filter(|_| clone_of.is_some());
+        let parents = parents.map(|known| known.location.as_str());
         let configured = Configured::new(settings, name, warehouse, parents, opener)?;
+        let urls = std::iter::once(&configured.location).chain(&warehouse.allowed_locations);
+        let claimed = claims.add(&stores.reserved, name, urls);
+        claimed.map_err(|overlap| overlap.of_settings(name))?;
         warn_if_moved(name, warehouse, known.as_ref(), &configured.location);
         check_taken_over(name, known.as_ref(), &configured.location)?;
         let (location, id) = (&configured.location, ids.random());
@@ -94,7 +99,14 @@ pub(super) async fn open_all(
             continue;
         };
         let storage = storage_of(&record.location, definition);
-        let opened = open_made(&name, &storage, stores, &served);
+        let claimed = claims.add(&stores.reserved, &name, storage.locations());
+        let opened = match claimed {
+            Ok(()) => stores.open(&storage).map_err(|error| error.to_string()),
+            Err(overlap) => Err(reject_configured(&name, &overlap, &served)?),
+        };
+        if let Err(reason) = &opened {
+            tracing::error!(warehouse = name, reason, "a warehouse cannot be served");
+        }
         served = served.with(Entry::made(&name, record.clone(), definition), opened);
     }
     Ok(served)
@@ -164,28 +176,19 @@ async fn warn_if_left_out(
     Ok(())
 }
 
-fn open_made(
-    name: &str,
-    storage: &StorageProfile,
-    stores: &Stores,
-    others: &Served,
-) -> Result<Roots, String> {
-    let opened = stores.open(storage).map_err(|error| error.to_string());
-    match &opened {
-        Ok(roots) => warn_of_overlaps(name, roots, others),
-        Err(reason) => tracing::error!(warehouse = name, reason, "a warehouse cannot be served"),
-    }
-    opened
-}
-
-/// The configuration may say what the API refuses; whoever may write it can reach all files anyway.
-fn warn_of_overlaps(name: &str, roots: &Roots, others: &Served) {
-    for entry in others.all() {
-        let theirs = entry.warehouse.storage.locations();
-        let theirs: Vec<_> = theirs.filter_map(|url| Location::parse(url).ok()).collect();
-        if roots.all.iter().any(|own| theirs.iter().any(|other| other.overlaps(&own.location))) {
-            let other = &entry.warehouse.name;
-            tracing::warn!(warehouse = name, other, "the locations of two warehouses overlap");
+/// Rejects settings with a location that overlaps with that of a warehouse from the API. Returns the reason why
+/// the warehouse is not served, if the settings are not to blame.
+fn reject_configured(name: &str, overlap: &Overlap, served: &Served) -> Result<String, BuildError> {
+    let others = overlap.other().and_then(|other| served.find(Some(other)).ok());
+    match others.filter(|other| other.is_configured()) {
+        None => Ok(overlap.reason()),
+        Some(other) => {
+            let other = &other.warehouse.name;
+            Err(BuildError::Setting(format!(
+                "warehouses.{other}.location: the warehouse {name}, which was created through the API, {}. Set \
+                 another location for {other}",
+                overlap.reason()
+            )))
         }
     }
 }
@@ -200,6 +203,7 @@ pub(super) async fn offline_objects(
     let format = store.get(&StoreKey).await.map_err(BuildError::Warehouses)?;
     let is_clone = format.is_some_and(|format| format.clone_of.is_some());
     let mut objects = Objects::default().reading(settings.catalog.file_bytes_max);
+    objects = objects.reserving(stores.reserved.clone());
     for (name, record) in records(store).await.map_err(BuildError::Warehouses)? {
         objects = match (settings.warehouses.get(&name), &record.definition) {
             (Some(configured), _) => {
@@ -301,8 +305,8 @@ impl Configured {
 }
 
 /// Where a warehouse is.
-struct Place {
-    location: String,
+pub(super) struct Place {
+    pub(super) location: String,
     options: BTreeMap<String, String>,
 }
 
@@ -324,7 +328,7 @@ impl Place {
 
     /// Where the settings say, or else beside the state: in the data directory, or in the state's bucket.
     /// What is in a bucket is not for a machine to lose.
-    fn of(
+    pub(super) fn of(
         settings: &Settings,
         name: &str,
         warehouse: &WarehouseSettings,
@@ -403,7 +407,7 @@ pub(super) fn data_dir_url(settings: &Settings, below: &str) -> Result<String, B
 }
 
 /// The data directory, from the root.
-fn data_dir(settings: &Settings) -> Result<PathBuf, BuildError> {
+pub(super) fn data_dir(settings: &Settings) -> Result<PathBuf, BuildError> {
     let absolute = std::path::absolute(Path::new(&settings.data_dir));
     absolute.map_err(|error| wrong_data_dir(settings, &error.to_string()))
 }
@@ -435,10 +439,6 @@ mod tests {
         assert_eq!(found("file:///other", ""), at("file:///data/warehouse/lake", 0));
         assert_eq!(found("s3://b/p/", ""), at("s3://b/p-warehouse/lake", 1));
         assert_eq!(found("s3://b/p", "s3://c/w/"), at("s3://c/w", 0));
-        // What is within the state would be the state's to delete.
-        let (state, warehouse) =
-            (Location::parse("s3://b/p"), Location::parse("s3://b/p-warehouse"));
-        assert!(!warehouse.expect("valid").overlaps(&state.expect("valid")));
         let refused = place("s3://b", "").map(|it| it.location).expect_err("there is none");
         assert!(refused.to_string().starts_with("warehouses.lake.location: "), "{refused}");
     }

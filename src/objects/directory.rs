@@ -64,6 +64,12 @@ impl Directory {
         listed.map_ok(file).map_err(|error| self.failed(error)).boxed()
     }
 
+    /// Returns whether the catalog keeps a file of a listing for itself: listings follow symbolic links.
+    pub fn is_reserved(&self, file: &ListedFile) -> bool {
+        let location = Location::parse(&self.location_of(file));
+        location.is_ok_and(|location| self.objects.check_reserved(&location).is_err())
+    }
+
     /// Deletes a file. That it is gone already counts as deleted.
     pub async fn delete(&self, file: &ListedFile) -> Result<(), Error> {
         match self.object_store.delete(&file.path).await {

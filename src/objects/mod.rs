@@ -11,6 +11,8 @@
 //! Buckets are opened so that a name is taken only where something is there ([`conditional`]). Whether a
 //! store keeps that up among many writers is what a [`race`] shows, and whether it is there at all [`reach`].
 //!
+//! No location of a warehouse or a table may overlap with one that the catalog has [`reserved`] for itself.
+//!
 //! Clients go to the files of tables on their own: with credentials that a [`vend`]or gets for them, or with
 //! a signature for each request ([`sign`]).
 
@@ -32,6 +34,7 @@ pub mod probe;
 pub mod race;
 pub mod reach;
 pub mod reachable;
+pub mod reserved;
 pub mod scrub;
 pub mod sign;
 pub mod stores;

@@ -1,7 +1,7 @@
-//! From the storage profile of a warehouse that is made at run time to open stores. Who makes one is an
-//! administrator of the catalog and not of this machine, so that much is refused that the configuration may
-//! say: other options than [`harmless`] ones, directories that were not set aside for warehouses, and the
-//! place of the catalog's own state.
+//! From the storage profile of a warehouse that is created at run time to open stores. Its creator is an
+//! administrator of the catalog and not of this machine, so that much is rejected that the configuration may
+//! say: other options than [`harmless`] ones, and directories that were not set aside for warehouses. The
+//! locations that the catalog has [`reserved`](super::reserved) for itself are rejected as well.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use super::location::{AZURE, Location};
 use super::open::{self, Opened, Opener};
+use super::reserved::{Extent, Reserved};
 use super::scrub::scrub;
 use super::vend::{Files, Rights, Vendor};
 use super::warehouse_files::Root;
 use super::{harmless, probe};
 use crate::base::secret::Secret;
+use crate::model::members::brief;
 use crate::model::warehouse::StorageProfile;
 
 /// Options of object stores, secret ones among them.
@@ -40,10 +42,8 @@ pub struct Stores {
     pub local_dirs: Vec<PathBuf>,
     /// Whether warehouses may be in memory, where all is lost when the server stops.
     pub in_memory: bool,
-    /// Where the catalog's state is: nothing else may be there.
-    pub state: Option<Location>,
-    /// Where the state's log is, if that is elsewhere: no warehouse may be there either.
-    pub log: Option<Location>,
+    /// What the catalog keeps for itself: no warehouse may be there.
+    pub reserved: Reserved,
 }
 
 /// The open stores of a warehouse, that of its own location first.
@@ -162,8 +162,8 @@ impl Stores {
     fn check_place(&self, url: &str, location: &Location) -> Result<(), BadStorage> {
         let refused =
             |reason: &str| Err(BadStorage(format!("Cannot use location '{location}': {reason}")));
-        if self.state.iter().chain(&self.log).any(|state| state.overlaps(location)) {
-            return refused("the catalog's own state is there");
+        if let Some(reserved) = self.reserved.overlapping(&Extent::of(location)) {
+            return refused(&format!("{} is there", reserved.what));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let (bucket, account) = match location.authority().split_once('@') {
@@ -177,14 +177,14 @@ impl Stores {
             "s3" | "gs" => Ok(()),
             scheme if AZURE.contains(&scheme) => Ok(()),
             "memory" if self.in_memory => Ok(()),
-            "file" if !url.to_ascii_lowercase().starts_with("file:///") => {
-                refused("expected file:/// and a path on this machine")
-            }
-            "file" if self.is_below_local_dirs(location) => Ok(()),
-            "file" => refused(
-                "local warehouses are below 'warehouse' in the data directory, or below a directory of \
-                 catalog.local_warehouse_dirs, without a link on the way",
+            "file" if !self.is_below_local_dirs(location) => refused(
+                "a local warehouse must be in a directory of its own below 'warehouse' in the data directory, or \
+                 below a directory of catalog.local_warehouse_dirs, and the path may not contain symbolic links",
             ),
+            "file" if !url.to_ascii_lowercase().starts_with("file:///") => {
+                refused(&format!("expected a URL that begins with file:///, got '{}'", brief(url)))
+            }
+            "file" => Ok(()),
             _ => refused("expected a location on s3, gs, az, abfss or file"),
         }
     }

@@ -12,6 +12,7 @@ use super::content::{Bounds, Content};
 use super::directory::Directory;
 use super::error::Error;
 use super::location::{AZURE, Location};
+use super::reserved::{Extent, Reserved};
 use super::scrub::scrub;
 use super::vend::Vendor;
 use crate::base::secret::Secret;
@@ -29,6 +30,8 @@ pub struct Objects {
     secrets: Arc<[Secret]>,
     /// How much of files is read.
     bounds: Bounds,
+    /// What no request and no job gets at, even if a table is there.
+    reserved: Reserved,
 }
 
 /// What there is of a warehouse's stores.
@@ -83,6 +86,27 @@ impl Objects {
         Self { bounds: Bounds::new(file_bytes_max), ..self }
     }
 
+    /// These, of which no location may overlap with what the catalog keeps for itself.
+    #[must_use]
+    pub fn reserving(self, reserved: Reserved) -> Self {
+        Self { reserved, ..self }
+    }
+
+    /// Rejects a location that overlaps with what the catalog keeps for itself. Follows symbolic links.
+    pub fn check_reserved(&self, location: &Location) -> Result<(), Error> {
+        self.reject_reserved(location, &Extent::of(location))
+    }
+
+    fn reject_reserved(&self, location: &Location, extent: &Extent) -> Result<(), Error> {
+        match self.reserved.overlapping(extent) {
+            None => Ok(()),
+            Some(reserved) => Err(Error::NotAllowed(format!(
+                "Location '{location}' cannot be used: {} is there",
+                reserved.what
+            ))),
+        }
+    }
+
     /// How much of files is read.
     pub(super) fn bounds(&self) -> &Bounds {
         &self.bounds
@@ -127,9 +151,10 @@ impl Objects {
         Self { warehouses: Arc::new(warehouses), ..self.clone() }
     }
 
-    /// Who lets clients in at a location of a warehouse; nobody where it may have no files, and for its
-    /// places as a whole.
+    /// Who lets clients in at a location of a warehouse. Returns `None` where the warehouse may have no files,
+    /// for its locations as a whole, and for what the catalog keeps for itself.
     pub fn vendor(&self, warehouse: Uuid, location: &Location) -> Option<&Arc<Vendor>> {
+        self.reject_reserved(location, &Extent::as_written(location)).ok()?;
         let Access::Open { roots, .. } = self.warehouses.get(&warehouse)?.as_ref() else {
             return None;
         };
@@ -258,6 +283,10 @@ impl Objects {
     /// Deletes a file. That it is gone already counts as deleted.
     pub async fn delete(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
         let target = self.target(warehouse, location)?;
+        // A symbolic link below a table must not lead a deletion to the state.
+        if let Ok(location) = Location::parse(location) {
+            self.check_reserved(&location)?;
+        }
         match target.object_store.delete(&target.path).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(self.failed(location, error)),
@@ -269,6 +298,7 @@ impl Objects {
         let Target { object_store, path, .. } = self.target(warehouse, location)?;
         let parsed =
             Location::parse(location).map_err(|error| Error::NotAllowed(error.to_string()))?;
+        self.check_reserved(&parsed)?;
         let access = self.warehouses.get(&warehouse).map(AsRef::as_ref);
         if let Some(Access::Open { roots, .. }) = access
             && roots.iter().any(|root| root.location.is_within(&parsed))
@@ -306,6 +336,7 @@ impl Objects {
         if location.scheme() == "file" && location.part_bytes_max() > FILE_NAME_BYTES_MAX {
             return Err(Error::name_too_long(text));
         }
+        self.reject_reserved(&location, &Extent::as_written(&location))?;
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
         Ok(Target { object_store: &root.object_store, path, root: &root.location })

@@ -260,3 +260,71 @@ async fn a_warehouse_that_was_taken_out_is_told_of_if_anything_is_in_it() {
     start(&format!("{lake}[warehouses.default]")).stop();
     assert!(!has_told(), "it is there again");
 }
+
+/// Settings in which the state and a warehouse, or two warehouses, share files: the key that is reported, and what
+/// is said of it.
+const OVERLAPS: [(&str, &str, &str); 6] = [
+    (
+        "[state]\nurl = \"file://ROOT/wh/state\"\n[warehouses.default]\nlocation = \"file://ROOT/wh\"",
+        "warehouses.default.location",
+        "the catalog's own state is there",
+    ),
+    (
+        "[state]\nurl = \"file://ROOT/wh\"\n[warehouses.default]\nlocation = \"file://ROOT/wh/tables\"",
+        "warehouses.default.location",
+        "the catalog's own state is there",
+    ),
+    (
+        "[state]\nurl = \"file://ROOT/wh\"\n[warehouses.default]\nlocation = \"file://ROOT/link\"",
+        "warehouses.default.location",
+        "the catalog's own state is there",
+    ),
+    (
+        "data_dir = \"ROOT/wh\"\n[warehouses.default]\nlocation = \"file://ROOT/wh\"",
+        "warehouses.default.location",
+        "the catalog's own state is there",
+    ),
+    (
+        "[warehouses.other]\nlocation = \"file://ROOT/wh\"\n[warehouses.default]\nlocation = \"file://ROOT/wh/x\"",
+        "warehouses.other.location",
+        "it overlaps with that of the warehouse default",
+    ),
+    (
+        "[audit]\nto = \"file\"\nfile = \"ROOT/wh/audit.log\"\n[warehouses.default]\nlocation = \"file://ROOT/wh\"",
+        "warehouses.default.location",
+        "the catalog's audit log is there",
+    ),
+];
+
+#[test]
+fn settings_that_let_state_and_tables_overlap_are_rejected_by_every_command_that_opens_the_store() {
+    for (text, key, part) in OVERLAPS {
+        let root = tempfile::tempdir().expect("there is room");
+        let path = root.path().canonicalize().expect("it exists");
+        fs::create_dir(path.join("wh")).expect("it can be created");
+        std::os::unix::fs::symlink(path.join("wh"), path.join("link")).expect("a link");
+        let text = text.replace("ROOT", path.to_str().expect("it is UTF-8"));
+        let (code, told) = checked(&text, &[]);
+        assert_eq!(code, 1, "{text}: {told}");
+        let problems = told["problems"].as_array().expect("a list");
+        assert_eq!(problems.len(), 1, "{text}: {told}");
+        assert_eq!(problems[0]["key"], key, "{text}: {told}");
+        assert!(problems[0]["message"].as_str().is_some_and(|it| it.contains(part)), "{told}");
+        // A store that an older binary has served with such settings.
+        fs::create_dir_all(path.join("wh/state")).expect("it can be created");
+        fs::create_dir_all(path.join("slateberg-data/state")).expect("it can be created");
+        fs::write(path.join("s.toml"), &text).expect("it is written");
+        for (command, code) in [
+            (&["serve", "--listen", "127.0.0.1:0"][..], 78),
+            (&["fsck"], 1),
+            (&["export"], 1),
+            (&["checkpoint", "list", "--offline"], 1),
+        ] {
+            let arguments = [command, &["--config", "s.toml"]].concat();
+            let output = run(&path, &[], &arguments);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(code), "{command:?} {text}: {output:?}");
+            assert!(said.contains(key) && said.contains(part), "{command:?} {text}: {said}");
+        }
+    }
+}

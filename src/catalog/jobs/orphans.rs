@@ -62,7 +62,7 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
             return Err(Interrupted::Failed("the table has moved to another location".to_owned()));
         }
         kept.refresh(run, &[]).await.map_err(cannot_tell)?;
-        orphans.retain(|file| !kept.has(file.path.as_ref()));
+        orphans.retain(|file| !kept.has(file.path.as_ref()) && !directory.is_reserved(file));
         let bytes: u64 = orphans.iter().map(|file| file.bytes).sum();
         if dry_run {
             note(&mut run.job.progress, &directory, &orphans);

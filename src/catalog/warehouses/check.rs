@@ -8,6 +8,7 @@ use crate::model::members::brief;
 use crate::model::separator;
 use crate::model::warehouse::StorageProfile;
 use crate::objects::location::Location;
+use crate::objects::reserved::Extent;
 use crate::store::keys::{WarehouseKey, space};
 use crate::store::read::{Range, Read};
 use crate::store::records::WarehouseRecord;
@@ -101,8 +102,9 @@ impl Catalog {
         for url in storage.locations() {
             let wrong = |error: crate::objects::location::InvalidLocation| error.to_string();
             let location = Location::parse(url).map_err(wrong).map_err(Error::Invalid)?;
+            let extent = Extent::of(&location);
             let overlaps = |(_, other): &&(String, String)| {
-                Location::parse(other).is_ok_and(|other| other.overlaps(&location))
+                Location::parse(other).is_ok_and(|other| Extent::of(&other).overlaps(&extent))
             };
             if let Some((other, _)) = others.iter().find(overlaps) {
                 let whose = match served.has(other) && self.sees_warehouse(operation, other) {

@@ -1,0 +1,175 @@
+//! Locations that must not overlap: those that the catalog keeps for itself, and those of warehouses.
+//!
+//! Locations are compared by everything that they may mean: as they are written, with percent-encoded characters
+//! decoded, and in the local file system by where symbolic links lead. Neither the endpoint of a bucket nor the
+//! account of a container counts, since one bucket may be reached in several ways.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+
+use super::location::Location;
+
+/// Symbolic links that are followed on the way to a path that does not exist.
+const LINKS_MAX: usize = 40;
+
+/// All that a location may cover: its parts in each spelling by which it is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extent(Vec<Vec<String>>);
+
+impl Extent {
+    /// Returns the extent of a location. Resolves symbolic links in the local file system.
+    pub fn of(location: &Location) -> Self {
+        let mut extent = Self::as_written(location);
+        if location.scheme() == "file" {
+            extent.add(parts_on_disk(&real_path(Path::new(&format!("/{}", location.path())))));
+        }
+        extent
+    }
+
+    /// Returns the extent of a location without a look at the file system.
+    pub fn as_written(location: &Location) -> Self {
+        let parts = location.parts();
+        let mut extent = Self(Vec::with_capacity(1));
+        if parts.iter().any(|part| part.contains('%')) {
+            let decoded = |part: &String| percent_decode_str(part).decode_utf8_lossy().into_owned();
+            extent.add(parts.iter().map(decoded).collect());
+        }
+        extent.add(parts);
+        extent
+    }
+
+    /// Returns the extent of a local file or directory.
+    pub fn of_path(path: &Path) -> Self {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut extent = Self(vec![parts_on_disk(&absolute)]);
+        extent.add(parts_on_disk(&real_path(&absolute)));
+        extent
+    }
+
+    /// Returns whether one of the two lies within the other.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let overlap = |one: &[String], two: &[String]| one.starts_with(two) || two.starts_with(one);
+        self.0.iter().any(|one| other.0.iter().any(|two| overlap(one, two)))
+    }
+
+    fn add(&mut self, parts: Vec<String>) {
+        if !self.0.contains(&parts) {
+            self.0.push(parts);
+        }
+    }
+}
+
+/// A location that the catalog keeps for itself.
+#[derive(Debug, Clone)]
+pub struct Reservation {
+    /// The setting that names it.
+    pub setting: &'static str,
+    /// What is there, such as `the catalog's own state`.
+    pub what: &'static str,
+    /// Its URL or path, for messages.
+    pub url: String,
+    /// What it covers.
+    pub extent: Extent,
+}
+
+/// The locations that the catalog keeps for itself: no warehouse, table or deletion may touch them.
+#[derive(Debug, Clone, Default)]
+pub struct Reserved(Arc<[Reservation]>);
+
+impl Reserved {
+    /// Returns these and one more.
+    #[must_use]
+    pub fn with(&self, reservation: Reservation) -> Self {
+        Self(self.0.iter().cloned().chain([reservation]).collect())
+    }
+
+    /// Returns the first reservation that overlaps with this.
+    pub fn overlapping(&self, extent: &Extent) -> Option<&Reservation> {
+        self.0.iter().find(|reservation| reservation.extent.overlaps(extent))
+    }
+}
+
+/// The parts of a local path, in the form that [`Location::parts`] has.
+fn parts_on_disk(path: &Path) -> Vec<String> {
+    let names = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    ["file".to_owned(), String::new()].into_iter().chain(names).collect()
+}
+
+/// Returns where an absolute path leads: symbolic links are resolved as far as the path exists.
+pub fn real_path(path: &Path) -> PathBuf {
+    let mut at = path.to_owned();
+    let mut missing = Vec::new();
+    let mut links = 0;
+    loop {
+        if let Ok(real) = at.canonicalize() {
+            return missing.iter().rev().fold(real, |path, name| path.join(name));
+        }
+        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
+            return path.to_owned();
+        };
+        match at.read_link() {
+            // A link to what does not exist yet.
+            Ok(target) if links < LINKS_MAX => {
+                links += 1;
+                at = parent.join(target);
+            }
+            _ => {
+                missing.push(name.to_owned());
+                at = parent.to_owned();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(url: &str) -> Extent {
+        Extent::of(&Location::parse(url).expect("it is valid"))
+    }
+
+    #[test]
+    fn one_place_in_two_spellings_overlaps() {
+        for (one, two) in [
+            ("s3://b/w", "s3a://b/w/state"),
+            ("S3N://B/w/", "s3://b/w"),
+            ("s3://key@b/w", "s3://b/w"),
+            ("s3://b/a%2Db", "s3://b/a-b/c"),
+            ("gs://b/w", "gcs://b/w"),
+            ("abfss://c@one.dfs.core.windows.net/w", "wasbs://c@one.blob.core.windows.net/w/x"),
+            ("az://c/w", "abfs://c@one.dfs.core.windows.net/w"),
+            ("file:/no-such/w", "file:///no-such/w/x"),
+            ("/no-such/w", "FILE:///no-such"),
+        ] {
+            assert!(of(one).overlaps(&of(two)) && of(two).overlaps(&of(one)), "{one} {two}");
+        }
+        for (one, two) in [
+            ("s3://b/state", "s3://b/state-warehouse/lake"),
+            ("s3://b/w", "gs://b/w"),
+            ("file:///no-such/state", "file:///no-such/warehouse/default"),
+        ] {
+            assert!(!of(one).overlaps(&of(two)), "{one} {two}");
+        }
+    }
+
+    #[test]
+    fn a_symbolic_link_covers_what_it_leads_to_even_before_that_exists() {
+        use std::os::unix::fs::symlink;
+        let directory = tempfile::tempdir().expect("there is room");
+        let root = directory.path().canonicalize().expect("it exists");
+        std::fs::create_dir(root.join("state")).expect("it can be created");
+        symlink(root.join("state"), root.join("link")).expect("a link");
+        symlink("later", root.join("dangling")).expect("a link");
+        let at = |below: &str| of(&format!("file://{}/{below}", root.display()));
+        assert!(at("link/x").overlaps(&at("state")));
+        assert!(at("dangling/x").overlaps(&at("later")));
+        assert!(!at("link").overlaps(&at("later")));
+        assert!(Extent::of_path(&root.join("link")).overlaps(&at("state/manifest")));
+    }
+}
