@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::issuers;
-use super::locations;
 use super::lock::{DataDirLock, LockError};
 use super::measure::Measures;
 pub use super::offline::OfflineCatalog;
@@ -237,10 +236,7 @@ impl App {
         let (permit, now_ms) = (Permit::for_task(Task::Open), seams.clock.now_ms());
         let (store, format) = open_store(state, &settings, &seams, &permit).await?;
         let store = store.audited(audit);
-        let mut stores = warehouses::stores(&settings, &opener, &state_url)?;
-        if let Some(parent) = &format.clone_of {
-            stores.reserved = stores.reserved.with(locations::of_parent(&parent.parent_url)?);
-        }
+        let stores = warehouses::stores(&settings, &opener, &state_url, &format.clone_of)?;
         let opening = Opening {
             settings: &settings,
             opener: &opener,

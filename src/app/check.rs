@@ -147,7 +147,7 @@ fn state(settings: &Settings, seams: &Seams, found: &mut Findings) -> bool {
     if settings.state.url.is_empty() {
         found.note("data_dir", directory_or_none(&settings.data_dir));
     }
-    let stores = warehouses::stores(settings, &seams.opener, &state.url);
+    let stores = warehouses::stores(settings, &seams.opener, &state.url, &None);
     if locations::reserved(settings, &state.url).is_ok() {
         found.note("catalog.local_warehouse_dirs", stores);
     }

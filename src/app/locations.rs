@@ -1,11 +1,12 @@
-//! The locations that settings name, and whether two of them overlap that must not: those of the catalog itself
-//! and those of its warehouses.
+//! The locations that settings name, and whether two of them overlap that must not: those of the
+//! catalog itself and those of its warehouses.
 
 use super::build::BuildError;
 use super::warehouses::{Place, data_dir};
 use crate::config::Settings;
 use crate::objects::location::Location;
 use crate::objects::reserved::{Extent, Reservation, Reserved};
+use crate::store::records::CloneOf;
 use crate::telemetry::settings::AuditTo;
 
 /// What is at the URL of a state.
@@ -48,12 +49,20 @@ pub(super) fn reserved(settings: &Settings, state_url: &str) -> Result<Reserved,
     Ok(reserved)
 }
 
-/// Returns the reservation of the state that a clone shares objects with.
-pub(super) fn of_parent(parent_url: &str) -> Result<Reservation, BuildError> {
-    at_url("state.url", "the state of the catalog that this one is a clone of", parent_url)
+/// Returns the same for a catalog that may be a clone: it shares objects with the state of its parent.
+pub(super) fn of_clone(
+    settings: &Settings,
+    state_url: &str,
+    clone_of: &Option<CloneOf>,
+) -> Result<Reserved, BuildError> {
+    let reserved = reserved(settings, state_url)?;
+    let Some(CloneOf { parent_url, .. }) = clone_of else { return Ok(reserved) };
+    let what = "the state of the catalog that this one is a clone of";
+    Ok(reserved.with(at_url("state.url", what, parent_url)?))
 }
 
-/// Rejects a clone at a location that overlaps with a warehouse of its parent, whose settings these are.
+/// Rejects a clone at a location that overlaps with a warehouse of its parent, whose settings these
+/// are.
 pub(super) fn check_clone(
     settings: &Settings,
     parent_url: &str,

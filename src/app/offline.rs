@@ -54,7 +54,7 @@ impl OfflineCatalog {
         let opening = async {
             let store = Store::open_offline(&state.place).await.map_err(failed)?;
             let (opener, stores) =
-                (&seams.opener, warehouses::stores(settings, &seams.opener, &state_url)?);
+                (&seams.opener, warehouses::stores(settings, &seams.opener, &state_url, &None)?);
             let objects = warehouses::offline_objects(settings, opener, &store, &stores).await?;
             Ok((store, objects))
         };

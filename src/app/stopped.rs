@@ -10,6 +10,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::locations;
 use super::lock::DataDirLock;
 use super::policies;
 use super::state::State;
@@ -27,6 +28,7 @@ use crate::catalog::policies::Sources;
 use crate::catalog::transfer::export::{Counts, export};
 use crate::catalog::transfer::{self, check, import};
 use crate::config::Settings;
+use crate::objects::reserved::Reserved;
 use crate::store::checkpoints::{Checkpoint, Made, NewCheckpoint};
 use crate::store::fsck::{Report, walk};
 use crate::store::keys::StoreKey;
@@ -73,6 +75,7 @@ pub struct StoppedCatalog {
     pub(super) ids: Arc<dyn Ids>,
     pub(super) sources: Sources,
     pub(super) permit: Permit<Maintain>,
+    reserved: Reserved,
     _lock: Option<DataDirLock>,
 }
 
@@ -205,6 +208,7 @@ impl StoppedCatalog {
             ids: Arc::clone(&seams.ids),
             sources,
             permit: Permit::for_task(Task::Restore),
+            reserved: locations::reserved(settings, &state.url)?,
             _lock: lock,
         };
         catalog.upgrade().await?;
@@ -289,7 +293,7 @@ impl StoppedCatalog {
         progress: impl FnMut(usize),
     ) -> Result<Counts, StoppedError> {
         let permit = Permit::for_task(Task::Import);
-        let checked = check::check(open().map_err(transfer::Error::from)?)?;
+        let checked = check::check(open().map_err(transfer::Error::from)?, &self.reserved)?;
         import::check_target(&self.store, &checked).await?;
         let revision = self.imported_policies(&checked.book).await?;
         let lines = open().map_err(transfer::Error::from)?;

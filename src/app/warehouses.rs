@@ -1,5 +1,5 @@
-//! From the configuration, and from the records of what was made at run time, to the warehouses that are
-//! served.
+//! From the configuration, and from the records of what was made at run time, to the warehouses
+//! that are served.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,7 @@ pub(super) fn stores(
     settings: &Settings,
     opener: &Opener,
     state_url: &str,
+    clone_of: &Option<CloneOf>,
 ) -> Result<Stores, BuildError> {
     let mut local_dirs = settings.catalog.local_warehouse_dirs.clone();
     if let Some(directory) = local_dirs.iter().find(|directory| !directory.is_absolute()) {
@@ -50,7 +51,7 @@ pub(super) fn stores(
         credentials: settings.credentials.clone(),
         local_dirs,
         in_memory: state_url.starts_with("memory:"),
-        reserved: locations::reserved(settings, state_url)?,
+        reserved: locations::of_clone(settings, state_url, clone_of)?,
     })
 }
 
@@ -65,8 +66,8 @@ pub(super) struct Opening<'a> {
     pub(super) clone_of: Option<&'a CloneOf>,
 }
 
-/// Opens all warehouses: those of the configuration, where it is an error that one cannot be opened, and
-/// those that were made at run time, where the others are served all the same.
+/// Opens all warehouses: those of the configuration, where it is an error that one cannot be
+/// opened, and those that were made at run time, where the others are served all the same.
 pub(super) async fn open_all(
     opening: &Opening<'_>,
     store: &Store,
@@ -112,8 +113,8 @@ pub(super) async fn open_all(
     Ok(served)
 }
 
-/// A warehouse that was made at run time and stands in the configuration by now is the configuration's, if it
-/// is where it was.
+/// A warehouse that was made at run time and stands in the configuration by now is the
+/// configuration's, if it is where it was.
 fn check_taken_over(
     name: &str,
     known: Option<&WarehouseRecord>,
@@ -152,7 +153,8 @@ fn warn_if_moved(
     }
 }
 
-/// Says that tables are out of reach: those of a warehouse that has been taken out of the configuration.
+/// Says that tables are out of reach: those of a warehouse that has been taken out of the
+/// configuration.
 async fn warn_if_left_out(
     name: &str,
     record: &WarehouseRecord,
@@ -176,8 +178,8 @@ async fn warn_if_left_out(
     Ok(())
 }
 
-/// Rejects settings with a location that overlaps with that of a warehouse from the API. Returns the reason why
-/// the warehouse is not served, if the settings are not to blame.
+/// Rejects settings with a location that overlaps with that of a warehouse from the API. Returns
+/// the reason why the warehouse is not served, if the settings are not to blame.
 fn reject_configured(name: &str, overlap: &Overlap, served: &Served) -> Result<String, BuildError> {
     let others = overlap.other().and_then(|other| served.find(Some(other)).ok());
     match others.filter(|other| other.is_configured()) {
@@ -311,7 +313,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where a clone's parent has a warehouse. What is in the bucket of the state is opened as that is.
+    /// Where a clone's parent has a warehouse. What is in the bucket of the state is opened as that
+    /// is.
     fn of_parent(settings: &Settings, location: &str, warehouse: &WarehouseSettings) -> Self {
         let bucket = |url: &str| {
             let parsed = Location::parse(url).ok();
@@ -326,8 +329,8 @@ impl Place {
         Self { location: location.to_owned(), options }
     }
 
-    /// Where the settings say, or else beside the state: in the data directory, or in the state's bucket.
-    /// What is in a bucket is not for a machine to lose.
+    /// Where the settings say, or else beside the state: in the data directory, or in the state's
+    /// bucket. What is in a bucket is not for a machine to lose.
     pub(super) fn of(
         settings: &Settings,
         name: &str,
@@ -388,8 +391,8 @@ impl Keys<'_> {
     }
 }
 
-/// A URL's own options and, behind them, those of the environment that fit. One that the environment says
-/// under another of its names is the same option.
+/// A URL's own options and, behind them, those of the environment that fit. One that the
+/// environment says under another of its names is the same option.
 fn all_options(
     url: &str,
     options: &BTreeMap<String, String>,

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::attributes::Basis;
 use super::lookup::Loadable;
 use super::permits::{Permitted, Target};
-use super::places::{is_alone, places_of};
+use super::places::{is_alone, is_made_for, places_of};
 use super::reading::{ReadAccess, Readable};
 use super::tables::head::metadata_of;
 use super::{Catalog, Error, Operation, Result};
@@ -424,14 +424,6 @@ fn chosen(ways: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
     let signs = || ways.iter().find(|way| **way == Delegation::RemoteSigning);
     let falls_back = wanted.contains(&Delegation::VendedCredentials);
     both.or_else(|| signs().filter(|_| falls_back)).copied()
-}
-
-/// Whether a location was made for the table with this id and nothing else: it ends in it. Nobody knows an id
-/// before the table is there, so that nobody else's place can have been around one's own by its name.
-fn is_made_for(location: &Location, id: Uuid) -> bool {
-    let mut text = Uuid::encode_buffer();
-    let id = id.simple().encode_lower(&mut text);
-    location.name().and_then(|name| name.strip_suffix(&*id)).is_some_and(|rest| rest.ends_with('-'))
 }
 
 fn forbidden(ident: &TabularIdent, nothing: Nothing) -> Error {

@@ -1,10 +1,10 @@
 //! Where tables and views have their files, and whether anybody else has some there.
 //!
-//! Each place of a table or view has a key of its own in the store, written with its record. So before
-//! credentials for a place are handed out, it can be asked whether it holds files of others: some table may
-//! have been put around, into or onto another one's place by hand, or been registered twice. Who was
-//! registered twice is found by the UUID as well, wherever its place is by now; so before files are
-//! deleted, it can be asked who else may need them.
+//! Each place of a table or view has a key of its own in the store, written with its record. So
+//! before credentials for a place are handed out, it can be asked whether it holds files of others:
+//! some table may have been put around, into or onto another one's place by hand, or been
+//! registered twice. Who was registered twice is found by the UUID as well, wherever its place is
+//! by now; so before files are deleted, it can be asked who else may need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +31,9 @@ const PATHS: [&str; 4] = [
     "write.object-storage.path",
     "write.folder-storage.path",
 ];
+
+/// Places that one table or view may have: its location, and one for each of these properties.
+const PLACES_MAX: usize = PATHS.len() + 1;
 
 /// Tables and views that one transaction gives their keys.
 const BATCH: usize = 256;
@@ -59,8 +62,8 @@ fn places(record: &TabularRecord) -> BTreeSet<Vec<String>> {
     all.map(|location| location.parts()).collect()
 }
 
-/// Writes by what a table or view is found that has become another, has come, or has gone: its places, and
-/// its UUID.
+/// Writes by what a table or view is found that has become another, has come, or has gone: its
+/// places, and its UUID.
 pub(super) fn put_whereabouts(
     t: &Transaction,
     before: Option<&TabularRecord>,
@@ -86,9 +89,9 @@ pub(super) fn put_whereabouts(
     Ok(())
 }
 
-/// The tables and views that have a place at or around this one; with `below`, those with one below it, too.
-/// None if `limit` or more places are at one of those: each table may have several there, so that nobody
-/// could tell from the tables that were found whether some are missing.
+/// The tables and views that have a place at or around this one; with `below`, those with one below
+/// it, too. None if `limit` or more places are at one of those: each table may have several there,
+/// so that nobody could tell from the tables that were found whether some are missing.
 pub(super) async fn at(
     store: &impl Read,
     location: &Location,
@@ -125,19 +128,67 @@ pub(super) async fn with_uuid(
 /// Whether no other table or view has a place at, around or below this one.
 pub(super) async fn is_alone(store: &impl Read, id: Uuid, location: &Location) -> Result<bool> {
     let parts = location.parts();
-    let mut ranges = vec![PlaceKey::below(&parts)];
-    ranges.extend((1..parts.len()).map(|end| PlaceKey::at(&parts[..end])));
-    for prefix in ranges {
-        // Two are enough: one of them is somebody else.
-        let found = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(2)).await?;
-        if found.iter().any(|(key, _)| key.id != id) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(!has_others_below(store, id, &parts).await?
+        && !has_others_around(store, id, &parts, 1..parts.len()).await?)
 }
 
-/// Gives all tables and views the keys that they are found by, in a store that an older binary has written.
+/// Returns whether another table or view has a place at or below this one.
+pub(super) async fn has_others_below(
+    store: &impl Read,
+    id: Uuid,
+    parts: &[String],
+) -> Result<bool> {
+    has_others(store, id, PlaceKey::below(parts)).await
+}
+
+/// Returns whether another table or view has a place at the beginning of these parts, of one of
+/// these lengths.
+pub(super) async fn has_others_around(
+    store: &impl Read,
+    id: Uuid,
+    parts: &[String],
+    mut lengths: impl Iterator<Item = usize>,
+) -> Result<bool> {
+    while let Some(around) = lengths.next().and_then(|length| parts.get(..length)) {
+        if has_others(store, id, PlaceKey::at(around)).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn has_others(store: &impl Read, id: Uuid, prefix: Vec<u8>) -> Result<bool> {
+    // One more than a table itself may have there.
+    let found = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(PLACES_MAX + 1)).await?;
+    Ok(found.iter().any(|(key, _)| key.id != id))
+}
+
+/// Returns the places of other tables and views at or below this one; `None` if there are `limit`
+/// or more.
+pub(super) async fn others_below(
+    store: &impl Read,
+    id: Uuid,
+    parts: &[String],
+    limit: usize,
+) -> Result<Option<BTreeSet<Vec<String>>>> {
+    let range = Range::prefix(PlaceKey::below(parts));
+    let found = store.scan::<PlaceKey>(&range, Some(limit)).await?;
+    let is_complete = found.len() < limit;
+    let others = found.into_iter().map(|(key, _)| key).filter(|key| key.id != id);
+    Ok(is_complete.then(|| others.map(|key| key.parts).collect()))
+}
+
+/// Whether a location was made for the table with this id and nothing else: it ends in it. Nobody
+/// knows an id before the table is there, so that nobody else's place can have been around one's
+/// own by its name.
+pub(super) fn is_made_for(location: &Location, id: Uuid) -> bool {
+    let mut text = Uuid::encode_buffer();
+    let id = id.simple().encode_lower(&mut text);
+    location.name().and_then(|name| name.strip_suffix(&*id)).is_some_and(|rest| rest.ends_with('-'))
+}
+
+/// Gives all tables and views the keys that they are found by, in a store that an older binary has
+/// written.
 pub async fn ensure_whereabouts(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
     let Some(format) = store.format_version().await? else { return Ok(()) };
     if format >= FORMAT_WITH_UUIDS {
@@ -172,8 +223,8 @@ pub async fn ensure_whereabouts(store: &Store, permit: &Permit<Maintain>) -> Res
     }
 }
 
-/// The properties of metadata. What cannot be read has none here: nobody gets at its files through the
-/// catalog, and `fsck` tells what is wrong with it.
+/// The properties of metadata. What cannot be read has none here: nobody gets at its files through
+/// the catalog, and `fsck` tells what is wrong with it.
 fn properties(kind: TabularKind, text: &Text) -> BTreeMap<String, String> {
     match kind {
         TabularKind::Table => TableMetadata::from_text(text).map(|it| it.properties),

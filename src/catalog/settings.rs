@@ -28,8 +28,8 @@ pub struct Settings {
     pub transaction_tables_max: usize,
     /// Commits that may wait for one table; further ones are answered 503.
     pub commit_lane_depth_max: usize,
-    /// Milliseconds after which a commit that waits is answered 503, and one that was handed to the log
-    /// is answered with an unknown outcome.
+    /// Milliseconds after which a commit that waits is answered 503, and one that was handed to the
+    /// log is answered with an unknown outcome.
     pub commit_deadline_ms: u64,
     /// Seconds for which an `Idempotency-Key` is remembered.
     pub idempotency_lifetime_seconds: u64,
@@ -40,9 +40,9 @@ pub struct Settings {
     /// Bytes that are kept for listings that policies filter: the attributes of names that policies
     /// read, and the names that each principal sees; 0 for a share of `memory_bytes_max`.
     pub listing_cache_bytes: u64,
-    /// Bytes of a file of a warehouse (metadata, manifest list, manifest) that are read, and that it may
-    /// unfold to if it is compressed. Files that are read at the same time have as many together,
-    /// and so have those that are decompressed; 0 for a share of `memory_bytes_max`.
+    /// Bytes of a file of a warehouse (metadata, manifest list, manifest) that are read, and that
+    /// it may unfold to if it is compressed. Files that are read at the same time have as many
+    /// together, and so have those that are decompressed; 0 for a share of `memory_bytes_max`.
     pub file_bytes_max: u64,
     /// Files that a background deletion deletes at the same time.
     pub file_deletions_parallel_max: usize,
@@ -60,19 +60,26 @@ pub struct Settings {
     pub jobs_kept_seconds: u64,
     /// Jobs that have ended that are kept for that.
     pub jobs_kept_max: usize,
-    /// Seconds that a file has to be old before it counts as an orphan, unless a request says otherwise.
+    /// Seconds that a file has to be old before it counts as an orphan, unless a request says
+    /// otherwise.
     pub orphan_age_seconds: u64,
     /// The least that a request may say.
     pub orphan_age_seconds_min: u64,
     /// Warehouses that there may be when another one is made through the API.
     pub warehouses_max: usize,
-    /// Seconds for which the place of a warehouse is tried out that is made or changed through the API.
+    /// Seconds for which the place of a warehouse is tried out that is made or changed through the
+    /// API.
     pub warehouse_probe_seconds_max: u64,
-    /// Credentials for the files of tables that are kept, each for one table and what may be done with it.
+    /// Credentials for the files of tables that are kept, each for one table and what may be done
+    /// with it.
     pub vended_credentials_max: usize,
-    /// Directories of this machine below which warehouses may be that are made through the API, besides
+    /// Directories of this machine below which warehouses may be that are made through the API,
+    /// besides
     /// `warehouse` in the data directory.
     pub local_warehouse_dirs: Vec<PathBuf>,
+    /// Whether a table or view may be at, inside or around the location of another one, of a
+    /// namespace, or of a warehouse as a whole.
+    pub overlapping_locations: bool,
 }
 
 impl Default for Settings {
@@ -103,6 +110,7 @@ impl Default for Settings {
             warehouse_probe_seconds_max: 20,
             vended_credentials_max: 10_000,
             local_warehouse_dirs: Vec::new(),
+            overlapping_locations: false,
         }
     }
 }

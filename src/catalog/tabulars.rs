@@ -11,6 +11,7 @@ use super::lanes::Entered;
 use super::listings::Contents;
 use super::lookup::{self, Found};
 use super::mutation::Answer;
+use super::overlaps::Placed;
 use super::permits::{Permitted, Target};
 use super::places::{further_paths, put_whereabouts};
 use super::publications::{Landing, MetadataFile};
@@ -116,6 +117,7 @@ impl Catalog {
                 return Err(Error::taken(record.kind, kind, ident));
             }
         }
+        self.check_free(t, Placed::by(None, record)).await?;
         invariants::tabular_change(None, record).map_err(Error::internal)?;
         t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
         put_version(t, None, record, None, &new.text, new.publish)?;
@@ -166,6 +168,11 @@ impl Catalog {
     pub(super) async fn write_version(&self, t: &Transaction, new: &NewVersion) -> Result<bool> {
         if t.get(&TabularKey(new.before.id)).await?.as_ref() != Some(&new.before) {
             return Ok(false);
+        }
+        match self.check_free(t, Placed::by(Some(&new.before), &new.after)).await {
+            // The location was free when the change was judged: it is judged again.
+            Err(Error::Invalid(_)) => return Ok(false),
+            checked => checked?,
         }
         invariants::tabular_change(Some(&new.before), &new.after).map_err(Error::internal)?;
         let before = Some(&new.before);

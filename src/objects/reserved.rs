@@ -1,8 +1,10 @@
-//! Locations that must not overlap: those that the catalog keeps for itself, and those of warehouses.
+//! Locations that must not overlap: those that the catalog keeps for itself, and those of
+//! warehouses.
 //!
-//! Locations are compared by everything that they may mean: as they are written, with percent-encoded characters
-//! decoded, and in the local file system by where symbolic links lead. Neither the endpoint of a bucket nor the
-//! account of a container counts, since one bucket may be reached in several ways.
+//! Locations are compared by everything that they may mean: as they are written, with
+//! percent-encoded characters decoded, and in the local file system by where symbolic links lead.
+//! Neither the endpoint of a bucket nor the account of a container counts, since one bucket may be
+//! reached in several ways.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! From the storage profile of a warehouse that is created at run time to open stores. Its creator is an
-//! administrator of the catalog and not of this machine, so that much is rejected that the configuration may
-//! say: other options than [`harmless`] ones, and directories that were not set aside for warehouses. The
-//! locations that the catalog has [`reserved`](super::reserved) for itself are rejected as well.
+//! From the storage profile of a warehouse that is created at run time to open stores. Its creator
+//! is an administrator of the catalog and not of this machine, so that much is rejected that the
+//! configuration may say: other options than [`harmless`] ones, and directories that were not set
+//! aside for warehouses. The locations that the catalog has [`reserved`](super::reserved) for
+//! itself are rejected as well.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,8 @@ impl Stores {
         Ok(Roots { all, own })
     }
 
-    /// Tries a warehouse's own location out, for at most so long, and whether credentials can be vended.
+    /// Tries a warehouse's own location out, for at most so long, and whether credentials can be
+    /// vended.
     pub async fn probe(
         &self,
         roots: &Roots,
@@ -100,7 +102,8 @@ impl Stores {
         outcome.map_err(|error| wrong(&error.to_string()))?;
         match vendor {
             Some(vendor) if vendor.vends() => {
-                // A place of nobody's, at which nothing is: whether the provider makes credentials at all.
+                // A place of nobody's, at which nothing is: whether the provider makes credentials
+                // at all.
                 let place = format!("{location}/.slateberg-probe-{}", id.simple());
                 let place = Location::parse(&place).map_err(|error| wrong(&error.to_string()))?;
                 let rights = Rights { read: true, write: true, delete: true };
@@ -137,8 +140,8 @@ impl Stores {
         })
     }
 
-    /// All options: those of the profile over those of the environment, and over both the credentials. A set
-    /// of credentials is not mixed with what the environment holds of others.
+    /// All options: those of the profile over those of the environment, and over both the
+    /// credentials. A set of credentials is not mixed with what the environment holds of others.
     fn options(
         &self,
         url: &str,
@@ -199,8 +202,8 @@ impl Stores {
     }
 }
 
-/// Whether there is a symbolic link on the way from a directory to what lies below it, as far as that is
-/// there.
+/// Whether there is a symbolic link on the way from a directory to what lies below it, as far as
+/// that is there.
 fn has_link(directory: &Path, below: &Path) -> bool {
     let mut way = directory.to_owned();
     below.components().any(|component| {

@@ -40,8 +40,8 @@ enum Access {
     Open {
         /// Below which places the warehouse may have files.
         roots: Vec<Root>,
-        /// Below which it could have some since the server has started. What was accepted then still gets
-        /// there.
+        /// Below which it could have some since the server has started. What was accepted then
+        /// still gets there.
         former: Vec<Root>,
     },
     /// They cannot be opened, for this reason.
@@ -92,7 +92,8 @@ impl Objects {
         Self { reserved, ..self }
     }
 
-    /// Rejects a location that overlaps with what the catalog keeps for itself. Follows symbolic links.
+    /// Rejects a location that overlaps with what the catalog keeps for itself. Follows symbolic
+    /// links.
     pub fn check_reserved(&self, location: &Location) -> Result<(), Error> {
         self.reject_reserved(location, &Extent::of(location))
     }
@@ -151,8 +152,8 @@ impl Objects {
         Self { warehouses: Arc::new(warehouses), ..self.clone() }
     }
 
-    /// Who lets clients in at a location of a warehouse. Returns `None` where the warehouse may have no files,
-    /// for its locations as a whole, and for what the catalog keeps for itself.
+    /// Who lets clients in at a location of a warehouse. Returns `None` where the warehouse may
+    /// have no files, for its locations as a whole, and for what the catalog keeps for itself.
     pub fn vendor(&self, warehouse: Uuid, location: &Location) -> Option<&Arc<Vendor>> {
         self.reject_reserved(location, &Extent::as_written(location)).ok()?;
         let Access::Open { roots, .. } = self.warehouses.get(&warehouse)?.as_ref() else {
@@ -163,13 +164,33 @@ impl Objects {
         root.vendor.as_ref().filter(|_| !is_root)
     }
 
+    /// The location of a warehouse, if it is open.
+    pub fn location(&self, warehouse: Uuid) -> Option<&Location> {
+        match self.warehouses.get(&warehouse)?.as_ref() {
+            Access::Open { roots, .. } => roots.first().map(|root| &root.location),
+            Access::Shut(_) => None,
+        }
+    }
+
+    /// Returns whether a location is that of a warehouse, or around one that a warehouse may use.
+    /// An allowed location may be that of a single table.
+    pub fn is_whole(&self, location: &Location) -> bool {
+        let roots = |access: &Access| match access {
+            Access::Open { roots, .. } => roots.iter().enumerate().any(|(number, root)| {
+                root.location.is_within(location) && (number == 0 || root.location != *location)
+            }),
+            Access::Shut(_) => false,
+        };
+        self.warehouses.values().any(|access| roots(access))
+    }
+
     /// A text without any secret that stores are opened with.
     pub fn scrubbed(&self, text: &str) -> String {
         scrub(text, self.secrets.iter())
     }
 
-    /// Refuses a location that the warehouse may not use for something new: also one that some stores would
-    /// not take, which do not say so before it is promised.
+    /// Refuses a location that the warehouse may not use for something new: also one that some
+    /// stores would not take, which do not say so before it is promised.
     pub fn check(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
         let Target { path, .. } = self.target(warehouse, location)?;
         let part_bytes_max = path.parts().map(|part| part.as_ref().len()).max();
@@ -179,8 +200,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Refuses a location that lies below a file: where objects are files, there can be nothing, and the
-    /// store does not say so before it is promised.
+    /// Refuses a location that lies below a file: where objects are files, there can be nothing,
+    /// and the store does not say so before it is promised.
     pub async fn check_above(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
         let Target { object_store, path, root } = self.target(warehouse, location)?;
         // Directories of Azure's are found like files, and cannot be told from them.
@@ -204,8 +225,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Writes a new file: these parts, one behind the other. What the warehouse could have when this was
-    /// promised it gets, even if its places have changed since.
+    /// Writes a new file: these parts, one behind the other. What the warehouse could have when
+    /// this was promised it gets, even if its places have changed since.
     pub async fn create(
         &self,
         warehouse: Uuid,
@@ -244,8 +265,8 @@ impl Objects {
         }
     }
 
-    /// The content of a file, unless that is more than is read of one. Waits while too much of others is
-    /// being read.
+    /// The content of a file, unless that is more than is read of one. Waits while too much of
+    /// others is being read.
     pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Content, Error> {
         let found = self.find(warehouse, location, false).await?;
         self.bounds.check(location, found.meta.size)?;
@@ -254,8 +275,9 @@ impl Objects {
         Ok(Content::new(bytes, self.bounds.file_bytes_max, room))
     }
 
-    /// The content of a file that should have about so many bytes, which whoever asks has in memory as well.
-    /// None if it has more. It may be where the warehouse could have files when this one was promised.
+    /// The content of a file that should have about so many bytes, which whoever asks has in memory
+    /// as well. None if it has more. It may be where the warehouse could have files when this one
+    /// was promised.
     pub(super) async fn read_of_size(
         &self,
         warehouse: Uuid,

@@ -323,6 +323,8 @@ async fn everybody_gets_from_every_route_what_the_matrix_says() {
     let lake = WarehouseSettings { location: "memory:///lake".to_owned(), ..Default::default() };
     let app = TestApp::with_policies(POLICIES, |settings| {
         settings.warehouses.insert("lake".to_owned(), lake);
+        // Each request is sent by everybody, for the same location.
+        settings.catalog.overlapping_locations = true;
     })
     .await;
     for namespace in ["sales", "hr"] {

@@ -78,6 +78,7 @@ async fn create_register_and_commit_tell_the_tag_of_the_whole_table() {
     load_if_none_match(&app, TABLE, &[made.header("etag")]).await.expect(200);
     load_if_none_match(&app, TABLE, &[committed.header("etag")]).await.expect(304);
 
+    app.delete(TABLE).await.expect(204);
     let body = json!({ "name": "r", "metadata-location": committed.body["metadata-location"] });
     let registered = app.post("/v1/namespaces/ns/register", body).await.expect(200);
     let path = "/v1/namespaces/ns/tables/r";

@@ -227,6 +227,7 @@ async fn members_that_a_later_version_may_have_survive_registration_and_commits(
     metadata["of-a-later-version"] = unknown.clone();
     let file = "memory:///warehouse/later.metadata.json";
     app.put_file(file, metadata.to_string()).await;
+    app.delete(TABLE).await.expect(204);
     let body = json!({ "name": "later", "metadata-location": file });
     let registered = app.post("/v1/namespaces/ns/register", body).await.expect(200);
     assert_eq!(registered.body["metadata"]["of-a-later-version"], unknown);

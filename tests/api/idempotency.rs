@@ -65,9 +65,14 @@ async fn mutations(app: &TestApp) -> Vec<Mutation> {
     ]
 }
 
+/// A catalog in which a table can be registered twice.
+async fn registering() -> TestApp {
+    TestApp::with_settings(|settings| settings.catalog.overlapping_locations = true).await
+}
+
 #[tokio::test]
 async fn every_mutation_is_done_once_and_answered_the_same_again() {
-    let app = TestApp::new().await;
+    let app = registering().await;
     for (n, (method, path, body, status)) in mutations(&app).await.into_iter().enumerate() {
         let first = send(&app, &key(n), &method, path, &body).await.expect(status);
         let before = app.dump().await;
@@ -86,7 +91,7 @@ async fn every_mutation_is_done_once_and_answered_the_same_again() {
 
 #[tokio::test]
 async fn every_answer_survives_a_restart() {
-    let mut app = TestApp::new().await;
+    let mut app = registering().await;
     for (n, (method, path, body, status)) in mutations(&app).await.into_iter().enumerate() {
         let first = send(&app, &key(n), &method, path, &body).await.expect(status);
         app = app.restart().await;

@@ -18,9 +18,10 @@ const JOBS: &str = "/management/v1/jobs";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 const PURGE: &str = "/v1/namespaces/ns/tables/t?purgeRequested=true";
 
-/// Settings under which files of any age may be orphans.
+/// Settings under which files of any age may be orphans, and tables may overlap.
 fn any_age(settings: &mut Settings) {
     settings.catalog.orphan_age_seconds_min = 0;
+    settings.catalog.overlapping_locations = true;
 }
 
 /// A table with files in a catalog where files of any age may be orphans.
@@ -218,35 +219,35 @@ async fn a_registration_that_has_moved_away_keeps_what_it_leads_to() {
 }
 
 #[tokio::test]
-async fn a_file_at_another_tables_place_stays_if_that_one_leads_to_it() {
+async fn a_purge_keeps_every_file_at_another_tables_location() {
     let table = Filled::new().await;
     let other = table.app.create_table("ns", "other").await;
     let location = other.body["metadata"]["location"].as_str().expect("a location").to_owned();
     let place = |name: &str| format!("{location}/{name}");
-    let (theirs, nobodys) = (place("data/theirs.parquet"), place("data/nobodys.parquet"));
+    let (theirs, uncommitted) = (place("data/theirs.parquet"), place("data/uncommitted.parquet"));
     let (list, one) = (place("metadata/snap.avro"), place("metadata/m.avro"));
     table.app.put_file(&one, manifest(&[&theirs])).await;
     table.app.put_file(&list, manifest_list(&[&one])).await;
     let mut updates = append(7, None, 1);
     updates[0]["snapshot"]["manifest-list"] = json!(list);
     table.app.commit("ns", "other", vec![], updates).await.expect(200);
-    for file in [&theirs, &nobodys] {
+    for file in [&theirs, &uncommitted] {
         table.app.put_file(file, "content").await;
     }
     // The first table has taken both over.
-    let files = [table.at("data/1.parquet"), theirs.clone(), nobodys.clone()];
+    let files = [table.at("data/1.parquet"), theirs.clone(), uncommitted.clone()];
     let files: Vec<_> = files.iter().map(String::as_str).collect();
     table.app.put_file(&table.at("metadata/m1.avro"), manifest(&files)).await;
     table.app.delete(PURGE).await.expect(204);
     assert_eq!(table.run().await, 1);
     assert!(table.app.file(&theirs).await.is_some(), "the other table leads to it");
-    assert!(table.app.file(&nobodys).await.is_none(), "nobody else leads to it");
+    assert!(table.app.file(&uncommitted).await.is_some(), "a writer may be about to commit it");
     assert_eq!(table.left().await, ["data/2.parquet", "stranger"], "nothing leads to the second");
 }
 
 #[tokio::test]
 async fn metadata_files_that_another_registration_needs_are_not_cleaned_up() {
-    let app = TestApp::with_table().await;
+    let app = TestApp::with_overlapping_tables().await;
     let keep_one = json!({ "action": "set-properties", "updates": {
         "write.metadata.delete-after-commit.enabled": "true",
         "write.metadata.previous-versions-max": "1" } });

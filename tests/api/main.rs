@@ -69,6 +69,7 @@ mod metadata_files;
 mod names;
 mod no_permissions;
 mod openapi;
+mod overlapping_locations;
 mod pagination;
 mod purge;
 mod read_restrictions;

@@ -12,7 +12,8 @@ use crate::support::view::replace_query;
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
 async fn with_properties(properties: Value) -> (TestApp, Answer) {
-    let app = TestApp::new().await;
+    // One of them registers its file a second time.
+    let app = TestApp::with_settings(|it| it.catalog.overlapping_locations = true).await;
     app.create_namespace(&["ns"]).await;
     let mut body = create_table("t");
     body["properties"] = properties;

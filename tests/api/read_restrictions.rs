@@ -381,6 +381,7 @@ async fn whoever_makes_a_table_is_told_what_they_may_read_of_it() {
     let admin = app.credential();
     app.load_with(admin, &format!("{TABLES}/made"), &known).await.expect(200);
 
+    app.delete(&format!("{TABLES}/made")).await.expect(204);
     let body = json!({ "name": "registered", "metadata-location": made.body["metadata-location"] });
     let register = "/v1/default/namespaces/crm/register";
     let registered = app.request_as(&eu, Method::POST, register, &body).await.expect(200);

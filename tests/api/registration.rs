@@ -68,7 +68,7 @@ async fn a_name_that_is_taken_is_not_registered_over_unless_it_is_asked_for() {
 
 #[tokio::test]
 async fn an_overwrite_gives_the_table_the_registered_metadata() {
-    let app = TestApp::with_table().await;
+    let app = TestApp::with_overlapping_tables().await;
     let first = location(&app, TABLE).await;
     let made = app.get(TABLE).await.expect(200);
     let committed = app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);

@@ -141,3 +141,14 @@ async fn what_a_server_refuses_to_start_with_is_refused() {
     let opened = EmbeddedCatalog::open(settings).await.expect("nothing is listened on");
     opened.close().await.expect("it closes");
 }
+
+#[tokio::test]
+async fn a_state_inside_a_warehouse_is_rejected() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let mut settings = settings_in(directory.path());
+    let warehouse = settings.warehouses.get_mut("default").expect("it exists");
+    warehouse.location = format!("file://{}", directory.path().display());
+    let refused = EmbeddedCatalog::open(settings).await.err().expect("it does not open");
+    assert!(refused.to_string().contains("the catalog's own state is there"), "{refused}");
+    assert!(!directory.path().join("state").exists(), "nothing is written");
+}

@@ -15,9 +15,9 @@ pub struct Filled {
 }
 
 impl Filled {
-    /// In a new catalog.
+    /// In a new catalog, where locations of tables may overlap.
     pub async fn new() -> Self {
-        Self::of(TestApp::with_table().await).await
+        Self::of(TestApp::with_overlapping_tables().await).await
     }
 
     /// The table `ns.t` of this one.

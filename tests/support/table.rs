@@ -74,6 +74,14 @@ impl TestApp {
         app
     }
 
+    /// The same where locations of tables may overlap.
+    pub async fn with_overlapping_tables() -> Self {
+        let app = Self::with_settings(|it| it.catalog.overlapping_locations = true).await;
+        app.create_namespace(&["ns"]).await;
+        app.create_table("ns", "t").await;
+        app
+    }
+
     /// Makes a namespace that has to come about.
     pub async fn create_namespace(&self, levels: &[&str]) -> Answer {
         self.post("/v1/namespaces", json!({ "namespace": levels })).await.expect(200)

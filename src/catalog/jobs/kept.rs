@@ -1,10 +1,14 @@
-//! What has to stay although a job would delete it: the files that other tables of the catalog lead to.
+//! What has to stay although a job would delete it: the files that other tables of the catalog lead
+//! to.
 //!
-//! Others come into question if they have a place at, around or below the table's own, if they have its
-//! UUID (then they were registered from the same metadata, wherever their places are by now), or if a file
-//! to be deleted lies at their place. Finding them takes a few short scans, and nearly always there is
-//! none. If there are some, all that they lead to is read, once; when they have changed, what is new in
-//! them.
+//! Others come into question if they have a place at, around or below the table's own, if they have
+//! its UUID (then they were registered from the same metadata, wherever their places are now).
+//! Finding them takes a few short scans, and nearly always there is none. If there are some, all
+//! that they lead to is read, once; when they have changed, what is new in them.
+//!
+//! A file at the place of another table or view stays in any case, unless it is at a place of the
+//! table itself that is not around the other one: a writer of the other table may be about to
+//! commit it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,7 +16,8 @@ use futures::StreamExt;
 use uuid::Uuid;
 
 use super::run::{Interrupted, Run};
-use crate::catalog::{Catalog, Error, lookup, places};
+use crate::catalog::places::{self, has_others_around, has_others_below};
+use crate::catalog::{Catalog, Error, lookup};
 use crate::model::ident::TabularKind;
 use crate::model::text::PieceHash;
 use crate::objects;
@@ -23,7 +28,7 @@ use crate::store::keys::TabularKey;
 use crate::store::read::Read;
 
 /// Tables that may have places at the same place as another one, or its UUID.
-const OTHERS_MAX: usize = 10_000;
+pub(super) const OTHERS_MAX: usize = 10_000;
 /// Directories of which is remembered whose they are.
 const DIRECTORIES_MAX: usize = 10_000;
 
@@ -46,16 +51,18 @@ pub(super) struct Kept {
     except: Option<Uuid>,
     /// The tables and views that were read, and at which version.
     read: HashMap<Uuid, u64>,
-    /// Whom files lay at the place of that were to be deleted.
-    met: BTreeSet<Uuid>,
-    directories: HashSet<String>,
+    /// The table itself.
+    itself: Uuid,
+    /// Directories of files that were to be deleted, and whether they are at the place of another
+    /// table.
+    directories: HashMap<String, bool>,
     /// Manifest lists and manifests that were read.
     manifests: HashSet<PieceHash>,
     files: HashSet<PieceHash>,
 }
 
 /// Why nothing is deleted where some of the tables are not known.
-fn too_many() -> Interrupted {
+pub(super) fn too_many() -> Interrupted {
     Interrupted::Failed(format!("{OTHERS_MAX} or more other tables are at the same place"))
 }
 
@@ -63,8 +70,8 @@ fn hash(location: &str) -> PieceHash {
     PieceHash::of(comparable(location).as_bytes())
 }
 
-/// Where what others lead to is no manifest, or more than is read of one, nobody knows what has to stay, and
-/// no later try will.
+/// Where what others lead to is no manifest, or more than is read of one, nobody knows what has to
+/// stay, and no later try will.
 fn cannot_tell(error: objects::Error) -> Interrupted {
     match error {
         objects::Error::Unreadable { .. } => {
@@ -84,8 +91,8 @@ impl Kept {
             uuid: Some(table.uuid),
             except: Some(table.id),
             read: HashMap::new(),
-            met: BTreeSet::new(),
-            directories: HashSet::new(),
+            itself: table.id,
+            directories: HashMap::new(),
             manifests: HashSet::new(),
             files: HashSet::new(),
         }
@@ -105,13 +112,15 @@ impl Kept {
 
     /// Whether a file has to stay, as of the last [`refresh`](Self::refresh).
     pub(super) fn has(&self, location: &str) -> bool {
-        !self.files.is_empty() && self.files.contains(&hash(location))
+        let directory = location.rsplit_once('/').map(|(directory, _)| directory);
+        directory.and_then(|it| self.directories.get(it)).is_some_and(|is_others| *is_others)
+            || !self.files.is_empty() && self.files.contains(&hash(location))
     }
 
     /// Finds out who else there is now, and what they lead to.
     pub(super) async fn refresh(&mut self, run: &Run, files: &[String]) -> Result<(), Interrupted> {
         self.meet(run.catalog(), files).await?;
-        let mut others = self.met.clone();
+        let mut others = BTreeSet::new();
         let store = run.catalog().store().latest();
         for place in &self.places {
             let found = places::at(&store, place, true, OTHERS_MAX).await?;
@@ -133,23 +142,28 @@ impl Kept {
         Ok(())
     }
 
-    /// Looks whose the places are that files lie at outside of the table's own.
+    /// Finds out which of these files lie at the place of another table or view.
     async fn meet(&mut self, catalog: &Catalog, files: &[String]) -> Result<(), Interrupted> {
+        let store = catalog.store().latest();
+        if self.directories.len() + files.len() > DIRECTORIES_MAX {
+            self.directories.clear();
+        }
+        let own: Vec<_> = self.places.iter().map(Location::parts).collect();
+        let mut is_around_others = false;
+        for place in &own {
+            is_around_others |= has_others_below(&store, self.itself, place).await?;
+        }
         for file in files {
             let Some((directory, _)) = file.rsplit_once('/') else { continue };
-            if self.directories.contains(directory) {
+            let Ok(location) = Location::parse(directory) else { continue };
+            let parts = location.parts();
+            let own = own.iter().filter(|place| parts.starts_with(place)).map(Vec::len).max();
+            if self.directories.contains_key(directory) || own.is_some() && !is_around_others {
                 continue;
             }
-            let Ok(location) = Location::parse(directory) else { continue };
-            if self.directories.len() >= DIRECTORIES_MAX {
-                self.directories.clear();
-            }
-            self.directories.insert(directory.to_owned());
-            if !self.places.iter().any(|place| location.is_within(place)) {
-                let store = catalog.store().latest();
-                let found = places::at(&store, &location, false, OTHERS_MAX).await?;
-                self.met.extend(found.ok_or_else(too_many)?);
-            }
+            let lengths = own.unwrap_or(0) + 1..=parts.len();
+            let is_others = has_others_around(&store, self.itself, &parts, lengths).await?;
+            self.directories.insert(directory.to_owned(), is_others);
         }
         Ok(())
     }

@@ -67,6 +67,7 @@ impl Catalog {
         let record = record.ok_or_else(|| Error::no_such(kind, ident))?;
         // What is wrong with the place is said now, and not by a job that fails.
         self.objects().directory(warehouse.id, &record.location)?;
+        self.check_own_location(&record).await?;
         self.refuse_second(id).await?;
         let work = Work::Orphans { dry_run: wanted.dry_run, age_seconds };
         let table = table_of(&record, Some((&warehouse, ident)));

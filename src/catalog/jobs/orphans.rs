@@ -1,19 +1,24 @@
-//! Orphans: files at a table's location that no metadata leads to, such as those of writers that never got
-//! to commit. Metadata files of commits that came to nothing are among them.
+//! Orphans: files at a table's location that no metadata leads to, such as those of writers that
+//! never got to commit. Metadata files of commits that came to nothing are among them.
 //!
-//! A file is an orphan if it is older than a bound, by the clock of the store that dates it, and if neither
-//! the table nor any other at its place leads to it. What leads to what is read before the listing, and
-//! again, as far as tables have changed, right before files are deleted. Hidden files are nobody's: those
-//! that begin with a dot or an underscore, as Iceberg's own `remove_orphan_files` has it, unless it is a
-//! partition's name.
+//! A file is an orphan if it is older than a bound, by the clock of the store that dates it, and if
+//! neither the table nor any other at its place leads to it. What leads to what is read before the
+//! listing, and again, as far as tables have changed, right before files are deleted. Hidden files
+//! are nobody's: those that begin with a dot or an underscore, as Iceberg's own
+//! `remove_orphan_files` has it, unless it is a partition's name. Files at the location of another
+//! table or view are never orphans of this table.
+
+use std::collections::BTreeSet;
 
 use futures::StreamExt;
 
-use super::kept::{Depth, Kept};
+use super::kept::{Depth, Kept, OTHERS_MAX, too_many};
 use super::run::{BATCH_FILES, Interrupted, Outcome, Run};
-use crate::catalog::Error;
+use crate::catalog::places::{has_others_around, is_made_for, others_below};
+use crate::catalog::{Catalog, Error};
 use crate::objects;
 use crate::objects::directory::{Directory, ListedFile};
+use crate::objects::location::Location;
 use crate::store::jobs::{JobTable, Progress, Work};
 use crate::store::keys::TabularKey;
 use crate::store::read::Read;
@@ -44,6 +49,7 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
     let table = JobTable { places: vec![record.location.clone()], uuid: record.uuid, ..table };
     let mut kept = Kept::besides(&table, Depth::Everything).including_itself();
     kept.refresh(run, &[]).await.map_err(cannot_tell)?;
+    places_of_others(run, &record).await?;
     let mut listing = directory.list().chunks(BATCH_FILES);
     while let Some(listed) = run.unless_halted(listing.next()).await? {
         let mut orphans = Vec::new();
@@ -62,7 +68,12 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
             return Err(Interrupted::Failed("the table has moved to another location".to_owned()));
         }
         kept.refresh(run, &[]).await.map_err(cannot_tell)?;
-        orphans.retain(|file| !kept.has(file.path.as_ref()) && !directory.is_reserved(file));
+        let others = places_of_others(run, &record).await?;
+        orphans.retain(|file| {
+            !kept.has(file.path.as_ref())
+                && !is_in(&others, &directory.location_of(file))
+                && !directory.is_reserved(file)
+        });
         let bytes: u64 = orphans.iter().map(|file| file.bytes).sum();
         if dry_run {
             note(&mut run.job.progress, &directory, &orphans);
@@ -80,6 +91,32 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
     Ok(())
 }
 
+/// Returns the places of other tables and views below the table's location: what is there is
+/// theirs.
+async fn places_of_others(
+    run: &Run,
+    record: &TabularRecord,
+) -> Result<BTreeSet<Vec<String>>, Interrupted> {
+    let Ok(location) = Location::parse(&record.location) else { return Ok(BTreeSet::new()) };
+    let (store, parts) = (run.catalog().store().latest(), location.parts());
+    run.catalog().check_own_location(record).await.map_err(|error| match error {
+        Error::Conflict(reason) => Interrupted::Failed(reason),
+        other => other.into(),
+    })?;
+    let others = others_below(&store, record.id, &parts, OTHERS_MAX).await?;
+    let mut others = others.ok_or_else(too_many)?;
+    // The location was chosen for this table, and another table was put there later.
+    others.remove(&parts);
+    Ok(others)
+}
+
+/// Returns whether a file lies at one of these places.
+fn is_in(places: &BTreeSet<Vec<String>>, file: &str) -> bool {
+    let Ok(file) = Location::parse(file) else { return !places.is_empty() };
+    let parts = file.parts();
+    (1..=parts.len()).any(|length| places.contains(&parts[..length]))
+}
+
 /// Where what a table leads to is not there or cannot be read, nobody knows what has to stay.
 fn cannot_tell(interrupted: Interrupted) -> Interrupted {
     match interrupted {
@@ -87,6 +124,29 @@ fn cannot_tell(interrupted: Interrupted) -> Interrupted {
             Interrupted::Failed(format!("cannot tell which files have to stay: {error}"))
         }
         other => other,
+    }
+}
+
+impl Catalog {
+    /// Rejects a table whose location is at or inside that of another table or view: what is there
+    /// may belong to that one. A location that the catalog has chosen for the table is its own.
+    pub(super) async fn check_own_location(
+        &self,
+        record: &TabularRecord,
+    ) -> crate::catalog::Result<()> {
+        let Ok(location) = Location::parse(&record.location) else { return Ok(()) };
+        if is_made_for(&location, record.id) {
+            return Ok(());
+        }
+        let (store, parts) = (self.store().latest(), location.parts());
+        let root = self.objects().location(record.warehouse).map_or(0, |it| it.parts().len());
+        match has_others_around(&store, record.id, &parts, root + 1..=parts.len()).await? {
+            false => Ok(()),
+            true => Err(Error::Conflict(
+                "Cannot remove orphans: the location of the table is at or inside that of another table or view"
+                    .to_owned(),
+            )),
+        }
     }
 }
 

@@ -6,7 +6,9 @@ use crate::authz::action::Create;
 use crate::authz::permit::Permit;
 use crate::catalog::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
 use crate::catalog::mutation::Answer;
+use crate::catalog::overlaps::Placed;
 use crate::catalog::permits::Creation;
+use crate::catalog::places::further_paths;
 use crate::catalog::reading::Readable;
 use crate::catalog::tabulars::{NewRecord, NewTabular, TabularState};
 use crate::catalog::{Catalog, Error, Operation, Result, lookup};
@@ -91,6 +93,11 @@ impl Catalog {
             self.check_locations(warehouse, &metadata.location, &metadata.properties, None).await?;
         let text = metadata.to_text();
         if request.stage {
+            // The commit that creates the table checks this again.
+            let further_paths = &further_paths(&location, &metadata.properties);
+            let (warehouse, location) = (warehouse.id, &location);
+            let placed = Placed { id, warehouse, before: None, location, further_paths };
+            self.check_free(&self.store().latest(), placed).await?;
             return Ok(Answer::Tabular(TabularState {
                 id,
                 version: 0,

@@ -9,6 +9,7 @@ use crate::authz::action::Commit;
 use crate::authz::permit::Permit;
 use crate::catalog::attributes::{Enclosing, attributes};
 use crate::catalog::jobs::clean_up::may_be_deleted;
+use crate::catalog::overlaps::Placed;
 use crate::catalog::permits::Target;
 use crate::catalog::places::{further_paths, places_of};
 use crate::catalog::tabulars::{NewVersion, TabularState, state_of};
@@ -78,6 +79,15 @@ impl<'a> Judging<'a> {
             let (catalog, warehouse) = (self.catalog, self.warehouse);
             let locations =
                 catalog.check_locations(warehouse, location, properties, Some(before)).await?;
+            let before = &self.head.record;
+            let placed = Placed {
+                id: before.id,
+                warehouse: warehouse.id,
+                before: Some(before),
+                location: &locations.0,
+                further_paths: &further_paths(&locations.0, properties),
+            };
+            catalog.check_free(&catalog.store().latest(), placed).await?;
             self.locations = Some(locations);
             self.metadata = Arc::new(applied.metadata);
         }

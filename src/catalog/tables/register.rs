@@ -3,6 +3,7 @@
 use crate::authz::action::{Drop, Register};
 use crate::authz::permit::Permit;
 use crate::catalog::mutation::Answer;
+use crate::catalog::overlaps::Placed;
 use crate::catalog::permits::{Creation, Target};
 use crate::catalog::places::further_paths;
 use crate::catalog::reading::Readable;
@@ -73,7 +74,7 @@ impl Catalog {
                 Err(error) => return Err(error),
             };
             let (metadata, text, _room) =
-                self.read_table(warehouse, &request.metadata_location).await?;
+                self.read_table(operation, warehouse, &request.metadata_location).await?;
             let record = NewRecord {
                 id: self.ids().random(),
                 kind: TabularKind::Table,
@@ -105,7 +106,7 @@ impl Catalog {
         let ident = &request.ident;
         self.permit_over(operation, warehouse, ident).await?;
         let (metadata, text, _room) =
-            self.read_table(warehouse, &request.metadata_location).await?;
+            self.read_table(operation, warehouse, &request.metadata_location).await?;
         let entered = match self.enter(warehouse, TabularKind::Table, ident).await {
             // The name is a view's, which no registration replaces, or free by now.
             Err(Error::NoSuchTable(_)) => {
@@ -127,6 +128,7 @@ impl Catalog {
             updated_ms: self.now_ms(),
             ..before.clone()
         };
+        self.check_free(&self.store().latest(), Placed::by(Some(&before), &after)).await?;
         // The file is somebody else's and there already, so that there is nothing to publish.
         let text_before = found.document.text.clone();
         let outdated = Vec::new();
@@ -152,6 +154,7 @@ impl Catalog {
     /// has it.
     async fn read_table(
         &self,
+        operation: &Operation,
         warehouse: &Warehouse,
         location: &str,
     ) -> Result<(TableMetadata, Text, Room)> {
@@ -162,9 +165,12 @@ impl Catalog {
         }
         // Not every store says of a name that it would never take that nothing is there.
         self.objects().check(warehouse.id, location)?;
+        self.permit_file(operation, warehouse, location).await?;
         let json = metadata_file::read(&self.objects(), warehouse.id, location).await?;
         let metadata = TableMetadata::parse(&json).map_err(unreadable_file(location))?;
         self.objects().check(warehouse.id, &metadata.location)?;
+        let described = (metadata.location.as_str(), metadata.table_uuid);
+        self.permit_described(operation, warehouse, location, described).await?;
         let (text, room) = json.into_parts();
         Ok((metadata, text.into(), room))
     }

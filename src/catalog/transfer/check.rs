@@ -8,10 +8,13 @@ use uuid::Uuid;
 use super::export::Counts;
 use super::line::{Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
+use crate::catalog::places::further_paths;
 use crate::model::ident::TabularKind;
 use crate::model::table::TableMetadata;
 use crate::model::view::ViewMetadata;
 use crate::model::warehouse::validate_name;
+use crate::objects::location::Location;
+use crate::objects::reserved::{Extent, Reserved};
 use crate::store::policy_book::PolicyBook;
 
 /// A warehouse by its name, and the levels of a namespace in it; none for the warehouse itself.
@@ -31,6 +34,8 @@ pub struct Checked {
     /// The ids of everything.
     pub(super) ids: HashSet<Uuid>,
     names: HashSet<(Place, String)>,
+    /// What the target keeps for itself.
+    reserved: Reserved,
     ended: bool,
 }
 
@@ -72,9 +77,9 @@ pub(super) fn at(number: usize, reason: &str) -> Error {
     Error::Line { number, reason: reason.to_owned() }
 }
 
-/// Checks all lines: each in itself, and each against those before it.
-pub fn check(lines: impl BufRead) -> Result<Checked> {
-    let mut checked = Checked::default();
+/// Checks all lines: each in itself, against those before it, and against what the target keeps for itself.
+pub fn check(lines: impl BufRead, reserved: &Reserved) -> Result<Checked> {
+    let mut checked = Checked { reserved: reserved.clone(), ..Checked::default() };
     let mut lines = Reader::new(lines);
     while let Some((number, line)) = lines.read()? {
         checked.counts.add(&line);
@@ -167,6 +172,19 @@ impl Checked {
         }
     }
 
+    /// Tables of an export may overlap, as they did where it comes from.
+    fn check_locations(&self, described: &Described) -> std::result::Result<(), String> {
+        let mut locations = further_paths(&described.location, &described.properties);
+        locations.push(described.location.clone());
+        for location in locations.iter().filter_map(|location| Location::parse(location).ok()) {
+            if let Some(reserved) = self.reserved.overlapping(&Extent::of(&location)) {
+                let what = reserved.what;
+                return Err(format!("its location '{location}' cannot be used: {what} is there"));
+            }
+        }
+        Ok(())
+    }
+
     fn tabular(&mut self, kind: TabularKind, line: &Tabular) -> std::result::Result<(), String> {
         let place = (line.warehouse.clone(), line.namespace.clone());
         if !self.places.contains_key(&place) {
@@ -180,6 +198,7 @@ impl Checked {
             return Err(format!("there is a table or view '{}' already", line.name));
         }
         let described = described(kind, &line.metadata)?;
+        self.check_locations(&described)?;
         if described.uuid != line.uuid {
             return Err(format!(
                 "its metadata is that of {}, not of {}",

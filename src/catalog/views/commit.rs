@@ -2,6 +2,7 @@
 
 use crate::authz::commit_kind::of_view;
 use crate::catalog::mutation::Answer;
+use crate::catalog::overlaps::Placed;
 use crate::catalog::permits::Target;
 use crate::catalog::places::further_paths;
 use crate::catalog::tabulars::{NewVersion, Replacement, TabularState};
@@ -108,6 +109,7 @@ impl Catalog {
             updated_ms: context.now_ms,
             ..before.clone()
         };
+        self.check_free(&self.store().latest(), Placed::by(Some(&before), &after)).await?;
         Ok(Some(NewVersion {
             before,
             after,

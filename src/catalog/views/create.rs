@@ -129,9 +129,12 @@ impl Catalog {
         }
         // Not every store says of a name that it would never take that nothing is there.
         self.objects().check(warehouse.id, metadata_location)?;
+        self.permit_file(operation, warehouse, metadata_location).await?;
         let json = metadata_file::read(&self.objects(), warehouse.id, metadata_location).await?;
         let metadata = ViewMetadata::parse(&json).map_err(unreadable_file(metadata_location))?;
         self.objects().check(warehouse.id, &metadata.location)?;
+        let described = (metadata.location.as_str(), metadata.view_uuid);
+        self.permit_described(operation, warehouse, metadata_location, described).await?;
         let record = NewRecord {
             id: self.ids().random(),
             kind: TabularKind::View,

@@ -304,7 +304,7 @@ async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
         (Some("before"), "memory:///", "expected a URL"),
         (Some("before"), "s3://bucket/clone", "has to be in the same bucket"),
         (Some("before"), "somewhere", "has to be in the same bucket"),
-        (Some("before"), "memory:///warehouse", "there is something else there"),
+        (Some("before"), "memory:///warehouse", "cannot use location 'memory:///warehouse'"),
         (Some("before"), "memory:///a~b", "has characters that object stores write otherwise"),
         (Some("unknown"), CLONE, "there is no checkpoint 'unknown'"),
         (Some("2001-01-01T00:00:00Z"), CLONE, "there is no checkpoint from 2001-01-01"),
@@ -379,4 +379,14 @@ async fn cut_off_after(writes: usize) -> bool {
     assert!(clone.catalog.clone_of().is_some(), "after {writes} writes");
     parent.app.catalog.close().await.expect("nothing has disturbed the parent");
     true
+}
+
+#[tokio::test]
+async fn a_clone_inside_a_warehouse_is_rejected() {
+    let app = furnished().await;
+    keep(&app, "before").await;
+    let settings = Settings::clone(&app.app.settings);
+    let to = "memory:///warehouse/clone";
+    let message = refused(clone_to(&app.bucket, &settings, Some("before"), to).await);
+    assert!(message.contains("state") && message.contains("is there"), "{message}");
 }

@@ -150,6 +150,12 @@ async fn on_this_machine_a_warehouse_is_where_there_is_room_for_them() {
         let refused = app.post(WAREHOUSES, allowed).await;
         assert_eq!(refused.status, 400, "allowed {location}: {}", refused.body);
     }
+    for location in ["/tmp/x", "file:///tmp/x", "file:/tmp/x"] {
+        let refused = app.post(WAREHOUSES, at("w", location)).await;
+        let rule = "below 'warehouse' in the data directory, or below a directory of \
+                    catalog.local_warehouse_dirs";
+        assert!(refused.message().contains(rule), "{location}: {}", refused.message());
+    }
     assert!(std::fs::read_dir(root.join("secret")).expect("it is there").next().is_none());
     for (name, location) in [("one", data.join("warehouse/one")), ("two", room.join("a/two"))] {
         app.post(WAREHOUSES, at(name, &url(&location))).await.expect(201);

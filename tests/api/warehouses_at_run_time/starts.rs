@@ -99,3 +99,17 @@ async fn one_that_cannot_be_opened_keeps_nobody_from_the_others_and_can_be_mende
     let change = json!({ "requirements": [], "updates": [] });
     app.post("/v1/lake/namespaces/ns/tables/t", change).await.expect(200);
 }
+
+#[tokio::test]
+async fn a_configured_warehouse_that_overlaps_with_one_from_the_api_is_rejected() {
+    let app = TestApp::new().await;
+    app.post(WAREHOUSES, lake()).await.expect(201);
+    app.app.catalog.close().await.expect("it closes");
+    let mut settings = memory_settings();
+    let pond = WarehouseSettings { location: "memory:///lake/pond".into(), ..Default::default() };
+    settings.warehouses.insert("pond".to_owned(), pond);
+    let seams = Seams { opener: bucket_opener(Arc::clone(&app.bucket)), ..Seams::default() };
+    let refused = App::build(settings, seams).await.err().expect("it does not open").to_string();
+    assert!(refused.starts_with("warehouses.pond.location: the warehouse lake"), "{refused}");
+    assert!(refused.contains("'memory:///lake'"), "{refused}");
+}
