@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::server::{Server, fsck, run, serve_in_vain};
+use crate::support::bucket::ambient_options;
 
 /// Far less than the time for which a start waits for storage that does not answer, and far more than a
 /// start takes.
