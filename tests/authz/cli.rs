@@ -241,7 +241,7 @@ fn explain_says_allow_or_deny_and_why() {
     assert_eq!(json["decision"], "deny");
     assert_eq!(json["policies"], serde_json::json!(["credential-scope"]));
     let (code, _, err) = ask(&["--action", "Lod", "--table", "w/team/t"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     assert!(
         err.contains(
             "there is no action 'Lod'. Did you mean Load? To a Table one can do CommitData"
@@ -249,7 +249,7 @@ fn explain_says_allow_or_deny_and_why() {
         "{err}"
     );
     let (code, _, err) = ask(&["--action", "Load", "--catalog"]);
-    assert_eq!((code, err.contains("Load is not done to a Catalog")), (1, true), "{err}");
+    assert_eq!((code, err.contains("Load is not done to a Catalog")), (2, true), "{err}");
 }
 
 #[test]
@@ -322,12 +322,12 @@ fn explain_without_a_server_has_to_be_told_who_asks() {
         policy(files.path(), &[&["explain", "--action", "Load", "--table", "w/t"], who].concat())
     };
     for (who, why) in [
-        (&[][..], "say --user or --service-account"),
-        (&["--role", "reader"], "say --user or --service-account"),
+        (&[][..], "say who asks: --user, --service-account, --role or --group"),
+        (&["--scope", "w"], "say who asks: --user, --service-account, --role or --group"),
         (&["--key", "k1"], "--key is about a key of a server"),
     ] {
         let (code, _, err) = ask(who);
-        assert_eq!((code, err.contains(why)), (1, true), "{who:?}: {err}");
+        assert_eq!((code, err.contains(why)), (2, true), "{who:?}: {err}");
     }
     for elsewhere in [&["--url", "http://127.0.0.1:1"][..], &["--key", "k1"]] {
         let (code, _, err) = ask(&[elsewhere, &["--offline"]].concat());
