@@ -120,7 +120,8 @@ impl ClientError {
         } else if base.starts_with("http://") {
             "If the server uses TLS, begin the URL with https://"
         } else {
-            "The connection broke: try again, and look at the log of the server"
+            "The connection broke. If the server requires client certificates, name the file of one with \
+             --client-cert or SLATEBERG_CLIENT_CERT; otherwise look at the log of the server"
         };
         Self::Unreachable(format!("cannot connect to {base}: {cause}. {advice}"))
     }

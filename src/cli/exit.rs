@@ -93,6 +93,8 @@ fn of_store(error: &store::Error) -> Exit {
         store::Error::InUse(_) | store::Error::Fenced => Exit::InUse,
         store::Error::Unavailable(_) => Exit::Unreachable,
         store::Error::NoJournal => Exit::Settings,
+        // The setting is right, and the key in the file that it names is not: the file can be replaced.
+        store::Error::Encryption(kms::Error::Setting(_)) => Exit::Failed,
         store::Error::Encryption(error) => of_encryption(error),
         _ => Exit::Failed,
     }

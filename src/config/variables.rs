@@ -14,6 +14,8 @@ use crate::base::similar::nearest;
 
 /// The beginning of all variables of this program.
 pub(super) const PREFIX: &str = "SLATEBERG_";
+/// Variables of this project's builds, which `make` and cargo hand on to what they run.
+const BUILD_VARIABLES: [&str; 3] = ["SLATEBERG_BIN", "SLATEBERG_CACHE", "SLATEBERG_COMMIT"];
 /// Parts of the names of variables that Kubernetes sets for each service.
 const OF_SERVICES: [&str; 3] = ["SERVICE_HOST", "SERVICE_PORT", "PORT"];
 
@@ -46,9 +48,12 @@ pub(super) fn unknown<'a>(names: impl Iterator<Item = &'a str>) -> Unknown {
 }
 
 fn is_known(name: &str) -> bool {
-    let is_setting =
-        name.len() >= ENV_PREFIX.len() && name[..ENV_PREFIX.len()].eq_ignore_ascii_case(ENV_PREFIX);
-    is_setting || client::VARIABLES.contains(&name) || is_of_service(name)
+    let beginning = name.get(..ENV_PREFIX.len());
+    let is_setting = beginning.is_some_and(|it| it.eq_ignore_ascii_case(ENV_PREFIX));
+    is_setting
+        || client::VARIABLES.contains(&name)
+        || BUILD_VARIABLES.contains(&name)
+        || is_of_service(name)
 }
 
 /// Whether Kubernetes sets it for a service: `SLATEBERG_SERVICE_HOST`, `SLATEBERG_PORT_8181_TCP_ADDR`.

@@ -216,7 +216,8 @@ impl Worker {
     async fn ids(&self, list: &str) -> Vec<Value> {
         let listed = self.app.get(&format!("{MANAGEMENT}/{list}")).await.expect(200).body;
         let all = listed[list].as_array().unwrap_or_else(|| panic!("{list}: {listed}"));
-        all.iter().map(|one| one["id"].clone()).collect()
+        let current = all.iter().filter(|one| one["revoked-at-ms"].is_null());
+        current.map(|one| one["id"].clone()).collect()
     }
 
     /// Makes sure that there is something to talk about, and not too much.
