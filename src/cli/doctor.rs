@@ -15,10 +15,10 @@ use crate::app::doctor::{Check, Severity, examine};
 /// Test buckets, KMS, issuers, clocks, ports and files of a configuration.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
-    output: Output,
     #[command(flatten)]
     common: Common,
+    #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
+    output: Output,
 }
 
 impl Doctor {

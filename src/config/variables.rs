@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn any_other_unknown_variable_is_a_warning() {
         let Unknown { errors, warnings } =
-            unknown(["SLATEBERG_API_KEYS", "SLATEBERG_BIN"].into_iter());
+            unknown(["SLATEBERG_API_KEYS", "SLATEBERG_HOME"].into_iter());
         assert_eq!((errors.len(), warnings.len()), (0, 2));
         assert_eq!(warnings[0].help.as_deref(), Some("did you mean SLATEBERG_API_KEY?"));
         assert_eq!(warnings[1].help, None);
