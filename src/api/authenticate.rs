@@ -66,7 +66,7 @@ pub async fn failed(
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
 }
 
-/// Log lines of rejected credentials, limited to [`REJECTION_LINES_MAX`] per second: guessing must not
+/// Log lines of rejected credentials, limited to `REJECTION_LINES_MAX` per second: guessing must not
 /// fill the disk. The audit log has all of them.
 pub struct RejectionLog {
     limiter: DefaultDirectRateLimiter,

@@ -1,4 +1,4 @@
-//! [`WithCredentials`]: a bucket whose credentials can come from the instance's metadata alone, and
+//! `WithCredentials`: a bucket whose credentials can come from the instance's metadata alone, and
 //! are looked for before its first request.
 //!
 //! Where no credentials are configured, the last place to look is a service of the machine (AWS, Google

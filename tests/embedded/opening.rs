@@ -148,7 +148,7 @@ async fn a_state_inside_a_warehouse_is_rejected() {
     let mut settings = settings_in(directory.path());
     let warehouse = settings.warehouses.get_mut("default").expect("it exists");
     warehouse.location = format!("file://{}", directory.path().display());
-    let refused = EmbeddedCatalog::open(settings).await.err().expect("it does not open");
+    let refused = EmbeddedCatalog::open(settings).await.expect_err("it does not open");
     assert!(refused.to_string().contains("the catalog's own state is there"), "{refused}");
     assert!(!directory.path().join("state").exists(), "nothing is written");
 }

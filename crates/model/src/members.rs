@@ -2,7 +2,7 @@
 //!
 //! Every reader refuses with a text that names the member, in the reference implementation's words
 //! ("Cannot parse missing int: schema-id"), so that a client sees the sentence it knows. Two
-//! carriers offer the same readers: a parsed `Map` for small and deep things, and [`RawMembers`]
+//! carriers offer the same readers: a parsed `Map` for small and deep things, and `RawMembers`
 //! for an object whose large members (snapshots) are to be kept as the text they came in.
 //!
 //! Depth: a member becomes a `Value` only through `serde_json`'s parser, whose recursion limit of

@@ -1,7 +1,7 @@
 //! Storage: the files or objects under SlateDB, with a record of what fails there at this moment.
 //!
 //! SlateDB retries most failures forever, and logs that at a level that is off by default. All its requests
-//! pass through [`watched`], which logs failures as warnings and ends those at once that no retry can change.
+//! pass through `watched`, which logs failures as warnings and ends those at once that no retry can change.
 //!
 //! What a full disk means depends on who asks. A start and a subcommand end with the reason. A server goes on
 //! ([`Storage::wait_for_space`]): it serves reads, and its writes wait for space.
