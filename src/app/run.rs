@@ -21,7 +21,7 @@ use crate::api::guard::Guarded;
 use crate::config::Settings;
 use crate::store;
 
-/// How long a start waits for an address that is in use: a server that was killed has it for a moment longer.
+/// Time for which a start waits for an address in use: a server that was killed has it for a moment longer.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
 const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
 

@@ -15,7 +15,7 @@ const PATIENCE_DIVISOR: u32 = 4;
 /// It sets out when nobody has come for this part of that time, and for at least so long.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
-/// How much longer a sleep may take if no blocking thread is free.
+/// Extra time that a sleep may take if no blocking thread is free.
 const LATE_MAX: Duration = Duration::from_millis(1);
 /// How often to step back at most before any time is spent. Each step lets every task run that is ready.
 const STEPS_BACK_MAX: usize = 64;

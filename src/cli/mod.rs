@@ -235,7 +235,7 @@ fn ask_server(asking: impl Future<Output = Result<String, client::ClientError>>)
 /// its own: with Tokio's limit of 512, a hundred writers to a local directory leave 190 threads
 /// with 100 MiB behind.
 const BLOCKING_THREADS_MAX: usize = 32;
-/// How long such a thread waits for its next call. Each that ends gives its heap back.
+/// Time for which an idle thread waits for its next call. Each that ends gives its heap back.
 const BLOCKING_THREAD_IDLE_MAX: Duration = Duration::from_secs(2);
 
 /// A runtime for a subcommand.

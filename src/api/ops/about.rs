@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde::Serialize;
 
-/// What a port serves.
+/// The routes that a port serves.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct About {
     name: &'static str,

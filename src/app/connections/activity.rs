@@ -66,7 +66,7 @@ pub(super) struct Observed<T> {
 }
 
 impl Activity {
-    /// What the connection waits for now.
+    /// The event that the connection waits for.
     pub(super) fn moment(&self) -> Moment {
         let ended = self.ended.load(Ordering::Relaxed);
         if self.is_stalled.load(Ordering::Relaxed) {

@@ -18,7 +18,7 @@ use crate::base::ids::PROBES;
 use crate::config::Settings;
 use crate::telemetry::settings::AuditTo;
 
-/// How long a program that has a port may take to say what it is.
+/// Timeout for the response of the program that has a port.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// Remaining days from which on a certificate should be renewed.
 const RENEWAL_DAYS: i64 = 14;

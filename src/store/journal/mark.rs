@@ -24,7 +24,7 @@ use crate::store::damage::{ACCEPT_LOSS, DamagedFile};
 const MAGIC: [u8; 4] = *b"sbm1";
 const BYTES: usize = 32;
 
-/// How far a journal was acknowledged.
+/// The position up to which a journal was acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Acknowledged {
     /// The number of the last acknowledged frame.
