@@ -117,18 +117,21 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| Refused("no text")),
-        (Some(_), Some(_)) => Err(Refused("a header that stands there twice")),
+        (Some(value), None) => {
+            value.to_str().map(Some).map_err(|_| Refused("a header that is not text"))
+        }
+        (Some(_), Some(_)) => Err(Refused("a header that occurs more than once")),
     }
 }
 
 fn bearer(value: &str) -> Result<&str, Refused> {
-    let (scheme, rest) = value.split_once(' ').ok_or(Refused("no scheme"))?;
+    let (scheme, rest) =
+        value.split_once(' ').ok_or(Refused("an Authorization header without a scheme"))?;
     scheme
         .eq_ignore_ascii_case("bearer")
         .then(|| rest.trim_matches(' '))
         .filter(|token| !token.is_empty())
-        .ok_or(Refused("another scheme"))
+        .ok_or(Refused("an Authorization scheme other than Bearer"))
 }
 
 #[cfg(test)]

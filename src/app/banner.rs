@@ -110,7 +110,7 @@ struct Access {
 impl Access {
     fn of(app: &App) -> Self {
         if app.authn.lets_everybody_in() {
-            let line = "everybody who reaches the port may do everything (insecure-no-auth)";
+            let line = "none: anyone who can reach the port has full access (insecure-no-auth)";
             return Self { line: line.to_owned(), python: String::new(), spark: String::new() };
         }
         let (line, key) = match &app.minted_key {

@@ -336,7 +336,7 @@ async fn finish_publications(catalog: &Catalog, patience: Duration) -> Result<()
     let outcome = catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
     let FinishedPublications { finished, replaced, unfinished } = outcome;
     if finished > 0 {
-        tracing::info!(publications = finished, "finished what an earlier run left");
+        tracing::info!(publications = finished, "completed publications of an earlier run");
     }
     if !replaced.is_empty() {
         let (files, locations) = (replaced.len(), replaced.join(", "));
@@ -348,7 +348,11 @@ async fn finish_publications(catalog: &Catalog, patience: Duration) -> Result<()
     }
     if !unfinished.is_empty() {
         let (publications, locations) = (unfinished.len(), unfinished.join(", "));
-        tracing::error!(publications, locations, "could not finish what an earlier run left");
+        tracing::error!(
+            publications,
+            locations,
+            "could not complete publications of an earlier run"
+        );
     }
     Ok(())
 }

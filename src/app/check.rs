@@ -186,7 +186,7 @@ fn access(settings: &Settings, found: &mut Findings) {
     }
     let issuers: Vec<_> = settings.authn.issuers.keys().map(String::as_str).collect();
     let how = match (settings.authn.insecure_no_auth, issuers.is_empty()) {
-        (true, _) => "everybody may do everything".to_owned(),
+        (true, _) => "none: anyone who can reach the port has full access".to_owned(),
         (false, true) => "API keys".to_owned(),
         (false, false) => format!("API keys, tokens of {}", issuers.join(", ")),
     };

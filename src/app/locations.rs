@@ -196,7 +196,7 @@ impl Overlap {
         let cure = match &self.with {
             With::Nothing(_) => String::new(),
             With::Reserved(Reservation { setting, url, what, .. }) if *what == STATE => format!(
-                " ({url}). Whoever may delete files of a table there could delete the catalog. Set \
+                " ({url}). A principal that may delete files of a table there could delete the catalog. Set \
                  warehouses.{name}.location to another location; or, if tables are in this one, stop every \
                  server, move all files of the state to a location outside of the warehouses, and set \
                  {setting} to that"
@@ -205,7 +205,7 @@ impl Overlap {
                 format!(" ({url}). Set warehouses.{name}.location or {setting} to another location")
             }
             With::Warehouse(other) => format!(
-                ". Who may read one of the two could read the files of the other. Set another location for \
+                ". A principal that may read one of the two could read the files of the other. Set another location for \
                  {name} or {other}"
             ),
         };

@@ -192,12 +192,12 @@ async fn serve_until_stopped(
             return ended.map_err(|panic| RunError::Serve(io::Error::other(panic)));
         }
     };
-    tracing::info!("stopping: requests under way get to end");
+    tracing::info!("shutting down: draining requests in flight");
     app.leaving.begin();
     background.stop();
     let drain_max = Duration::from_secs(app.settings.server.drain_seconds_max);
     if tokio::time::timeout(drain_max, join_all(&mut serving)).await.is_err() {
-        tracing::warn!(seconds = drain_max.as_secs(), "some requests did not end in time");
+        tracing::warn!(seconds = drain_max.as_secs(), "some requests did not complete in time");
     }
     // A task may wait for space on a disk.
     app.catalog.give_up_on_space();

@@ -128,7 +128,10 @@ fn check_taken_over(
             made.location
         )));
     }
-    tracing::warn!(warehouse = name, "the configuration takes over what was made through the API");
+    tracing::warn!(
+        warehouse = name,
+        "a warehouse of the configuration replaces one that was created through the API"
+    );
     Ok(())
 }
 
@@ -147,8 +150,8 @@ fn warn_if_moved(
             warehouse = name,
             location,
             before = known.location,
-            "the warehouse has no location in the settings, and is not where it was: if it has tables there, \
-             say the old location"
+            "the location of the warehouse has changed, since it depends on the location of the state: if it has tables, \
+             set the old location"
         );
     }
 }

@@ -61,7 +61,7 @@ enum Verified {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused(pub &'static str);
 
-const NO_KEY: Refused = Refused("no text of a key");
+const NO_KEY: Refused = Refused("a malformed API key");
 const UNKNOWN_KEY: Refused = Refused("an unknown key");
 const REVOKED_KEY: Refused = Refused("a token of a revoked key");
 
@@ -237,7 +237,8 @@ impl Authenticator {
     }
 
     fn speak(&self, known: &KnownKey) -> std::result::Result<Principal, Refused> {
-        let identity = known.speaks_for(self.inner.clock.now_ms()).ok_or(Refused("expired"))?;
+        let identity =
+            known.speaks_for(self.inner.clock.now_ms()).ok_or(Refused("an expired token"))?;
         Ok(Principal::Identified(identity))
     }
 
@@ -270,11 +271,13 @@ impl Authenticator {
 
     async fn verify(&self, token: &str) -> std::result::Result<Verified, Refused> {
         // An algorithm that is not known, `none` among them, ends here.
-        let header = decode_header(token).map_err(|_| Refused("no token"))?;
-        let iss = alleged_issuer(token).ok_or(Refused("no issuer"))?;
+        let header = decode_header(token).map_err(|_| Refused("neither an API key nor a token"))?;
+        let iss = alleged_issuer(token).ok_or(Refused("a token without an issuer"))?;
         let refused = |refusal| match refusal {
             Refusal::Reason(reason) => Refused(reason),
-            Refusal::UnknownKey => Refused("a key that its issuer does not have"),
+            Refusal::UnknownKey => {
+                Refused("a token signed by a key that its issuer does not publish")
+            }
         };
         let now_ms = self.inner.clock.now_ms();
         if iss == self.inner.own.issuer() {

@@ -65,10 +65,10 @@ impl Presented {
     /// Whom it speaks for at this time. Connections may outlive certificates.
     pub fn speaks_for(&self, now_ms: i64) -> Result<Arc<Identity>, Refused> {
         if !self.trusted.load(Ordering::Acquire) {
-            return Err(Refused("a certificate that is trusted no more"));
+            return Err(Refused("a certificate whose CA is no longer trusted"));
         }
         if now_ms < self.not_before_ms || now_ms > self.not_after_ms {
-            return Err(Refused("a certificate out of its time"));
+            return Err(Refused("an expired certificate, or one that is not valid yet"));
         }
         self.identity.clone()
     }
@@ -127,18 +127,20 @@ impl ClientCertificates {
             NameFrom::DnsName | NameFrom::Uri => alternative_names(certificate, self.name_from)?,
         };
         let [name] = <[String; 1]>::try_from(names.into_iter().collect::<Vec<_>>())
-            .map_err(|_| Refused("a certificate without one name alone"))?;
+            .map_err(|_| Refused("a certificate that does not have exactly one name"))?;
         let fits = !name.is_empty()
             && name.chars().count() <= NAME_CHARS_MAX
             && !name.chars().any(char::is_control);
-        fits.then_some(name).ok_or(Refused("a certificate whose name is none"))
+        fits.then_some(name).ok_or(Refused("a certificate with an invalid name"))
     }
 }
 
 fn common_names(certificate: &X509Certificate<'_>) -> Result<BTreeSet<String>, Refused> {
     let names = certificate.subject().iter_common_name();
     let texts = names.map(|name| name.as_str().map(str::to_owned));
-    texts.collect::<Result<_, _>>().map_err(|_| Refused("a certificate whose name is no text"))
+    texts
+        .collect::<Result<_, _>>()
+        .map_err(|_| Refused("a certificate with a name that is not text"))
 }
 
 fn alternative_names(
@@ -147,7 +149,7 @@ fn alternative_names(
 ) -> Result<BTreeSet<String>, Refused> {
     let found = certificate
         .subject_alternative_name()
-        .map_err(|_| Refused("a certificate with its names twice"))?;
+        .map_err(|_| Refused("a certificate with two lists of alternative names"))?;
     let names = found.iter().flat_map(|found| &found.value.general_names);
     Ok(names
         .filter_map(|name| match (name, wanted) {

@@ -92,7 +92,7 @@ fn url_problem(url: &str) -> Option<&'static str> {
         ("https", Some(_)) => None,
         ("http", Some(host)) if is_loopback(&host) => None,
         ("http", _) => Some(
-            "expected https://: whoever is on the way to this host could issue tokens for everybody",
+            "expected https://: without it, anyone on the network path could issue tokens for every user",
         ),
         _ => Some("expected a URL that begins with https://"),
     }

@@ -118,7 +118,7 @@ impl DecisionCache {
         let bytes = |units: u64| units.saturating_mul(UNIT_BYTES as u64);
         let size = CacheSize { bytes: bytes(units), bytes_max: bytes(units_max) };
         self.requests.usage(size).collect(into, "decision", "Decisions");
-        let help = "What the evaluation of policies took for a decision.";
+        let help = "Time of the evaluation of policies for a decision.";
         into.declare_histogram(EVALUATIONS, "s", help);
         for (action, distribution) in self.evaluations.read() {
             let series = attributes([("action", action)]);

@@ -13,7 +13,7 @@ use crate::model::principal::Identity;
 /// Why a change is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "after this change nobody could manage policies: keep a permit for ManagePolicies on the catalog"
+    "after this change no principal could manage policies: keep a permit for ManagePolicies on the catalog"
 )]
 pub struct LockedOut;
 

@@ -159,7 +159,7 @@ impl Catalog {
                     return Err(Error::unknown(error));
                 }
                 Err(error) => {
-                    tracing::warn!(location, %error, "publishing metadata: trying again");
+                    tracing::warn!(location, %error, "metadata file not written: retrying");
                     let is_full = matches!(error, objects::Error::Full { .. });
                     let wait = || self.inner.space.wait(*warehouse, error.to_string());
                     space = is_full.then(|| space.unwrap_or_else(wait));

@@ -103,7 +103,7 @@ async fn serve(settings: Settings, seams: Seams) -> Outcome {
     let mut signals = StopSignals::listen();
     let bound = run::bind(&settings).await?;
     let Some(built) = unless_told(&mut signals, App::build(settings, seams)).await else {
-        tracing::info!("told to stop before the start was over");
+        tracing::info!("shutting down: the start was not complete");
         return Ok(ExitCode::SUCCESS);
     };
     let app = built?;

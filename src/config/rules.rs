@@ -87,9 +87,9 @@ impl Settings {
             InvalidSetting::new(
                 "authn.insecure_no_auth",
                 format!(
-                    "without authentication, everybody who reaches {address} could read and drop \
+                    "without authentication, anyone who can reach {address} could read and drop \
                      every table: leave out --insecure-no-auth, listen on 127.0.0.1, or, if the \
-                     network in front of it lets nobody else through, say it twice with \
+                     network in front of it admits only trusted clients, add \
                      --insecure-no-auth-on-public-address"
                 ),
             )

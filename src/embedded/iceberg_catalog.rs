@@ -59,7 +59,7 @@ impl IcebergCatalog {
             None => Ok(FileIO::new_with_fs()),
             Some(location) => Err(iceberg::Error::new(
                 ErrorKind::FeatureUnsupported,
-                format!("there is no FileIO for {location}: say one by with_file_io"),
+                format!("there is no FileIO for {location}: set one with with_file_io"),
             )),
         }
     }

@@ -135,7 +135,7 @@ impl Drop for House {
         let Some(open) = self.open.get_mut().take() else { return };
         self.runtime.spawn(async move {
             if let Err(error) = open.end().await {
-                tracing::error!(%error, "a catalog that nobody has any more did not close in order");
+                tracing::error!(%error, "embedded catalog dropped without close(): shutdown failed");
             }
         });
     }

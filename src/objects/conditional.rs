@@ -56,7 +56,7 @@ impl Conditional {
             match self.inner.head(location).await {
                 Ok(_) => return Err(taken),
                 Err(Error::NotFound { .. }) => {
-                    tracing::info!(%location, "a put met another request for its name: trying again");
+                    tracing::info!(%location, "conditional put returned 409: retrying");
                 }
                 // Whether it is there is not known, and so not said.
                 Err(error) => return Err(error),

@@ -49,7 +49,9 @@ pub enum Error {
     )]
     LogInStore(String),
     /// The log that the settings name is not the one with the newest records.
-    #[error("its log is at {own}, and what is at {given} is none or another's: set state.wal_url")]
+    #[error(
+        "write-ahead log mismatch: the log of this store is at {own}, but state.wal_url points to {given}: set state.wal_url"
+    )]
     OtherLog {
         /// Where its log was when it was made.
         own: String,

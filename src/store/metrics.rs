@@ -79,7 +79,7 @@ impl Metrics {
 
     /// Tells it.
     pub(super) fn collect(&self, into: &mut Collection) {
-        let help = "Transactions that met another and were run again.";
+        let help = "Transactions that were retried after a conflict.";
         into.declare_counter(CONFLICTS, "{conflict}", help);
         for (transaction, count) in self.0.conflicts.read() {
             let series = vec![("transaction".into(), transaction.into())];

@@ -43,7 +43,7 @@ impl AuditLog {
     /// An audit log as the settings want it. Lines are added behind those that are in the file.
     pub fn open(settings: &AuditSettings) -> Result<Self, AuditError> {
         let sink = match settings.to {
-            AuditTo::Nowhere => None,
+            AuditTo::Off => None,
             AuditTo::Stdout => Some(Sink::Stdout),
             AuditTo::File => {
                 let path = settings.file.clone();

@@ -85,18 +85,18 @@ impl CommitMetrics {
 
     /// Tells it.
     pub fn collect(&self, into: &mut Collection) {
-        let help = "What a part of a commit took.";
+        let help = "Time of each phase of a commit.";
         into.declare_histogram(PHASES, "s", help);
         for (phase, distribution) in self.phases.read() {
             let series = attributes([("phase", phase.name())]);
             into.histogram(PHASES, "s", help, series, distribution);
         }
-        let help = "Commits to one table that went together.";
+        let help = "Commits to one table that were grouped into one version.";
         into.declare_histogram(GROUPS, "{commit}", help);
         for ((), distribution) in self.groups.read() {
             into.histogram(GROUPS, "{commit}", help, Vec::new(), distribution);
         }
-        let help = "How commits ended.";
+        let help = "Commits, by outcome.";
         // All from the start: that there is one for the first time is an increase, too.
         for (action, outcome) in ACTIONS.into_iter().flat_map(|it| ENDS.map(|end| (it, end))) {
             let series = attributes([("action", action), ("outcome", outcome)]);

@@ -76,7 +76,7 @@ impl PortConnections {
         let help = "New connections that had to wait because the limit was reached.";
         let waits = self.waits.get();
         into.counter("slateberg.connections.waits", "{connection}", help, of_port(), waits);
-        let help = "Connections that the system could not hand over, as without a file descriptor.";
+        let help = "Connections that the server could not accept, mostly because no file descriptor was left.";
         let name = "slateberg.connections.accept.failures";
         into.counter(name, "{failure}", help, of_port(), self.accept_failures.get());
         let help =

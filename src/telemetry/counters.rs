@@ -43,7 +43,7 @@ pub struct Counters {
     pub scan_reports: Counter,
     /// Commit reports that clients sent.
     pub commit_reports: Counter,
-    /// Requests with a credential that was not good.
+    /// Requests rejected for an invalid credential.
     pub authentication_failures: Counter,
     /// Changes of policy files that came into force.
     pub policy_reloads: Counter,
@@ -63,17 +63,17 @@ impl Counters {
             let series = attributes([("report.type", kind)]);
             into.counter("slateberg.metrics.reports", "{report}", help, series, counter.get());
         }
-        let help = "Requests with a credential that was not good.";
+        let help = "Requests rejected for an invalid credential.";
         let failures = self.authentication_failures.get();
         into.counter("slateberg.authentication.failures", "{request}", help, Vec::new(), failures);
-        let help = "Changes of policy files, by what came of them.";
+        let help = "Changes of policy files, by result.";
         let reloads =
             [("in_force", &self.policy_reloads), ("refused", &self.policy_reload_failures)];
         for (result, counter) in reloads {
             let series = attributes([("result", result)]);
             into.counter("slateberg.policy.reloads", "{change}", help, series, counter.get());
         }
-        let help = "Whether what is in the policy files is what is in force: 0 if it was refused.";
+        let help = "Whether the policy files are in force: 0 if the last change was rejected.";
         let is_current = f64::from(u8::from(!self.policy_files_refused.get()));
         into.gauge("slateberg.policy.last_reload_successful", "1", help, Vec::new(), is_current);
     }

@@ -94,7 +94,7 @@ impl HttpMetrics {
 
     /// Tells it.
     pub fn collect(&self, into: &mut Collection) {
-        let help = "How long requests took until they were answered.";
+        let help = "Time from the header of a request to the first byte of its response.";
         into.declare_histogram(DURATION, "s", help);
         for (Answered { method, route, status }, distribution) in self.durations.read() {
             let mut series = self.series(method);
@@ -112,7 +112,7 @@ impl HttpMetrics {
             let active: i64 = stripes.map(|stripe| stripe[number].load(Ordering::Relaxed)).sum();
             if number < USUAL_METHODS || active != 0 {
                 let method = Method(u8::try_from(number).unwrap_or_default());
-                let help = "Requests under way.";
+                let help = "Requests in flight.";
                 into.gauge(ACTIVE, "{request}", help, self.series(method), active as f64);
             }
         }

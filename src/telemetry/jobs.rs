@@ -21,7 +21,7 @@ pub struct JobCounters {
 impl JobCounters {
     /// Tells them all.
     pub fn collect(&self, into: &mut Collection) {
-        let help = "Background jobs, by how they ended.";
+        let help = "Background jobs, by result.";
         let ends = [
             ("done", &self.jobs_done),
             ("failed", &self.jobs_failed),

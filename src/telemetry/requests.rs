@@ -31,7 +31,7 @@ impl Requests {
     pub fn to_object_stores() -> Self {
         Self {
             name: "slateberg.object_store.request.duration",
-            help: "How long requests to object stores took.",
+            help: "Time of requests to object stores.",
             whom: "store",
             durations: Histograms::new(SECONDS),
         }
@@ -41,7 +41,7 @@ impl Requests {
     pub fn to_kms() -> Self {
         Self {
             name: "slateberg.kms.request.duration",
-            help: "How long requests to the KMS took.",
+            help: "Time of requests to the KMS.",
             whom: "kms",
             durations: Histograms::new(SECONDS),
         }

@@ -57,9 +57,9 @@ pub struct AuditSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditTo {
-    /// Nowhere: changes are in the change log alone.
+    /// No audit log.
     #[default]
-    Nowhere,
+    Off,
     /// Standard output.
     Stdout,
     /// A file.

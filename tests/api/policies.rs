@@ -208,7 +208,11 @@ async fn nobody_is_locked_out() {
     let shut = "@id(\"shut\") forbid (principal, action == Action::\"ManagePolicies\", resource);";
     let refused = app.put_policy("shut", shut).await;
     let refused = refused.expect_error(422, "UnprocessableEntityException");
-    assert!(refused.message().contains("nobody could manage policies"), "{}", refused.message());
+    assert!(
+        refused.message().contains("no principal could manage policies"),
+        "{}",
+        refused.message()
+    );
     // With somebody left it is their own business.
     let (id, other) = app.make_key(json!({ "name": "other", "roles": ["admin"] })).await;
     let all_but = format!(

@@ -83,7 +83,7 @@ async fn no_table_changes_if_one_cannot() {
             change("a", json!([]), set()),
             400,
             "IllegalArgumentException",
-            "Invalid table changes: ns.a stands more than once",
+            "Invalid table changes: ns.a occurs more than once",
         ),
         (
             json!({ "requirements": [], "updates": [] }),

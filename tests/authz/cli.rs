@@ -322,8 +322,8 @@ fn explain_without_a_server_has_to_be_told_who_asks() {
         policy(files.path(), &[&["explain", "--action", "Load", "--table", "w/t"], who].concat())
     };
     for (who, why) in [
-        (&[][..], "say who asks: --user, --service-account, --role or --group"),
-        (&["--scope", "w"], "say who asks: --user, --service-account, --role or --group"),
+        (&[][..], "name the principal: --user, --service-account, --role or --group"),
+        (&["--scope", "w"], "name the principal: --user, --service-account, --role or --group"),
         (&["--key", "k1"], "--key is about a key of a server"),
     ] {
         let (code, _, err) = ask(who);

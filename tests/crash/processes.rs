@@ -96,6 +96,6 @@ async fn a_stopped_server_leaves_nothing_to_finish() {
         assert_eq!(server.ended().code(), Some(0));
     }
     let log = std::fs::read_to_string(data_dir.path().join("test-server.log")).expect("a log");
-    assert!(!log.contains("finished what an earlier run left"), "{log}");
+    assert!(!log.contains("completed publications of an earlier run"), "{log}");
     assert_sound(data_dir.path(), "after three orderly stops");
 }

@@ -151,7 +151,7 @@ def test_a_sql_catalog(sql, target):
     words = [os.environ["SLATEBERG_BIN"], "migrate", "--url", target._server.uri, *map(str, from_sql)]
     environment = {**os.environ, "SLATEBERG_API_KEY": target._server.admin_key, "NO_PROXY": "127.0.0.1"}
     refused = subprocess.run(words, capture_output=True, text=True, env=environment)
-    assert refused.returncode == 1 and "say --source-catalog, one of mine, other" in refused.stderr
+    assert refused.returncode == 1 and "set --source-catalog to one of mine, other" in refused.stderr
 
 
 def test_directories(sql, target, tmp_path):

@@ -358,7 +358,7 @@ def drain(operator):
     with Repeatedly(commits, threads=4) as traffic:
         traffic.wait_for(20)
         server.process.ask_to_end()
-        server.process.wait_until(lambda: "requests under way get to end" in server.said(), 30)
+        server.process.wait_until(lambda: "draining requests in flight" in server.said(), 30)
         for request in begun:
             request.finish()
         assert server.process.wait(60) == 0

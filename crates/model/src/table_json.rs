@@ -281,7 +281,7 @@ impl<'a> Document<'a> {
         if placed == self.pieces.len() {
             return Ok(());
         }
-        Err(Refusal::invalid("Cannot parse metadata: a piece stands outside of a list"))
+        Err(Refusal::invalid("Cannot parse metadata: an element is outside of a list"))
     }
 
     fn read_metadata_log(&self) -> Result<Vec<MetadataLogEntry>, Refusal> {

@@ -60,7 +60,7 @@ pub async fn sign(
 fn staged(query: &Query) -> Result<Option<Uuid>> {
     let parse = |text: &str| {
         Uuid::try_parse(text).map_err(|_| {
-            ApiError::bad_request("Invalid query parameter staged: expected a name as it was told")
+            ApiError::bad_request("Invalid query parameter staged: expected the name from the response that staged the table")
         })
     };
     query.get(STAGED).map(|text| parse(&text)).transpose()

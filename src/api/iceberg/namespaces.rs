@@ -104,7 +104,7 @@ pub async fn update_properties(
     let removals = body.removals.unwrap_or_default();
     let distinct: std::collections::BTreeSet<_> = removals.iter().cloned().collect();
     if distinct.len() < removals.len() {
-        return Err(ApiError::bad_request("Invalid removals: a key stands more than once"));
+        return Err(ApiError::bad_request("Invalid removals: a key occurs more than once"));
     }
     let (removals, updates) = (Removals::Keys(distinct), body.updates.unwrap_or_default());
     let updated = state

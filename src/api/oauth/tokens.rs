@@ -79,8 +79,10 @@ async fn granted(state: &ApiState, request: Request) -> Result<Arc<KnownKey>, OA
     let form = parse(&body)?;
     let client = client(state, &parts.headers, &form)?;
     match form.get("grant_type").map(String::as_str) {
-        Some("client_credentials") => client
-            .ok_or(OAuthError::InvalidClient { refused: Refused("no client"), by_basic: false }),
+        Some("client_credentials") => client.ok_or(OAuthError::InvalidClient {
+            refused: Refused("no client credential"),
+            by_basic: false,
+        }),
         Some(TOKEN_EXCHANGE) => exchanged(state, &form, client).await,
         Some(_) => Err(OAuthError::UnsupportedGrantType),
         None => Err(OAuthError::InvalidRequest("grant_type is missing")),
@@ -91,7 +93,7 @@ fn parse(body: &[u8]) -> Result<HashMap<String, String>, OAuthError> {
     let mut form = HashMap::new();
     for (name, value) in url::form_urlencoded::parse(body) {
         if form.insert(name.into_owned(), value.into_owned()).is_some() {
-            return Err(OAuthError::InvalidRequest("a parameter stands there twice"));
+            return Err(OAuthError::InvalidRequest("a parameter occurs more than once"));
         }
     }
     // What has no value counts as not there (RFC 6749, section 3.2).
@@ -119,7 +121,7 @@ fn client(
     let invalid = |refused| OAuthError::InvalidClient { refused, by_basic };
     let known = state.authn.key(&secret).map_err(invalid)?;
     if !id.is_empty() && id != known.identity.id {
-        return Err(invalid(Refused("the id of another key")));
+        return Err(invalid(Refused("a client id that is not that of the API key")));
     }
     Ok(Some(known))
 }
@@ -127,7 +129,10 @@ fn client(
 /// Id and secret of a `Basic` header. Clients may send the token that they have as `Bearer`, too: here it
 /// says nothing.
 fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
-    let wrong = || OAuthError::InvalidClient { refused: Refused("no id:secret"), by_basic: true };
+    let wrong = || OAuthError::InvalidClient {
+        refused: Refused("a Basic credential that is not id:secret"),
+        by_basic: true,
+    };
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let value = value.to_str().map_err(|_| wrong())?;
     let Some((scheme, encoded)) = value.split_once(' ') else { return Ok(None) };
@@ -151,11 +156,13 @@ async fn exchanged(
     let subject = form.get("subject_token").ok_or(wrong("subject_token is missing"))?;
     match form.get("subject_token_type").map(String::as_str) {
         Some(ACCESS_TOKEN | JWT) => {}
-        Some(_) => return Err(wrong("subject_token_type is not one that is taken here")),
+        Some(_) => {
+            return Err(wrong("subject_token_type is not supported: send access_token or jwt"));
+        }
         None => return Err(wrong("subject_token_type is missing")),
     }
     if form.contains_key("actor_token") {
-        return Err(wrong("nobody acts for somebody else here"));
+        return Err(wrong("delegation (actor_token) is not supported"));
     }
     if let Some(client) = client {
         return Ok(client);
@@ -199,7 +206,7 @@ impl IntoResponse for OAuthError {
             Self::Unable => (
                 StatusCode::BAD_REQUEST,
                 "invalid_request",
-                "This server signs no tokens: it lets everybody in",
+                "This server issues no tokens: authentication is disabled",
             ),
             Self::Other(error) => return error.into_response(),
         };

@@ -17,7 +17,11 @@ pub async fn health() -> Json<Value> {
 /// is about to stop. While writes alone are rejected, as on a full disk, it is 200 and the body says why.
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
     if state.leaving.has_begun() {
-        return Err(catalog::Error::unavailable("The server stops", "it was told to").into());
+        return Err(catalog::Error::unavailable(
+            "The server is stopping",
+            "shutdown was requested",
+        )
+        .into());
     }
     state.catalog.check_open().map_err(catalog::Error::from)?;
     // Reads are served, so that a load balancer must not take this server out.

@@ -17,8 +17,10 @@ pub(super) async fn reopen_at_hangup(
             () = hangups.next() => {}
         }
         match catalog.reopen_audit() {
-            Ok(()) => tracing::info!("SIGHUP: the audit log is opened anew"),
-            Err(error) => tracing::error!(%error, "SIGHUP: the audit log goes on as it was"),
+            Ok(()) => tracing::info!("SIGHUP: audit log opened again"),
+            Err(error) => {
+                tracing::error!(%error, "SIGHUP: audit log not opened again: lines go to the previous file")
+            }
         }
     }
 }

@@ -86,7 +86,7 @@ pub(super) async fn watch_policy_files(
         tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => return,
             () = passed(period) => {}
-            () = hangups.next() => tracing::info!("SIGHUP: looking at the policy files"),
+            () = hangups.next() => tracing::info!("SIGHUP: checking the policy files"),
         }
         files.look().await;
     }

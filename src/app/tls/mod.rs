@@ -105,9 +105,9 @@ impl Tls {
             let looked = tokio::task::spawn_blocking(move || tls.look()).await;
             match looked {
                 Ok(Ok(false)) => {}
-                Ok(Ok(true)) => tracing::info!("took up TLS certificates that have changed"),
+                Ok(Ok(true)) => tracing::info!("TLS certificates reloaded"),
                 Ok(Err(error)) => {
-                    tracing::error!(%error, "TLS files are no good: the server keeps those it had");
+                    tracing::error!(%error, "TLS reload failed: keeping the previous certificate");
                 }
                 Err(panic) => tracing::error!(%panic, "cannot look at the TLS files"),
             }
@@ -140,13 +140,13 @@ impl Tls {
     pub fn collect(&self, into: &mut Collection) {
         let state = self.state();
         let Validity { not_before, not_after } = state.ready.validity;
-        let help = "From when on the server's certificate is good.";
+        let help = "Time at which the server's certificate becomes valid.";
         let name = "slateberg.tls.certificate.not_before_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_before as f64);
-        let help = "When the server's certificate, or one between it and its CA, ends.";
+        let help = "Time at which the server's certificate, or one between it and its CA, expires.";
         let name = "slateberg.tls.certificate.expiration_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_after as f64);
-        let help = "Whether what is in the TLS files is what is used: 0 if it is no good.";
+        let help = "Whether the TLS files are in use: 0 if the last reload failed.";
         let is_current = f64::from(u8::from(state.is_current));
         into.gauge("slateberg.tls.last_reload_successful", "1", help, Vec::new(), is_current);
     }

@@ -88,7 +88,7 @@ impl<'a> Annotated<'a> {
     /// Why nothing can be said of reading here, if so.
     fn misplaced(&self, schema: &Schema) -> Option<String> {
         if self.effect == Effect::Forbid {
-            return Some("a forbid lets nobody read anything; this goes with a permit".to_owned());
+            return Some("a forbid permits no reads; write this on a permit".to_owned());
         }
         let loads = schema
             .action(Load::NAME)
@@ -97,7 +97,9 @@ impl<'a> Annotated<'a> {
         let tables = self.resource.as_ref().is_none_or(|name| *name == schema.types.table);
         match loads && tables {
             true => None,
-            false => Some("this permit lets nobody load a table, so nobody reads by it".to_owned()),
+            false => Some(
+                "this permit does not include Load of a table, so it permits no reads".to_owned(),
+            ),
         }
     }
 }

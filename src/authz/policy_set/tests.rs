@@ -148,12 +148,12 @@ fn annotations_that_say_nothing_sensible_of_reading_are_refused_with_their_place
         ),
         (
             "@id(\"a\") @row_filter(\"false\") forbid (principal, action, resource);".to_owned(),
-            "a.cedar:1:10: @row_filter: a forbid lets nobody read",
+            "a.cedar:1:10: @row_filter: a forbid permits no reads",
         ),
         (
             "@id(\"a\") @row_filter(\"false\") forbid (principal in ?principal, action, resource);"
                 .to_owned(),
-            "a.cedar:1:10: @row_filter: a forbid lets nobody read",
+            "a.cedar:1:10: @row_filter: a forbid permits no reads",
         ),
     ];
     for (text, said) in wrong {
@@ -177,7 +177,10 @@ fn only_a_permit_to_load_a_table_says_what_may_be_read() {
         (load, "resource is View in Namespace::\"w/n\""),
     ] {
         let refused = refused(&policy(action, resource));
-        assert!(refused.contains("@row_filter: this permit lets nobody load a table"), "{refused}");
+        assert!(
+            refused.contains("@row_filter: this permit does not include Load of a table"),
+            "{refused}"
+        );
     }
     for (action, resource) in [
         (load, "resource"),

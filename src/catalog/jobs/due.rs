@@ -167,11 +167,11 @@ impl Catalog {
                 return;
             }
             Interrupted::Halted(Halt::Stopping) => {
-                tracing::info!(%job, kind, "job goes on when the server is started again");
+                tracing::info!(%job, kind, "job continues after the next start of the server");
                 run.save().await
             }
             Interrupted::Failed(reason) => {
-                tracing::warn!(%job, kind, reason, "job has failed for good");
+                tracing::warn!(%job, kind, reason, "job failed");
                 self.inner.jobs.counters.jobs_failed.add(1);
                 run.job.last_error = Some(reason);
                 self.end_job(&mut run, Ending::Failed).await.map_err(Interrupted::from)
@@ -181,7 +181,7 @@ impl Catalog {
                 run.job.failures = run.job.failures.saturating_add(1);
                 let wait = waiting(run.job.failures);
                 let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                tracing::warn!(%job, kind, ?error, wait_ms, "job goes on later");
+                tracing::warn!(%job, kind, ?error, wait_ms, "job interrupted: it continues later");
                 run.job.last_error = Some(told(&error));
                 let wait_ms = i64::try_from(wait_ms).unwrap_or(i64::MAX);
                 run.job.next_try_ms = self.now_ms().saturating_add(wait_ms);
@@ -191,7 +191,7 @@ impl Catalog {
         match kept {
             Ok(()) | Err(Interrupted::Halted(_)) => {}
             // It will be taken up as it was stored last.
-            Err(error) => tracing::warn!(%job, kind, ?error, "cannot store what became of a job"),
+            Err(error) => tracing::warn!(%job, kind, ?error, "cannot store the result of a job"),
         }
     }
 

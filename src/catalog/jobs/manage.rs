@@ -58,7 +58,7 @@ impl Catalog {
         let target = Target { warehouse: &warehouse, kind, ident };
         let permit: &Permit<Purge> = &self.permit_tabular(&store, operation, target).await?;
         if !wanted.dry_run {
-            self.refuse_deletion("Cannot remove orphans", "say dry-run to see which there are")?;
+            self.refuse_deletion("Cannot remove orphans", "set dry-run to list them")?;
         }
         let age_seconds = self.age_of(wanted)?;
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;

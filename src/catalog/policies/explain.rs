@@ -169,7 +169,7 @@ impl Catalog {
         let oneself = match &operation.principal {
             Principal::Identified(identity) => Arc::clone(identity),
             Principal::Anonymous | Principal::Task(_) => {
-                return Err(Error::Forbidden("Not allowed: nobody asks".to_owned()));
+                return Err(Error::Forbidden("Not allowed: the request is anonymous".to_owned()));
             }
         };
         let Question { about, resource, given, time, source_address, client } = question;

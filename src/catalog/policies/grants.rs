@@ -94,7 +94,7 @@ impl NewGrant {
         let policies = catalog.authority().policies();
         let Some(template) = template(&policies, &self.template) else {
             return Err(Error::Invalid(format!(
-                "There is nothing to grant that is called '{}'. Write one of {}",
+                "Unknown privilege '{}'. Write one of {}",
                 brief(&self.template),
                 templates(&policies).join(", ")
             )));

@@ -99,12 +99,16 @@ impl Catalog {
                 Ok(number) if number == before => return Err(error),
                 Ok(number) if number == after => return Ok(self.take_force(judged)),
                 Ok(number) => {
-                    tracing::error!(number, before, "the policy log is ahead of what is in force");
+                    tracing::error!(
+                        number,
+                        before,
+                        "the policy log is ahead of the policies in force"
+                    );
                     if self.take_up_log().await.is_ok() {
                         return Err(error);
                     }
                 }
-                Err(unread) => tracing::warn!(?unread, "cannot read the policy log: trying again"),
+                Err(unread) => tracing::warn!(?unread, "cannot read the policy log: retrying"),
             }
             backoff.wait().await;
         }

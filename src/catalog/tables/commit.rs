@@ -299,7 +299,7 @@ impl Catalog {
         for change in changes {
             if !seen.insert(&change.ident) {
                 return Err(Error::Invalid(format!(
-                    "Invalid table changes: {} stands more than once",
+                    "Invalid table changes: {} occurs more than once",
                     brief(&change.ident)
                 )));
             }

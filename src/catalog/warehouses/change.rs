@@ -125,7 +125,7 @@ impl Catalog {
         let judged = self.judge_warehouse(&operation, name, edit).await?;
         if judged.before != first.before || judged.opens != first.opens {
             return Err(Error::CommitFailed(format!(
-                "Warehouse {name} was changed by somebody else at the same time"
+                "Warehouse {name} was changed by another request at the same time"
             )));
         }
         self.carry_out_warehouse(turn, operation, judged, stores).await

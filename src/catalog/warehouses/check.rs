@@ -166,12 +166,12 @@ fn check_client_key(key: &str) -> Result<()> {
         && !HARMLESS.contains(&name.as_str());
     if is_own || CLIENTS_OWN.contains(&name.as_str()) {
         return refused(
-            "where the catalog is, and how clients identify themselves, is not for a warehouse to say",
+            "a warehouse may not set the address of the catalog or the credentials of clients",
         );
     }
     if SECRETS.iter().any(|part| name.split(['.', '_']).any(|word| is_secret(word, part))) {
         return refused(
-            "no secret is taken here, since everybody who sees the warehouse is told it",
+            "secrets are not accepted here: every client that may see the warehouse receives this value",
         );
     }
     Ok(())

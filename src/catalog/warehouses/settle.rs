@@ -134,7 +134,7 @@ impl Catalog {
                 Ok(found) if found.as_ref() == after => return Ok(()),
                 Ok(_) => return Err(Error::internal(format!("{} is not ours", judged.name))),
                 Err(unread) => {
-                    tracing::warn!(?unread, "cannot read the record of a warehouse: trying again");
+                    tracing::warn!(?unread, "cannot read the record of a warehouse: retrying");
                 }
             }
             backoff.wait().await;

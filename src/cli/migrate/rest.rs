@@ -347,7 +347,7 @@ pub(super) fn located(kind: TabularKind, loaded: &Value) -> Result<Located, Migr
         (Some(location), Some(uuid)) => {
             Ok(Located { metadata_location: location.to_owned(), uuid: uuid.to_owned() })
         }
-        (None, _) => Err(MigrateError::new("the catalog does not tell its metadata-location")),
+        (None, _) => Err(MigrateError::new("the response of the catalog has no metadata-location")),
         (_, None) => Err(MigrateError::new("its metadata has no uuid")),
     }
 }

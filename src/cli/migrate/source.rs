@@ -87,7 +87,7 @@ impl Source {
         match (self, &found.metadata_location) {
             (Self::Rest(rest), _) => rest.locate(found).await,
             (Self::Listed(reader), Some(location)) => reader.locate(found.kind, location).await,
-            (Self::Listed(_), None) => Err(MigrateError::new("the source tells no location")),
+            (Self::Listed(_), None) => Err(MigrateError::new("the source has no location for it")),
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn read(file: &str, catalog: Option<&str>) -> Result<Contents, Migrat
         (None, [only]) => only,
         (None, []) => return Ok(Contents::default()),
         (None, _) => {
-            return Err(at(&format!("say --source-catalog, one of {}", known.join(", "))));
+            return Err(at(&format!("set --source-catalog to one of {}", known.join(", "))));
         }
     };
     let namespaces = namespaces(&snapshot, catalog).map_err(|error| at(&error))?;

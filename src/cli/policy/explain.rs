@@ -260,7 +260,7 @@ impl Who {
             return Err(Error::Usage(format!("--key is about a key of a server: {server}")));
         }
         if self.word().is_none() {
-            let who = "say who asks: --user, --service-account, --role or --group";
+            let who = "name the principal: --user, --service-account, --role or --group";
             return Err(Error::Usage(format!("{who}; or {server}")));
         }
         Ok(())

@@ -124,7 +124,7 @@ fn without_bucket(mut url: Url, bucket: &str) -> Url {
     if let Some(host) = host.map(ToOwned::to_owned)
         && let Err(error) = url.set_host(Some(&host))
     {
-        tracing::warn!(%error, host, "an endpoint cannot be taken apart");
+        tracing::warn!(%error, host, "an endpoint cannot be parsed");
     }
     url
 }

@@ -229,7 +229,7 @@ impl Storage {
                 file,
                 error = reason,
                 seconds,
-                "a request of the store failed and is retried"
+                "storage request failed: retrying"
             );
             if let Some(known) = known {
                 *known = Failure { since: known.since, last: now, warned: now, reason, is_full };
@@ -253,7 +253,7 @@ impl Storage {
         if let Some(failure) = failures.remove(&request) {
             let Request { operation, file } = request;
             let (operation, seconds) = (operation.verb(), failure.since.elapsed().as_secs());
-            tracing::info!(operation, file, seconds, "a request of the store succeeded again");
+            tracing::info!(operation, file, seconds, "storage request succeeded after retries");
         }
         self.0.fails.store(!failures.is_empty(), Ordering::Relaxed);
     }

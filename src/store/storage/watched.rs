@@ -135,7 +135,7 @@ impl Watch {
         let request = self.request(operation, location);
         let (operation, file) = (operation.verb(), request.file.clone());
         let error = StorageError { operation, file, reason, is_damage };
-        tracing::error!(%error, "a request of the store failed for good");
+        tracing::error!(%error, "storage request failed: no retry can succeed");
         self.storage.succeeded(|| request);
         Error::Generic { store: STORE, source: Box::new(NonRetryable(Box::new(error))) }
     }

@@ -152,7 +152,7 @@ impl Running {
         for task in &mut self.tasks {
             if tokio::time::timeout_at(deadline, &mut *task).await.is_err() {
                 task.abort();
-                tracing::warn!("the collector does not answer: what was left for it is lost");
+                tracing::warn!("OTLP collector unreachable: the remaining exports are lost");
             }
         }
     }
@@ -289,7 +289,7 @@ impl Complaints {
         let recent = self.last.is_some_and(|last| last.elapsed() < COMPLAIN_EVERY);
         if lost > self.told && !recent {
             let more = lost - self.told;
-            tracing::warn!(lost = more, what, "the collector does not take what it is sent");
+            tracing::warn!(lost = more, what, "OTLP collector rejected the export");
             (self.told, self.last) = (lost, Some(Instant::now()));
         }
     }
