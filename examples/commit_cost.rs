@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use slateberg::model::commit::{Applied, Base, CommitContext, apply};
-use slateberg::model::requirement::{TableRequirement, parse_requirement};
-use slateberg::model::table::TableMetadata;
-use slateberg::model::update::TableUpdate;
-use slateberg::store::codec::{Document, PieceText, Value};
+use slateberg_model::commit::{Applied, Base, CommitContext, apply};
+use slateberg_model::requirement::{TableRequirement, parse_requirement};
+use slateberg_model::table::TableMetadata;
+use slateberg_model::update::TableUpdate;
+use slateberg_store::codec::{Document, PieceText, Value};
 
 /// Commits that are measured together.
 const ROUNDS: usize = 200;

@@ -9,17 +9,17 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use slateberg::authz::bundled::default_policies;
-use slateberg::authz::cache::DecisionCache;
-use slateberg::authz::context::Context;
-use slateberg::authz::decide::Request;
-use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
-use slateberg::authz::page::PageQuestion;
-use slateberg::authz::policy_set::{PolicyFile, PolicySet};
-use slateberg::authz::resource::{Kind, Node, Resource};
-use slateberg::authz::schema::Schema;
-use slateberg::model::ident::TabularKind;
-use slateberg::model::principal::{Identity, IdentityKind, Method};
+use slateberg_authz::bundled::default_policies;
+use slateberg_authz::cache::DecisionCache;
+use slateberg_authz::context::Context;
+use slateberg_authz::decide::Request;
+use slateberg_authz::grants::{Grant, Grantee, GranteeKind};
+use slateberg_authz::page::PageQuestion;
+use slateberg_authz::policy_set::{PolicyFile, PolicySet};
+use slateberg_authz::resource::{Kind, Node, Resource};
+use slateberg_authz::schema::Schema;
+use slateberg_model::ident::TabularKind;
+use slateberg_model::principal::{Identity, IdentityKind, Method};
 
 /// Measurements of one thing, of which the median is told.
 const ROUNDS: usize = 501;

@@ -13,7 +13,7 @@ use iceberg::spec::{NestedField, PrimitiveType, Schema, Type};
 use iceberg::transaction::{ApplyTransactionAction, Transaction};
 use iceberg::{Catalog, NamespaceIdent, TableCreation, TableIdent};
 use slateberg::embedded::{self, EmbeddedCatalog, Identity, Settings};
-use slateberg::model::ident;
+use slateberg_model::ident;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

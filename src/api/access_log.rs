@@ -7,8 +7,8 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, Method, Uri, header};
 
 use super::authenticate::source;
-use crate::catalog::operation::RequestId;
-use crate::telemetry::settings::Settings;
+use slateberg_catalog::operation::RequestId;
+use slateberg_telemetry::settings::Settings;
 
 /// Probes and scrapes: their successes are left out of the access log.
 const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];

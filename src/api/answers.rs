@@ -22,8 +22,8 @@ use super::files::FilesKey;
 use super::respond::{NO_STORE, in_parts, tagged_json};
 use super::settings::Settings;
 use super::tag::{Shown, Tag};
-use crate::catalog::reading::ReadVersion;
-use crate::telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
+use slateberg_catalog::reading::ReadVersion;
+use slateberg_telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
 
 /// Bytes that an entry takes beside its body.
 const ENTRY_BYTES: usize = 512;

@@ -11,9 +11,9 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use super::error::ApiError;
 use super::peer::Peer;
 use super::state::ApiState;
-use crate::authn::authenticator::Refused;
-use crate::catalog::operation::RequestId;
-use crate::model::principal::Principal;
+use slateberg_authn::authenticator::Refused;
+use slateberg_catalog::operation::RequestId;
+use slateberg_model::principal::Principal;
 
 /// What a request without a credential is asked for.
 pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;

@@ -10,7 +10,7 @@ use axum::http::{HeaderName, Method, StatusCode, header};
 
 use super::error::ApiError;
 use super::listen_settings::CorsSettings;
-use crate::model::principal::{self, Principal};
+use slateberg_model::principal::{self, Principal};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

@@ -10,8 +10,9 @@ use serde_json::json;
 
 use super::observe::ForOperator;
 use super::rate_limits::TooSoon;
-use crate::model::refusal::Refusal;
-use crate::{authn, catalog};
+use slateberg_authn as authn;
+use slateberg_catalog as catalog;
+use slateberg_model::refusal::Refusal;
 
 /// Seconds after which a client that was turned away may come back.
 const RETRY_AFTER_SECONDS: u64 = 1;

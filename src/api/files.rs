@@ -14,10 +14,10 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::catalog::delegation::{Delegated, Way};
-use crate::model::ident::TabularIdent;
-use crate::model::separator;
-use crate::model::warehouse::Warehouse;
+use slateberg_catalog::delegation::{Delegated, Way};
+use slateberg_model::ident::TabularIdent;
+use slateberg_model::separator;
+use slateberg_model::warehouse::Warehouse;
 
 /// Bytes of what was told that are kept.
 const KEPT_BYTES_MAX: u64 = 16 << 20;

@@ -35,10 +35,10 @@ use super::observe::Observer;
 use super::rate_limits::RateLimits;
 use super::state::ApiState;
 use super::unread;
-use crate::catalog::operation::{Context as Circumstances, RequestId};
-use crate::catalog::{self, Operation};
-use crate::model::principal::Principal;
-use crate::telemetry::traces::Trace;
+use slateberg_catalog::operation::{Context as Circumstances, RequestId};
+use slateberg_catalog::{self as catalog, Operation};
+use slateberg_model::principal::Principal;
+use slateberg_telemetry::traces::Trace;
 
 /// By what client and server call one request in their logs.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

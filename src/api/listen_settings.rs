@@ -6,7 +6,7 @@ use axum::http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
 use super::host::is_name;
-use crate::base::setting::InvalidSetting;
+use slateberg_base::setting::InvalidSetting;
 
 /// How many requests may come from one address, and from one principal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,10 +11,10 @@ use tracing::error_span;
 
 use super::access_log::{AccessLog, AccessPrincipal, Entry};
 use super::authenticate::source;
-use crate::catalog::operation::RequestId;
-use crate::telemetry::http::{Active, HttpMetrics, Method};
-use crate::telemetry::trace_context::{Remote, TRACEPARENT, TRACESTATE};
-use crate::telemetry::traces::{Span, Trace, Tracer};
+use slateberg_catalog::operation::RequestId;
+use slateberg_telemetry::http::{Active, HttpMetrics, Method};
+use slateberg_telemetry::trace_context::{Remote, TRACEPARENT, TRACESTATE};
+use slateberg_telemetry::traces::{Span, Trace, Tracer};
 
 /// Observes requests.
 pub struct Observer {

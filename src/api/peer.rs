@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::authn::client_certificates::Presented;
+use slateberg_authn::client_certificates::Presented;
 
 /// The other end of a connection. It is left with each request that comes over it.
 #[derive(Debug, Clone)]

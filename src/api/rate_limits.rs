@@ -17,7 +17,7 @@ use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
 
 use super::listen_settings::RateLimitSettings;
-use crate::base::network::network;
+use slateberg_base::network::network;
 
 /// Time as limits count it: it never goes back, whatever happens to the machine's clock.
 #[derive(Clone)]

@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::answers::Fresh;
 use super::files::FilesTold;
 use super::tag::{Shown, SnapshotMode, Tag};
-use crate::catalog::reading::{ReadAccess, ReadVersion, Readable};
-use crate::catalog::tabulars::TabularState;
+use slateberg_catalog::reading::{ReadAccess, ReadVersion, Readable};
+use slateberg_catalog::tabulars::TabularState;
 
 /// The header of answers with a secret in them: nobody on the way keeps one.
 pub const NO_STORE: [(HeaderName, HeaderValue); 1] =
@@ -143,7 +143,7 @@ pub fn in_parts(parts: Vec<Bytes>, tag: Option<&Tag>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::text::{Piece, Segment, Text};
+    use slateberg_model::text::{Piece, Segment, Text};
 
     #[tokio::test]
     async fn a_long_text_is_answered_in_its_parts_and_says_its_length() {

@@ -23,7 +23,7 @@ use super::ops::about::About;
 use super::ops::{health, metrics as counters};
 use super::rate_limits::RateLimits;
 use super::state::ApiState;
-use crate::telemetry::http::HttpMetrics;
+use slateberg_telemetry::http::HttpMetrics;
 
 /// What `GET /v1/config` tells clients to be served: the routes of `catalog_routes` that a client
 /// chooses by, in the specification's own spelling.

@@ -9,11 +9,11 @@ use super::authenticate::RejectionLog;
 use super::files::FilesKept;
 use super::leaving::Leaving;
 use super::settings::Settings;
-use crate::authn::Authenticator;
-use crate::catalog::Catalog;
-use crate::telemetry::counters::Counters;
-use crate::telemetry::registry::Registry;
-use crate::telemetry::traces::Tracer;
+use slateberg_authn::Authenticator;
+use slateberg_catalog::Catalog;
+use slateberg_telemetry::counters::Counters;
+use slateberg_telemetry::registry::Registry;
+use slateberg_telemetry::traces::Tracer;
 
 /// State of the router. Each request clones it several times over, on every core: so that it is one pointer.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::setting::InvalidSetting;
+use slateberg_base::setting::InvalidSetting;
 
 /// Settings of TLS; each field's default stands in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use tokio::task::JoinHandle;
 
 use super::build::App;
 use super::tasks;
-use crate::catalog::Catalog;
-use crate::telemetry::otlp::Running;
+use slateberg_catalog::Catalog;
+use slateberg_telemetry::otlp::Running;
 
 /// Tasks and telemetry of an open catalog, which go on until they are told to stop, or this is dropped.
 pub struct Background {

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::build::App;
 use super::run::Bound;
-use crate::base::rfc3339;
-use crate::store::records::CloneOf;
+use slateberg_base::rfc3339;
+use slateberg_store::records::CloneOf;
 
 /// The lines that greet whoever started the server.
 pub fn banner(app: &App, bound: &Bound) -> String {

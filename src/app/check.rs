@@ -11,13 +11,13 @@ use super::state::State;
 use super::tls::Tls;
 use super::tls::files::TlsError;
 use super::warehouses::{self, Configured};
-use crate::authn::issuers::Issuers;
-use crate::base::setting::InvalidSetting;
 use crate::config::Settings;
-use crate::kms::local::LocalKms;
-use crate::kms::settings::KmsKind;
-use crate::telemetry::otlp::Exporter;
-use crate::telemetry::settings::AuditTo;
+use slateberg_authn::issuers::Issuers;
+use slateberg_base::setting::InvalidSetting;
+use slateberg_kms::local::LocalKms;
+use slateberg_kms::settings::KmsKind;
+use slateberg_telemetry::otlp::Exporter;
+use slateberg_telemetry::settings::AuditTo;
 
 /// Everything that was found.
 #[derive(Debug, Default)]

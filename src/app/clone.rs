@@ -1,8 +1,8 @@
 //! `clone`: a second catalog that begins as a state of this one, without a copy of anything.
 //!
 //! The state is that of a checkpoint, beside whatever server runs, or that of a directory on which none
-//! does. What a clone is made of, and in which order, stands in [`crate::store::clones`]; here is found out
-//! where it goes, and whether it may.
+//! does. [`slateberg_store::clones`] defines what a clone consists of and the order of its writes. This module finds
+//! its location and decides whether a clone may be there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
 use super::locations;
 use super::state::{STATE_DIR, State};
 use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
-use crate::authz::permit::{Permit, Task};
-use crate::base::progress::Progress;
-use crate::catalog::places::ensure_whereabouts;
 use crate::config::Settings;
-use crate::objects::location::Location;
-use crate::store::checkpoints::Checkpoint;
-use crate::store::fsck::{Report, walk};
-use crate::store::keys::StoreKey;
-use crate::store::open::Place;
-use crate::store::read::Read;
-use crate::store::records::{CloneOf, StoreFormat};
-use crate::store::{self, Store};
-use crate::telemetry::audit::AuditLog;
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::progress::Progress;
+use slateberg_catalog::places::ensure_whereabouts;
+use slateberg_objects::location::Location;
+use slateberg_store::checkpoints::Checkpoint;
+use slateberg_store::fsck::{Report, walk};
+use slateberg_store::keys::StoreKey;
+use slateberg_store::open::Place;
+use slateberg_store::read::Read;
+use slateberg_store::records::{CloneOf, StoreFormat};
+use slateberg_store::{self as store, Store};
+use slateberg_telemetry::audit::AuditLog;
 
 /// For how long the state is kept that nobody has named, until it is pinned.
 const PASSING_SECONDS: u64 = 60 * 60;

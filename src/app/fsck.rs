@@ -4,15 +4,15 @@ use futures::StreamExt;
 use serde::Serialize;
 
 use super::build::{BuildError, OfflineCatalog, Seams, at_state, uses_data_dir};
-use crate::base::progress::Progress;
 use crate::config::Settings;
-use crate::objects::{self, Objects, metadata_file};
-use crate::store::damage::DamagedFile;
-use crate::store::files::check_files;
-use crate::store::fsck::{Published, Report, walk};
-use crate::store::keys::StoreKey;
-use crate::store::read::Read;
-use crate::store::records::CloneOf;
+use slateberg_base::progress::Progress;
+use slateberg_objects::{self as objects, Objects, metadata_file};
+use slateberg_store::damage::DamagedFile;
+use slateberg_store::files::check_files;
+use slateberg_store::fsck::{Published, Report, walk};
+use slateberg_store::keys::StoreKey;
+use slateberg_store::read::Read;
+use slateberg_store::records::CloneOf;
 
 /// Metadata files that are read at once.
 const READS_MAX: usize = 16;

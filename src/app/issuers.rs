@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use crate::authn::issuers::Issuer;
-use crate::authn::key_set::KeySet;
-use crate::base::error_chain::chain;
-use crate::telemetry::issuers::IssuerFetches;
+use slateberg_authn::issuers::Issuer;
+use slateberg_authn::key_set::KeySet;
+use slateberg_base::error_chain::chain;
+use slateberg_telemetry::issuers::IssuerFetches;
 
 /// How long one request to an issuer may take.
 const FETCH_MAX: Duration = Duration::from_secs(10);

@@ -4,10 +4,10 @@
 use super::build::BuildError;
 use super::warehouses::{Place, data_dir};
 use crate::config::Settings;
-use crate::objects::location::Location;
-use crate::objects::reserved::{Extent, Reservation, Reserved};
-use crate::store::records::CloneOf;
-use crate::telemetry::settings::AuditTo;
+use slateberg_objects::location::Location;
+use slateberg_objects::reserved::{Extent, Reservation, Reserved};
+use slateberg_store::records::CloneOf;
+use slateberg_telemetry::settings::AuditTo;
 
 /// What is at the URL of a state.
 const STATE: &str = "the catalog's own state";

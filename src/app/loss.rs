@@ -3,8 +3,8 @@
 use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
 use super::state::State;
 use crate::config::Settings;
-use crate::store::Store;
-use crate::store::loss::AcceptedLoss;
+use slateberg_store::Store;
+use slateberg_store::loss::AcceptedLoss;
 
 /// What became of a journal that may have lost its end.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::build::App;
-use crate::objects::measured::measured_opener;
-use crate::objects::open::Opener;
-use crate::telemetry::connections::Connections;
-use crate::telemetry::counters::Counters;
-use crate::telemetry::issuers::IssuerFetches;
-use crate::telemetry::process;
-use crate::telemetry::registry::Registry;
-use crate::telemetry::requests::{Requests, TaskRuns};
+use slateberg_objects::measured::measured_opener;
+use slateberg_objects::open::Opener;
+use slateberg_telemetry::connections::Connections;
+use slateberg_telemetry::counters::Counters;
+use slateberg_telemetry::issuers::IssuerFetches;
+use slateberg_telemetry::process;
+use slateberg_telemetry::registry::Registry;
+use slateberg_telemetry::requests::{Requests, TaskRuns};
 
 /// What is measured with while a catalog is opened, and from then on.
 pub(super) struct Measures {

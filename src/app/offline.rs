@@ -5,9 +5,9 @@ use super::lock::DataDirLock;
 use super::state::State;
 use super::warehouses;
 use crate::config::Settings;
-use crate::objects::Objects;
-use crate::store::Store;
-use crate::store::read::Offline;
+use slateberg_objects::Objects;
+use slateberg_store::Store;
+use slateberg_store::read::Offline;
 
 /// A store that is read without a server, and the warehouses' files.
 pub struct OfflineCatalog {

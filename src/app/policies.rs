@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::BuildError;
-use crate::authz::authority::Authority;
-use crate::authz::bundled::default_policies;
-use crate::authz::grants::Grant;
-use crate::authz::policy_set::{PolicyFile, PolicySet};
-use crate::authz::problem::Problem;
-use crate::authz::schema::Schema;
-use crate::authz::settings::Settings;
-use crate::catalog::policies::Sources;
-use crate::store::Store;
-use crate::store::policy_book::PolicyBook;
+use slateberg_authz::authority::Authority;
+use slateberg_authz::bundled::default_policies;
+use slateberg_authz::grants::Grant;
+use slateberg_authz::policy_set::{PolicyFile, PolicySet};
+use slateberg_authz::problem::Problem;
+use slateberg_authz::schema::Schema;
+use slateberg_authz::settings::Settings;
+use slateberg_catalog::policies::Sources;
+use slateberg_store::Store;
+use slateberg_store::policy_book::PolicyBook;
 
 /// How policy files are called.
 const EXTENSION: &str = "cedar";

@@ -19,7 +19,7 @@ use super::tls::Tls;
 use super::tls::files::TlsError;
 use crate::api::guard::Guarded;
 use crate::config::Settings;
-use crate::store;
+use slateberg_store as store;
 
 /// Time for which a start waits for an address in use: a server that was killed has it for a moment longer.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use super::connection::{Answer, Call};
 use super::load::{Caller, Verdict};
 use super::prepare::snapshot_id;
 use super::target::{CONFLICT, Target, TargetError};
-use crate::base::clock::{Clock, SystemClock};
+use slateberg_base::clock::{Clock, SystemClock};
 
 /// What became of the appends to one table.
 #[derive(Debug, Default)]

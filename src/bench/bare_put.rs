@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use object_store::{ObjectStoreExt, PutMode, PutPayload};
 
 use super::load::{Measured, Stopwatch};
-use crate::objects::open::Opened;
+use slateberg_objects::open::Opened;
 
 /// Puts that are not measured.
 const WARM_UP: u64 = 10;

@@ -8,8 +8,8 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::throttle::{ThrottleConfig, ThrottledStore};
 
-use crate::objects::location::Location;
-use crate::objects::open::{OpenError, Opened, Opener};
+use slateberg_objects::location::Location;
+use slateberg_objects::open::{OpenError, Opened, Opener};
 
 /// The same, with each request to the object store taking that much longer.
 pub fn slow(opened: Opened, latency: Duration) -> Opened {

@@ -9,8 +9,8 @@ use super::bodies::{self, Head};
 use super::connection::{Answer, Call};
 use super::load::{Caller, Callers, Length, Measured, Verdict, drive};
 use super::target::{CONFLICT, Target, TargetError};
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::ids::{Ids, RandomIds};
+use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_base::ids::{Ids, RandomIds};
 
 /// Connections that prepare side by side.
 const CONNECTIONS: usize = 16;

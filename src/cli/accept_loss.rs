@@ -10,7 +10,7 @@ use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::{Common, print};
 use crate::app::build::Seams;
 use crate::app::loss::{Loss, accept_loss};
-use crate::store::loss::AcceptedLoss;
+use slateberg_store::loss::AcceptedLoss;
 
 #[derive(Debug, Args)]
 pub(super) struct AcceptLoss {

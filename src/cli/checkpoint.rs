@@ -15,7 +15,7 @@ use super::{Common, ask_server, print};
 use crate::app::build::Seams;
 use crate::app::stopped::{StoppedCatalog, StoppedError};
 use crate::config::Settings;
-use crate::store::checkpoints::Checkpoint as Kept;
+use slateberg_store::checkpoints::Checkpoint as Kept;
 
 const PATH: &str = "/management/v1/checkpoints";
 

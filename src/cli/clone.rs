@@ -9,8 +9,8 @@ use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::clone::{Cloned, clone_catalog};
 use crate::app::stopped::Wanted;
-use crate::base::rfc3339;
-use crate::store::records::CloneOf;
+use slateberg_base::rfc3339;
+use slateberg_store::records::CloneOf;
 
 /// Clone the catalog without copying it, to try something out. Both catalogs then change independently.
 #[derive(Debug, Args)]

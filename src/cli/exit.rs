@@ -13,10 +13,10 @@ use crate::app::build::BuildError;
 use crate::app::lock::LockError;
 use crate::app::run::RunError;
 use crate::app::stopped::StoppedError;
-use crate::catalog::transfer;
 use crate::config;
-use crate::kms;
-use crate::store;
+use slateberg_catalog::transfer;
+use slateberg_kms as kms;
+use slateberg_store as store;
 
 /// Why a subcommand ends without success. The values are those of `sysexits.h` where it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

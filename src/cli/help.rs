@@ -7,7 +7,7 @@ use clap::error::Result;
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
-use crate::store::records::FORMAT_VERSION;
+use slateberg_store::records::FORMAT_VERSION;
 
 /// The groups of subcommands, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [

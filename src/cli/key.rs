@@ -11,9 +11,9 @@ use super::client::{ClientError, Connection, below, query};
 use super::duration::{days, duration};
 use super::exit::Outcome;
 use super::output::{Output, json_text, principal, print_warnings, table, text, time};
-use crate::authn::key_text;
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::similar::nearest;
+use slateberg_authn::key_text;
+use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_base::similar::nearest;
 
 const PATH: &str = "/management/v1/api-keys";
 

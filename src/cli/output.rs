@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use super::print;
-use crate::base::rfc3339;
+use slateberg_base::rfc3339;
 
 /// The heading of the options that every subcommand has.
 pub(super) const GLOBAL: &str = "Global options";

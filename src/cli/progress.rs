@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::base::progress::{Progress, ProgressSink};
+use slateberg_base::progress::{Progress, ProgressSink};
 
 /// Between two drawings of a terminal's line.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);

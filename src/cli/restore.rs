@@ -10,10 +10,10 @@ use super::output::{GLOBAL, OUTPUT_HELP, Output, json_text, table};
 use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, preview};
-use crate::base::rfc3339;
 use crate::config::Settings;
-use crate::store::checkpoints::Checkpoint;
-use crate::store::restore::{Counts, Told};
+use slateberg_base::rfc3339;
+use slateberg_store::checkpoints::Checkpoint;
+use slateberg_store::restore::{Counts, Told};
 
 /// Restore the catalog to a checkpoint, while no server uses it. Without --yes, only print the changes.
 #[derive(Debug, Args)]

@@ -14,10 +14,10 @@ use crate::app::banner::{banner, banner_line};
 use crate::app::build::Seams;
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
-use crate::base::descriptors;
 use crate::config::{Read, Settings};
-use crate::telemetry::logs;
-use crate::telemetry::settings::Format;
+use slateberg_base::descriptors;
+use slateberg_telemetry::logs;
+use slateberg_telemetry::settings::Format;
 
 /// How long a start that is told to stop has to come to its end.
 const LAST_STEPS_MAX: Duration = Duration::from_secs(3);

@@ -16,9 +16,9 @@ use super::{Common, key_value, print};
 use crate::app::build::{BuildError, Seams};
 use crate::app::state;
 use crate::config::Settings;
-use crate::objects::open::Opened;
-use crate::objects::probe::{Findings, ProbeError, probe_state};
-use crate::objects::race::{Course, Outcome as Races, race};
+use slateberg_objects::open::Opened;
+use slateberg_objects::probe::{Findings, ProbeError, probe_state};
+use slateberg_objects::race::{Course, Outcome as Races, race};
 
 /// How long the probe and one put of a race may take.
 const PROBE_MAX: Duration = Duration::from_secs(30);

@@ -11,7 +11,7 @@ use super::client::{ClientError, Connection, encoded};
 use super::exit::Outcome;
 use super::ls::{Warehouse, joined, parse, split};
 use super::output::{Output, bytes, count, grouped, json_text, lines_of, table};
-use crate::base::rfc3339;
+use slateberg_base::rfc3339;
 
 /// Snapshots that the table shows.
 const SNAPSHOTS_SHOWN: usize = 10;

@@ -13,9 +13,9 @@ use super::output::{GLOBAL, OUTPUT_HELP, Output, count, print_json};
 use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
-use crate::catalog::transfer::export::Counts;
 use crate::config::Settings;
-use crate::store::fsck::Report;
+use slateberg_catalog::transfer::export::Counts;
+use slateberg_store::fsck::Report;
 
 /// Write the catalog to a file of JSON lines, without secrets.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::settings::Settings;
-use crate::base::setting::InvalidSetting;
+use slateberg_base::setting::InvalidSetting;
 
 /// Parts of names, and the largest value of such a setting. Larger ones overflow sums of bytes and of times.
 const MAXIMA: [(&str, u64); 4] = [

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::base::secret::Secret;
+use slateberg_base::secret::Secret;
 
 /// The variable with the server's URL.
 pub const URL: &str = "SLATEBERG_URL";

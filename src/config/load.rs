@@ -17,8 +17,8 @@ use super::problem::{Excerpt, Problem, help_for};
 use super::secrets::is_secret;
 use super::settings::{DEFAULT_WAREHOUSE, Settings};
 use super::{type_names, variables};
-use crate::base::setting::InvalidSetting;
-use crate::telemetry::otlp::environment;
+use slateberg_base::setting::InvalidSetting;
+use slateberg_telemetry::otlp::environment;
 
 /// The directory whose files are read if `--config` names none.
 const CONFIG_DIR: &str = "config";

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::settings::Settings;
-use crate::catalog::settings::JOB_FILE_BYTES;
+use slateberg_catalog::settings::JOB_FILE_BYTES;
 
 /// The least budget: below, the longest body and the smallest useful caches do not fit together.
 const BUDGET_BYTES_MIN: u64 = 64 << 20;

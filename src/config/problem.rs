@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::layers::Place;
-use crate::base::similar::nearest;
+use slateberg_base::similar::nearest;
 
 /// How many keys are told that there could have been.
 const EXPECTED_MAX: usize = 12;

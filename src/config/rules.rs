@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use super::bounds;
 use super::settings::Settings;
-use crate::authn::issuer_rules;
-use crate::base::setting::InvalidSetting;
-use crate::base::similar::nearest;
-use crate::model::separator;
-use crate::telemetry::logs;
-use crate::telemetry::settings::AuditTo;
+use slateberg_authn::issuer_rules;
+use slateberg_base::setting::InvalidSetting;
+use slateberg_base::similar::nearest;
+use slateberg_model::separator;
+use slateberg_telemetry::logs;
+use slateberg_telemetry::settings::AuditTo;
 
 impl Settings {
     /// Returns every setting that is wrong in itself or together with others.

@@ -6,9 +6,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::secret::Secret;
-use crate::model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess};
-use crate::{api, authn, authz, catalog, kms, store, telemetry};
+use slateberg_authn as authn;
+use slateberg_authz as authz;
+use slateberg_base::secret::Secret;
+use slateberg_catalog as catalog;
+use slateberg_kms as kms;
+use slateberg_model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess};
+use slateberg_store as store;
+use slateberg_telemetry as telemetry;
+
+use crate::api;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

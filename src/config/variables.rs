@@ -10,7 +10,7 @@ use super::client;
 use super::layers::{ENV_PREFIX, ENV_SEPARATOR, Place};
 use super::problem::Problem;
 use super::settings::Settings;
-use crate::base::similar::nearest;
+use slateberg_base::similar::nearest;
 
 /// The beginning of all variables of this program.
 pub(super) const PREFIX: &str = "SLATEBERG_";

@@ -10,8 +10,8 @@ use tracing::{Instrument, Span};
 
 use super::{Error, Result};
 use crate::api::error::exception;
-use crate::catalog::{Catalog, Operation};
-use crate::model::warehouse::Warehouse;
+use slateberg_catalog::{Catalog, Operation};
+use slateberg_model::warehouse::Warehouse;
 
 /// What a call is called, and the span that it is.
 pub(super) struct Named {

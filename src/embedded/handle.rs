@@ -11,11 +11,11 @@ use super::call::{Call, Named, named, told};
 use super::iceberg_catalog::IcebergCatalog;
 use super::open::{Builder, House};
 use super::{Identity, OpenError, Result, Settings, StoreError};
-use crate::catalog::Operation;
-use crate::catalog::operation::{Context, Idempotency};
-use crate::model::page::{Listing, PageRequest};
-use crate::model::principal::{Method, Principal};
-use crate::model::warehouse::Warehouse;
+use slateberg_catalog::Operation;
+use slateberg_catalog::operation::{Context, Idempotency};
+use slateberg_model::page::{Listing, PageRequest};
+use slateberg_model::principal::{Method, Principal};
+use slateberg_model::warehouse::Warehouse;
 
 /// The first page of a listing, and all others with it.
 pub(super) const EVERYTHING: PageRequest =

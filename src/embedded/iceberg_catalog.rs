@@ -16,10 +16,10 @@ use super::translate::{
     change_of, creation_of, metadata_of, namespace_below, namespace_of, table_of,
 };
 use super::{EmbeddedCatalog, Error};
-use crate::catalog::reading::{ReadAccess, Readable};
-use crate::catalog::tables::register::RegisterTable;
-use crate::catalog::tabulars::TabularState;
-use crate::model::ident::TabularIdent;
+use slateberg_catalog::reading::{ReadAccess, Readable};
+use slateberg_catalog::tables::register::RegisterTable;
+use slateberg_catalog::tabulars::TabularState;
+use slateberg_model::ident::TabularIdent;
 
 /// What the locations of files begin with that the crate reads and writes by itself.
 const LOCAL: &str = "file:";

@@ -6,7 +6,7 @@
 //! - [`open`]: from settings to an open catalog, by the same composition as a server's, and its end.
 //! - [`handle`]: the typed API begins here: in which warehouse, as whom, under which key.
 //! - `call`: what becomes of each call, and the span that it is for the host's own traces.
-//! - [`namespaces`], [`tables`], [`views`]: its methods, one for each use case of [`crate::catalog`].
+//! - [`namespaces`], [`tables`], [`views`]: its methods, one for each use case of [`slateberg_catalog`].
 //! - [`iceberg_catalog`]: the same as `iceberg::Catalog`, for engines that know that trait. What it is
 //!   given becomes JSON (`translate`), and is judged by the parsers that judge requests.
 //!
@@ -29,9 +29,9 @@ pub use iceberg_catalog::IcebergCatalog;
 pub use open::Builder;
 
 pub use crate::app::build::{BuildError as OpenError, Seams};
-/// Why a use case did not succeed.
-pub use crate::catalog::{Error, Result};
 pub use crate::config::Settings;
-pub use crate::model::principal::{Identity, IdentityKind};
+/// Why a use case did not succeed.
+pub use slateberg_catalog::{Error, Result};
+pub use slateberg_model::principal::{Identity, IdentityKind};
 /// Why a store did not close in order, or has shut.
-pub use crate::store::Error as StoreError;
+pub use slateberg_store::Error as StoreError;

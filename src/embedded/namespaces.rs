@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::call::named;
 use super::{EmbeddedCatalog, Result};
-use crate::catalog::namespaces::{Properties, Removals};
-use crate::model::ident::NamespaceIdent;
-use crate::model::page::{Page, PageRequest};
+use slateberg_catalog::namespaces::{Properties, Removals};
+use slateberg_model::ident::NamespaceIdent;
+use slateberg_model::page::{Page, PageRequest};
 
 impl EmbeddedCatalog {
     /// Makes a namespace, whose parent has to be there.

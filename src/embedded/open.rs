@@ -13,10 +13,10 @@ use super::{Identity, OpenError, Seams, Settings, StoreError};
 use crate::api;
 use crate::app::App;
 use crate::app::background::Background;
-use crate::authn;
-use crate::authn::api_keys::ADMIN_ROLE;
-use crate::catalog::Catalog;
-use crate::catalog::operation::RequestId;
+use slateberg_authn as authn;
+use slateberg_authn::api_keys::ADMIN_ROLE;
+use slateberg_catalog::Catalog;
+use slateberg_catalog::operation::RequestId;
 
 /// What a host is called that says nothing of itself.
 const HOST_NAME: &str = "host";

@@ -4,15 +4,15 @@ use std::convert::Infallible;
 
 use super::call::named;
 use super::{EmbeddedCatalog, Result};
-use crate::catalog::delegation::Delegated;
-use crate::catalog::lookup::Loaded;
-use crate::catalog::reading::Readable;
-use crate::catalog::tables::commit::TableChange;
-use crate::catalog::tables::create::CreateTable;
-use crate::catalog::tables::register::RegisterTable;
-use crate::catalog::tabulars::TabularState;
-use crate::model::ident::{NamespaceIdent, TabularIdent};
-use crate::model::page::{Page, PageRequest};
+use slateberg_catalog::delegation::Delegated;
+use slateberg_catalog::lookup::Loaded;
+use slateberg_catalog::reading::Readable;
+use slateberg_catalog::tables::commit::TableChange;
+use slateberg_catalog::tables::create::CreateTable;
+use slateberg_catalog::tables::register::RegisterTable;
+use slateberg_catalog::tabulars::TabularState;
+use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_model::page::{Page, PageRequest};
 
 impl EmbeddedCatalog {
     /// Makes a table, or stages one.

@@ -10,17 +10,17 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Error, Result};
-use crate::catalog::tables::commit::TableChange;
-use crate::catalog::tables::create::CreateTable;
-use crate::model::create::FORMAT_VERSION_PROPERTY;
-use crate::model::ident::{NamespaceIdent, TabularIdent};
-use crate::model::partition::UnboundPartitionSpec;
-use crate::model::refusal::Refusal;
-use crate::model::requirement::parse_requirement;
-use crate::model::schema::Schema;
-use crate::model::sort::UnboundSortOrder;
-use crate::model::text::Text;
-use crate::model::update::TableUpdate;
+use slateberg_catalog::tables::commit::TableChange;
+use slateberg_catalog::tables::create::CreateTable;
+use slateberg_model::create::FORMAT_VERSION_PROPERTY;
+use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_model::partition::UnboundPartitionSpec;
+use slateberg_model::refusal::Refusal;
+use slateberg_model::requirement::parse_requirement;
+use slateberg_model::schema::Schema;
+use slateberg_model::sort::UnboundSortOrder;
+use slateberg_model::text::Text;
+use slateberg_model::update::TableUpdate;
 
 /// The name of a namespace.
 pub(super) fn namespace_of(ident: &iceberg::NamespaceIdent) -> NamespaceIdent {

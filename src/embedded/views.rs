@@ -2,11 +2,11 @@
 
 use super::call::named;
 use super::{EmbeddedCatalog, Result};
-use crate::catalog::tabulars::TabularState;
-use crate::catalog::views::commit::ViewChange;
-use crate::catalog::views::create::CreateView;
-use crate::model::ident::{NamespaceIdent, TabularIdent};
-use crate::model::page::{Page, PageRequest};
+use slateberg_catalog::tabulars::TabularState;
+use slateberg_catalog::views::commit::ViewChange;
+use slateberg_catalog::views::create::CreateView;
+use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_model::page::{Page, PageRequest};
 
 impl EmbeddedCatalog {
     /// Makes a view.

@@ -84,7 +84,7 @@ async fn a_grant_to_the_name_of_two_keys_is_rejected_with_their_ids() {
 #[tokio::test]
 async fn a_grant_to_a_principal_that_does_not_exist_is_made_with_a_warning() {
     let issuer = |settings: &mut Settings| {
-        let issuer = slateberg::authn::settings::IssuerSettings {
+        let issuer = slateberg_authn::settings::IssuerSettings {
             issuer: "https://id.example.com".to_owned(),
             audiences: vec!["slateberg".to_owned()],
             ..Default::default()

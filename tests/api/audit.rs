@@ -13,7 +13,7 @@ const TABLE: &str = "/v1/default/namespaces/ns/tables/t";
 async fn audited(directory: &Path) -> TestApp {
     TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
-        settings.audit.to = slateberg::telemetry::settings::AuditTo::File;
+        settings.audit.to = slateberg_telemetry::settings::AuditTo::File;
         settings.audit.file = directory.join("audit.jsonl");
     })
     .await
@@ -150,7 +150,7 @@ async fn a_request_has_an_id_that_is_fit_for_a_log() {
 async fn a_file_that_cannot_be_written_stops_the_start() {
     let directory = tempfile::tempdir().expect("there is room");
     let mut settings = crate::support::app::memory_settings();
-    settings.audit.to = slateberg::telemetry::settings::AuditTo::File;
+    settings.audit.to = slateberg_telemetry::settings::AuditTo::File;
     settings.audit.file = directory.path().to_owned();
     let opened =
         slateberg::app::App::build(settings, slateberg::app::build::Seams::default()).await;

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
-use slateberg::authn::settings::IssuerSettings;
+use slateberg_authn::settings::IssuerSettings;
 
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::bucket;

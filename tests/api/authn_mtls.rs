@@ -6,8 +6,8 @@ use rcgen::{CertificateParams, DnType, SanType, date_time_ymd};
 use reqwest::Client;
 use serde_json::{Value, json};
 use slateberg::api::tls_settings::{ClientCertificates, TlsSettings};
-use slateberg::authn::settings::{NameFrom, SubjectKind, SubjectSettings};
 use slateberg::config::Settings;
+use slateberg_authn::settings::{NameFrom, SubjectKind, SubjectSettings};
 
 use crate::support::app::TestApp;
 use crate::support::certificates::{TestCa, TestCertificate, TlsFiles};

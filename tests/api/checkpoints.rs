@@ -13,8 +13,8 @@ use slateberg::app::build::Seams;
 use slateberg::app::stopped::{
     Restored, StoppedCatalog, StoppedError, Wanted, export_lines, preview,
 };
-use slateberg::base::clock::{Clock, SystemClock};
 use slateberg::config::Settings;
+use slateberg_base::clock::{Clock, SystemClock};
 
 use super::encryption::encrypted;
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -291,7 +291,7 @@ async fn a_time_is_that_of_the_newest_checkpoint_until_then() {
     keep(&app, "first").await;
     // Times of checkpoints are kept in whole seconds.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
-    let after_first = slateberg::base::rfc3339::format(SystemClock.now_ms());
+    let after_first = slateberg_base::rfc3339::format(SystemClock.now_ms());
     app.create_namespace(&["second"]).await;
     keep(&app, "second").await;
     app.app.catalog.close().await.expect("it closes");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::http::Method;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
-use slateberg::authz::bundled::default_policies;
-use slateberg::base::secret::Secret;
 use slateberg::config::FileAccessSettings;
-use slateberg::model::warehouse::Delegation;
+use slateberg_authz::bundled::default_policies;
+use slateberg_base::secret::Secret;
+use slateberg_model::warehouse::Delegation;
 
 use crate::support::app::{Answer, TestApp, memory_settings};
 use crate::support::sts::TestSts;

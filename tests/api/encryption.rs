@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use slateberg::app::App;
 use slateberg::app::build::Seams;
 use slateberg::config::Settings;
-use slateberg::kms::settings::KmsKind;
+use slateberg_kms::settings::KmsKind;
 use tempfile::NamedTempFile;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};

@@ -8,10 +8,10 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
 use slateberg::app::build::{OfflineCatalog, Seams};
-use slateberg::store::codec::Document;
-use slateberg::store::keys::{Key, MetadataKey, PieceKey, StoreKey, TabularKey, space};
-use slateberg::store::read::{Offline, Range, Read};
-use slateberg::store::records::FORMAT_VERSION;
+use slateberg_store::codec::Document;
+use slateberg_store::keys::{Key, MetadataKey, PieceKey, StoreKey, TabularKey, space};
+use slateberg_store::read::{Offline, Range, Read};
+use slateberg_store::records::FORMAT_VERSION;
 use slatedb::Db;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -235,7 +235,7 @@ async fn a_store_of_an_earlier_binary_opens_and_gets_pieces_with_the_next_commit
     table
         .behind_its_back(async |db| {
             db.put(MetadataKey(id).encode(), whole).await.expect("it is written");
-            let format = slateberg::store::codec::encode_json(&format);
+            let format = slateberg_store::codec::encode_json(&format);
             db.put(StoreKey.encode(), format).await.expect("it is written");
             for piece in pieces {
                 db.delete(piece.encode()).await.expect("it is written");
@@ -270,8 +270,8 @@ async fn pieces_that_are_missing_altered_or_left_are_found() {
         let text = stored.expect("it is there").0;
         table
             .behind_its_back(async |db| {
-                use slateberg::model::text::PieceHash;
-                use slateberg::store::codec::{PieceText, Value};
+                use slateberg_model::text::PieceHash;
+                use slateberg_store::codec::{PieceText, Value};
                 let altered = text.iter().map(|byte| byte ^ 1).collect::<Vec<_>>();
                 let altered = PieceText(altered.into()).encode();
                 let other = PieceKey { hash: PieceHash([7; 16]), ..piece };

@@ -12,7 +12,7 @@ use crate::authn_cli::{Server, said};
 fn server(directory: &Path) -> (Server, String) {
     let policies = directory.join("policies");
     std::fs::create_dir(&policies).expect("it can be made");
-    for file in slateberg::authz::bundled::default_policies() {
+    for file in slateberg_authz::bundled::default_policies() {
         let name = Path::new(&file.name).file_name().expect("a name").to_owned();
         std::fs::write(policies.join(name), file.text).expect("it can be written");
     }

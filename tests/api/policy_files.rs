@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use slateberg::app::tasks::policy_files::PolicyFiles;
-use slateberg::authz::bundled::default_policies;
+use slateberg_authz::bundled::default_policies;
 
 use crate::support::app::TestApp;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use serde_json::{Value, json};
-use slateberg::store::records::FORMAT_VERSION;
+use slateberg_store::records::FORMAT_VERSION;
 use slatedb::Db;
 
 use crate::support::app::TestApp;

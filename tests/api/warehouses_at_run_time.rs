@@ -334,7 +334,7 @@ async fn changes_and_denials_are_audited() {
     let file = directory.path().join("audit.jsonl");
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
-        settings.audit.to = slateberg::telemetry::settings::AuditTo::File;
+        settings.audit.to = slateberg_telemetry::settings::AuditTo::File;
         settings.audit.file.clone_from(&file);
     })
     .await;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use slateberg::authz::action::{
+use slateberg_authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
     ManageWarehouse, Purge, ReadConfig, ReadData, ReadKeys, ReadPolicies, Register, Rename,
     ReportMetrics, UpdateNamespace, WriteData,
 };
-use slateberg::authz::schema::Schema;
+use slateberg_authz::schema::Schema;
 
 #[test]
 fn every_action_of_the_schema_is_a_type_and_the_other_way_round() {

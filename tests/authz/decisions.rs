@@ -3,19 +3,19 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use slateberg::authz::action::{Commit, Drop, Load};
-use slateberg::authz::authority::{Asked, Authority};
-use slateberg::authz::cache::DecisionCache;
-use slateberg::authz::commit_kind::CommitKind;
-use slateberg::authz::context::Context;
-use slateberg::authz::decide::{CREDENTIAL_SCOPE, Request};
-use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
-use slateberg::authz::page::PageQuestion;
-use slateberg::authz::policy_set::PolicySet;
-use slateberg::authz::resource::{Attributes, Kind, LEVELS_MAX, Resource};
-use slateberg::base::rfc3339;
-use slateberg::model::ident::NamespaceIdent;
-use slateberg::model::principal::{Identity, Principal};
+use slateberg_authz::action::{Commit, Drop, Load};
+use slateberg_authz::authority::{Asked, Authority};
+use slateberg_authz::cache::DecisionCache;
+use slateberg_authz::commit_kind::CommitKind;
+use slateberg_authz::context::Context;
+use slateberg_authz::decide::{CREDENTIAL_SCOPE, Request};
+use slateberg_authz::grants::{Grant, Grantee, GranteeKind};
+use slateberg_authz::page::PageQuestion;
+use slateberg_authz::policy_set::PolicySet;
+use slateberg_authz::resource::{Attributes, Kind, LEVELS_MAX, Resource};
+use slateberg_base::rfc3339;
+use slateberg_model::ident::NamespaceIdent;
+use slateberg_model::principal::{Identity, Principal};
 
 use crate::support::{ask, defaults_and, only, person, resource};
 
@@ -190,9 +190,9 @@ fn names_with_odd_characters_do_not_widen_a_policy() {
     let table = |levels: &[&str], name: &str| {
         let levels = levels.iter().map(ToString::to_string).collect();
         let namespace = NamespaceIdent(levels);
-        let node = slateberg::authz::resource::Node::named(name);
+        let node = slateberg_authz::resource::Node::named(name);
         let inside = Resource::warehouse("prod").namespace(&namespace);
-        inside.tabular(slateberg::model::ident::TabularKind::Table, node)
+        inside.tabular(slateberg_model::ident::TabularKind::Table, node)
     };
     let anytime = Context::default();
     assert!(loads(&policies, &table(&["a"], "t"), &anytime));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use slateberg::authz::expectations::Expectations;
+use slateberg_authz::expectations::Expectations;
 
 use crate::support::{defaults_and, only};
 
@@ -54,7 +54,7 @@ fn every_file_of_default_policies_is_built_in() {
     let mut files: Vec<PathBuf> =
         entries.map(|entry| entry.expect("the entry can be read").path()).collect();
     files.sort();
-    let built_in = slateberg::authz::bundled::default_policies();
+    let built_in = slateberg_authz::bundled::default_policies();
     assert_eq!(files.len(), built_in.len());
     for (file, built_in) in files.iter().zip(&built_in) {
         assert!(file.ends_with(Path::new(&built_in.name)), "{}", built_in.name);

@@ -1,7 +1,7 @@
 //! No change of policies leaves a catalog that nobody can manage.
 
-use slateberg::authz::context::Context;
-use slateberg::authz::lockout::{LockedOut, check};
+use slateberg_authz::context::Context;
+use slateberg_authz::lockout::{LockedOut, check};
 
 use crate::support::{defaults_and, only, person};
 

@@ -7,9 +7,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
-use slateberg::authz::resource::{KINDS, Kind, Resource};
-use slateberg::model::principal::Identity;
+use slateberg_authz::grants::{Grant, Grantee, GranteeKind};
+use slateberg_authz::resource::{KINDS, Kind, Resource};
+use slateberg_model::principal::Identity;
 
 use crate::support::{ask, defaults_and, person, resource};
 

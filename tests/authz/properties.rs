@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use slateberg::authz::cache::DecisionCache;
-use slateberg::authz::context::Context;
-use slateberg::authz::decide::Request;
-use slateberg::authz::grants::{Grant, Grantee, GranteeKind};
-use slateberg::authz::page::PageQuestion;
-use slateberg::authz::policy_set::{PolicyFile, PolicySet};
-use slateberg::authz::resource::{Attributes, Kind, Node, Resource};
-use slateberg::authz::schema::Schema;
-use slateberg::model::ident::TabularKind;
-use slateberg::model::principal::{Identity, IdentityKind, Method};
+use slateberg_authz::cache::DecisionCache;
+use slateberg_authz::context::Context;
+use slateberg_authz::decide::Request;
+use slateberg_authz::grants::{Grant, Grantee, GranteeKind};
+use slateberg_authz::page::PageQuestion;
+use slateberg_authz::policy_set::{PolicyFile, PolicySet};
+use slateberg_authz::resource::{Attributes, Kind, Node, Resource};
+use slateberg_authz::schema::Schema;
+use slateberg_model::ident::TabularKind;
+use slateberg_model::principal::{Identity, IdentityKind, Method};
 
 /// Names are few, so that policies meet resources.
 const NAMES: [&str; 4] = ["a", "b", "a/b", "t"];
@@ -173,7 +173,7 @@ fn accepted(schema: &Arc<Schema>, texts: Vec<String>) -> Vec<String> {
 }
 
 fn build(schema: &Arc<Schema>, texts: &[String], grants: &[Grant]) -> PolicySet {
-    let mut files = slateberg::authz::bundled::default_policies();
+    let mut files = slateberg_authz::bundled::default_policies();
     files.retain(|file| !grants.is_empty() && file.name.ends_with("grants.cedar"));
     files.extend(texts.iter().enumerate().map(|(number, text)| file(number, text)));
     PolicySet::build(Arc::clone(schema), &files, grants).expect("each of them is valid")

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use slateberg::authz::bundled::default_policies;
-use slateberg::authz::context::Context;
-use slateberg::authz::decide::{Decision, Request};
-use slateberg::authz::grants::Grant;
-use slateberg::authz::policy_set::{PolicyFile, PolicySet};
-use slateberg::authz::resource::{Kind, Resource};
-use slateberg::authz::schema::Schema;
-use slateberg::model::principal::{Identity, IdentityKind, Method};
+use slateberg_authz::bundled::default_policies;
+use slateberg_authz::context::Context;
+use slateberg_authz::decide::{Decision, Request};
+use slateberg_authz::grants::Grant;
+use slateberg_authz::policy_set::{PolicyFile, PolicySet};
+use slateberg_authz::resource::{Kind, Resource};
+use slateberg_authz::schema::Schema;
+use slateberg_model::principal::{Identity, IdentityKind, Method};
 
 /// A person with a role.
 pub(crate) fn person(id: &str, role: Option<&str>) -> Arc<Identity> {

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slateberg::model::ident::TabularKind;
-use slateberg::store::codec::{Document, Value};
-use slateberg::store::keys::{GrantKey, Key, MetadataKey, TabularKey, TabularNameKey};
-use slateberg::store::records::GrantRecord;
+use slateberg_model::ident::TabularKind;
+use slateberg_store::codec::{Document, Value};
+use slateberg_store::keys::{GrantKey, Key, MetadataKey, TabularKey, TabularNameKey};
+use slateberg_store::records::GrantRecord;
 use slatedb::Db;
 use slatedb::object_store::local::LocalFileSystem;
 use uuid::Uuid;

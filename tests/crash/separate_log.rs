@@ -7,12 +7,12 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use slateberg::app::App;
 use slateberg::app::build::{BuildError, OfflineCatalog, Seams};
-use slateberg::base::progress::Progress;
 use slateberg::config::Settings;
-use slateberg::kms::settings::KmsKind;
-use slateberg::objects::conditional::Conditional;
-use slateberg::objects::open::{Opened, Opener};
-use slateberg::store::fsck::walk;
+use slateberg_base::progress::Progress;
+use slateberg_kms::settings::KmsKind;
+use slateberg_objects::conditional::Conditional;
+use slateberg_objects::open::{Opened, Opener};
+use slateberg_store::fsck::walk;
 use tempfile::NamedTempFile;
 
 use crate::scene::{TABLE, set};

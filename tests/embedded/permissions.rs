@@ -5,13 +5,13 @@ use std::path::Path;
 
 use iceberg::{Catalog, ErrorKind};
 use serde_json::Value;
-use slateberg::authn::issuers::Issuers;
-use slateberg::authn::settings::IssuerSettings;
-use slateberg::authz::bundled::default_policies;
-use slateberg::catalog::reading::ReadAccess;
 use slateberg::embedded::{EmbeddedCatalog, Error, Identity, IdentityKind, cause};
-use slateberg::model::ident::{NamespaceIdent, TabularIdent};
-use slateberg::telemetry::settings::AuditTo;
+use slateberg_authn::issuers::Issuers;
+use slateberg_authn::settings::IssuerSettings;
+use slateberg_authz::bundled::default_policies;
+use slateberg_catalog::reading::ReadAccess;
+use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_telemetry::settings::AuditTo;
 
 use crate::support::app::memory_settings;
 use crate::support::bucket::bucket;

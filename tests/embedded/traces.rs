@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use slateberg::embedded::{Error, Identity};
-use slateberg::model::ident::{NamespaceIdent, TabularIdent};
-use slateberg::model::page::{Listing, PageRequest};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_model::page::{Listing, PageRequest};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;

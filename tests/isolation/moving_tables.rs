@@ -10,12 +10,12 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::json;
 use slateberg::app::build::{OfflineCatalog, Seams};
-use slateberg::catalog::{Error, lookup};
-use slateberg::model::ident::{NamespaceIdent, TabularIdent, TabularKind};
-use slateberg::model::text::Text;
-use slateberg::store;
-use slateberg::store::fsck::warehouse_id;
-use slateberg::store::read::{Offline, Range, Read};
+use slateberg_catalog::{Error, lookup};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::text::Text;
+use slateberg_store as store;
+use slateberg_store::fsck::warehouse_id;
+use slateberg_store::read::{Offline, Range, Read};
 use uuid::Uuid;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};

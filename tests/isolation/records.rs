@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
-use slateberg::authz::permit::{Permit, Task};
-use slateberg::model::ident::TabularKind;
-use slateberg::store::keys::{NamespaceKey, TabularNameKey, space};
-use slateberg::store::open::Place;
-use slateberg::store::read::Read;
-use slateberg::store::records::{NameEntry, NamespaceRecord};
-use slateberg::store::settings::Settings;
-use slateberg::store::txn::Accepted;
-use slateberg::store::{Error, Store};
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_model::ident::TabularKind;
+use slateberg_store::keys::{NamespaceKey, TabularNameKey, space};
+use slateberg_store::open::Place;
+use slateberg_store::read::Read;
+use slateberg_store::records::{NameEntry, NamespaceRecord};
+use slateberg_store::settings::Settings;
+use slateberg_store::txn::Accepted;
+use slateberg_store::{Error, Store};
 use uuid::Uuid;
 
 use crate::support::faults::{Fault, FaultStore, LOG, Verb};

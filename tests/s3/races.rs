@@ -4,9 +4,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slateberg::objects::conditional::Conditional;
-use slateberg::objects::open::{Opened, open_url};
-use slateberg::objects::race::{Course, race};
+use slateberg_objects::conditional::Conditional;
+use slateberg_objects::open::{Opened, open_url};
+use slateberg_objects::race::{Course, race};
 
 use crate::support::bucket::{ambient_options, bucket, fresh_id, store_url};
 use crate::support::faults::{EVERYTHING, Fault, FaultStore, Verb};

@@ -13,8 +13,8 @@ use object_store::memory::InMemory;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt};
 use slateberg::config::Settings;
-use slateberg::kms::settings::KmsKind;
-use slateberg::objects::open::open_url;
+use slateberg_kms::settings::KmsKind;
+use slateberg_objects::open::open_url;
 use uuid::Uuid;
 
 /// The variable with the URL of the bucket.

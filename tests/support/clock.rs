@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use slateberg::base::clock::Clock;
+use slateberg_base::clock::Clock;
 
 /// A clock that stands still until it is told to move.
 pub struct HandClock(AtomicI64);

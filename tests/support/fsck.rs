@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use slateberg::app::build::Seams;
 use slateberg::app::fsck::fsck;
-use slateberg::base::progress::Progress;
+use slateberg_base::progress::Progress;
 
 use super::app::{bucket_opener, memory_settings};
 

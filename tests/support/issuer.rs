@@ -14,8 +14,8 @@ use axum::{Json, Router};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
-use slateberg::authn::settings::IssuerSettings;
-use slateberg::base::clock::{Clock, SystemClock};
+use slateberg_authn::settings::IssuerSettings;
+use slateberg_base::clock::{Clock, SystemClock};
 use tokio::net::TcpListener;
 
 /// A key that an issuer signs with.

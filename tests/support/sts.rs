@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::Value;
-use slateberg::base::clock::Clock;
+use slateberg_base::clock::Clock;
 use tokio::net::TcpListener;
 
 use super::clock::HandClock;

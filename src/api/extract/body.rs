@@ -16,8 +16,8 @@ use crate::api::admission::announced;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::wire::object::Object;
-use crate::catalog::Operation;
-use crate::catalog::operation::Idempotency;
+use slateberg_catalog::Operation;
+use slateberg_catalog::operation::Idempotency;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// An `Idempotency-Key` is a UUID in its usual form of 36 characters.

@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use crate::api::state::ApiState;
-use crate::model::warehouse::Delegation;
+use slateberg_model::warehouse::Delegation;
 
 /// The header's name.
 pub const HEADER: &str = "x-iceberg-access-delegation";

@@ -4,7 +4,7 @@ use axum::http::request::Parts;
 
 use crate::api::authenticate::CHALLENGE;
 use crate::api::error::ApiError;
-use crate::catalog::Operation;
+use slateberg_catalog::Operation;
 
 /// The operation that the request was let in as. A route that does not authenticate has none, so that
 /// nothing that needs one can be reached through it.

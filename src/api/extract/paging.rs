@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::query::Query;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::model::page::{Listing, PageRequest, decode_token};
+use slateberg_model::page::{Listing, PageRequest, decode_token};
 
 /// Which page of a listing is wanted. Without a `pageToken` everything is, whatever the `pageSize`:
 /// such a client does not know pages.

@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use super::operation::operation;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::catalog::Operation;
-use crate::model::ident::{NamespaceIdent, TabularIdent};
-use crate::model::separator;
-use crate::model::warehouse::Warehouse;
+use slateberg_catalog::Operation;
+use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_model::separator;
+use slateberg_model::warehouse::Warehouse;
 
 /// The warehouse that a path is in.
 pub struct WarehousePath(pub Arc<Warehouse>);

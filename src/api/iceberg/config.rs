@@ -11,8 +11,8 @@ use crate::api::extract::query::Query;
 use crate::api::router::ENDPOINTS;
 use crate::api::state::ApiState;
 use crate::api::wire::CatalogConfig;
-use crate::model::principal::Principal;
-use crate::model::warehouse::Warehouse;
+use slateberg_model::principal::Principal;
+use slateberg_model::warehouse::Warehouse;
 
 /// What a client has to ask for so that it is told how to get at files: so that nobody has to configure it.
 fn ways(warehouse: &Warehouse) -> Option<String> {

@@ -9,7 +9,7 @@ use crate::api::extract::body::MutatingWith;
 use crate::api::extract::path::TabularPath;
 use crate::api::state::ApiState;
 use crate::api::wire::ReportMetricsRequest;
-use crate::model::members::brief;
+use slateberg_model::members::brief;
 
 /// Accepts a report and counts it by its kind.
 pub async fn report(

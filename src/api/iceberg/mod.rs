@@ -12,9 +12,9 @@ pub mod views;
 use serde_json::value::RawValue;
 
 use super::error::ApiError;
-use crate::model::ident::TabularIdent;
-use crate::model::members::brief;
-use crate::model::refusal::Refusal;
+use slateberg_model::ident::TabularIdent;
+use slateberg_model::members::brief;
+use slateberg_model::refusal::Refusal;
 
 /// What a handler answers.
 pub type Result<T> = std::result::Result<T, ApiError>;

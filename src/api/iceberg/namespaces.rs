@@ -19,9 +19,9 @@ use crate::api::wire::listings::list_namespaces_response;
 use crate::api::wire::{
     CreateNamespaceRequest, GetNamespaceResponse, UpdateNamespacePropertiesRequest,
 };
-use crate::catalog;
-use crate::catalog::namespaces::Removals;
-use crate::model::separator;
+use slateberg_catalog as catalog;
+use slateberg_catalog::namespaces::Removals;
+use slateberg_model::separator;
 
 /// `POST /v1/{prefix}/namespaces`.
 pub async fn create(

@@ -9,10 +9,10 @@ use crate::api::extract::path::TabularPath;
 use crate::api::respond::{commit_result, tag_of};
 use crate::api::state::ApiState;
 use crate::api::wire::CommitRequest;
-use crate::catalog::tables::commit::TableChange;
-use crate::model::ident::TabularIdent;
-use crate::model::requirement::parse_requirement;
-use crate::model::update::TableUpdate;
+use slateberg_catalog::tables::commit::TableChange;
+use slateberg_model::ident::TabularIdent;
+use slateberg_model::requirement::parse_requirement;
+use slateberg_model::update::TableUpdate;
 
 /// Changes a table, or makes a staged one.
 pub async fn commit(

@@ -23,19 +23,19 @@ use crate::api::state::ApiState;
 use crate::api::tag::{Shown, SnapshotMode, Tag};
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
-use crate::catalog::delegation::Delegated;
-use crate::catalog::lookup::Loaded;
-use crate::catalog::reading::Readable;
-use crate::catalog::tables::create::CreateTable;
-use crate::catalog::tables::register::RegisterTable;
-use crate::catalog::tabulars::TabularState;
-use crate::catalog::{self, Catalog, Operation};
-use crate::model::ident::TabularIdent;
-use crate::model::partition::UnboundPartitionSpec;
-use crate::model::schema::Schema;
-use crate::model::sort::UnboundSortOrder;
-use crate::model::table::TableMetadata;
-use crate::model::warehouse::Warehouse;
+use slateberg_catalog::delegation::Delegated;
+use slateberg_catalog::lookup::Loaded;
+use slateberg_catalog::reading::Readable;
+use slateberg_catalog::tables::create::CreateTable;
+use slateberg_catalog::tables::register::RegisterTable;
+use slateberg_catalog::tabulars::TabularState;
+use slateberg_catalog::{self as catalog, Catalog, Operation};
+use slateberg_model::ident::TabularIdent;
+use slateberg_model::partition::UnboundPartitionSpec;
+use slateberg_model::schema::Schema;
+use slateberg_model::sort::UnboundSortOrder;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::warehouse::Warehouse;
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables`.
 pub async fn list(

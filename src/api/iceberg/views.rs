@@ -12,12 +12,12 @@ use crate::api::respond::{tagged_json, view_result};
 use crate::api::state::ApiState;
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CommitRequest, CreateViewRequest, RegisterViewRequest, RenameTableRequest};
-use crate::catalog::views::commit::ViewChange;
-use crate::catalog::views::create::CreateView;
-use crate::model::ident::TabularIdent;
-use crate::model::schema::Schema;
-use crate::model::view::ViewVersion;
-use crate::model::view_update::{ViewRequirement, ViewUpdate};
+use slateberg_catalog::views::commit::ViewChange;
+use slateberg_catalog::views::create::CreateView;
+use slateberg_model::ident::TabularIdent;
+use slateberg_model::schema::Schema;
+use slateberg_model::view::ViewVersion;
+use slateberg_model::view_update::{ViewRequirement, ViewUpdate};
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/views`.
 pub async fn list(

@@ -12,8 +12,8 @@ use crate::api::extract::query::Query;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::api::wire::management::{ApiKey, CreateApiKeyRequest, CreatedApiKey, ListApiKeys};
-use crate::authn::api_keys::{Asker, NewKey};
-use crate::catalog::Operation;
+use slateberg_authn::api_keys::{Asker, NewKey};
+use slateberg_catalog::Operation;
 
 /// `POST /management/v1/api-keys`: the only answer with the key's text in it.
 pub async fn create(

@@ -7,7 +7,7 @@ use super::Result;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::state::ApiState;
 use crate::api::wire::encryption::{Encryption, RewrapRequest};
-use crate::catalog::encryption::Edit;
+use slateberg_catalog::encryption::Edit;
 
 /// `GET /management/v1/encryption`.
 pub async fn load(

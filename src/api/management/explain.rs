@@ -13,9 +13,9 @@ use crate::api::state::ApiState;
 use crate::api::wire::explain::{
     AuthorizeRequest, AuthorizeResponse, PermissionsResponse, PrincipalWord,
 };
-use crate::catalog::Operation;
-use crate::catalog::policies::explain::{Given, Question};
-use crate::model::principal::Identity;
+use slateberg_catalog::Operation;
+use slateberg_catalog::policies::explain::{Given, Question};
+use slateberg_model::principal::Identity;
 
 /// `POST /management/v1/authorize`. Nothing is changed by it.
 pub async fn authorize(

@@ -14,9 +14,9 @@ use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::grants::{Grant, GrantRequest, Granted, ListGrants, ListedGrant};
 use crate::api::wire::policies::PoliciesChanged;
-use crate::authn::advice::AdvisedGrantee;
-use crate::catalog::policies::change::Edit;
-use crate::catalog::policies::grants::{GrantFilter, NewGrant};
+use slateberg_authn::advice::AdvisedGrantee;
+use slateberg_catalog::policies::change::Edit;
+use slateberg_catalog::policies::grants::{GrantFilter, NewGrant};
 
 /// `GET /management/v1/grants`.
 pub async fn list(

@@ -15,8 +15,8 @@ use crate::api::wire::policies::{
     Changes, Diff, ListPolicies, ListRevisions, LoadedRevision, PoliciesChanged, Policy,
     PutPolicyRequest, RollbackRequest,
 };
-use crate::catalog::Operation;
-use crate::catalog::policies::change::{Edit, Proposal};
+use slateberg_catalog::Operation;
+use slateberg_catalog::policies::change::{Edit, Proposal};
 
 /// `GET /management/v1/policies`.
 pub async fn list(

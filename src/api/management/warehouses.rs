@@ -13,9 +13,9 @@ use crate::api::state::ApiState;
 use crate::api::wire::warehouses::{
     CreateWarehouseRequest, ListWarehouses, UpdateWarehouseRequest, Warehouse, wanted,
 };
-use crate::catalog::warehouses::change::Edit;
-use crate::catalog::warehouses::listing::WarehouseInfo;
-use crate::catalog::{self, Operation};
+use slateberg_catalog::warehouses::change::Edit;
+use slateberg_catalog::warehouses::listing::WarehouseInfo;
+use slateberg_catalog::{self as catalog, Operation};
 
 /// `GET /management/v1/warehouses`.
 pub async fn list(

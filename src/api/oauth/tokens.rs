@@ -18,9 +18,9 @@ use crate::api::extract::body::read;
 use crate::api::guard::REQUEST_ID;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
-use crate::authn::authenticator::Refused;
-use crate::authn::key_index::KnownKey;
-use crate::authn::key_text;
+use slateberg_authn::authenticator::Refused;
+use slateberg_authn::key_index::KnownKey;
+use slateberg_authn::key_text;
 
 /// Bytes that a form may have: the longest token that is taken, and room for the rest.
 pub const FORM_BYTES_MAX: usize = 64 << 10;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::catalog;
+use slateberg_catalog as catalog;
 
 /// Always 200.
 pub async fn health() -> Json<Value> {

@@ -5,7 +5,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 
 use crate::api::state::ApiState;
-use crate::telemetry::prometheus;
+use slateberg_telemetry::prometheus;
 
 /// All metrics.
 pub async fn metrics(State(state): State<ApiState>) -> impl IntoResponse {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::catalog::checkpoints;
+use slateberg_catalog::checkpoints;
 
 /// Body of `POST /management/v1/checkpoints`. An unknown member is refused: were `lifetime` taken for
 /// nothing, the checkpoint would be kept for ever.

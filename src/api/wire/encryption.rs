@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::catalog::encryption::KeyRing;
+use slateberg_catalog::encryption::KeyRing;
 
 /// Body of `POST /management/v1/encryption/rewrap`. An unknown member is refused: were `key` taken for
 /// nothing, the keys would be wrapped by another one than was meant.

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::management::kind_word;
 use super::policies::{effect_word, origin_word};
-use crate::catalog::policies::explain::{Explained, Permissions, Remedies};
-use crate::catalog::policies::listing::InForce;
-use crate::model::expression::Expression;
-use crate::model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
-use crate::model::read_restrictions::{ReadRule, ReadRules};
+use slateberg_catalog::policies::explain::{Explained, Permissions, Remedies};
+use slateberg_catalog::policies::listing::InForce;
+use slateberg_model::expression::Expression;
+use slateberg_model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
+use slateberg_model::read_restrictions::{ReadRule, ReadRules};
 
 /// Body of `POST /management/v1/authorize`.
 #[derive(Debug, Deserialize)]

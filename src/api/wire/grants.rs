@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::policies::PoliciesChanged;
-use crate::authn::api_keys::ApiKeys;
-use crate::catalog::policies::GrantRecord;
-use crate::catalog::policies::grants::GrantPage;
+use slateberg_authn::api_keys::ApiKeys;
+use slateberg_catalog::policies::GrantRecord;
+use slateberg_catalog::policies::grants::GrantPage;
 
 /// Body of `POST /management/v1/grants`.
 #[derive(Debug, Deserialize)]

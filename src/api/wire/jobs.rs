@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::authn::api_keys::ApiKeys;
-use crate::catalog::jobs::listing::{JobInfo, JobPage, State};
-use crate::catalog::jobs::manage::OrphanRemoval;
+use slateberg_authn::api_keys::ApiKeys;
+use slateberg_catalog::jobs::listing::{JobInfo, JobPage, State};
+use slateberg_catalog::jobs::manage::OrphanRemoval;
 
 /// What can be started by a request.
 #[derive(Debug, Deserialize)]

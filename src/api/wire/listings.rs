@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use crate::model::ident::NamespaceIdent;
-use crate::model::page::Page;
+use slateberg_model::ident::NamespaceIdent;
+use slateberg_model::page::Page;
 
 /// Bytes of a name, as the buffer expects them.
 const NAME_BYTES: usize = 24;
@@ -59,7 +59,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::page::PageRequest;
+    use slateberg_model::page::PageRequest;
 
     fn limited(limit: Option<usize>) -> PageRequest {
         PageRequest { limit, ..PageRequest::default() }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::authn::api_keys::ApiKeys;
-use crate::authn::key_listing::{KeyStatus, ListedKey};
-use crate::catalog::clones;
-use crate::model::principal::{IdentityKind, Principal};
+use slateberg_authn::api_keys::ApiKeys;
+use slateberg_authn::key_listing::{KeyStatus, ListedKey};
+use slateberg_catalog::clones;
+use slateberg_model::principal::{IdentityKind, Principal};
 
 /// Body of `POST /management/v1/api-keys`. An unknown member is refused: were `warehouse` taken for
 /// nothing, the key would be good for all of them.

@@ -21,7 +21,7 @@ use object::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 
 /// Properties, by key.
 pub type Properties = BTreeMap<String, String>;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::grants::Grant;
-use crate::authn::api_keys::ApiKeys;
-use crate::catalog::policies::change::Changed;
-use crate::catalog::policies::history::{RevisionPage, ToldRevision};
-use crate::catalog::policies::listing::{InForce, Origin, PolicyPage};
-use crate::catalog::policies::{PolicyChanges, PolicyRevision};
+use slateberg_authn::api_keys::ApiKeys;
+use slateberg_catalog::policies::change::Changed;
+use slateberg_catalog::policies::history::{RevisionPage, ToldRevision};
+use slateberg_catalog::policies::listing::{InForce, Origin, PolicyPage};
+use slateberg_catalog::policies::{PolicyChanges, PolicyRevision};
 
 /// Body of `POST /management/v1/policies` and `PUT /management/v1/policies/{id}`.
 #[derive(Debug, Deserialize)]

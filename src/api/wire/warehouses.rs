@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Properties;
-use crate::authn::api_keys::ApiKeys;
-use crate::catalog::warehouses::change::Wanted;
-use crate::catalog::warehouses::listing::{Managed, Source, WarehouseInfo, WarehousePage};
-use crate::model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess, StorageProfile};
+use slateberg_authn::api_keys::ApiKeys;
+use slateberg_catalog::warehouses::change::Wanted;
+use slateberg_catalog::warehouses::listing::{Managed, Source, WarehouseInfo, WarehousePage};
+use slateberg_model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess, StorageProfile};
 
 /// Where a warehouse is stored, as a request says it.
 #[derive(Debug, Deserialize)]

@@ -9,9 +9,9 @@ use super::HEADER_BYTES_MAX;
 use super::deadlines::Patience;
 use crate::api::settings::Settings;
 use crate::app::App;
-use crate::base::descriptors;
-use crate::base::rate::Every;
-use crate::telemetry::connections::PortConnections;
+use slateberg_base::descriptors;
+use slateberg_base::rate::Every;
+use slateberg_telemetry::connections::PortConnections;
 
 /// Connections of the management port, which clients cannot take.
 const OPERATORS_MAX: usize = 64;

@@ -30,7 +30,7 @@ pub use self::limits::Limits;
 use super::tls::Tls;
 use crate::api::guard::Guarded;
 use crate::api::peer::Peer;
-use crate::base::rate::Every;
+use slateberg_base::rate::Every;
 
 /// Bytes that the header of a request may have, its first line included.
 const HEADER_BYTES_MAX: usize = 64 << 10;

@@ -13,10 +13,10 @@ use crate::app::build::Seams;
 use crate::app::state::State;
 use crate::app::tls::Tls;
 use crate::app::warehouses::Configured;
-use crate::base::clock::Clock;
-use crate::base::ids::PROBES;
 use crate::config::Settings;
-use crate::telemetry::settings::AuditTo;
+use slateberg_base::clock::Clock;
+use slateberg_base::ids::PROBES;
+use slateberg_telemetry::settings::AuditTo;
 
 /// Timeout for the response of the program that has a port.
 const ANSWER_MAX: Duration = Duration::from_secs(3);

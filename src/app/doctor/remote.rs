@@ -7,14 +7,14 @@ use crate::app::build::Seams;
 use crate::app::issuers::{client, fetch};
 use crate::app::state::State;
 use crate::app::warehouses::Configured;
-use crate::authn::issuers::Issuers;
 use crate::config::Settings;
-use crate::kms::data_key::DataKey;
-use crate::kms::{self, Binding};
-use crate::objects::location::Location;
-use crate::objects::open::Opened;
-use crate::objects::probe::{Findings, ProbeError, probe, probe_state};
-use crate::objects::vend::{Files, Rights};
+use slateberg_authn::issuers::Issuers;
+use slateberg_kms::data_key::DataKey;
+use slateberg_kms::{self as kms, Binding};
+use slateberg_objects::location::Location;
+use slateberg_objects::open::Opened;
+use slateberg_objects::probe::{Findings, ProbeError, probe, probe_state};
+use slateberg_objects::vend::{Files, Rights};
 
 /// How long a store may take to answer all requests of a check.
 const STORE_MAX: Duration = Duration::from_secs(15);

@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 
 use super::hangups::Hangups;
-use crate::catalog::Catalog;
+use slateberg_catalog::Catalog;
 
 /// Opens it anew whenever it is asked for.
 pub(super) async fn reopen_at_hangup(

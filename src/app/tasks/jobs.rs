@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::catalog::Catalog;
+use slateberg_catalog::Catalog;
 
 /// How long it is waited if the store cannot be asked for jobs.
 const TRY_AGAIN_IN: Duration = Duration::from_secs(5);

@@ -15,11 +15,11 @@ use tokio::task::JoinHandle;
 
 use super::build::App;
 use super::issuers::keep_fresh;
-use crate::authn::issuers::Issuer;
-use crate::telemetry::requests::TaskRuns;
-use crate::telemetry::settings::AuditTo;
 use hangups::Hangups;
 use policy_files::{PolicyFiles, watch_policy_files};
+use slateberg_authn::issuers::Issuer;
+use slateberg_telemetry::requests::TaskRuns;
+use slateberg_telemetry::settings::AuditTo;
 
 /// How often markers of landed publications are taken out, should no commit do it.
 const FORGET_LANDED_EVERY: Duration = Duration::from_secs(10);

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use super::hangups::Hangups;
 use crate::app::build::App;
 use crate::app::policies;
-use crate::catalog::Catalog;
-use crate::telemetry::counters::Counters;
+use slateberg_catalog::Catalog;
+use slateberg_telemetry::counters::Counters;
 
 /// The policy files of a server, looked at again and again.
 ///

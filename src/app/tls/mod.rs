@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use self::files::{Files, Ready, TlsError};
 use crate::api::tls_settings::TlsSettings;
-use crate::authn::client_certificates::{ClientCertificates, Presented, Validity};
 use crate::config::Settings;
-use crate::telemetry::collection::Collection;
+use slateberg_authn::client_certificates::{ClientCertificates, Presented, Validity};
+use slateberg_telemetry::collection::Collection;
 
 /// The server's side of TLS. What it shows and whom it trusts may change while it runs.
 #[derive(Debug)]

@@ -10,7 +10,6 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Lines, failed};
-use crate::base::clock::{Clock, SystemClock};
 use crate::bench::bare_put::bare_put;
 use crate::bench::bare_read;
 use crate::bench::latency::slow;
@@ -18,7 +17,8 @@ use crate::bench::report::{Figures, Outcome, Record, summary};
 use crate::cli::exit::Outcome as Ended;
 use crate::cli::{key_value, print, runtime};
 use crate::config::{self, Sources};
-use crate::objects::open::{check_options, known_options, laid_over, open_url};
+use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_objects::open::{check_options, known_options, laid_over, open_url};
 
 /// Answer every GET with what another URL answers.
 #[derive(Debug, Args)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{Lines, failed};
-use crate::base::clock::{Clock, SystemClock};
 use crate::bench::plan::Step;
 use crate::bench::process::open_files_max;
 use crate::bench::report::{Record, summary};
@@ -17,6 +16,7 @@ use crate::bench::scenarios::{Sizes, appends, commits, kv, load_table, operation
 use crate::bench::target::{Server, Target};
 use crate::cli::exit::Outcome;
 use crate::cli::print;
+use slateberg_base::clock::{Clock, SystemClock};
 
 /// Drive one or more servers in turn, and compare them.
 #[derive(Debug, Args)]

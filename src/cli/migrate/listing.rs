@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::MigrateError;
 use super::rest::{Rest, plural};
 use super::source::{Contents, FoundNamespace, FoundTabular};
-use crate::model::ident::TabularKind;
+use slateberg_model::ident::TabularKind;
 
 impl Rest {
     /// Everything that the catalog has.

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::MigrateError;
 use super::source::{Contents, FoundTabular, Located};
-use crate::model::ident::TabularKind;
-use crate::objects::found::{newest_metadata, read_metadata};
+use slateberg_model::ident::TabularKind;
+use slateberg_objects::found::{newest_metadata, read_metadata};
 
 /// What the directory of a Hive database ends with.
 const HIVE_DATABASE: &str = ".db";

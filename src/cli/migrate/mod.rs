@@ -21,7 +21,7 @@ use super::client::{ClientError, Connection};
 use super::exit::{Exit, Failure, Outcome};
 use super::output::{Output, print_json, table};
 use super::{key_value, print, runtime};
-use crate::base::secret::Secret;
+use slateberg_base::secret::Secret;
 use work::{Summary, Tally};
 
 /// Why nothing could be migrated.

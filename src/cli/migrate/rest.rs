@@ -10,10 +10,10 @@ use url::form_urlencoded;
 
 use super::MigrateError;
 use super::source::{FoundTabular, Located};
-use crate::base::retry::Backoff;
-use crate::base::secret::Secret;
 use crate::cli::client::{ClientError, Connection, below, encoded, query};
-use crate::model::ident::TabularKind;
+use slateberg_base::retry::Backoff;
+use slateberg_base::secret::Secret;
+use slateberg_model::ident::TabularKind;
 
 /// Names that are asked for at once.
 const PAGE: &str = "1000";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Kind, Migrate, MigrateError, locations, rest, sql};
 use crate::config::client as environment;
-use crate::model::ident::TabularKind;
+use slateberg_model::ident::TabularKind;
 
 /// A namespace of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]

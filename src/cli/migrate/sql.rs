@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags, Result as SqlResult};
 
 use super::MigrateError;
 use super::source::{Contents, FoundNamespace, FoundTabular};
-use crate::model::ident::TabularKind;
+use slateberg_model::ident::TabularKind;
 
 /// What both libraries write where a namespace has no property, to have a row.
 const EXISTS: &str = "exists";

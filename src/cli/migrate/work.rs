@@ -8,7 +8,7 @@ use super::progress::Progress;
 use super::rest::{Rest, located};
 use super::source::{Contents, FoundNamespace, FoundTabular, Located, Source};
 use super::{Migrate, MigrateError};
-use crate::model::ident::TabularKind;
+use slateberg_model::ident::TabularKind;
 
 /// How many of one kind came to which end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::Error;
 use super::explain::{DENIED, Explain, rules_text, whose_text};
-use crate::authz::notation::resource_word;
-use crate::authz::remedies::Remedies;
 use crate::cli::output::{Output, print_json, table, text};
 use crate::cli::{print, runtime};
+use slateberg_authz::notation::resource_word;
+use slateberg_authz::remedies::Remedies;
 
 const PATH: &str = "/management/v1/authorize";
 

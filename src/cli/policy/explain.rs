@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use super::Error;
 use crate::app::policies::{self, build, read};
-use crate::authz::context::Context;
-use crate::authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
-use crate::authz::notation::resource_word;
-use crate::authz::policy_set::PolicySet;
-use crate::authz::resource::{Attributes, Kind, Resource};
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::rfc3339;
 use crate::cli::client::Connection;
 use crate::cli::output::{Output, print_json, table, text as cell};
 use crate::cli::{key_value, print};
-use crate::model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
-use crate::model::read_restrictions::{ReadRule, ReadRules};
+use slateberg_authz::context::Context;
+use slateberg_authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
+use slateberg_authz::notation::resource_word;
+use slateberg_authz::policy_set::PolicySet;
+use slateberg_authz::resource::{Attributes, Kind, Resource};
+use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_base::rfc3339;
+use slateberg_model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
+use slateberg_model::read_restrictions::{ReadRule, ReadRules};
 
 /// The exit code of a denial.
 pub(super) const DENIED: u8 = 3;

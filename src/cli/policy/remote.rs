@@ -8,11 +8,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::diff;
-use crate::authz::listing::names;
-use crate::base::rfc3339;
 use crate::cli::change::Change;
 use crate::cli::client::{ClientError, Connection, below};
 use crate::cli::output::{Output, json_text, principal, table, text};
+use slateberg_authz::listing::names;
+use slateberg_base::rfc3339;
 
 const PATH: &str = "/management/v1/policies";
 

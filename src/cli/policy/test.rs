@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::Error;
 use crate::app::policies::{self, build, read};
-use crate::authz::expectations::{Expectations, Outcome, Verdict};
 use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
 use crate::cli::print;
+use slateberg_authz::expectations::{Expectations, Outcome, Verdict};
 
 /// Test policy files against expected decisions.
 #[derive(Debug, Args)]

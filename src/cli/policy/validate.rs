@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::Error;
 use crate::app::policies::{build, read};
-use crate::authz::policy_set::PolicySet;
-use crate::authz::problem::Problem;
 use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use crate::cli::print;
+use slateberg_authz::policy_set::PolicySet;
+use slateberg_authz::problem::Problem;
 
 /// Validate policy files against the schema.
 #[derive(Debug, Args)]

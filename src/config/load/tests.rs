@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::telemetry::settings::Format;
+use slateberg_telemetry::settings::Format;
 
 fn load_text(toml: &str) -> Result<Settings, String> {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");

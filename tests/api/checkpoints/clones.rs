@@ -13,7 +13,7 @@ use slateberg::app::build::App;
 use slateberg::app::clone::{Cloned, clone_catalog};
 use slateberg::app::stopped::{StoppedCatalog, StoppedError, Wanted};
 use slateberg::config::Settings;
-use slateberg::store::records::{FORMAT_OF_CLONES, FORMAT_VERSION};
+use slateberg_store::records::{FORMAT_OF_CLONES, FORMAT_VERSION};
 
 use super::{PATH, TABLE, book, change, furnished, grant, keep, restore, seams, seen};
 use crate::encryption::encrypted;
@@ -213,7 +213,7 @@ async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
     clone.app.catalog.close().await.expect("it closes");
     let mut settings = memory_settings();
     settings.state.url = CLONE.to_owned();
-    settings.encryption = slateberg::kms::settings::Settings::default();
+    settings.encryption = slateberg_kms::settings::Settings::default();
     let opened = App::build(settings, seams(&clone.bucket)).await;
     let told = opened.err().expect("it is refused").to_string();
     assert!(told.contains("the store is encrypted"), "{told}");
@@ -272,8 +272,8 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
 #[tokio::test]
 async fn an_older_binary_refuses_a_clone_and_takes_its_parent() {
     use slateberg::app::build::OfflineCatalog;
-    use slateberg::store::keys::StoreKey;
-    use slateberg::store::read::Read;
+    use slateberg_store::keys::StoreKey;
+    use slateberg_store::read::Read;
 
     let app = furnished().await;
     keep(&app, "before").await;

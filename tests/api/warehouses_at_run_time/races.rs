@@ -87,8 +87,8 @@ async fn a_namespace_of_a_request_that_came_before_the_delete_is_not_made_in_the
     let early = catalog.warehouses().by_prefix(Some("lake")).expect("it is there");
     app.delete(LAKE).await.expect(204);
     for _ in 0..2 {
-        let operation = slateberg::catalog::Operation::anonymous();
-        let ident = slateberg::model::ident::NamespaceIdent(vec!["ns".to_owned()]);
+        let operation = slateberg_catalog::Operation::anonymous();
+        let ident = slateberg_model::ident::NamespaceIdent(vec!["ns".to_owned()]);
         let made = catalog.create_namespace(&operation, &early, ident, Default::default()).await;
         let refused = made.expect_err("its warehouse is gone").to_string();
         assert_eq!(refused, "Warehouse does not exist: lake");

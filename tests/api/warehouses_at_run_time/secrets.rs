@@ -9,8 +9,8 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::json;
 use slateberg::app::App;
 use slateberg::app::build::Seams;
-use slateberg::base::secret::Secret;
-use slateberg::objects::open::{OpenError, Opener};
+use slateberg_base::secret::Secret;
+use slateberg_objects::open::{OpenError, Opener};
 
 use super::{WAREHOUSES, at};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use slateberg::app::App;
 use slateberg::app::build::Seams;
-use slateberg::base::secret::Secret;
 use slateberg::config::{Settings, WarehouseSettings};
+use slateberg_base::secret::Secret;
 
 use super::{LAKE, WAREHOUSES, at, fill, fill_more, lake};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};

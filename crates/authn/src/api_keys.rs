@@ -1,0 +1,368 @@
+//! API keys: made, listed and revoked while the server runs.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::key_index::{KeyIndex, KnownKey};
+use super::{Error, Result, key_text};
+use slateberg_authz::action::{Action, ManageKeys};
+use slateberg_authz::authority::Authority;
+use slateberg_authz::context::Context;
+use slateberg_authz::decide::Decision;
+use slateberg_authz::lockout;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_base::clock::Clock;
+use slateberg_base::ids::Ids;
+use slateberg_base::secret::Secret;
+use slateberg_model::members::brief;
+use slateberg_model::principal::{Identity, Method, Principal};
+use slateberg_store::audit::{Answer, Denial};
+use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey};
+use slateberg_store::records::{Allowed, ApiKeyRecord, Change, Origin, RevokedKeyRecord};
+use slateberg_store::txn::Transaction;
+use slateberg_store::{self as store, Store};
+
+/// The role of a key that may do everything, by the policies that come with the program.
+pub const ADMIN_ROLE: &str = "admin";
+/// Characters that the name of a key, of a role or of a warehouse may have.
+const NAME_CHARS_MAX: usize = 256;
+/// Roles, or warehouses, that one key may have.
+const SCOPE_NAMES_MAX: usize = 256;
+
+/// What a new key is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// What people call it.
+    pub name: String,
+    /// The roles that it has.
+    pub roles: BTreeSet<String>,
+    /// The only warehouses that it is good for; none if it is good for all.
+    pub warehouses: Option<BTreeSet<String>>,
+    /// When it expires; none if it does not.
+    pub expires_ms: Option<i64>,
+}
+
+/// Who asks for something to be done with keys.
+#[derive(Debug, Clone)]
+pub struct Asker<'a> {
+    /// Who.
+    pub principal: &'a Principal,
+    /// Under which circumstances.
+    pub context: &'a Context,
+    /// By which request.
+    pub origin: Origin,
+}
+
+/// The API keys. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiKeys {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    authority: Arc<Authority>,
+    index: KeyIndex,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    keys_max: usize,
+    /// Held by a revocation, so that two admin keys cannot revoke each other at the same time.
+    revocation: Mutex<()>,
+}
+
+impl ApiKeys {
+    /// The keys of this store, which have yet to be loaded.
+    pub(super) fn new(
+        store: Store,
+        authority: Arc<Authority>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        keys_max: usize,
+    ) -> Self {
+        let index = KeyIndex::default();
+        let revocation = Mutex::default();
+        let inner = Inner { store, authority, index, clock, ids, keys_max, revocation };
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub(super) fn authority(&self) -> &Authority {
+        &self.inner.authority
+    }
+
+    /// What requests are checked against.
+    pub fn index(&self) -> &KeyIndex {
+        &self.inner.index
+    }
+
+    /// Brings keys that are durable before the requests.
+    pub(super) fn admit(&self, records: impl IntoIterator<Item = ApiKeyRecord>) -> Result<()> {
+        let known = records.into_iter().map(|record| {
+            let id = record.id;
+            KnownKey::new(record).ok_or_else(|| store::Error::Corrupt {
+                key: id.to_string(),
+                reason: "the hash of an API key is none".to_owned(),
+            })
+        });
+        let known = known.collect::<std::result::Result<Vec<_>, _>>()?;
+        self.inner.index.add(known);
+        Ok(())
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        self.inner.clock.now_ms()
+    }
+
+    /// A key that may do everything, and its record, which is not written yet: a given one, or a new one.
+    pub(super) fn admin(&self, name: &str, given: Option<Secret>) -> (Secret, ApiKeyRecord) {
+        let wanted = NewKey {
+            name: name.to_owned(),
+            roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
+            warehouses: None,
+            expires_ms: None,
+        };
+        self.record("slateberg", wanted, given.unwrap_or_else(key_text::mint))
+    }
+
+    fn record(&self, created_by: &str, wanted: NewKey, secret: Secret) -> (Secret, ApiKeyRecord) {
+        let hash = key_text::hash(secret.reveal()).expect("settings and mint take nothing else");
+        let record = ApiKeyRecord {
+            id: self.inner.ids.ordered(),
+            name: wanted.name,
+            hash: hash.to_hex(),
+            roles: wanted.roles,
+            warehouses: wanted.warehouses,
+            created_ms: self.inner.clock.now_ms(),
+            created_by: created_by.to_owned(),
+            expires_ms: wanted.expires_ms,
+        };
+        (secret, record)
+    }
+
+    /// Makes a key. Its text is told this once.
+    pub async fn create(
+        &self,
+        asker: &Asker<'_>,
+        wanted: NewKey,
+    ) -> Result<(Secret, Arc<KnownKey>)> {
+        let permit: Permit<ManageKeys> = self.permit(asker)?;
+        self.check(&wanted)?;
+        let keys = self.clone();
+        let (by, origin) = (asker.principal.id().to_owned(), asker.origin.clone());
+        apart(async move {
+            let (secret, record) = keys.record(&by, wanted, key_text::mint());
+            let log = keys.change("create_api_key", &by, &record, permit.decision());
+            let (written, log) = (&record, &Change { origin: Some(origin), ..log });
+            let store = &keys.inner.store;
+            let ((), accepted) = store
+                .transact("create_api_key", &permit, |t| async move { put(&t, written, log) })
+                .await?;
+            accepted.durable().await?;
+            let id = record.id;
+            keys.admit([record])?;
+            let known = keys.index().by_id(id).ok_or_else(|| Error::NoSuchKey(id.to_string()))?;
+            let ApiKeyRecord { name, roles, .. } = &known.record;
+            tracing::info!(%id, name, ?roles, by, "API key created");
+            Ok((secret, known))
+        })
+        .await
+    }
+
+    /// Whom the keys speak for that are good now.
+    pub fn identities(&self) -> Vec<Arc<Identity>> {
+        let now_ms = self.inner.clock.now_ms();
+        let good = |known: &Arc<KnownKey>| known.record.expires_ms.is_none_or(|it| it > now_ms);
+        let all = self.index().all().into_iter().filter(good);
+        all.map(|known| Arc::clone(&known.identity)).collect()
+    }
+
+    /// Revokes a key: requests with it, and with tokens that were issued for it, are rejected from now on.
+    /// Rejects, unless forced, the revocation of the last credential that may manage keys.
+    pub async fn revoke(&self, asker: &Asker<'_>, id: &str, force: bool) -> Result<()> {
+        let permit: Permit<ManageKeys> = self.permit(asker)?;
+        let id = self.find(id)?.record.id;
+        let keys = self.clone();
+        let (principal, context) = (asker.principal.clone(), asker.context.clone());
+        let origin = asker.origin.clone();
+        apart(async move {
+            let _one_at_a_time = keys.inner.revocation.lock().await;
+            let known = keys.find(&id.to_string())?;
+            if !force {
+                keys.check_not_last(&principal, &context, &known)?;
+            }
+            let (by, record) = (principal.id(), &known.record);
+            let log = keys.change("revoke_api_key", by, record, permit.decision());
+            let log = &Change { origin: Some(origin), ..log };
+            let revoked = &Arc::new(RevokedKeyRecord {
+                key: record.clone(),
+                revoked_ms: log.at_ms,
+                revoked_by: by.to_owned(),
+            });
+            // There are at most as many revoked keys as there may be valid ones.
+            let forgotten = keys.index().first_revoked(keys.inner.keys_max);
+            let store = &keys.inner.store;
+            let ((), accepted) = store
+                .transact("revoke_api_key", &permit, |t| async move {
+                    t.delete(&ApiKeyKey(id))?;
+                    t.put(&RevokedKeyKey(id), &**revoked)?;
+                    if let Some(forgotten) = forgotten {
+                        t.delete(&RevokedKeyKey(forgotten))?;
+                    }
+                    t.log(log)?;
+                    Ok::<_, Error>(())
+                })
+                .await?;
+            // Before the change is durable: the key must be rejected even if durability fails.
+            keys.index().revoke(revoked, forgotten);
+            accepted.durable().await?;
+            tracing::info!(%id, name = record.name, by, force, "API key revoked");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Rejects the revocation of a key if afterwards neither the caller nor another key may manage keys.
+    fn check_not_last(
+        &self,
+        principal: &Principal,
+        context: &Context,
+        known: &KnownKey,
+    ) -> Result<()> {
+        let policies = self.inner.authority.policies();
+        let manages = |candidates: &[Arc<Identity>]| {
+            lockout::any_may::<ManageKeys>(&policies, candidates, context)
+        };
+        let mut others = self.identities();
+        // A caller with an API key is among them, unless that key was revoked in the meantime.
+        if let Principal::Identified(identity) = principal
+            && identity.method != Method::ApiKey
+        {
+            others.push(Arc::clone(identity));
+        }
+        others.retain(|identity| identity.id != known.identity.id);
+        if manages(&others) || !manages(&[Arc::clone(&known.identity)]) {
+            return Ok(());
+        }
+        let ApiKeyRecord { name, id, .. } = &known.record;
+        Err(Error::LastAdmin(format!(
+            "Cannot revoke API key {} ({id}): no other API key may manage API keys. Create another \
+             admin key first, or repeat the request with ?force=true (slateberg key revoke --force)",
+            brief(name)
+        )))
+    }
+
+    /// The permit to do `A` to the keys, or the refusal. Keys belong to the catalog as a whole: whoever is
+    /// bound to some warehouses could make a key that is not. A server without authentication has nobody to
+    /// say who may: a key that was made there would be a door that stays open.
+    pub(super) fn permit<A: Action>(&self, asker: &Asker<'_>) -> Result<Permit<A>> {
+        let Asker { principal, context, origin } = asker;
+        let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
+        match principal {
+            Principal::Anonymous => {
+                return Err(refused("a server without authentication has no API keys to manage"));
+            }
+            Principal::Identified(identity) if identity.warehouses.is_some() => {
+                return Err(refused("managing API keys needs a credential for all warehouses"));
+            }
+            Principal::Identified(_) | Principal::Task(_) => {}
+        }
+        let catalog = Resource::catalog();
+        let permit = self.inner.authority.authorize(principal, &catalog, context);
+        permit.map_err(|denied| {
+            let denial = Denial::of(Answer::Forbidden, &denied, &catalog, principal, origin);
+            self.inner.store.audit_denial(self.inner.clock.now_ms(), &denial);
+            refused(&format!("{} on {catalog}", A::NAME))
+        })
+    }
+
+    /// Returns a valid key.
+    fn find(&self, id: &str) -> Result<Arc<KnownKey>> {
+        let parsed = Uuid::try_parse(id).ok();
+        let known = parsed.and_then(|id| self.index().by_id(id));
+        known.ok_or_else(|| match parsed.and_then(|id| self.index().revoked(id)) {
+            Some(_) => Error::NoSuchKey(format!("{} has been revoked already", brief(id))),
+            None => Error::NoSuchKey(brief(id)),
+        })
+    }
+
+    fn check(&self, wanted: &NewKey) -> Result<()> {
+        check_name("name", &wanted.name)?;
+        let warehouses = wanted.warehouses.iter().flatten();
+        for (what, count) in [
+            ("roles", wanted.roles.len()),
+            ("warehouses", wanted.warehouses.as_ref().map_or(0, BTreeSet::len)),
+        ] {
+            if count > SCOPE_NAMES_MAX {
+                return Err(Error::Invalid(format!(
+                    "Invalid {what}: expected at most {SCOPE_NAMES_MAX}, got {count}"
+                )));
+            }
+        }
+        wanted.roles.iter().try_for_each(|role| check_name("role", role))?;
+        warehouses.into_iter().try_for_each(|name| check_name("warehouse", name))?;
+        if wanted.warehouses.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Err(Error::Invalid("Invalid warehouses: expected at least one".to_owned()));
+        }
+        if wanted.expires_ms.is_some_and(|expires_ms| expires_ms <= self.inner.clock.now_ms()) {
+            return Err(Error::Invalid("Invalid expiry: it has passed already".to_owned()));
+        }
+        match self.index().len() {
+            keys if keys >= self.inner.keys_max => Err(Error::TooMany(keys)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn change(
+        &self,
+        action: &str,
+        by: &str,
+        record: &ApiKeyRecord,
+        decision: Option<&Decision>,
+    ) -> Change {
+        Change {
+            at_ms: self.inner.clock.now_ms(),
+            action: action.to_owned(),
+            principal: by.to_owned(),
+            // Keys belong to no warehouse.
+            warehouse: Uuid::nil(),
+            subject: record.id,
+            name: record.name.clone(),
+            version_before: None,
+            version_after: None,
+            allowed: decision.map(Allowed::from),
+            origin: None,
+        }
+    }
+}
+
+/// Writes a key and the entry of its making.
+pub(super) fn put(t: &Transaction, record: &ApiKeyRecord, log: &Change) -> Result<()> {
+    t.put(&ApiKeyKey(record.id), record)?;
+    Ok(t.log(log)?)
+}
+
+fn check_name(what: &str, name: &str) -> Result<()> {
+    let wrong = name.trim().is_empty()
+        || name.chars().count() > NAME_CHARS_MAX
+        || name.chars().any(char::is_control);
+    if wrong {
+        return Err(Error::Invalid(format!(
+            "Invalid {what}: expected 1 to {NAME_CHARS_MAX} printable characters, got '{}'",
+            brief(name)
+        )));
+    }
+    Ok(())
+}
+
+/// Runs to its end, whatever becomes of the caller: a client that goes away must not leave a key that is
+/// durable and not known, or the other way round.
+async fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let stopped = |panic| store::Error::Unknown(format!("{panic}"));
+    tokio::spawn(work).await.map_err(stopped)?
+}

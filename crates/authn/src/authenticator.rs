@@ -1,0 +1,304 @@
+//! From a credential to a principal, for every request.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jsonwebtoken::decode_header;
+use quick_cache::sync::Cache;
+use uuid::Uuid;
+
+use super::api_keys::{self, ApiKeys};
+use super::claims::alleged_issuer;
+use super::client_certificates::Presented;
+use super::failures::{Failures, TooMany};
+use super::issuers::{Issuer, Issuers, Refusal, Spoken};
+use super::key_index::KnownKey;
+use super::own_tokens::{self, OwnTokens, SpeaksFor};
+use super::settings::Settings;
+use super::{Error, Result, key_text};
+use slateberg_authz::authority::Authority;
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::clock::Clock;
+use slateberg_base::ids::Ids;
+use slateberg_base::secret::Secret;
+use slateberg_model::principal::Principal;
+use slateberg_store::Store;
+use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey, SigningKeyKey, space};
+use slateberg_store::read::{Range, Read};
+
+/// The name of the key that the first start mints.
+const BOOTSTRAP_NAME: &str = "bootstrap";
+/// The name of one that a later start was asked for.
+const FURTHER_ADMIN_NAME: &str = "admin";
+
+/// Checks credentials. Cheap to clone.
+#[derive(Clone)]
+pub struct Authenticator {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    keys: ApiKeys,
+    own: OwnTokens,
+    issuers: Issuers,
+    verified: Cache<TokenHash, Verified>,
+    failures: Failures,
+}
+
+/// BLAKE3 of a token.
+type TokenHash = [u8; 32];
+
+/// What a token was found to be, to be remembered until it expires.
+#[derive(Clone)]
+enum Verified {
+    Own(SpeaksFor),
+    Outside(Arc<Issuer>, Spoken),
+}
+
+/// The credential is not good, for a reason that is nobody's business but the operator's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused(pub &'static str);
+
+const NO_KEY: Refused = Refused("a malformed API key");
+const UNKNOWN_KEY: Refused = Refused("an unknown key");
+const REVOKED_KEY: Refused = Refused("a token of a revoked key");
+
+/// What an authenticator is made of.
+pub struct Parts {
+    /// The records.
+    pub store: Store,
+    /// Who may do what.
+    pub authority: Arc<Authority>,
+    /// The catalog's identity.
+    pub catalog_id: Uuid,
+    /// Who may come in.
+    pub settings: Settings,
+    /// The issuers of those settings.
+    pub issuers: Issuers,
+    /// The admin key that a first start is to have, in the place of one that is minted.
+    pub bootstrap_key: Option<Secret>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// New identifiers.
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Authenticator {
+    /// Loads what there is, and mints what a first start needs. Returns the admin key that was minted, if
+    /// one was: this is the only time that its text is known.
+    pub async fn open(parts: Parts) -> Result<(Self, Option<Secret>)> {
+        let Parts { store, authority, catalog_id, settings, issuers, bootstrap_key, clock, ids } =
+            parts;
+        let keys = ApiKeys::new(
+            store.clone(),
+            authority,
+            Arc::clone(&clock),
+            Arc::clone(&ids),
+            settings.api_keys_max,
+        );
+        let own = OwnTokens::new(own_tokens::Parts {
+            store: store.clone(),
+            clock: Arc::clone(&clock),
+            ids,
+            catalog_id,
+            token_lifetime_ms: settings.own_token_lifetime_ms(),
+            key_lifetime_ms: settings.signing_key_lifetime_ms(),
+        });
+        let failures = Failures::new(settings.failures_before_delay, settings.failure_delay_ms_max);
+        let verified = Cache::new(settings.verified_tokens_max);
+        let inner = Inner { settings, clock, keys, own, issuers, verified, failures };
+        let authenticator = Self { inner: Arc::new(inner) };
+        // A server that lets everybody in has no use for keys, and leaves those that are there alone.
+        if authenticator.inner.settings.insecure_no_auth {
+            return Ok((authenticator, None));
+        }
+        let minted = authenticator.load(&store, bootstrap_key).await?;
+        Ok((authenticator, minted))
+    }
+
+    async fn load(&self, store: &Store, given: Option<Secret>) -> Result<Option<Secret>> {
+        let Inner { settings, keys, own, .. } = &*self.inner;
+        let durable = store.durable();
+        let known = durable.scan::<ApiKeyKey>(&Range::prefix([space::API_KEYS]), None).await?;
+        let revoked =
+            durable.scan::<RevokedKeyKey>(&Range::prefix([space::REVOKED_KEYS]), None).await?;
+        let signing =
+            durable.scan::<SigningKeyKey>(&Range::prefix([space::SIGNING_KEYS]), None).await?;
+        let mut signing: Vec<_> = signing.into_iter().map(|(_, record)| record).collect();
+        // A store whose keys were all revoked gets no new one: the operator wanted that.
+        let first = known.is_empty() && signing.is_empty();
+        keys.index().add_revoked(revoked.into_iter().map(|(_, record)| record));
+        keys.admit(known.into_iter().map(|(_, record)| record))?;
+        let fresh_signing = signing.is_empty().then(|| own.mint_signing_key());
+        let name = if first { BOOTSTRAP_NAME } else { FURTHER_ADMIN_NAME };
+        // What its owner has already is not told again.
+        let given = given.filter(|_| first);
+        let told = given.is_none();
+        let wanted = first || settings.new_admin_key;
+        let admin = wanted.then(|| keys.admin(name, given));
+        if fresh_signing.is_some() || admin.is_some() {
+            let (fresh, minted) = (&fresh_signing, &admin.as_ref().map(|(_, record)| record));
+            let permit = Permit::for_task(Task::Open);
+            let ((), accepted) = store
+                .transact("first_keys", &permit, |t| async move {
+                    if let Some(record) = fresh {
+                        t.put(&SigningKeyKey(record.id), record)?;
+                    }
+                    if let Some(record) = minted {
+                        let log = &keys.change("create_api_key", "slateberg", record, None);
+                        api_keys::put(&t, record, log)?;
+                    }
+                    Ok::<_, Error>(())
+                })
+                .await?;
+            accepted.durable().await?;
+        }
+        signing.extend(fresh_signing);
+        own.take_up(&signing)?;
+        let Some((secret, record)) = admin else { return Ok(None) };
+        keys.admit([record])?;
+        Ok(told.then_some(secret))
+    }
+
+    /// Whether everybody is let in.
+    pub fn lets_everybody_in(&self) -> bool {
+        self.inner.settings.insecure_no_auth
+    }
+
+    /// Who may come in.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// The API keys.
+    pub fn keys(&self) -> &ApiKeys {
+        &self.inner.keys
+    }
+
+    /// The tokens that slateberg itself signs.
+    pub fn own_tokens(&self) -> &OwnTokens {
+        &self.inner.own
+    }
+
+    /// The outside issuers.
+    pub fn issuers(&self) -> &Issuers {
+        &self.inner.issuers
+    }
+
+    /// Whom a credential speaks for. Without waiting, unless a token names a key that its issuer may have
+    /// since the last look.
+    pub async fn principal(&self, credential: &str) -> std::result::Result<Principal, Refused> {
+        if credential.starts_with(key_text::PREFIX) {
+            let hash = key_text::hash(credential).ok_or(NO_KEY)?;
+            let spoken = self.inner.keys.index().with_hash(&hash, |known| self.speak(known));
+            return spoken.ok_or(UNKNOWN_KEY)?;
+        }
+        if credential.len() > self.inner.settings.token_bytes_max {
+            return Err(Refused("an oversized token"));
+        }
+        let hash: TokenHash = blake3::hash(credential.as_bytes()).into();
+        if let Some(principal) = self.remembered(&hash) {
+            return principal;
+        }
+        let verified = self.verify(credential).await?;
+        let principal = self.speak_verified(&verified)?;
+        self.inner.verified.insert(hash, verified);
+        Ok(principal)
+    }
+
+    /// Whom a client certificate speaks for.
+    pub fn certified(&self, presented: &Presented) -> std::result::Result<Principal, Refused> {
+        presented.speaks_for(self.inner.clock.now_ms()).map(Principal::Identified)
+    }
+
+    /// The API key with this text, if there is one that is good.
+    pub fn key(&self, text: &str) -> std::result::Result<Arc<KnownKey>, Refused> {
+        let hash = key_text::hash(text).ok_or(NO_KEY)?;
+        let known = self.inner.keys.index().by_hash(&hash).ok_or(UNKNOWN_KEY)?;
+        self.speak(&known).map(|_| known)
+    }
+
+    /// The API key that an own token speaks for.
+    pub async fn holder(&self, token: &str) -> std::result::Result<Arc<KnownKey>, Refused> {
+        if token.len() > self.inner.settings.token_bytes_max {
+            return Err(Refused("an oversized token"));
+        }
+        match self.verify(token).await? {
+            Verified::Own(speaks_for) => self.holder_of(speaks_for),
+            Verified::Outside(..) => Err(Refused("a token of another issuer")),
+        }
+    }
+
+    fn holder_of(&self, token: SpeaksFor) -> std::result::Result<Arc<KnownKey>, Refused> {
+        let known = self.inner.keys.index().by_id(token.key);
+        known.ok_or(REVOKED_KEY)
+    }
+
+    fn speak(&self, known: &KnownKey) -> std::result::Result<Principal, Refused> {
+        let identity =
+            known.speaks_for(self.inner.clock.now_ms()).ok_or(Refused("an expired token"))?;
+        Ok(Principal::Identified(identity))
+    }
+
+    fn speak_verified(&self, verified: &Verified) -> std::result::Result<Principal, Refused> {
+        match verified {
+            Verified::Own(token) => {
+                let spoken = self.inner.keys.index().with_id(token.key, |known| self.speak(known));
+                spoken.ok_or(REVOKED_KEY)?
+            }
+            Verified::Outside(_, spoken) => Ok(Principal::Identified(Arc::clone(&spoken.identity))),
+        }
+    }
+
+    /// What a token was found to be before, if that still holds.
+    fn remembered(&self, hash: &TokenHash) -> Option<std::result::Result<Principal, Refused>> {
+        let verified = self.inner.verified.get(hash)?;
+        let now_ms = self.inner.clock.now_ms();
+        let holds = match &verified {
+            Verified::Own(token) => token.expires_ms > now_ms,
+            Verified::Outside(issuer, spoken) => {
+                spoken.expires_ms > now_ms && issuer.keys.known().generation == spoken.generation
+            }
+        };
+        if holds {
+            return Some(self.speak_verified(&verified));
+        }
+        self.inner.verified.remove(hash);
+        None
+    }
+
+    async fn verify(&self, token: &str) -> std::result::Result<Verified, Refused> {
+        // An algorithm that is not known, `none` among them, ends here.
+        let header = decode_header(token).map_err(|_| Refused("neither an API key nor a token"))?;
+        let iss = alleged_issuer(token).ok_or(Refused("a token without an issuer"))?;
+        let refused = |refusal| match refusal {
+            Refusal::Reason(reason) => Refused(reason),
+            Refusal::UnknownKey => {
+                Refused("a token signed by a key that its issuer does not publish")
+            }
+        };
+        let now_ms = self.inner.clock.now_ms();
+        if iss == self.inner.own.issuer() {
+            let token = self.inner.own.verify(token, &header, now_ms).map_err(refused)?;
+            return Ok(Verified::Own(token));
+        }
+        let issuer = self.inner.issuers.by_iss(&iss).ok_or(Refused("an unknown issuer"))?;
+        let settings = &self.inner.settings;
+        let leeway_ms = settings.leeway_ms();
+        let mut spoken = issuer.verify(token, &header, now_ms, leeway_ms);
+        if matches!(spoken, Err(Refusal::UnknownKey))
+            && issuer.keys.refetch(now_ms, settings.issuer_refetch_pause_ms()).await
+        {
+            spoken = issuer.verify(token, &header, now_ms, leeway_ms);
+        }
+        Ok(Verified::Outside(Arc::clone(issuer), spoken.map_err(refused)?))
+    }
+
+    /// Notes that a credential from this source was refused, and holds the answer back if that happens
+    /// often.
+    pub async fn note_failure(&self, source: Option<IpAddr>) -> std::result::Result<(), TooMany> {
+        self.inner.failures.note(source, self.inner.clock.now_ms()).await
+    }
+}

@@ -1,0 +1,201 @@
+//! From a client's certificate to the principal that it proves.
+//!
+//! The handshake has verified by then who signed it, and that the client has its key. What is left is to
+//! find the name in it, and what the settings say of that name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
+
+use super::authenticator::Refused;
+use super::settings::{ClientCertificateSettings, NameFrom, SubjectKind, SubjectSettings};
+use slateberg_model::principal::{Identity, IdentityKind, Method};
+
+/// What the ids of those begin with who are known by a certificate. No issuer may be called so.
+pub const ID_PREFIX: &str = "mtls";
+
+/// Characters that a name may have.
+const NAME_CHARS_MAX: usize = 512;
+
+/// Whom certificates speak for.
+#[derive(Debug)]
+pub struct ClientCertificates {
+    name_from: NameFrom,
+    subjects: BTreeMap<String, SubjectSettings>,
+}
+
+/// A verified certificate that a client has shown.
+#[derive(Debug)]
+pub struct Presented {
+    identity: Result<Arc<Identity>, Refused>,
+    not_before_ms: i64,
+    not_after_ms: i64,
+    trusted: AtomicBool,
+}
+
+/// When a certificate is good, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub struct Validity {
+    /// The first of them.
+    pub not_before: i64,
+    /// The last one.
+    pub not_after: i64,
+}
+
+impl Validity {
+    /// That of a certificate (DER).
+    pub fn of(certificate: &[u8]) -> Result<Self, String> {
+        let (_, certificate) =
+            X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+        Ok(Self::read(&certificate))
+    }
+
+    fn read(certificate: &X509Certificate<'_>) -> Self {
+        let validity = certificate.validity();
+        let (not_before, not_after) = (&validity.not_before, &validity.not_after);
+        Self { not_before: not_before.timestamp(), not_after: not_after.timestamp() }
+    }
+}
+
+impl Presented {
+    /// Whom it speaks for at this time. Connections may outlive certificates.
+    pub fn speaks_for(&self, now_ms: i64) -> Result<Arc<Identity>, Refused> {
+        if !self.trusted.load(Ordering::Acquire) {
+            return Err(Refused("a certificate whose CA is no longer trusted"));
+        }
+        if now_ms < self.not_before_ms || now_ms > self.not_after_ms {
+            return Err(Refused("an expired certificate, or one that is not valid yet"));
+        }
+        self.identity.clone()
+    }
+
+    /// Says whether it still is what it was when it was shown, now that other CAs are trusted.
+    pub fn set_trusted(&self, trusted: bool) {
+        self.trusted.store(trusted, Ordering::Release);
+    }
+}
+
+impl ClientCertificates {
+    /// Certificates as these settings read them.
+    pub fn new(settings: &ClientCertificateSettings) -> Self {
+        Self { name_from: settings.name_from, subjects: settings.subjects.clone() }
+    }
+
+    /// Reads a certificate (DER) that was verified.
+    pub fn read(&self, certificate: &[u8]) -> Presented {
+        let trusted = AtomicBool::new(true);
+        let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
+            let identity = Err(Refused("a certificate that cannot be read"));
+            return Presented { identity, not_before_ms: 0, not_after_ms: 0, trusted };
+        };
+        let ms = |seconds: i64| seconds.saturating_mul(1000);
+        let Validity { not_before, not_after } = Validity::read(&certificate);
+        Presented {
+            identity: self.name_of(&certificate).map(|name| Arc::new(self.identity(&name))),
+            not_before_ms: ms(not_before),
+            // The second that it names is still its own.
+            not_after_ms: ms(not_after).saturating_add(999),
+            trusted,
+        }
+    }
+
+    fn identity(&self, name: &str) -> Identity {
+        let nothing = SubjectSettings::default();
+        let subject = self.subjects.get(name).unwrap_or(&nothing);
+        Identity {
+            kind: match subject.kind {
+                SubjectKind::User => IdentityKind::User,
+                SubjectKind::ServiceAccount => IdentityKind::ServiceAccount,
+            },
+            id: format!("{ID_PREFIX}/{name}"),
+            name: name.to_owned(),
+            groups: subject.groups.clone(),
+            roles: subject.roles.clone(),
+            method: Method::Mtls,
+            warehouses: subject.warehouses.clone(),
+        }
+    }
+
+    /// The one name in a certificate. Of several, none is the one that its CA has looked at.
+    fn name_of(&self, certificate: &X509Certificate<'_>) -> Result<String, Refused> {
+        let names = match self.name_from {
+            NameFrom::CommonName => common_names(certificate)?,
+            NameFrom::DnsName | NameFrom::Uri => alternative_names(certificate, self.name_from)?,
+        };
+        let [name] = <[String; 1]>::try_from(names.into_iter().collect::<Vec<_>>())
+            .map_err(|_| Refused("a certificate that does not have exactly one name"))?;
+        let fits = !name.is_empty()
+            && name.chars().count() <= NAME_CHARS_MAX
+            && !name.chars().any(char::is_control);
+        fits.then_some(name).ok_or(Refused("a certificate with an invalid name"))
+    }
+}
+
+fn common_names(certificate: &X509Certificate<'_>) -> Result<BTreeSet<String>, Refused> {
+    let names = certificate.subject().iter_common_name();
+    let texts = names.map(|name| name.as_str().map(str::to_owned));
+    texts
+        .collect::<Result<_, _>>()
+        .map_err(|_| Refused("a certificate with a name that is not text"))
+}
+
+fn alternative_names(
+    certificate: &X509Certificate<'_>,
+    wanted: NameFrom,
+) -> Result<BTreeSet<String>, Refused> {
+    let found = certificate
+        .subject_alternative_name()
+        .map_err(|_| Refused("a certificate with two lists of alternative names"))?;
+    let names = found.iter().flat_map(|found| &found.value.general_names);
+    Ok(names
+        .filter_map(|name| match (name, wanted) {
+            // Names of hosts are the same in upper and in lower case.
+            (GeneralName::DNSName(name), NameFrom::DnsName) => Some(name.to_ascii_lowercase()),
+            (GeneralName::URI(name), NameFrom::Uri) => Some((*name).to_owned()),
+            _ => None,
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_good_for_its_time_on_connections_that_are_there() {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "etl");
+        (params.not_before, params.not_after) =
+            (date_time_ymd(2026, 1, 1), date_time_ymd(2026, 1, 2));
+        let key = KeyPair::generate().expect("randomness");
+        let certificate = params.self_signed(&key).expect("it signs");
+        let settings = ClientCertificateSettings::default();
+        let presented = ClientCertificates::new(&settings).read(certificate.der());
+        let from_ms = 1_767_225_600_000;
+        let day_ms = 24 * 60 * 60 * 1000;
+        for (now_ms, good) in [
+            (from_ms - 1, false),
+            (from_ms, true),
+            (from_ms + day_ms + 999, true),
+            (from_ms + day_ms + 1000, false),
+        ] {
+            assert_eq!(presented.speaks_for(now_ms).is_ok(), good, "{now_ms}");
+        }
+        presented.set_trusted(false);
+        assert!(presented.speaks_for(from_ms).is_err());
+    }
+
+    #[test]
+    fn bytes_that_are_no_certificate_speak_for_nobody() {
+        let certificates = ClientCertificates::new(&ClientCertificateSettings::default());
+        for bytes in [&b""[..], b"nothing", &[0x30, 0x82, 0xff, 0xff]] {
+            assert!(certificates.read(bytes).speaks_for(0).is_err());
+        }
+    }
+}

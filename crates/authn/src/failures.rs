@@ -1,0 +1,123 @@
+//! Failed credentials, by where they come from: who fails often is answered late.
+//!
+//! Nobody guesses 256 bits. This is for those who try all the same: they get less of the server's time,
+//! and of its log. Whoever has a good credential is never held back, wherever they are.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use tokio::sync::Semaphore;
+
+use slateberg_base::network::network;
+
+/// Sources that are remembered; beyond that, the least active are forgotten.
+const SOURCES_MAX: usize = 4096;
+/// Answers that are held back at the same time. Whoever fails beyond that is told to come back later.
+const HELD_BACK_MAX: usize = 256;
+/// A source that has not failed for so long begins anew.
+const FORGIVEN_AFTER_MS: i64 = 60_000;
+/// The first delay; each further failure doubles it.
+const DELAY_MS_MIN: u64 = 50;
+
+/// Failures, by source.
+pub struct Failures {
+    by_source: Cache<IpAddr, Arc<Streak>>,
+    held_back: Semaphore,
+    free: u32,
+    delay_ms_max: u64,
+}
+
+#[derive(Default)]
+struct Streak {
+    failures: AtomicU32,
+    last_ms: AtomicI64,
+}
+
+/// There are too many failures under way to hold back one more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooMany;
+
+impl Failures {
+    /// So many failures within a minute are answered at once, and further ones later and later.
+    pub fn new(free: u32, delay_ms_max: u64) -> Self {
+        let by_source = Cache::new(SOURCES_MAX);
+        Self { by_source, held_back: Semaphore::new(HELD_BACK_MAX), free, delay_ms_max }
+    }
+
+    /// Notes a failure, and holds its answer back as long as the source has deserved. One without a
+    /// source comes from inside of the process.
+    pub async fn note(&self, source: Option<IpAddr>, now_ms: i64) -> Result<(), TooMany> {
+        let Some(source) = source else { return Ok(()) };
+        let delay = self.delay(network(source), now_ms);
+        if delay.is_zero() {
+            return Ok(());
+        }
+        let _room = self.held_back.try_acquire().map_err(|_| TooMany)?;
+        tokio::time::sleep(delay).await;
+        Ok(())
+    }
+
+    fn delay(&self, source: IpAddr, now_ms: i64) -> Duration {
+        let streak = self.by_source.get(&source).unwrap_or_else(|| {
+            let streak = Arc::new(Streak::default());
+            self.by_source.insert(source, Arc::clone(&streak));
+            streak
+        });
+        if now_ms - streak.last_ms.swap(now_ms, Ordering::Relaxed) > FORGIVEN_AFTER_MS {
+            streak.failures.store(0, Ordering::Relaxed);
+        }
+        let failures = streak.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        match failures.checked_sub(self.free) {
+            None | Some(0) => Duration::ZERO,
+            Some(beyond) => {
+                let doubled = DELAY_MS_MIN.saturating_mul(1 << (beyond - 1).min(20));
+                Duration::from_millis(doubled.min(self.delay_ms_max))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn who_fails_often_waits_longer_and_is_forgiven_in_time() {
+        let failures = Failures::new(2, 150);
+        let source: IpAddr = "192.0.2.1".parse().expect("an address");
+        let other: IpAddr = "192.0.2.2".parse().expect("an address");
+        let delays: Vec<_> = (0..6).map(|_| failures.delay(source, 1_000).as_millis()).collect();
+        assert_eq!(delays, [0, 0, 50, 100, 150, 150]);
+        assert!(failures.delay(other, 1_000).is_zero());
+        assert!(failures.delay(source, 1_000 + FORGIVEN_AFTER_MS + 1).is_zero());
+    }
+
+    #[tokio::test]
+    async fn so_many_wait_and_no_more() {
+        let failures = Failures::new(0, 60_000);
+        let source = Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
+        let mut waiting: Vec<_> =
+            (0..HELD_BACK_MAX + 3).map(|_| Box::pin(failures.note(source, 0))).collect();
+        let answered: Vec<_> = waiting.iter_mut().filter_map(|it| it.now_or_never()).collect();
+        assert_eq!(answered, [Err(TooMany); 3]);
+        drop(waiting);
+        assert!(failures.note(source, 0).now_or_never().is_none(), "there is room again");
+        assert_eq!(failures.note(None, 0).now_or_never(), Some(Ok(())));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let failures = Failures::new(1, 1);
+        for n in 0..4 * SOURCES_MAX as u32 {
+            failures.delay(IpAddr::V4(n.into()), 0);
+        }
+        assert!(failures.by_source.len() <= SOURCES_MAX);
+    }
+}

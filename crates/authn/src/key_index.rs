@@ -1,0 +1,190 @@
+//! All API keys, in memory: what a request is checked against.
+//!
+//! The server is the only writer of the store, so that what it has written is all there is to know.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use arc_swap::ArcSwap;
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+
+use super::key_text::KeyHash;
+use slateberg_model::principal::{Identity, IdentityKind, Method};
+use slateberg_store::records::{ApiKeyRecord, RevokedKeyRecord};
+
+/// How exactly it is known when a key was last used.
+const USE_NOTED_MS: i64 = 1000;
+
+/// A key that is good, unless it has expired.
+#[derive(Debug)]
+pub struct KnownKey {
+    /// Its record.
+    pub record: ApiKeyRecord,
+    /// Whom it speaks for.
+    pub identity: Arc<Identity>,
+    hash: KeyHash,
+    last_used_ms: AtomicI64,
+}
+
+impl KnownKey {
+    /// A key from its record; none if its hash cannot be read.
+    pub fn new(record: ApiKeyRecord) -> Option<Self> {
+        let hash = KeyHash::from_hex(&record.hash)?;
+        let identity = Arc::new(Identity {
+            kind: IdentityKind::ServiceAccount,
+            id: record.id.to_string(),
+            name: record.name.clone(),
+            groups: std::collections::BTreeSet::new(),
+            roles: record.roles.clone(),
+            method: Method::ApiKey,
+            warehouses: record.warehouses.clone(),
+        });
+        Some(Self { record, identity, hash, last_used_ms: AtomicI64::new(0) })
+    }
+
+    /// Whom it speaks for at this time; nobody once it has expired.
+    pub fn speaks_for(&self, now_ms: i64) -> Option<Arc<Identity>> {
+        if self.record.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
+            return None;
+        }
+        // Every request writing here would have the cores wait for each other.
+        if now_ms - self.last_used_ms.load(Ordering::Relaxed) >= USE_NOTED_MS {
+            self.last_used_ms.store(now_ms, Ordering::Relaxed);
+        }
+        Some(Arc::clone(&self.identity))
+    }
+
+    /// When it was last used since the server started, if it was, to a second.
+    pub fn last_used_ms(&self) -> Option<i64> {
+        Some(self.last_used_ms.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
+    }
+}
+
+/// The keys, by id and by hash.
+#[derive(Default)]
+pub struct KeyIndex(ArcSwap<Tables>);
+
+#[derive(Default, Clone)]
+struct Tables {
+    by_id: BTreeMap<Uuid, Arc<KnownKey>>,
+    /// By the first half of the hash. The other half is compared in constant time.
+    by_hash: HashMap<u128, Arc<KnownKey>>,
+    /// Keys that are not valid any longer, for listings and for the names of principals.
+    revoked: BTreeMap<Uuid, Arc<RevokedKeyRecord>>,
+}
+
+impl KeyIndex {
+    /// The key with this hash.
+    pub fn by_hash(&self, hash: &KeyHash) -> Option<Arc<KnownKey>> {
+        self.with_hash(hash, Arc::clone)
+    }
+
+    /// What there is to tell of the key with this hash.
+    pub fn with_hash<T>(
+        &self,
+        hash: &KeyHash,
+        told: impl FnOnce(&Arc<KnownKey>) -> T,
+    ) -> Option<T> {
+        let tables = self.0.load();
+        let known = tables.by_hash.get(&first_half(hash))?;
+        bool::from(known.hash.0.ct_eq(&hash.0)).then(|| told(known))
+    }
+
+    /// The key with this id.
+    pub fn by_id(&self, id: Uuid) -> Option<Arc<KnownKey>> {
+        self.with_id(id, Arc::clone)
+    }
+
+    /// What there is to tell of the key with this id.
+    pub fn with_id<T>(&self, id: Uuid, told: impl FnOnce(&Arc<KnownKey>) -> T) -> Option<T> {
+        self.0.load().by_id.get(&id).map(told)
+    }
+
+    /// All keys, in the order of their ids, which is that of their making.
+    pub fn all(&self) -> Vec<Arc<KnownKey>> {
+        self.0.load().by_id.values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.load().by_id.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Lets keys in.
+    pub fn add(&self, keys: impl IntoIterator<Item = KnownKey>) {
+        let keys: Vec<_> = keys.into_iter().map(Arc::new).collect();
+        self.change(|tables| {
+            for key in &keys {
+                tables.by_hash.insert(first_half(&key.hash), Arc::clone(key));
+                tables.by_id.insert(key.record.id, Arc::clone(key));
+            }
+        });
+    }
+
+    /// Moves a key to the revoked ones, and forgets another one of these.
+    pub fn revoke(&self, record: &Arc<RevokedKeyRecord>, forgotten: Option<Uuid>) {
+        self.change(|tables| {
+            if let Some(key) = tables.by_id.remove(&record.key.id) {
+                tables.by_hash.remove(&first_half(&key.hash));
+            }
+            tables.revoked.insert(record.key.id, Arc::clone(record));
+            if let Some(id) = forgotten {
+                tables.revoked.remove(&id);
+            }
+        });
+    }
+
+    /// Adds keys that were revoked before.
+    pub fn add_revoked(&self, keys: impl IntoIterator<Item = RevokedKeyRecord>) {
+        let keys: Vec<_> = keys.into_iter().map(Arc::new).collect();
+        self.change(|tables| {
+            tables.revoked.extend(keys.iter().map(|key| (key.key.id, Arc::clone(key))));
+        });
+    }
+
+    /// Returns the revoked key with this id.
+    pub fn revoked(&self, id: Uuid) -> Option<Arc<RevokedKeyRecord>> {
+        self.0.load().revoked.get(&id).cloned()
+    }
+
+    /// Returns the revoked keys, in the order of their ids.
+    pub fn all_revoked(&self) -> Vec<Arc<RevokedKeyRecord>> {
+        self.0.load().revoked.values().cloned().collect()
+    }
+
+    /// Returns the key that was revoked first, if there are at least `max` revoked keys.
+    pub fn first_revoked(&self, max: usize) -> Option<Uuid> {
+        let tables = self.0.load();
+        let first = tables.revoked.values().min_by_key(|key| (key.revoked_ms, key.key.id));
+        first.filter(|_| tables.revoked.len() >= max).map(|key| key.key.id)
+    }
+
+    /// Returns the name of a valid or revoked key.
+    pub fn name(&self, id: Uuid) -> Option<String> {
+        let tables = self.0.load();
+        let valid = tables.by_id.get(&id).map(|key| key.record.name.clone());
+        valid.or_else(|| tables.revoked.get(&id).map(|key| key.key.name.clone()))
+    }
+
+    /// Changes a copy, which then takes the place of the tables: every request reads them, and hardly any
+    /// changes them.
+    fn change(&self, change: impl Fn(&mut Tables)) {
+        self.0.rcu(|tables| {
+            let mut tables = Tables::clone(tables);
+            change(&mut tables);
+            tables
+        });
+    }
+}
+
+fn first_half(hash: &KeyHash) -> u128 {
+    let (half, _) = hash.0.split_first_chunk().expect("a hash has 32 bytes");
+    u128::from_be_bytes(*half)
+}

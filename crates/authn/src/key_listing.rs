@@ -1,0 +1,82 @@
+//! Listings of API keys, and the names of the principals that they are.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::api_keys::{ApiKeys, Asker};
+use super::key_index::KnownKey;
+use super::{Error, Result};
+use slateberg_authz::action::ReadKeys;
+use slateberg_authz::permit::Permit;
+use slateberg_model::members::brief;
+use slateberg_store::records::{ApiKeyRecord, RevokedKeyRecord};
+
+/// Whether requests with a key are accepted, or why not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyStatus {
+    /// Requests are accepted.
+    Active,
+    /// The key has expired.
+    Expired,
+    /// The key was revoked.
+    Revoked,
+}
+
+/// A valid or revoked key, as it is listed.
+#[derive(Debug, Clone)]
+pub struct ListedKey {
+    /// The key.
+    pub record: ApiKeyRecord,
+    /// Whether requests with it are accepted.
+    pub status: KeyStatus,
+    /// Last use since the server started, to a second.
+    pub last_used_ms: Option<i64>,
+    /// Time of the revocation, and the principal that revoked it.
+    pub revoked: Option<(i64, String)>,
+}
+
+impl ApiKeys {
+    /// Lists valid and revoked keys in the order of their creation.
+    pub fn list(&self, asker: &Asker<'_>) -> Result<Vec<ListedKey>> {
+        let _permit: Permit<ReadKeys> = self.permit(asker)?;
+        let valid = self.index().all();
+        let mut all: Vec<_> = valid.iter().map(|known| self.listed(known)).collect();
+        all.extend(self.index().all_revoked().iter().map(revoked));
+        all.sort_by_key(|key| key.record.id);
+        Ok(all)
+    }
+
+    /// Returns a valid or revoked key.
+    pub fn get(&self, asker: &Asker<'_>, id: &str) -> Result<ListedKey> {
+        let _permit: Permit<ReadKeys> = self.permit(asker)?;
+        let parsed = Uuid::try_parse(id).ok();
+        let valid = parsed.and_then(|id| self.index().by_id(id)).map(|known| self.listed(&known));
+        let known = valid.or_else(|| Some(revoked(&self.index().revoked(parsed?)?)));
+        known.ok_or_else(|| Error::NoSuchKey(brief(id)))
+    }
+
+    /// Describes a valid key.
+    pub fn listed(&self, known: &KnownKey) -> ListedKey {
+        let record = known.record.clone();
+        let expired = record.expires_ms.is_some_and(|expires_ms| expires_ms <= self.now_ms());
+        let status = if expired { KeyStatus::Expired } else { KeyStatus::Active };
+        ListedKey { record, status, last_used_ms: known.last_used_ms(), revoked: None }
+    }
+
+    /// Returns the name of a principal if its id is that of a valid or revoked key. The ids of other
+    /// principals contain their names.
+    pub fn name_of(&self, principal: &str) -> Option<String> {
+        self.index().name(Uuid::try_parse(principal).ok()?)
+    }
+}
+
+fn revoked(record: &Arc<RevokedKeyRecord>) -> ListedKey {
+    let RevokedKeyRecord { key, revoked_ms, revoked_by } = &**record;
+    ListedKey {
+        record: key.clone(),
+        status: KeyStatus::Revoked,
+        last_used_ms: None,
+        revoked: Some((*revoked_ms, revoked_by.clone())),
+    }
+}

@@ -1,0 +1,15 @@
+//! The policies that come with the program: `policies/default`.
+
+use super::policy_set::PolicyFile;
+
+const ROLES: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/default/roles.cedar"));
+const GRANTS: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/default/grants.cedar"));
+
+/// The default policies: what the roles may do, and the templates of grants.
+pub fn default_policies() -> Vec<PolicyFile> {
+    [("policies/default/grants.cedar", GRANTS), ("policies/default/roles.cedar", ROLES)]
+        .map(|(name, text)| PolicyFile { name: name.to_owned(), text: text.to_owned() })
+        .into()
+}

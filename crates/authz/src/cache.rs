@@ -1,0 +1,374 @@
+//! Decisions that were made before.
+
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+use quick_cache::{Equivalent, Weighter};
+
+use super::decide::{Decision, Request};
+use super::facts::Asks;
+use super::policy_set::{PolicySet, Revision};
+use super::resource::{Kind, Node, Resource};
+use slateberg_model::principal::Identity;
+use slateberg_telemetry::cache::{CacheRequests, CacheSize};
+use slateberg_telemetry::collection::{Collection, attributes};
+use slateberg_telemetry::instruments::{Histograms, SECONDS};
+
+const EVALUATIONS: &str = "slateberg.policy.evaluation.duration";
+/// Bytes of a decision that counts as one. What clients send is part of a question, so that a longer one
+/// counts as several.
+const UNIT_BYTES: usize = 1 << 10;
+/// Bytes that an entry takes beside who asks, for what, and which policies have decided.
+const ENTRY_BYTES: usize = 384;
+/// Bytes that the id of a policy takes beside its text.
+const POLICY_BYTES: usize = 40;
+
+/// Decisions by everything that they depend on: a change of any of it is another question, so that nothing
+/// here can be out of date.
+#[derive(Debug)]
+pub struct DecisionCache {
+    decisions: Cache<Key, Remembered, Weight>,
+    requests: CacheRequests,
+    /// What Cedar takes for a decision, by action.
+    evaluations: Histograms<&'static str>,
+}
+
+/// Everything that a decision depends on.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Question<'a> {
+    revision: Revision,
+    identity: &'a Arc<Identity>,
+    action: &'static str,
+    kind: Kind,
+    names: Names<'a>,
+    /// Of every level, if any policy asks for them.
+    attributes: Option<Known<'a>>,
+    source_address: Option<IpAddr>,
+    client: Option<&'a str>,
+}
+
+/// The names of the levels.
+#[derive(Debug)]
+struct Names<'a>(&'a [Node]);
+
+/// What is known of the levels.
+#[derive(Debug)]
+struct Known<'a>(&'a [Node]);
+
+/// A question of which only the name is left open, by everything else that the answer depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PageKey {
+    /// The same question for what the names are in.
+    container: Key,
+    /// What the names are those of.
+    kind: Kind,
+}
+
+/// A question that is kept.
+#[derive(Debug, Clone)]
+struct Key {
+    revision: Revision,
+    identity: Arc<Identity>,
+    action: &'static str,
+    resource: Resource,
+    attributes: bool,
+    source_address: Option<IpAddr>,
+    client: Option<String>,
+}
+
+/// A decision, and as how many it counts.
+#[derive(Debug, Clone)]
+struct Remembered {
+    decision: Arc<Decision>,
+    units: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Weight;
+
+impl Weighter<Key, Remembered> for Weight {
+    fn weight(&self, _key: &Key, remembered: &Remembered) -> u64 {
+        remembered.units
+    }
+}
+
+impl Remembered {
+    fn new(key: &Key, decision: Arc<Decision>) -> Self {
+        let policies = decision.policies.iter().map(|id| id.len() + POLICY_BYTES);
+        let bytes = key.bytes() + policies.sum::<usize>();
+        Self { decision, units: bytes.div_ceil(UNIT_BYTES) as u64 }
+    }
+}
+
+impl DecisionCache {
+    /// A cache of at most so many decisions, and of at most so many KiB.
+    pub fn new(decisions_max: usize) -> Self {
+        Self {
+            decisions: Cache::with_weighter(decisions_max, decisions_max as u64, Weight),
+            requests: CacheRequests::default(),
+            evaluations: Histograms::new(SECONDS),
+        }
+    }
+
+    /// Reports what is measured.
+    pub fn collect(&self, into: &mut Collection) {
+        let CacheSize { bytes: units, bytes_max: units_max } = CacheSize::of(&self.decisions);
+        let bytes = |units: u64| units.saturating_mul(UNIT_BYTES as u64);
+        let size = CacheSize { bytes: bytes(units), bytes_max: bytes(units_max) };
+        self.requests.usage(size).collect(into, "decision", "Decisions");
+        let help = "Time of the evaluation of policies for a decision.";
+        into.declare_histogram(EVALUATIONS, "s", help);
+        for (action, distribution) in self.evaluations.read() {
+            let series = attributes([("action", action)]);
+            into.histogram(EVALUATIONS, "s", help, series, distribution);
+        }
+    }
+
+    /// Decides, or remembers. Where policies ask for the time, nothing is remembered.
+    pub fn decide(
+        &self,
+        policies: &PolicySet,
+        action: &'static str,
+        request: Request<'_>,
+    ) -> Arc<Decision> {
+        let asks = policies.asks(action);
+        if asks.time {
+            return Arc::new(self.evaluations.timed(action, || policies.decide(action, request)));
+        }
+        let question = Question::of(policies.revision(), asks, action, request);
+        let known = self.decisions.get(&question);
+        self.requests.count(known.is_some());
+        if let Some(known) = known {
+            return known.decision;
+        }
+        let key = question.kept(request.resource);
+        // What is kept is what is asked, so that the answer depends on nothing else.
+        let request = Request { resource: &key.resource, ..request };
+        let decision =
+            Arc::new(self.evaluations.timed(action, || policies.decide(action, request)));
+        let remembered = Remembered::new(&key, Arc::clone(&decision));
+        self.decisions.insert(key, remembered);
+        decision
+    }
+}
+
+impl PageKey {
+    /// What the answer for names of a kind in a container depends on, besides those names and what is known
+    /// of them. None where policies ask for the time.
+    pub(super) fn of(
+        policies: &PolicySet,
+        action: &'static str,
+        container: Request<'_>,
+        kind: Kind,
+    ) -> Option<Self> {
+        let asks = policies.asks(action);
+        if asks.time {
+            return None;
+        }
+        let question = Question::of(policies.revision(), asks, action, container);
+        Some(Self { container: question.kept(container.resource), kind })
+    }
+
+    /// The bytes that it takes, about.
+    pub fn bytes(&self) -> usize {
+        self.container.bytes()
+    }
+}
+
+impl<'a> Question<'a> {
+    fn of(revision: Revision, asks: Asks, action: &'static str, request: Request<'a>) -> Self {
+        let Request { identity, resource, context } = request;
+        let nodes = resource.nodes();
+        Self {
+            revision,
+            identity,
+            action,
+            kind: resource.kind(),
+            names: Names(nodes),
+            attributes: asks.attributes.then_some(Known(nodes)),
+            source_address: context.source_address.filter(|_| asks.source_address),
+            client: context.client.as_deref().filter(|_| asks.client),
+        }
+    }
+
+    fn kept(&self, resource: &Resource) -> Key {
+        Key {
+            revision: self.revision,
+            identity: Arc::clone(self.identity),
+            action: self.action,
+            resource: match self.attributes {
+                Some(_) => resource.clone(),
+                None => resource.by_names(),
+            },
+            attributes: self.attributes.is_some(),
+            source_address: self.source_address,
+            client: self.client.map(ToOwned::to_owned),
+        }
+    }
+}
+
+impl Key {
+    fn question(&self) -> Question<'_> {
+        let nodes = self.resource.nodes();
+        Question {
+            revision: self.revision,
+            identity: &self.identity,
+            action: self.action,
+            kind: self.resource.kind(),
+            names: Names(nodes),
+            attributes: self.attributes.then_some(Known(nodes)),
+            source_address: self.source_address,
+            client: self.client.as_deref(),
+        }
+    }
+
+    /// The bytes that it takes, about, as if it shared nothing with others.
+    fn bytes(&self) -> usize {
+        let client = self.client.as_ref().map_or(0, String::len);
+        ENTRY_BYTES + self.identity.bytes() + self.resource.bytes() + client
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.question() == other.question()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.question().hash(state);
+    }
+}
+
+impl Equivalent<Key> for Question<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        *self == key.question()
+    }
+}
+
+impl PartialEq for Names<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().map(|node| &node.name).eq(other.0.iter().map(|node| &node.name))
+    }
+}
+
+impl Eq for Names<'_> {}
+
+impl Hash for Names<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.0.len());
+        self.0.iter().for_each(|node| node.name.hash(state));
+    }
+}
+
+impl PartialEq for Known<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().map(|node| &node.attributes).eq(other.0.iter().map(|node| &node.attributes))
+    }
+}
+
+impl Eq for Known<'_> {}
+
+impl Hash for Known<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|node| node.attributes.hash(state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Context;
+    use crate::policy_set::PolicyFile;
+    use crate::resource::Attributes;
+    use crate::schema::Schema;
+    use slateberg_model::ident::NamespaceIdent;
+
+    const BY_NAMES: &str = "@id(\"all\") permit (principal, action, resource);";
+    const BY_PROPERTIES: &str = "@id(\"open\") permit (principal, action == Action::\"CreateNamespace\", \
+                                 resource is Namespace) when { resource.hasTag(\"open\") };";
+
+    fn policies(text: &str) -> PolicySet {
+        let file = PolicyFile { name: "test.cedar".to_owned(), text: text.to_owned() };
+        PolicySet::build(Arc::new(Schema::bundled()), &[file], &[]).expect("they are valid")
+    }
+
+    /// A namespace with a property of so many bytes.
+    fn namespace(name: &str, bytes: usize) -> Resource {
+        let properties = [("a".to_owned(), "x".repeat(bytes))].into();
+        let attributes = Attributes { properties, ..Attributes::default() };
+        let ident = NamespaceIdent(vec![name.to_owned()]);
+        Resource::warehouse("w").namespace(&ident).with(Arc::new(attributes))
+    }
+
+    fn ask(cache: &DecisionCache, policies: &PolicySet, resource: &Resource) -> bool {
+        let (identity, context) = (Arc::new(Identity::embedded("ann")), Context::default());
+        let request = Request { identity: &identity, resource, context: &context };
+        cache.decide(policies, "CreateNamespace", request).allow
+    }
+
+    #[test]
+    fn an_ordinary_decision_counts_as_one() {
+        let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
+        for n in 0..10 {
+            assert!(ask(&cache, &policies, &namespace(&format!("n{n}"), 0)));
+        }
+        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (10, 10));
+    }
+
+    #[test]
+    fn what_no_policy_asks_for_is_not_kept() {
+        let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
+        assert!(ask(&cache, &policies, &namespace("n", 1 << 20)));
+        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (1, 1));
+        // It is the same question whatever the properties are.
+        assert!(ask(&cache, &policies, &namespace("n", 7)));
+        assert_eq!(cache.decisions.len(), 1);
+    }
+
+    #[test]
+    fn what_policies_ask_for_counts_by_its_bytes_and_denials_do_too() {
+        let (cache, policies) = (DecisionCache::new(100_000), policies(BY_PROPERTIES));
+        assert!(!ask(&cache, &policies, &namespace("n", 10 * UNIT_BYTES)));
+        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (1, 11));
+        assert!(!ask(&cache, &policies, &namespace(&"n".repeat(10 * UNIT_BYTES), 0)));
+        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (2, 22));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_there_is_room_for() {
+        let (cache, policies) = (DecisionCache::new(100), policies(BY_PROPERTIES));
+        for n in 0..200 {
+            let bytes = [UNIT_BYTES, 10 * UNIT_BYTES, 1000 * UNIT_BYTES][n % 3];
+            assert!(!ask(&cache, &policies, &namespace(&format!("n{n}"), bytes)));
+            assert!(cache.decisions.weight() <= cache.decisions.capacity());
+        }
+        assert!(!cache.decisions.is_empty() && cache.decisions.capacity() <= 128);
+    }
+
+    #[test]
+    fn who_asks_and_with_what_counts() {
+        let policies = policies(
+            "@id(\"new\") permit (principal, action, resource) unless { context has client };",
+        );
+        let cache = DecisionCache::new(100_000);
+        let resource = namespace("n", 0);
+        let roles = (0..100).map(|n| format!("{n:0100}"));
+        let identity = Arc::new(Identity::embedded("ann").with_roles(roles));
+        let plain = Context::default();
+        let request = Request { identity: &identity, resource: &resource, context: &plain };
+        assert!(cache.decide(&policies, "CreateNamespace", request).allow);
+        let weight = cache.decisions.weight();
+        assert!((10..20).contains(&weight), "{weight}");
+        let client = Some("x".repeat(10 * UNIT_BYTES));
+        let long = Context { client, ..Context::default() };
+        let request = Request { context: &long, ..request };
+        assert!(!cache.decide(&policies, "CreateNamespace", request).allow);
+        assert!(cache.decisions.weight() >= 2 * weight + 9);
+    }
+}

@@ -1,0 +1,39 @@
+//! Under which circumstances something is asked for.
+
+use std::net::IpAddr;
+
+use cedar_policy::RestrictedExpression;
+
+use slateberg_base::rfc3339;
+use slateberg_model::principal::Method;
+
+/// What policies can ask of a request besides who, what and on what.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Context {
+    /// When it came in, in milliseconds since 1970 (UTC).
+    pub now_ms: i64,
+    /// From where, if that is known.
+    pub source_address: Option<IpAddr>,
+    /// What the client says that it is.
+    pub client: Option<String>,
+}
+
+impl Context {
+    /// Cedar's own form of it.
+    pub(super) fn cedar(&self, method: Method) -> cedar_policy::Context {
+        let text = RestrictedExpression::new_string;
+        let time = rfc3339::format(self.now_ms);
+        let mut pairs = vec![
+            ("time".to_owned(), RestrictedExpression::new_datetime(time)),
+            ("authentication".to_owned(), text(method.word().to_owned())),
+        ];
+        if let Some(address) = self.source_address {
+            let address = RestrictedExpression::new_ip(address.to_canonical().to_string());
+            pairs.push(("source_address".to_owned(), address));
+        }
+        if let Some(client) = &self.client {
+            pairs.push(("client".to_owned(), text(client.clone())));
+        }
+        cedar_policy::Context::from_pairs(pairs).expect("the values are well-formed")
+    }
+}

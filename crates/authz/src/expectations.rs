@@ -1,0 +1,422 @@
+//! Tests of policies: who is expected to be allowed what, as a file says it, and whether it is so.
+//!
+//! `docs/authorization.md` documents the format.
+
+mod reads;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::reads::{ReadsEntry, said, same};
+use super::action::{Action, Load};
+use super::context::Context;
+use super::decide::Request;
+use super::grants::{Grant, Grantee, GranteeKind};
+use super::policy_set::PolicySet;
+use super::resource::{Attributes, Kind, Resource};
+use slateberg_base::rfc3339;
+use slateberg_model::principal::{Identity, IdentityKind, Method};
+
+/// A file of expectations.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectations {
+    /// Policy files, or directories of them, relative to this file. The default policies if it is absent.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// What is granted on top of the policies.
+    #[serde(default)]
+    grants: Vec<GrantEntry>,
+    /// Who acts, by the names that expectations call them.
+    #[serde(default)]
+    principals: BTreeMap<String, PrincipalEntry>,
+    /// What is acted on, by the names that expectations call it.
+    #[serde(default)]
+    resources: BTreeMap<String, ResourceEntry>,
+    /// The circumstances, where an expectation has none of its own.
+    #[serde(default)]
+    context: ContextEntry,
+    /// What is expected.
+    expect: Vec<Expectation>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+struct PrincipalEntry {
+    /// The id of a user; the entry's name if there is none of either kind.
+    user: Option<String>,
+    service_account: Option<String>,
+    roles: BTreeSet<String>,
+    groups: BTreeSet<String>,
+    warehouses: Option<BTreeSet<String>>,
+    authentication: Option<AuthenticationEntry>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum AuthenticationEntry {
+    Jwt,
+    ApiKey,
+    Mtls,
+    Embedded,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ResourceEntry {
+    catalog: Option<bool>,
+    warehouse: Option<String>,
+    namespace: Option<String>,
+    table: Option<String>,
+    view: Option<String>,
+    properties: BTreeMap<String, String>,
+    location: Option<String>,
+    owner: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+struct GrantEntry {
+    template: String,
+    user: Option<String>,
+    service_account: Option<String>,
+    role: Option<String>,
+    group: Option<String>,
+    resource: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+struct ContextEntry {
+    time: Option<String>,
+    source_address: Option<IpAddr>,
+    client: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expectation {
+    principal: OneOrMany,
+    action: OneOrMany,
+    resource: OneOrMany,
+    decision: Verdict,
+    /// The ids of the policies that are to decide it, all of them.
+    by: Option<BTreeSet<String>>,
+    /// What is to be read of a table that may be loaded.
+    reads: Option<ReadsEntry>,
+    context: Option<ContextEntry>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// Allowed or denied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Allowed.
+    Allow,
+    /// Denied.
+    Deny,
+}
+
+/// One question of an expectation, and its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Which `[[expect]]`, from 1.
+    pub expectation: usize,
+    /// Who, by the file's name.
+    pub principal: String,
+    /// What.
+    pub action: String,
+    /// On what, by the file's name.
+    pub resource: String,
+    /// What was expected.
+    pub expected: Verdict,
+    /// What is so.
+    pub decision: Verdict,
+    /// The policies that decided.
+    pub policies: Vec<String>,
+    /// Whether it is as expected.
+    pub passed: bool,
+    /// The policies that were expected to decide, where others did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_policies: Option<Vec<String>>,
+    /// What each permit was expected to let be read, and does not, with columns by name; `true` if it is the
+    /// whole table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_reads: Option<Value>,
+    /// What they let be read, in the same way, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<Value>,
+}
+
+/// Why a file of expectations says nothing: it does not fit together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(String);
+
+/// A result whose failure is a file that says nothing.
+type Result<T> = std::result::Result<T, Unusable>;
+
+fn unusable<T>(message: impl fmt::Display) -> Result<T> {
+    Err(Unusable(message.to_string()))
+}
+
+/// A file of expectations whose parts fit together.
+#[derive(Debug)]
+pub struct Scenario {
+    principals: BTreeMap<String, Arc<Identity>>,
+    resources: BTreeMap<String, Resource>,
+    grants: Vec<Grant>,
+    context: Context,
+    expect: Vec<Expectation>,
+}
+
+impl Expectations {
+    /// Puts the parts together.
+    pub fn scenario(self) -> Result<Scenario> {
+        let mut principals = BTreeMap::new();
+        for (name, entry) in self.principals {
+            let identity = entry.identity(&name)?;
+            principals.insert(name, Arc::new(identity));
+        }
+        let resources = resources(self.resources)?;
+        let grants = self.grants.into_iter().map(|grant| grant.grant(&resources));
+        Ok(Scenario {
+            principals,
+            grants: grants.collect::<Result<_>>()?,
+            resources,
+            context: self.context.context(&Context::default())?,
+            expect: self.expect,
+        })
+    }
+}
+
+impl Scenario {
+    /// What is granted on top of the policies.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Asks everything that is expected. A group of actions stands for each of its actions that can be done
+    /// to the resource.
+    pub fn run(&self, policies: &PolicySet) -> Result<Vec<Outcome>> {
+        let mut outcomes = Vec::new();
+        for (number, expectation) in self.expect.iter().enumerate() {
+            let at = |Unusable(message)| Unusable(format!("expectation {}: {message}", number + 1));
+            self.ask(policies, number + 1, expectation, &mut outcomes).map_err(at)?;
+        }
+        Ok(outcomes)
+    }
+
+    fn ask(
+        &self,
+        policies: &PolicySet,
+        number: usize,
+        expectation: &Expectation,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<()> {
+        let context = match &expectation.context {
+            Some(entry) => entry.context(&self.context)?,
+            None => self.context.clone(),
+        };
+        let reads = expectation.reads.as_ref().map(ReadsEntry::rules).transpose()?;
+        let mut loads = false;
+        for principal in expectation.principal.names() {
+            let identity = named(&self.principals, "principal", principal)?;
+            for name in expectation.resource.names() {
+                let resource = named(&self.resources, "resource", name)?;
+                for action in actions(policies, expectation.action.names(), resource)? {
+                    let request = Request { identity, resource, context: &context };
+                    let decision = policies.decide(action, request);
+                    let verdict = if decision.allow { Verdict::Allow } else { Verdict::Deny };
+                    let decided: BTreeSet<_> = decision.policies.iter().cloned().collect();
+                    let by = expectation.by.clone().filter(|by| *by != decided);
+                    let reads = reads.as_ref().filter(|_| action == Load::NAME);
+                    loads |= reads.is_some();
+                    let rules = decision.read_rules.as_deref();
+                    let expected_reads = reads.filter(|reads| !same(reads.as_ref(), rules));
+                    outcomes.push(Outcome {
+                        expectation: number,
+                        principal: principal.to_owned(),
+                        action: action.to_owned(),
+                        resource: name.to_owned(),
+                        expected: expectation.decision,
+                        decision: verdict,
+                        policies: decision.policies,
+                        passed: verdict == expectation.decision
+                            && by.is_none()
+                            && expected_reads.is_none(),
+                        expected_policies: by.map(|by| by.into_iter().collect()),
+                        expected_reads: expected_reads.map(|reads| said(reads.as_ref())),
+                        reads: reads.filter(|_| decision.allow).map(|_| said(rules)),
+                    });
+                }
+            }
+        }
+        if reads.is_some() && (!loads || expectation.decision == Verdict::Deny) {
+            return unusable("reads: this is about tables that may be loaded (Load)");
+        }
+        Ok(())
+    }
+}
+
+/// The actions that names stand for.
+fn actions<'a>(
+    policies: &'a PolicySet,
+    names: &'a [String],
+    resource: &Resource,
+) -> Result<Vec<&'a str>> {
+    let schema = policies.schema();
+    let kind = resource.kind().name();
+    let mut actions = Vec::new();
+    for name in names {
+        match schema.applies(name, kind) {
+            Some(true) => actions.push(name.as_str()),
+            Some(false) => return unusable(format_args!("{name} is not done to a {kind}")),
+            None => {
+                let members = schema.members(name);
+                if members.is_empty() {
+                    return unusable(format_args!("there is no action {name}"));
+                }
+                let applies = |member: &&str| schema.applies(member, kind) == Some(true);
+                actions.extend(members.into_iter().filter(applies));
+            }
+        }
+    }
+    Ok(actions)
+}
+
+fn named<'a, T>(all: &'a BTreeMap<String, T>, what: &str, name: &str) -> Result<&'a T> {
+    all.get(name).ok_or_else(|| Unusable(format!("there is no {what} '{name}' in the file")))
+}
+
+impl OneOrMany {
+    fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Many(names) => names,
+        }
+    }
+}
+
+impl PrincipalEntry {
+    fn identity(self, name: &str) -> Result<Identity> {
+        let (kind, id) = match (self.user, self.service_account) {
+            (Some(_), Some(_)) => {
+                return unusable(format_args!("principal '{name}' is a user or a service account"));
+            }
+            (None, Some(id)) => (IdentityKind::ServiceAccount, id),
+            (user, None) => (IdentityKind::User, user.unwrap_or_else(|| name.to_owned())),
+        };
+        let method = match (self.authentication, kind) {
+            (Some(AuthenticationEntry::Jwt), _) | (None, IdentityKind::User) => Method::Jwt,
+            (Some(AuthenticationEntry::Mtls), _) => Method::Mtls,
+            (Some(AuthenticationEntry::Embedded), _) => Method::Embedded,
+            (Some(AuthenticationEntry::ApiKey), _) | (None, _) => Method::ApiKey,
+        };
+        Ok(Identity {
+            kind,
+            id,
+            name: name.to_owned(),
+            groups: self.groups,
+            roles: self.roles,
+            method,
+            warehouses: self.warehouses,
+        })
+    }
+}
+
+impl ResourceEntry {
+    fn resource(&self, name: &str) -> Result<Resource> {
+        let paths = [
+            (Kind::Warehouse, &self.warehouse),
+            (Kind::Namespace, &self.namespace),
+            (Kind::Table, &self.table),
+            (Kind::View, &self.view),
+        ];
+        let mut found: Vec<_> = paths
+            .into_iter()
+            .filter_map(|(kind, path)| Some(Resource::parse(kind, path.as_deref()?)))
+            .collect();
+        if self.catalog == Some(true) {
+            found.push(Ok(Resource::catalog()));
+        }
+        let (Some(resource), true) = (found.pop(), found.is_empty()) else {
+            let expected = "expected one of catalog, warehouse, namespace, table, view";
+            return unusable(format_args!("resource '{name}': {expected}"));
+        };
+        resource.or_else(|error| unusable(format_args!("resource '{name}': {error}")))
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes {
+            properties: self.properties.clone(),
+            location: self.location.clone(),
+            owner: self.owner.clone(),
+        }
+    }
+}
+
+/// Every resource, with what the file says of what it is in.
+fn resources(entries: BTreeMap<String, ResourceEntry>) -> Result<BTreeMap<String, Resource>> {
+    let mut known = BTreeMap::new();
+    let mut resources = BTreeMap::new();
+    for (name, entry) in entries {
+        let resource = entry.resource(&name)?;
+        known.insert((resource.kind(), resource.id()), Arc::new(entry.attributes()));
+        resources.insert(name, resource);
+    }
+    let attributes = |resource: &Resource| {
+        known.get(&(resource.kind(), resource.id())).cloned().unwrap_or_default()
+    };
+    for resource in resources.values_mut() {
+        let mut all: Vec<_> = resource.enclosing().iter().map(attributes).collect();
+        all.push(attributes(resource));
+        *resource = resource.clone().with_all(all);
+    }
+    Ok(resources)
+}
+
+impl GrantEntry {
+    fn grant(self, resources: &BTreeMap<String, Resource>) -> Result<Grant> {
+        let grantees = [
+            (GranteeKind::User, self.user),
+            (GranteeKind::ServiceAccount, self.service_account),
+            (GranteeKind::Role, self.role),
+            (GranteeKind::Group, self.group),
+        ];
+        let mut named_ones = grantees.into_iter().filter_map(|(kind, id)| Some((kind, id?)));
+        let (Some((kind, id)), None) = (named_ones.next(), named_ones.next()) else {
+            return unusable("a grant is to one of user, service-account, role, group");
+        };
+        let resource = named(resources, "resource", &self.resource)?.clone();
+        Ok(Grant { template: self.template, grantee: Grantee { kind, id }, resource })
+    }
+}
+
+impl ContextEntry {
+    fn context(&self, otherwise: &Context) -> Result<Context> {
+        let now_ms = match &self.time {
+            None => otherwise.now_ms,
+            Some(text) => rfc3339::parse(text).ok_or_else(|| {
+                Unusable(format!("'{text}' is no time: expected one like 2026-01-31T09:00:00Z"))
+            })?,
+        };
+        Ok(Context {
+            now_ms,
+            source_address: self.source_address.or(otherwise.source_address),
+            client: self.client.clone().or_else(|| otherwise.client.clone()),
+        })
+    }
+}

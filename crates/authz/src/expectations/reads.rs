@@ -1,0 +1,69 @@
+//! What a test of policies expects to be read of a table: the whole of it, or what permits say, as their
+//! annotations say it.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Result, unusable};
+use slateberg_model::expression::Expression;
+use slateberg_model::read_restrictions::{ReadRule, ReadRules, parse_masks};
+use slateberg_model::refusal::Refusal;
+
+/// What is expected to be read of a table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ReadsEntry {
+    Word(String),
+    Rules(Vec<RuleEntry>),
+}
+
+/// What one permit is expected to say, as its annotations say it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub(super) struct RuleEntry {
+    row_filter: Option<String>,
+    column_mask: Option<String>,
+}
+
+impl ReadsEntry {
+    /// The rules that are expected; none for the whole table.
+    pub(super) fn rules(&self) -> Result<Option<ReadRules>> {
+        let entries = match self {
+            Self::Word(word) if word == "whole" => return Ok(None),
+            Self::Word(word) => {
+                return unusable(format_args!("reads: expected \"whole\" or a list, got '{word}'"));
+            }
+            Self::Rules(entries) => entries,
+        };
+        let rules = entries.iter().map(RuleEntry::rule);
+        let rules = rules.collect::<std::result::Result<_, _>>();
+        match rules {
+            Ok(rules) => Ok(Some(ReadRules::new(rules))),
+            Err(refusal) => unusable(format_args!("reads: {refusal}")),
+        }
+    }
+}
+
+impl RuleEntry {
+    fn rule(&self) -> std::result::Result<Arc<ReadRule>, Refusal> {
+        let filter = self.row_filter.as_deref().map(Expression::parse).transpose()?;
+        let masks = self.column_mask.as_deref().map(parse_masks).transpose()?;
+        let filter = filter.filter(|filter| *filter != Expression::Constant(true));
+        Ok(Arc::new(ReadRule { policy: String::new(), filter, masks: masks.unwrap_or_default() }))
+    }
+}
+
+/// Whether rules say the same, whoever says it.
+pub(super) fn same(one: Option<&ReadRules>, other: Option<&ReadRules>) -> bool {
+    one.map(ReadRules::key) == other.map(ReadRules::key)
+}
+
+/// What rules say, as JSON.
+pub(super) fn said(rules: Option<&ReadRules>) -> Value {
+    match rules {
+        None => Value::Bool(true),
+        Some(rules) => rules.rules().iter().map(|rule| rule.to_json()).collect(),
+    }
+}

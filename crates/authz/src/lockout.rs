@@ -1,0 +1,42 @@
+//! Protection against lockout: a change of policies, or the revocation of an API key, must leave a principal
+//! that can manage the catalog.
+
+use std::sync::Arc;
+
+use super::action::{Action, ManagePolicies};
+use super::context::Context;
+use super::decide::Request;
+use super::policy_set::PolicySet;
+use super::resource::Resource;
+use slateberg_model::principal::Identity;
+
+/// Why a change is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "after this change no principal could manage policies: keep a permit for ManagePolicies on the catalog"
+)]
+pub struct LockedOut;
+
+/// Whether one of `candidates` may do `A` to the catalog. These are the principals that the catalog can be
+/// sure of: the caller, and the API keys that are valid. Users that only an issuer knows are not among them.
+pub fn any_may<A: Action>(
+    policies: &PolicySet,
+    candidates: &[Arc<Identity>],
+    context: &Context,
+) -> bool {
+    let catalog = Resource::catalog();
+    let may = |identity: &Arc<Identity>| {
+        let request = Request { identity, resource: &catalog, context };
+        policies.decide(A::NAME, request).allow
+    };
+    candidates.iter().any(may)
+}
+
+/// Rejects policies that none of `candidates` may manage.
+pub fn check(
+    policies: &PolicySet,
+    candidates: &[Arc<Identity>],
+    context: &Context,
+) -> Result<(), LockedOut> {
+    any_may::<ManagePolicies>(policies, candidates, context).then_some(()).ok_or(LockedOut)
+}

@@ -1,0 +1,119 @@
+//! How people and programs name a grantee or a resource in one word: `role:analysts`,
+//! `table:prod/sales/orders`, `catalog`.
+
+use super::grants::{Grantee, GranteeKind};
+use super::resource::{CATALOG_ID, KINDS, Kind, NoSuchPath, Resource};
+use slateberg_model::members::brief;
+
+/// Why a word names nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotAName(String);
+
+/// All kinds of grantees.
+const GRANTEES: [GranteeKind; 4] =
+    [GranteeKind::User, GranteeKind::ServiceAccount, GranteeKind::Role, GranteeKind::Group];
+/// Characters that a grantee's id may have.
+const ID_CHARS_MAX: usize = 512;
+
+/// The word for a kind of grantee.
+pub fn grantee_kind_word(kind: GranteeKind) -> &'static str {
+    match kind {
+        GranteeKind::User => "user",
+        GranteeKind::ServiceAccount => "service-account",
+        GranteeKind::Role => "role",
+        GranteeKind::Group => "group",
+    }
+}
+
+/// The word for a kind of resource.
+pub fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Catalog => CATALOG_ID,
+        Kind::Warehouse => "warehouse",
+        Kind::Namespace => "namespace",
+        Kind::Table => "table",
+        Kind::View => "view",
+    }
+}
+
+/// A grantee as one word.
+pub fn grantee_word(grantee: &Grantee) -> String {
+    format!("{}:{}", grantee_kind_word(grantee.kind), grantee.id)
+}
+
+/// A resource as one word.
+pub fn resource_word(resource: &Resource) -> String {
+    match resource.kind() {
+        Kind::Catalog => CATALOG_ID.to_owned(),
+        kind => format!("{}:{}", kind_word(kind), resource.id()),
+    }
+}
+
+/// The grantee that a word names.
+pub fn grantee(word: &str) -> Result<Grantee, NotAName> {
+    let wrong = || {
+        let shown = brief(word);
+        let name = if word.contains(':') || word.is_empty() { "analysts" } else { shown.as_str() };
+        NotAName(format!(
+            "not a grantee: '{shown}'. Write role:{name}, group:{name}, user:ISSUER/SUBJECT or \
+             service-account:KEY (the id of an API key)"
+        ))
+    };
+    let (kind, id) = word.split_once(':').ok_or_else(wrong)?;
+    let kind = GRANTEES.into_iter().find(|known| grantee_kind_word(*known) == kind);
+    let kind = kind.ok_or_else(wrong)?;
+    if id.is_empty() || id.chars().count() > ID_CHARS_MAX || id.chars().any(char::is_control) {
+        let length = format!("of 1 to {ID_CHARS_MAX} printable characters");
+        return Err(NotAName(format!("'{}': expected an id {length}", brief(word))));
+    }
+    Ok(Grantee { kind, id: id.to_owned() })
+}
+
+/// The resource that a word names, by its names alone.
+pub fn resource(word: &str) -> Result<Resource, NotAName> {
+    if word == CATALOG_ID {
+        return Ok(Resource::catalog());
+    }
+    let wrong = || {
+        NotAName(format!(
+            "not a resource: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
+             table:default/sales/orders, or view:WAREHOUSE/NAMESPACE/NAME, \
+             namespace:WAREHOUSE/NAMESPACE, warehouse:NAME or catalog",
+            brief(word)
+        ))
+    };
+    let (kind, path) = word.split_once(':').ok_or_else(wrong)?;
+    let kind = KINDS.into_iter().find(|known| kind_word(*known) == kind).ok_or_else(wrong)?;
+    if kind == Kind::Catalog {
+        return Err(wrong());
+    }
+    let wrong = |error: NoSuchPath| NotAName(error.behind(kind_word(kind)).to_string());
+    Resource::parse(kind, path).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_comes_back_as_what_it_names() {
+        for word in ["catalog", "warehouse:w", "namespace:w/a%2Fb/c", "table:w/a/t", "view:w/a/b:c"]
+        {
+            assert_eq!(resource(word).map(|it| resource_word(&it)), Ok(word.to_owned()));
+        }
+        for word in ["user:corp/ann:1", "service-account:x", "role:r", "group:a b"] {
+            assert_eq!(grantee(word).map(|it| grantee_word(&it)), Ok(word.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused() {
+        for word in ["", "table", "table:", "table:w/t", "Table:w/a/t", "catalog:", "catalog:x"] {
+            assert!(resource(word).is_err(), "{word}");
+        }
+        for word in ["", "role", "role:", "Role:x", "admin:x", "role:a\nb"] {
+            assert!(grantee(word).is_err(), "{word}");
+        }
+    }
+}

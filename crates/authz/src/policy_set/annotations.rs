@@ -1,0 +1,128 @@
+//! What policies say beside their conditions: `@id`, `@description`, and on permits what may be read of a
+//! table, `@row_filter` and `@column_mask`.
+//!
+//! An annotation of any other name is refused: a misspelled `@row_filter` would show every row.
+
+use std::collections::BTreeMap;
+
+use cedar_policy::{
+    ActionConstraint, Effect, EntityTypeName, EntityUid, Policy, ResourceConstraint, Template,
+    TemplateResourceConstraint,
+};
+
+use super::covers;
+use crate::action::{Action, Load};
+use crate::schema::Schema;
+use slateberg_model::expression::Expression;
+use slateberg_model::mask::Mask;
+use slateberg_model::read_restrictions::{ReadRule, parse_masks};
+use slateberg_model::refusal::Refusal;
+
+/// Names a policy.
+pub(super) const ID: &str = "id";
+/// Tells people what it is for.
+const DESCRIPTION: &str = "description";
+/// The rows that may be read.
+const ROW_FILTER: &str = "row_filter";
+/// How columns are shown.
+const COLUMN_MASK: &str = "column_mask";
+
+/// A policy or template, as far as its annotations depend on it.
+pub(super) struct Annotated<'a> {
+    annotations: Vec<(&'a str, &'a str)>,
+    effect: Effect,
+    action: ActionConstraint,
+    /// The only type of resource that it is about, if there is only one.
+    resource: Option<EntityTypeName>,
+}
+
+impl<'a> Annotated<'a> {
+    pub(super) fn policy(policy: &'a Policy) -> Self {
+        let resource = match policy.resource_constraint() {
+            ResourceConstraint::Any => None,
+            ResourceConstraint::Eq(one) => Some(one.type_name().clone()),
+            ResourceConstraint::In(one) => type_within(&one),
+            ResourceConstraint::Is(name) | ResourceConstraint::IsIn(name, _) => Some(name),
+        };
+        Self {
+            annotations: policy.annotations().collect(),
+            effect: policy.effect(),
+            action: policy.action_constraint(),
+            resource,
+        }
+    }
+
+    pub(super) fn template(template: &'a Template) -> Self {
+        let resource = match template.resource_constraint() {
+            TemplateResourceConstraint::Any => None,
+            TemplateResourceConstraint::Eq(one) => one.map(|one| one.type_name().clone()),
+            TemplateResourceConstraint::In(one) => one.and_then(|one| type_within(&one)),
+            TemplateResourceConstraint::Is(name) | TemplateResourceConstraint::IsIn(name, _) => {
+                Some(name)
+            }
+        };
+        Self {
+            annotations: template.annotations().collect(),
+            effect: template.effect(),
+            action: template.action_constraint(),
+            resource,
+        }
+    }
+
+    /// What is wrong with annotations: with which, and what.
+    pub(super) fn problems(&self, schema: &Schema) -> Vec<(&'a str, String)> {
+        let problem = |(name, value): &(&'a str, &'a str)| {
+            let message = match *name {
+                ID | DESCRIPTION => return None,
+                ROW_FILTER => self.misplaced(schema).or_else(|| error(Expression::parse(value))),
+                COLUMN_MASK => self.misplaced(schema).or_else(|| error(parse_masks(value))),
+                _ => Some(format!(
+                    "there are @{ID}, @{DESCRIPTION}, and on permits @{ROW_FILTER} and @{COLUMN_MASK}"
+                )),
+            };
+            Some((*name, format!("@{name}: {}", message?)))
+        };
+        self.annotations.iter().filter_map(problem).collect()
+    }
+
+    /// Why nothing can be said of reading here, if so.
+    fn misplaced(&self, schema: &Schema) -> Option<String> {
+        if self.effect == Effect::Forbid {
+            return Some("a forbid permits no reads; write this on a permit".to_owned());
+        }
+        let loads = schema
+            .action(Load::NAME)
+            .zip(schema.groups_of(Load::NAME))
+            .is_some_and(|(load, groups)| covers(&self.action, load, groups));
+        let tables = self.resource.as_ref().is_none_or(|name| *name == schema.types.table);
+        match loads && tables {
+            true => None,
+            false => Some(
+                "this permit does not include Load of a table, so it permits no reads".to_owned(),
+            ),
+        }
+    }
+}
+
+/// The type of all that is in something, if there is only one: tables and views hold nothing but themselves.
+fn type_within(one: &EntityUid) -> Option<EntityTypeName> {
+    let name = one.type_name();
+    matches!(name.basename(), "Table" | "View").then(|| name.clone())
+}
+
+fn error<T>(parsed: Result<T, Refusal>) -> Option<String> {
+    parsed.err().map(|refusal| refusal.to_string())
+}
+
+/// What a policy says of reading; nothing for one that lets everything be read.
+pub(super) fn read_rule(policy: &Policy) -> Result<Option<ReadRule>, Refusal> {
+    let filter = policy.annotation(ROW_FILTER).map(Expression::parse).transpose()?;
+    let filter = filter.filter(|filter| *filter != Expression::Constant(true));
+    let masks: Option<BTreeMap<String, Mask>> =
+        policy.annotation(COLUMN_MASK).map(parse_masks).transpose()?;
+    if filter.is_none() && masks.is_none() {
+        return Ok(None);
+    }
+    let id: &str = policy.id().as_ref();
+    Ok(Some(ReadRule { policy: id.to_owned(), filter, masks: masks.unwrap_or_default() }))
+}

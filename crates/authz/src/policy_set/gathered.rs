@@ -1,0 +1,202 @@
+//! A set of policies that is being put together, out of files and grants, with everything that is wrong.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cedar_policy::{Policy, PolicyId, ValidationMode};
+
+use super::annotations::{self, Annotated, ID};
+use super::{PolicyFile, Rule};
+use crate::grants::{self, Grant};
+use crate::problem::Problem;
+use crate::schema::Schema;
+use slateberg_model::read_restrictions::ReadRule;
+
+/// How far a policy may follow references from the resource: `resource.namespace.parent.warehouse` is three
+/// steps.
+const REFERENCES_MAX: u32 = 8;
+/// What stands in for a file where a problem is with a grant.
+const GRANTS: &str = "grants";
+
+/// A set that is being put together.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) cedar: cedar_policy::PolicySet,
+    /// Where the policies and templates stand: the file's name and text, and the offset.
+    places: BTreeMap<String, (String, Arc<str>, usize)>,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Gathered {
+    /// Reads a file.
+    pub(super) fn read(&mut self, schema: &Schema, file: &PolicyFile) {
+        let parsed = match file.text.parse::<cedar_policy::PolicySet>() {
+            Ok(parsed) => parsed,
+            Err(errors) => {
+                let problem = |error| Problem::of(&file.name, &file.text, 0, error);
+                self.problems.extend(errors.iter().map(|error| problem(error)));
+                return;
+            }
+        };
+        let text: Arc<str> = file.text.as_str().into();
+        // In the order of the file, so that of two with one name the second is the one to be refused.
+        let place = |policy: String| file.text.find(&policy).unwrap_or(0);
+        let mut policies: Vec<_> =
+            parsed.policies().map(|policy| (place(policy.to_string()), policy)).collect();
+        policies.sort_by_key(|(offset, _)| *offset);
+        for (offset, policy) in policies {
+            self.check_annotations(file, offset, &Annotated::policy(policy), schema);
+            if let Some(id) = self.name(file, &text, offset, policy.annotation(ID)) {
+                let added = self.cedar.add(policy.new_id(id));
+                self.note(file, offset, added);
+            }
+        }
+        for template in parsed.templates() {
+            let offset = place(template.to_string());
+            self.check_annotations(file, offset, &Annotated::template(template), schema);
+            if let Some(id) = self.name(file, &text, offset, template.annotation(ID)) {
+                let added = self.cedar.add_template(template.new_id(id));
+                self.note(file, offset, added);
+            }
+        }
+    }
+
+    /// Notes what is wrong with annotations, each at its place.
+    fn check_annotations(
+        &mut self,
+        file: &PolicyFile,
+        offset: usize,
+        annotated: &Annotated<'_>,
+        schema: &Schema,
+    ) {
+        for (name, message) in annotated.problems(schema) {
+            let policy = file.text.get(offset..).unwrap_or_default();
+            let offset = offset + policy.find(&format!("@{name}")).unwrap_or_default();
+            self.problems.push(Problem::at(&file.name, &file.text, offset, message));
+        }
+    }
+
+    /// The name of a policy; none, and a problem, if it has none or one that is taken.
+    fn name(
+        &mut self,
+        file: &PolicyFile,
+        text: &Arc<str>,
+        offset: usize,
+        id: Option<&str>,
+    ) -> Option<PolicyId> {
+        let problem = |message: String| Problem::at(&file.name, text, offset, message);
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let Some(id) = id.filter(|id| !id.is_empty() && id.chars().all(plain)) else {
+            let wanted = "expected @id(\"...\") of letters, digits, '-', '_' and '.'";
+            self.problems.push(problem(format!("the policy has no name: {wanted}")));
+            return None;
+        };
+        if let Some((other, other_text, other_offset)) = self.places.get(id) {
+            let place = Problem::at(other, other_text, *other_offset, "");
+            let message = format!("@id(\"{id}\") is taken, at {}:{}", place.file, place.line);
+            self.problems.push(problem(message));
+            return None;
+        }
+        let place = (file.name.clone(), Arc::clone(text), offset);
+        self.places.insert(id.to_owned(), place);
+        Some(PolicyId::new(id))
+    }
+
+    fn note(
+        &mut self,
+        file: &PolicyFile,
+        offset: usize,
+        added: Result<(), cedar_policy::PolicySetError>,
+    ) {
+        if let Err(error) = added {
+            self.problems.push(Problem::of(&file.name, &file.text, offset, &error));
+        }
+    }
+
+    /// Fills in what is granted.
+    pub(super) fn link(&mut self, schema: &Schema, grants: &[Grant]) {
+        let problem = |message| Problem::at(GRANTS, "", 0, message);
+        for grant in grants.iter().filter(|grant| !grant.is_grantable()) {
+            self.problems
+                .push(problem(format!("{grant}: nothing is granted on the catalog itself")));
+        }
+        for (id, link) in grants::links(schema, grants) {
+            let linked = self.cedar.link(link.template, PolicyId::new(&id), link.values);
+            if let Err(error) = linked {
+                self.problems.push(problem(format!("{id}: {error}")));
+            }
+        }
+    }
+
+    /// Checks everything by the schema, and gives what is suspicious.
+    pub(super) fn validate(&mut self, schema: &Schema) -> Vec<Problem> {
+        let strict = ValidationMode::Strict;
+        let result = schema.validator.validate_with_level(&self.cedar, strict, REFERENCES_MAX);
+        for error in result.validation_errors() {
+            let problem = self.place(error.policy_id(), error);
+            // What is wrong with a template is said once, and not for every grant.
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        let warnings = result.validation_warnings();
+        let mut warnings: Vec<_> =
+            warnings.map(|warning| self.place(warning.policy_id(), warning)).collect();
+        warnings.sort();
+        warnings.dedup();
+        warnings
+    }
+
+    /// The policies one by one, in the order of their names.
+    pub(super) fn rules(&mut self) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for policy in self.cedar.policies() {
+            match alone_with_rule(policy) {
+                Ok((policy, read)) => rules.push(Rule::of(policy, read)),
+                // What is wrong with a template was said where it stands.
+                Err(_) if !self.problems.is_empty() => {}
+                Err(error) => {
+                    let message = format!("{}: {error}", policy.id());
+                    self.problems.push(Problem::at(GRANTS, "", 0, message));
+                }
+            }
+        }
+        rules.sort_by(|one, other| one.id().cmp(other.id()));
+        rules
+    }
+
+    /// The file and the line of each policy and template.
+    pub(super) fn lines(&self) -> BTreeMap<String, (String, usize)> {
+        let line = |(file, text, offset): &(String, Arc<str>, usize)| {
+            (file.clone(), Problem::at(file, text, *offset, "").line)
+        };
+        self.places.iter().map(|(id, place)| (id.clone(), line(place))).collect()
+    }
+
+    fn place(&self, id: &PolicyId, error: &dyn miette::Diagnostic) -> Problem {
+        let id: &str = id.as_ref();
+        // A grant's id begins with that of its template.
+        let template = id.split('[').next().unwrap_or_default();
+        match self.places.get(id).or_else(|| self.places.get(template)) {
+            Some((file, text, offset)) => Problem::of(file, text, *offset, error),
+            None => Problem::of(GRANTS, "", 0, error),
+        }
+    }
+}
+
+type Anything = Box<dyn std::error::Error>;
+
+/// A policy standing alone, with what it says of reading.
+fn alone_with_rule(policy: &Policy) -> Result<(Policy, Option<ReadRule>), Anything> {
+    let policy = standing_alone(policy)?;
+    let read = annotations::read_rule(&policy)?;
+    Ok((policy, read))
+}
+
+/// A grant with its values in the place of its template's slots.
+fn standing_alone(policy: &Policy) -> Result<Policy, Anything> {
+    if policy.is_static() {
+        return Ok(policy.clone());
+    }
+    Ok(Policy::from_json(Some(policy.id().clone()), policy.to_json()?)?)
+}

@@ -1,0 +1,211 @@
+//! What a set accepts, and what it says of what it refuses.
+
+use super::*;
+use crate::bundled::default_policies;
+use crate::grants::{Grantee, GranteeKind};
+use crate::resource::Resource;
+
+fn file(name: &str, text: &str) -> PolicyFile {
+    PolicyFile { name: name.to_owned(), text: text.to_owned() }
+}
+
+fn build(files: &[PolicyFile], grants: &[Grant]) -> Result<PolicySet, Vec<String>> {
+    let built = PolicySet::build(Arc::new(Schema::bundled()), files, grants);
+    built.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+fn refused(text: &str) -> String {
+    match build(&[file("a.cedar", text)], &[]) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(problems) => problems.join("\n"),
+    }
+}
+
+fn grant(template: &str, resource: Resource) -> Grant {
+    let grantee = Grantee { kind: GranteeKind::Group, id: "analysts".to_owned() };
+    Grant { template: template.to_owned(), grantee, resource }
+}
+
+#[test]
+fn the_default_policies_are_valid_beyond_suspicion() {
+    let set = build(&default_policies(), &[]).expect("they are valid");
+    assert_eq!(set.warnings(), []);
+    assert_eq!((set.len(), set.templates()), (4, 4));
+    let summary = set.summary("role-admin").expect("it is there");
+    assert_eq!(summary.description.as_deref(), Some("Admins may do everything."));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let everything = "permit (principal, action, resource)";
+    let wrong = [
+        (format!("// first\n@id(\"a\")\n{everything} when {{ true && }};"), "a.cedar:3:53: ", "`}`"),
+        (
+            "\n\n@id(\"a\")\npermit (principal, action == Action::\"Lod\", resource);".to_owned(),
+            "a.cedar:4:",
+            "Lod",
+        ),
+        (
+            "@id(\"a\")\npermit (principal, action == Action::\"Load\", resource)\nwhen { resource.owner == \"ann\" };"
+                .to_owned(),
+            "a.cedar:3:",
+            "owner",
+        ),
+        (
+            format!("@id(\"a\") {everything};\n  {everything} when {{ true }};"),
+            "a.cedar:2:3: ",
+            "the policy has no name",
+        ),
+        (
+            format!("@id(\"a\") {everything};\n@id(\"a\") {everything} when {{ true }};"),
+            "a.cedar:2:1: ",
+            "@id(\"a\") is taken, at a.cedar:1",
+        ),
+    ];
+    for (text, place, reason) in wrong {
+        let said = refused(&text);
+        assert!(said.starts_with(place) && said.contains(reason), "{said}");
+    }
+}
+
+#[test]
+fn one_broken_file_refuses_the_whole_set_and_all_of_it_is_reported() {
+    let good = file("good.cedar", "@id(\"g\") permit (principal, action, resource);");
+    let typo = file("typo.cedar", "@id(\"t\") permit (principal, akshun, resource);");
+    let wrong =
+        file("wrong.cedar", "@id(\"w\") permit (principal == Person::\"a\", action, resource);");
+    let problems = build(&[good, typo, wrong], &[]).expect_err("two are broken");
+    assert!(problems.iter().any(|problem| problem.starts_with("typo.cedar:1:")), "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.starts_with("wrong.cedar:1:")), "{problems:?}");
+}
+
+#[test]
+fn only_what_hangs_on_the_resource_can_be_asked_for() {
+    // Attributes of an entity that a request is not about would be there for some requests only.
+    let literal = "@id(\"a\") forbid (principal, action, resource) when { Namespace::\"w/a\".name == \"a\" };";
+    assert!(!refused(literal).is_empty());
+}
+
+#[test]
+fn a_revision_is_its_content() {
+    let one = file("a.cedar", "@id(\"a\") permit (principal, action, resource);");
+    let two = file("b.cedar", "@id(\"b\") permit (principal, action, resource);");
+    let grants = [grant("grant-read", Resource::warehouse("w"))];
+    let revision = |files: &[PolicyFile], grants: &[Grant]| {
+        build(files, grants).expect("it is valid").revision()
+    };
+    let both = revision(&[one.clone(), two.clone()], &[]);
+    assert_eq!(both, revision(&[two.clone(), one.clone()], &[]), "order is of no account");
+    assert_ne!(both, revision(&[one], &[]));
+    let defaults = default_policies();
+    assert_ne!(revision(&defaults, &[]), revision(&defaults, &grants));
+}
+
+#[test]
+fn grants_become_policies_with_a_way_to_what_was_granted() {
+    let namespace = Resource::parse(crate::resource::Kind::Namespace, "w/a/b").expect("it is");
+    let set = build(&default_policies(), &[grant("grant-write", namespace)]).expect("it is valid");
+    let ids: Vec<String> =
+        set.rules.iter().map(|rule| AsRef::<str>::as_ref(rule.policy.id()).to_owned()).collect();
+    let granted: Vec<_> = ids.iter().filter(|id| id.starts_with("grant")).collect();
+    assert_eq!(
+        granted,
+        [
+            "grant-browse[Group::\"analysts\", Namespace::\"w/a\"]",
+            "grant-browse[Group::\"analysts\", Warehouse::\"w\"]",
+            "grant-write[Group::\"analysts\", Namespace::\"w/a/b\"]",
+        ]
+    );
+}
+
+#[test]
+fn a_grant_needs_its_template_and_something_that_can_be_granted() {
+    for wrong in
+        [grant("grant-all", Resource::warehouse("w")), grant("grant-read", Resource::catalog())]
+    {
+        build(&default_policies(), &[wrong]).expect_err("it is refused");
+    }
+}
+
+#[test]
+fn annotations_that_say_nothing_sensible_of_reading_are_refused_with_their_place() {
+    let load = "permit (principal, action == Action::\"Load\", resource);";
+    let wrong = [
+        (
+            format!("@id(\"a\")\n  @row_filters(\"false\")\n{load}"),
+            "a.cedar:2:3: @row_filters: there are @id",
+        ),
+        (format!("@id(\"a\")\n@note(\"hi\")\n{load}"), "a.cedar:2:1: @note: there are @id"),
+        (
+            format!("@id(\"a\")\n@row_filter(\"region = 1\")\n{load}"),
+            "a.cedar:2:1: @row_filter: Cannot",
+        ),
+        (format!("@id(\"a\")\n@row_filter\n{load}"), "a.cedar:2:1: @row_filter: Cannot"),
+        (
+            format!("@id(\"a\") @column_mask(\"x: hide\")\n{load}"),
+            "a.cedar:1:10: @column_mask: Cannot",
+        ),
+        (
+            "@id(\"a\") @row_filter(\"false\") forbid (principal, action, resource);".to_owned(),
+            "a.cedar:1:10: @row_filter: a forbid permits no reads",
+        ),
+        (
+            "@id(\"a\") @row_filter(\"false\") forbid (principal in ?principal, action, resource);"
+                .to_owned(),
+            "a.cedar:1:10: @row_filter: a forbid permits no reads",
+        ),
+    ];
+    for (text, said) in wrong {
+        let refused = refused(&text);
+        assert!(refused.starts_with(said) && refused.lines().count() == 1, "{refused}");
+    }
+}
+
+#[test]
+fn only_a_permit_to_load_a_table_says_what_may_be_read() {
+    let policy = |action: &str, resource: &str| {
+        format!("@id(\"a\") @row_filter(\"false\") permit (principal, {action}, {resource});")
+    };
+    let load = "action == Action::\"Load\"";
+    for (action, resource) in [
+        ("action == Action::\"ReadData\"", "resource"),
+        ("action in Action::\"Write\"", "resource"),
+        (load, "resource is View"),
+        (load, "resource == View::\"w/n/v\""),
+        (load, "resource in View::\"w/n/v\""),
+        (load, "resource is View in Namespace::\"w/n\""),
+    ] {
+        let refused = refused(&policy(action, resource));
+        assert!(
+            refused.contains("@row_filter: this permit does not include Load of a table"),
+            "{refused}"
+        );
+    }
+    for (action, resource) in [
+        (load, "resource"),
+        ("action", "resource"),
+        ("action in [Action::\"Read\", Action::\"Write\"]", "resource in Warehouse::\"w\""),
+        (load, "resource is Table"),
+        (load, "resource in Table::\"w/n/t\""),
+    ] {
+        build(&[file("a.cedar", &policy(action, resource))], &[]).expect("it is valid");
+    }
+}
+
+#[test]
+fn what_a_grant_lets_be_read_is_said_by_its_template() {
+    let template = "@id(\"grant-some\") @column_mask(\"x: show-last-4\") permit (principal in ?principal, \
+                    action in Action::\"Read\", resource in ?resource);";
+    let files = [default_policies(), vec![file("a.cedar", template)]].concat();
+    let grants = ["grant-some", "grant-read"].map(|id| grant(id, Resource::warehouse("w")));
+    let set = build(&files, &grants).expect("it is valid");
+    let [some, all] = grants.map(|grant| grant.to_string());
+    let rules = set.read_rules(std::slice::from_ref(&some)).expect("not all may be read");
+    assert_eq!(rules.rules().len(), 1);
+    assert_eq!(rules.rules()[0].policy, some);
+    assert_eq!(set.read_rules(&[some, all]), None);
+    // A filter that means all rows is none.
+    let open = "@id(\"open\") @row_filter(\"true\") permit (principal, action, resource);";
+    let set = build(&[file("a.cedar", open)], &[]).expect("it is valid");
+    assert_eq!(set.read_rules(&["open".to_owned()]), None);
+}

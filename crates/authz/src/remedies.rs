@@ -1,0 +1,101 @@
+//! What a question about a decision gets besides the decision: corrections of its action, and the roles and
+//! grants that would permit what is denied.
+
+use std::sync::Arc;
+
+use cedar_policy::Effect;
+
+use super::decide::{Decision, Request};
+use super::policy_set::{PolicySet, covers};
+use super::resource::Kind;
+use slateberg_base::similar::nearest;
+use slateberg_model::members::brief;
+use slateberg_model::principal::Identity;
+
+/// Roles that are tried at most: grants can mention very many.
+const ROLES_TRIED_MAX: usize = 100;
+
+/// What would permit a request that is denied because no policy permits it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Remedies {
+    /// Roles, each of which would permit it.
+    pub roles: Vec<String>,
+    /// Templates that permit the action, without `grant-`, the least powerful first.
+    pub grants: Vec<String>,
+}
+
+impl PolicySet {
+    /// Rejects an action that does not exist, or cannot be done to such a thing.
+    pub fn check_action(&self, action: &str, kind: Kind) -> Result<(), String> {
+        let (schema, of) = (self.schema(), kind.name());
+        match schema.applies(action, of) {
+            Some(true) => Ok(()),
+            Some(false) => Err(format!("{} is not done to a {of}", brief(action))),
+            None => {
+                let applies = |name: &&str| schema.applies(name, of) == Some(true);
+                let known: Vec<_> = schema.actions().filter(applies).collect();
+                let same = known.iter().copied().find(|name| name.eq_ignore_ascii_case(action));
+                let meant = same.or_else(|| nearest(action, known.iter().copied()));
+                let hint = meant.map(|meant| format!(" Did you mean {meant}?"));
+                let (hint, known) = (hint.unwrap_or_default(), known.join(", "));
+                let action = brief(action);
+                Err(format!("there is no action '{action}'.{hint} To a {of} one can do {known}"))
+            }
+        }
+    }
+
+    /// Returns what would permit a denied request. Nothing helps against a forbid, or a credential that is
+    /// not valid for the resource.
+    pub fn remedies(&self, action: &str, request: Request<'_>, decision: &Decision) -> Remedies {
+        if decision.allow || !decision.policies.is_empty() {
+            return Remedies::default();
+        }
+        let permits = |role: &String| {
+            let mut identity = Identity::clone(request.identity);
+            identity.roles.insert(role.clone());
+            self.decide(action, Request { identity: &Arc::new(identity), ..request }).allow
+        };
+        let roles = self.roles().into_iter().take(ROLES_TRIED_MAX).filter(permits).collect();
+        let is_catalog = request.resource.kind() == Kind::Catalog;
+        let grants = if is_catalog { Vec::new() } else { self.grants_of(action) };
+        Remedies { roles, grants }
+    }
+
+    /// Returns the templates that permit an action.
+    fn grants_of(&self, action: &str) -> Vec<String> {
+        let (Some(uid), Some(groups)) = (self.schema.action(action), self.schema.groups_of(action))
+        else {
+            return Vec::new();
+        };
+        let permitting = self.cedar.templates().filter(|template| {
+            template.effect() == Effect::Permit
+                && covers(&template.action_constraint(), uid, groups)
+        });
+        let word = |id: &str| id.strip_prefix("grant-").unwrap_or(id).to_owned();
+        let mut words: Vec<_> = permitting.map(|template| word(template.id().as_ref())).collect();
+        let power = ["browse", "read", "write", "own"];
+        words.sort_by_key(|word| {
+            let at = power.iter().position(|known| known == word);
+            (at.unwrap_or(power.len()), word.clone())
+        });
+        words
+    }
+}
+
+impl Remedies {
+    /// The remedies as lines of text for a denied principal, such as `role:analysts`, and resource.
+    pub fn text(&self, grantee: &str, resource: &str) -> String {
+        let mut text = String::new();
+        if !self.roles.is_empty() {
+            text.push_str(&format!("the role {} would\n", self.roles.join(" or ")));
+        }
+        if let Some(least) = self.grants.first() {
+            let grants = self.grants.join(" or ");
+            text.push_str(&format!(
+                "a grant of {grants} would, such as:\n  slateberg grant {least} --to {grantee} --on \
+                 {resource}\n"
+            ));
+        }
+        text
+    }
+}

@@ -1,0 +1,166 @@
+//! What policies can ask of a thing: its attributes, read from the records, and those of all that it is in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::permits::Target;
+use super::version_cache::Version;
+use super::views::commit::view_metadata;
+use super::{Catalog, Operation, Result, lookup};
+use slateberg_authz::action::Action;
+use slateberg_authz::authority::Asked;
+use slateberg_authz::resource::{Attributes, Node, Resource};
+use slateberg_model::ident::{NamespaceIdent, TabularKind};
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::keys::{NamespaceKey, NamespaceNameKey};
+use slateberg_store::read::Read;
+use slateberg_store::records::{NamespaceRecord, TabularRecord};
+
+/// What is known of the namespaces that something is in, from the warehouse in; nothing where no policy
+/// asks.
+pub(super) type Enclosing = Vec<Arc<Attributes>>;
+
+/// What was known of a table or view by those who decided about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// Its name, and nothing else was asked for.
+    Names,
+    /// That there was none of that name.
+    Absence,
+    /// The attributes of this version.
+    Version(Version),
+}
+
+impl Basis {
+    /// Whether it is about a table or view as it is by this record. Between the question and the reading of
+    /// a record, another may have come to its name, or a commit may have changed what policies ask for.
+    pub(super) fn is_of(self, record: &TabularRecord) -> bool {
+        match self {
+            Self::Names => true,
+            Self::Absence => false,
+            Self::Version(version) => version == (record.id, record.version),
+        }
+    }
+}
+
+impl Catalog {
+    /// A table or view as policies know it: with attributes if they are `wanted`, as far as it is there. And
+    /// what these are.
+    pub(super) async fn tabular_resource(
+        &self,
+        store: &impl Read,
+        wanted: bool,
+        target: Target<'_>,
+    ) -> Result<(Resource, Basis)> {
+        let Target { warehouse, kind, ident } = target;
+        let inside = namespace_resource(store, wanted, warehouse, &ident.namespace).await?;
+        let resource = inside.tabular(kind, Node::named(&ident.name));
+        if !wanted {
+            return Ok((resource, Basis::Names));
+        }
+        let found = match lookup::tabular_id(store, warehouse.id, kind, ident).await? {
+            Some(id) => self.attributes_of(store, kind, id).await?,
+            None => None,
+        };
+        let (attributes, basis) = match found {
+            Some((attributes, version)) => (attributes, Basis::Version(version)),
+            None => (Attributes::default(), Basis::Absence),
+        };
+        Ok((resource.with(Arc::new(attributes)), basis))
+    }
+
+    /// What policies can ask of a table or view, if any asks where `A` is to be done.
+    pub(super) async fn attributes_for<A: Action>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        kind: TabularKind,
+        id: Uuid,
+    ) -> Result<Arc<Attributes>> {
+        match self.ask(operation)? {
+            Asked::Policies(asking) if asking.wants_attributes(&[A::NAME]) => {
+                let found = self.attributes_of(store, kind, id).await?;
+                Ok(found.map(|(attributes, _)| Arc::new(attributes)).unwrap_or_default())
+            }
+            _ => Ok(Arc::default()),
+        }
+    }
+
+    /// What policies can ask of a table or view, and of which version; none if it is gone.
+    pub(super) async fn attributes_of(
+        &self,
+        store: &impl Read,
+        kind: TabularKind,
+        id: Uuid,
+    ) -> Result<Option<(Attributes, Version)>> {
+        let (record, attributes) = match kind {
+            TabularKind::Table => {
+                let Some(head) = self.head(store, id).await? else { return Ok(None) };
+                let attributes = attributes(&head.record, &head.metadata.properties);
+                (head.record, attributes)
+            }
+            TabularKind::View => {
+                let Some(found) = lookup::tabular_by_id(store, id).await? else { return Ok(None) };
+                let attributes = attributes(&found.record, &view_metadata(&found)?.properties);
+                (found.record, attributes)
+            }
+        };
+        Ok(Some((attributes, (record.id, record.version))))
+    }
+}
+
+/// What policies can ask of a table or view with this record and these properties.
+pub(super) fn attributes(
+    record: &TabularRecord,
+    properties: &BTreeMap<String, String>,
+) -> Attributes {
+    Attributes {
+        properties: properties.clone(),
+        location: Some(record.location.clone()),
+        owner: record.owner.clone(),
+    }
+}
+
+/// What policies can ask of a namespace.
+pub(super) fn attributes_of_namespace(record: &NamespaceRecord) -> Attributes {
+    Attributes {
+        properties: record.properties.clone(),
+        location: None,
+        owner: record.owner.clone(),
+    }
+}
+
+/// What policies can ask of a warehouse, which is nothing, and of each level of a namespace, as far as it
+/// is there.
+pub(super) async fn attributes_of_levels(
+    store: &impl Read,
+    warehouse: &Warehouse,
+    ident: &NamespaceIdent,
+) -> Result<Enclosing> {
+    let mut all = vec![Arc::default()];
+    let mut parent = warehouse.id;
+    for level in &ident.0 {
+        let key = NamespaceNameKey { parent, name: level.clone() };
+        let Some(entry) = store.get(&key).await? else { break };
+        let Some(record) = store.get(&NamespaceKey(entry.id)).await? else { break };
+        all.push(Arc::new(attributes_of_namespace(&record)));
+        parent = entry.id;
+    }
+    Ok(all)
+}
+
+/// A namespace as policies know it: with attributes if they are `wanted`, as far as it is there.
+pub(super) async fn namespace_resource(
+    store: &impl Read,
+    wanted: bool,
+    warehouse: &Warehouse,
+    ident: &NamespaceIdent,
+) -> Result<Resource> {
+    let resource = Resource::warehouse(&warehouse.name).namespace(ident);
+    Ok(match wanted {
+        true => resource.with_all(attributes_of_levels(store, warehouse, ident).await?),
+        false => resource,
+    })
+}

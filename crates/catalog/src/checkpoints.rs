@@ -1,0 +1,171 @@
+//! Checkpoints: states of the whole catalog that it can be taken back to.
+//!
+//! A checkpoint stands in the manifest of the store and not among its records, so that making one is no
+//! transaction. It is made before its entry in the change log is written: a crash in between leaves a
+//! checkpoint that nobody was told of, which the listing shows.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::carried::carried;
+use super::change_log::Entry;
+use super::mutation::Answer;
+use super::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::ManageCheckpoints;
+use slateberg_authz::authority::Asked;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_model::members::brief;
+pub use slateberg_store::checkpoints::Checkpoint;
+use slateberg_store::checkpoints::{Made, NewCheckpoint};
+use slateberg_store::records::Outcome;
+
+/// Characters that the name of a checkpoint may have.
+const NAME_CHARS_MAX: usize = 128;
+/// The longest time for which one that ends may be kept.
+const LIFETIME_SECONDS_MAX: u64 = 100 * 366 * 24 * 60 * 60;
+
+impl Catalog {
+    /// The checkpoints, from the oldest on.
+    pub async fn checkpoints(&self, operation: &Operation) -> Result<Vec<Checkpoint>> {
+        self.permit_checkpoints(operation)?;
+        self.kept_checkpoints().await
+    }
+
+    /// The checkpoint of this id or name.
+    pub async fn checkpoint(&self, operation: &Operation, word: &str) -> Result<Checkpoint> {
+        self.permit_checkpoints(operation)?;
+        self.find_checkpoint(word).await
+    }
+
+    /// Makes a checkpoint, which holds every change that anybody was told of until now.
+    pub async fn create_checkpoint(
+        &self,
+        operation: &Operation,
+        name: Option<String>,
+        lifetime_seconds: Option<u64>,
+    ) -> Result<Checkpoint> {
+        self.permit_checkpoints(operation)?;
+        let wanted = NewCheckpoint {
+            name: name.map(checked_name).transpose()?,
+            lifetime: lifetime_seconds.map(checked_lifetime).transpose()?,
+        };
+        let making = |catalog: Self, operation: Operation| async move {
+            let at_most = catalog.settings().commit_deadline();
+            let late = "the checkpoint was not made within the deadline";
+            let work = async move { catalog.make_checkpoint(&operation, &wanted).await };
+            carried(at_most, late, work).await
+        };
+        let body = self.mutate(operation, making).await?.into_body()?;
+        let id: Uuid = serde_json::from_value(body).map_err(Error::internal)?;
+        self.find_checkpoint(&id.to_string()).await
+    }
+
+    /// Deletes the checkpoint of this id or name.
+    pub async fn delete_checkpoint(&self, operation: &Operation, word: &str) -> Result<()> {
+        self.permit_checkpoints(operation)?;
+        let word = word.to_owned();
+        let deleting = |catalog: Self, operation: Operation| async move {
+            let permit = catalog.permit_checkpoints(&operation)?;
+            let found = catalog.find_checkpoint(&word).await?;
+            if !catalog.store().delete_checkpoint(&permit, found.id).await? {
+                return Err(Error::NoSuchCheckpoint(brief(&word)));
+            }
+            catalog.log_checkpoint(&operation, &permit, "delete_checkpoint", &found).await?;
+            Ok(Answer::Done)
+        };
+        self.mutate(operation, deleting).await.map(|_| ())
+    }
+
+    async fn make_checkpoint(
+        &self,
+        operation: &Operation,
+        wanted: &NewCheckpoint,
+    ) -> Result<Answer> {
+        let permit = self.permit_checkpoints(operation)?;
+        let made = self.store().create_checkpoint(&permit, wanted, self.now_ms()).await?;
+        let made = match made {
+            Made::Checkpoint(made) => made,
+            Made::Taken(taken) => {
+                let name = taken.name.unwrap_or_default();
+                return Err(Error::AlreadyExists(format!("Checkpoint already exists: {name}")));
+            }
+            Made::TooMany(max) => {
+                let reason = format!("There are {max} checkpoints already: delete some");
+                return Err(Error::Unprocessable(reason));
+            }
+        };
+        self.log_checkpoint(operation, &permit, "create_checkpoint", &made).await?;
+        Ok(Answer::Body(serde_json::to_value(made.id).map_err(Error::internal)?))
+    }
+
+    async fn log_checkpoint(
+        &self,
+        operation: &Operation,
+        permit: &Permit<ManageCheckpoints>,
+        action: &'static str,
+        about: &Checkpoint,
+    ) -> Result<()> {
+        let decision = permit.decision();
+        let id = serde_json::to_value(about.id).map_err(Error::internal)?;
+        let (made, id) = (action == "create_checkpoint", &id);
+        let written = self.store().transact(action, permit, |t| async move {
+            let entry = Entry {
+                action,
+                warehouse: Uuid::nil(),
+                subject: about.id,
+                name: &about.name.as_deref().unwrap_or_default(),
+                versions: if made { (None, Some(1)) } else { (Some(1), None) },
+                decision,
+            };
+            self.log_change(&t, operation, &entry)?;
+            let outcome = if made { Outcome::Body(id.clone()) } else { Outcome::Done };
+            self.remember(&t, operation, outcome)
+        });
+        let ((), accepted) = written.await?;
+        Ok(accepted.durable().await?)
+    }
+
+    async fn kept_checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        Ok(self.store().checkpoints(self.now_ms()).await?)
+    }
+
+    async fn find_checkpoint(&self, word: &str) -> Result<Checkpoint> {
+        let found = self.kept_checkpoints().await?.into_iter().find(|kept| kept.is_called(word));
+        found.ok_or_else(|| Error::NoSuchCheckpoint(brief(word)))
+    }
+
+    fn permit_checkpoints(&self, operation: &Operation) -> Result<Permit<ManageCheckpoints>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let resource = Resource::catalog();
+        let permitted = asking.permit(&resource);
+        permitted.map_err(|denied| self.refuse(operation, &denied, &resource, None))
+    }
+}
+
+/// A name that can stand in a path, and that nobody takes for an id.
+pub fn checked_name(name: String) -> Result<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(plain);
+    if !fits || name.chars().all(|c| c == '.') || Uuid::parse_str(&name).is_ok() {
+        let shown = brief(&name);
+        return Err(Error::Invalid(format!(
+            "Invalid name of a checkpoint '{shown}': expected 1 to {NAME_CHARS_MAX} letters, digits, '-', '_', \
+             '.' or ':', and no UUID"
+        )));
+    }
+    Ok(name)
+}
+
+fn checked_lifetime(seconds: u64) -> Result<Duration> {
+    if !(1..=LIFETIME_SECONDS_MAX).contains(&seconds) {
+        return Err(Error::Invalid(format!(
+            "Invalid lifetime of a checkpoint: expected 1 to {LIFETIME_SECONDS_MAX} seconds, got {seconds}"
+        )));
+    }
+    Ok(Duration::from_secs(seconds))
+}

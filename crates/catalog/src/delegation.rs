@@ -1,0 +1,446 @@
+//! How clients get at the files of a table: with credentials, with signatures, or not through the catalog.
+//!
+//! Whoever may read a part of a table only gets neither ([`ReadAccess`]). For all others policies say whether
+//! they may read and write files (`ReadData`, `WriteData`), and that is what credentials and signatures are
+//! good for. They are for the table's own places: not for one that holds files of others, and never for the
+//! places of a warehouse as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::attributes::Basis;
+use super::lookup::Loadable;
+use super::permits::{Permitted, Target};
+use super::places::{is_alone, is_made_for, places_of};
+use super::reading::{ReadAccess, Readable};
+use super::tables::head::metadata_of;
+use super::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{Action, Load, ReadData, WriteData};
+use slateberg_authz::authority::{Asked, Asking};
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_base::secret::Secret;
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_model::warehouse::{Delegation, Warehouse};
+use slateberg_objects::location::Location;
+use slateberg_objects::sign::{Allowed, SignError, SignRequest, Signed};
+use slateberg_objects::vend::cache::VendKey;
+use slateberg_objects::vend::{Files, Rights, Vendor};
+use slateberg_store::read::Read;
+use slateberg_store::records::TabularRecord;
+
+/// What policies say of files.
+const OF_FILES: [&str; 2] = [ReadData::NAME, WriteData::NAME];
+/// Staged tables whose files somebody may write, until a commit makes them.
+const STAGED_MAX: usize = 10_000;
+/// For how long.
+const STAGED_MS: i64 = 60 * 60 * 1000;
+
+/// What a client is told of how it gets at a table's files.
+#[derive(Debug, Clone)]
+pub struct Delegated {
+    /// The table.
+    pub id: Uuid,
+    /// The beginning of its files' locations.
+    pub prefix: String,
+    /// What clients have to know of the store. Nothing in it is secret.
+    pub store: Arc<BTreeMap<String, String>>,
+    /// With what.
+    pub way: Way,
+    /// The name under which access is asked for again, if the table is only staged.
+    pub staged: Option<Uuid>,
+    /// What clients call the place where they get new credentials.
+    pub refresh_key: &'static str,
+}
+
+/// With what a client gets at files.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// With these credentials.
+    Credentials(Arc<BTreeMap<String, Secret>>),
+    /// With signatures.
+    Signatures,
+    /// With its own.
+    Own,
+}
+
+impl Delegated {
+    /// Whether a client is told the same. Credentials are the same if they were vended at one time.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let same_way = match (&self.way, &other.way) {
+            (Way::Credentials(one), Way::Credentials(other)) => Arc::ptr_eq(one, other),
+            (Way::Signatures, Way::Signatures) | (Way::Own, Way::Own) => true,
+            _ => false,
+        };
+        same_way
+            && self.id == other.id
+            && self.prefix == other.prefix
+            && Arc::ptr_eq(&self.store, &other.store)
+            && self.staged == other.staged
+            && self.refresh_key == other.refresh_key
+    }
+}
+
+/// The files of a table that somebody may get at.
+struct Reachable {
+    files: Files,
+    prefix: String,
+    vendor: Arc<Vendor>,
+}
+
+/// A table that somebody has staged.
+#[derive(Clone)]
+pub(super) struct Staged {
+    warehouse: Uuid,
+    ident: TabularIdent,
+    owner: Option<String>,
+    location: String,
+    until_ms: i64,
+}
+
+/// Staged tables, by a name that is told to whoever staged them.
+pub(super) struct StagedTables(quick_cache::sync::Cache<Uuid, Staged>);
+
+impl Default for StagedTables {
+    fn default() -> Self {
+        Self(quick_cache::sync::Cache::new(STAGED_MAX))
+    }
+}
+
+/// Why there is nothing to get at files with. The text is for whoever asked.
+type Nothing = &'static str;
+
+const NOT_HERE: Nothing = "the warehouse hands out no access to files";
+const IN_PART: Nothing = "whoever may read a part of a table only gets at no files";
+const NO_RIGHTS: Nothing = "neither reading nor writing its files is allowed";
+const NOT_ALONE: Nothing = "its location holds files of other tables or views, too";
+
+impl Catalog {
+    /// The permit to load a table or view, and `with_files` what its holder may do with its files; nothing
+    /// without, as that costs further questions. By what both were decided comes with them.
+    pub(super) async fn permit_load(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+        with_files: bool,
+    ) -> Result<(Permit<Load>, Rights, Basis)> {
+        if !with_files {
+            let Permitted { permit, basis, .. } =
+                self.permit_tabular_and(store, operation, target, &[], |_, _| ()).await?;
+            return Ok((permit, Rights::NONE, basis));
+        }
+        let rights = |asking: &Asking<'_>, resource: &Resource| self.rights(asking, resource);
+        let Permitted { permit, besides, basis } =
+            self.permit_tabular_and(store, operation, target, &OF_FILES, rights).await?;
+        Ok((permit, besides.unwrap_or_else(|| self.all_rights()), basis))
+    }
+
+    /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
+    /// none if it is told nothing.
+    pub(super) async fn delegated(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+        record: &TabularRecord,
+        rights: Rights,
+        wanted: &[Delegation],
+    ) -> Result<Option<Delegated>> {
+        let _span = operation.trace.span("delegate");
+        let Target { warehouse, ident, .. } = target;
+        let found = self.reachable_at(record.id, warehouse, rights, places_of(record)).await?;
+        self.tell_if_any(warehouse, ident, found, wanted).await
+    }
+
+    /// New credentials for a table's files; none if the warehouse vends none.
+    pub async fn credentials(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        staged: Option<Uuid>,
+    ) -> Result<Option<Delegated>> {
+        match self.reachable_by(operation, warehouse, ident, staged).await? {
+            Ok(reachable) => {
+                let wanted = [Delegation::VendedCredentials];
+                self.tell(warehouse, reachable, &wanted, staged).await.map(Some)
+            }
+            Err(NOT_HERE) => Ok(None),
+            Err(nothing) => Err(forbidden(ident, nothing)),
+        }
+    }
+
+    /// What a client is told that has made a table, registered one, or staged one. The table is there by now:
+    /// that its files cannot be got at at this moment is no reason to say otherwise.
+    pub async fn delegated_made(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        made: &Readable,
+        wanted: &[Delegation],
+    ) -> Option<Delegated> {
+        let told = async {
+            if made.access != ReadAccess::Whole {
+                return Ok(None);
+            }
+            if made.state.metadata_location.is_some() {
+                let found = self.reachable(operation, warehouse, ident).await?;
+                return self.tell_if_any(warehouse, ident, found, wanted).await;
+            }
+            let metadata = metadata_of(made.state.id, &made.state.text)?;
+            let staged = Staged {
+                warehouse: warehouse.id,
+                ident: ident.clone(),
+                owner: operation.owner(),
+                location: metadata.location,
+                until_ms: self.now_ms() + STAGED_MS,
+            };
+            let name = self.ids().random();
+            match self.reachable_staged(operation, warehouse, &staged).await? {
+                Err(_) => Ok(None),
+                Ok(reachable) => {
+                    self.inner.staged.0.insert(name, staged);
+                    self.tell(warehouse, reachable, wanted, Some(name)).await.map(Some)
+                }
+            }
+        };
+        told.await.unwrap_or_else(|error: Error| {
+            tracing::warn!(table = %ident, ?error, "a new table is answered without credentials");
+            None
+        })
+    }
+
+    /// Signs a request to the store for somebody, if it is for files of the table, and they may do that.
+    pub async fn sign(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        staged: Option<Uuid>,
+        request: &SignRequest,
+    ) -> Result<Signed> {
+        let reachable = self.reachable_by(operation, warehouse, ident, staged).await?;
+        let Reachable { files, vendor, .. } = reachable.map_err(|it| forbidden(ident, it))?;
+        let signs = vendor.delegation().contains(&Delegation::RemoteSigning);
+        let Some(signer) = vendor.signer().filter(|_| signs) else {
+            let why = "the warehouse signs no requests";
+            return Err(Error::Invalid(format!("Cannot sign for {}: {why}", brief(ident))));
+        };
+        let allowed = Allowed { places: &files.places, rights: files.rights };
+        let told = |error: SignError| match error {
+            SignError::Invalid(message) => Error::Invalid(message),
+            SignError::NotAllowed(message) => Error::Forbidden(message),
+            SignError::Unavailable(reason) => self.not_vended(&reason),
+        };
+        let checked = signer.check(request, &allowed).map_err(told)?;
+        let vended = match vendor.vends() {
+            true => Some(self.vended(warehouse, &vendor, files).await?),
+            false => None,
+        };
+        signer.sign(&checked, vended.as_deref(), self.now_ms()).await.map_err(told)
+    }
+
+    /// Credentials for files: those that are kept, or new ones.
+    async fn vended(
+        &self,
+        warehouse: &Warehouse,
+        vendor: &Vendor,
+        files: Files,
+    ) -> Result<Arc<BTreeMap<String, Secret>>> {
+        let key = VendKey { warehouse: warehouse.id, version: warehouse.version, files };
+        let now_ms = self.now_ms();
+        let vended = self.inner.vended.get(&key, now_ms, vendor.vend(&key.files, now_ms)).await;
+        let vended = vended.map_err(|error| self.not_vended(&error.to_string()))?;
+        Ok(Arc::clone(&vended.config))
+    }
+
+    /// What somebody may get at of a table.
+    async fn reachable(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let kind = TabularKind::Table;
+        self.check_findable(kind, ident)?;
+        let store = self.store().durable();
+        let target = Target { warehouse, kind, ident };
+        let Loadable { permit, rights, record, .. } =
+            self.loadable(&store, operation, target, true).await?;
+        if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
+            return Ok(Err(IN_PART));
+        }
+        self.reachable_at(record.id, warehouse, rights, places_of(&record)).await
+    }
+
+    /// What somebody may get at of a table that they have staged.
+    async fn reachable_staged(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        staged: &Staged,
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let target = Target { warehouse, kind: TabularKind::Table, ident: &staged.ident };
+        let rights = match self.ask(operation)? {
+            Asked::Nobody(_) => self.all_rights(),
+            Asked::Policies(asking) => {
+                let wanted = asking.wants_attributes(&OF_FILES);
+                let store = self.store().durable();
+                let (resource, _) = self.tabular_resource(&store, wanted, target).await?;
+                self.rights(&asking, &resource)
+            }
+        };
+        // Nobody has this id, so that whatever else is there belongs to somebody else.
+        self.reachable_at(Uuid::nil(), warehouse, rights, [&staged.location].into_iter()).await
+    }
+
+    /// What somebody may get at of a table, or of one that they have staged and that has this name until it
+    /// is made: then it is asked for as every other.
+    async fn reachable_by(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        staged: Option<Uuid>,
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let found = staged.and_then(|name| self.inner.staged.0.get(&name)).filter(|staged| {
+            staged.warehouse == warehouse.id
+                && staged.ident == *ident
+                && staged.owner == operation.owner()
+                && self.now_ms() < staged.until_ms
+        });
+        if let Some(staged) = found {
+            match self.reachable_staged(operation, warehouse, &staged).await? {
+                // A table is at its place by now, which may be what has become of it.
+                Err(NOT_ALONE) => {}
+                reachable => return Ok(reachable),
+            }
+        }
+        self.reachable(operation, warehouse, ident).await
+    }
+
+    /// What policies allow somebody to do with a table's files.
+    fn rights(&self, asking: &Asking<'_>, resource: &Resource) -> Rights {
+        let (read, write) = (asking.may::<ReadData>(resource), asking.may::<WriteData>(resource));
+        Rights { read, write, delete: write && self.deletes_files() }
+    }
+
+    /// What anybody may do with a table's files where no policy is asked.
+    fn all_rights(&self) -> Rights {
+        Rights { read: true, write: true, delete: self.deletes_files() }
+    }
+
+    /// What somebody with these rights may get at, at these places: the table's location comes first.
+    async fn reachable_at(
+        &self,
+        id: Uuid,
+        warehouse: &Warehouse,
+        rights: Rights,
+        mut places: impl Iterator<Item = &String> + Send,
+    ) -> Result<std::result::Result<Reachable, Nothing>> {
+        let objects = self.objects();
+        let parsed = |text: &String| Location::parse(text).ok();
+        let Some((prefix, location)) = places.next().and_then(|text| Some((text, parsed(text)?)))
+        else {
+            return Ok(Err(NOT_HERE));
+        };
+        let Some(vendor) = objects.vendor(warehouse.id, &location) else {
+            return Ok(Err(NOT_HERE));
+        };
+        if !rights.read && !rights.write {
+            return Ok(Err(NO_RIGHTS));
+        }
+        let store = self.store().latest();
+        if !is_made_for(&location, id) && !is_alone(&store, id, &location).await? {
+            return Ok(Err(NOT_ALONE));
+        }
+        let mut all = vec![location];
+        for place in places.filter_map(parsed) {
+            // What properties name may be anybody's: it is let go without a word unless it is the table's.
+            let usable = place.authority() == all[0].authority()
+                && objects.vendor(warehouse.id, &place).is_some_and(|it| Arc::ptr_eq(it, vendor));
+            if usable && is_alone(&store, id, &place).await? {
+                all.push(place);
+            }
+        }
+        let files = Files { table: id, places: all, rights };
+        let (prefix, vendor) = (prefix.clone(), Arc::clone(vendor));
+        Ok(Ok(Reachable { files, prefix, vendor }))
+    }
+
+    /// What a client is told that asks for one of these ways to what it may get at, if it may.
+    async fn tell_if_any(
+        &self,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        found: std::result::Result<Reachable, Nothing>,
+        wanted: &[Delegation],
+    ) -> Result<Option<Delegated>> {
+        match found {
+            Ok(reachable) => self.tell(warehouse, reachable, wanted, None).await.map(Some),
+            Err(NOT_ALONE) => {
+                tracing::warn!(table = %ident, "no access to files is handed out: {NOT_ALONE}");
+                Ok(None)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// What a client is told that asks for one of these ways.
+    async fn tell(
+        &self,
+        warehouse: &Warehouse,
+        reachable: Reachable,
+        wanted: &[Delegation],
+        staged: Option<Uuid>,
+    ) -> Result<Delegated> {
+        let Reachable { files, prefix, vendor } = reachable;
+        let (id, refresh_key) = (files.table, vendor.refresh_key());
+        let store = Arc::clone(vendor.client_config());
+        let way = match chosen(vendor.delegation(), wanted) {
+            None => Way::Own,
+            Some(Delegation::RemoteSigning) => Way::Signatures,
+            Some(Delegation::VendedCredentials) => {
+                Way::Credentials(self.vended(warehouse, &vendor, files).await?)
+            }
+        };
+        Ok(Delegated { id, prefix, store, way, staged, refresh_key })
+    }
+
+    fn not_vended(&self, reason: &str) -> Error {
+        let reason = self.objects().scrubbed(reason);
+        Error::unavailable("Access to the table's files cannot be handed out now", reason)
+    }
+}
+
+/// The first way of a warehouse that a client can go. One that asks for credentials alone is told of
+/// signatures where there is nothing else: they are no secret.
+fn chosen(ways: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
+    let both = ways.iter().find(|way| wanted.contains(way));
+    let signs = || ways.iter().find(|way| **way == Delegation::RemoteSigning);
+    let falls_back = wanted.contains(&Delegation::VendedCredentials);
+    both.or_else(|| signs().filter(|_| falls_back)).copied()
+}
+
+fn forbidden(ident: &TabularIdent, nothing: Nothing) -> Error {
+    Error::Forbidden(format!("Not allowed: the files of {}: {nothing}", brief(ident)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_goes_the_first_way_that_both_know() {
+        use Delegation::{RemoteSigning as Signing, VendedCredentials as Vended};
+        assert_eq!(chosen(&[Vended, Signing], &[Signing, Vended]), Some(Vended));
+        assert_eq!(chosen(&[Signing, Vended], &[Vended]), Some(Vended));
+        assert_eq!(chosen(&[Signing], &[Vended]), Some(Signing), "there is nothing else");
+        assert_eq!(chosen(&[Vended], &[Signing]), None, "nobody has asked for credentials");
+        assert_eq!(chosen(&[Vended, Signing], &[]), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! From a resource as somebody names it to what policies know of it, and to what is told of it to those
+//! who may not see it.
+
+use super::attributes::namespace_resource;
+use super::permits::Target;
+use super::{Catalog, Error, Operation, Result, lookup};
+use slateberg_authz::action::{Action, DescribeNamespace, Load, ReadConfig};
+use slateberg_authz::notation;
+use slateberg_authz::resource::{Kind, Resource};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+
+/// A resource that somebody names.
+pub(super) struct Described {
+    /// With what is known of each level, as far as policies ask for it and as it is there.
+    pub(super) resource: Resource,
+    /// Whether it is there.
+    pub(super) there: bool,
+}
+
+/// The actions that tell whether something is visible.
+pub(super) const SEEING: [&str; 3] = [ReadConfig::NAME, DescribeNamespace::NAME, Load::NAME];
+
+/// The names that a resource consists of.
+enum Named {
+    Catalog,
+    Warehouse,
+    Namespace(NamespaceIdent),
+    Tabular(TabularKind, TabularIdent),
+}
+
+fn named(resource: &Resource) -> Named {
+    let levels = resource.nodes().iter().skip(1);
+    let mut levels: Vec<_> = levels.map(|level| level.name.to_string()).collect();
+    let kind = match resource.kind() {
+        Kind::Catalog => return Named::Catalog,
+        Kind::Warehouse => return Named::Warehouse,
+        Kind::Namespace => return Named::Namespace(NamespaceIdent(levels)),
+        Kind::Table => TabularKind::Table,
+        Kind::View => TabularKind::View,
+    };
+    let name = levels.pop().unwrap_or_default();
+    Named::Tabular(kind, TabularIdent { namespace: NamespaceIdent(levels), name })
+}
+
+impl Catalog {
+    /// The resource that a client names in one word, such as `table:prod/sales/orders`. A name that cannot be
+    /// is one that is not there, whoever asks, and is put to no policy.
+    pub(super) fn resource_named(&self, word: &str) -> Result<Resource> {
+        let resource = notation::resource(word);
+        let resource = resource.map_err(|error| Error::Invalid(error.to_string()))?;
+        let warehouse = resource.warehouse_name().unwrap_or_default();
+        if warehouse.len() > self.settings().name_bytes_max {
+            return Err(Error::no_such_warehouse(warehouse));
+        }
+        match named(&resource) {
+            Named::Catalog | Named::Warehouse => {}
+            Named::Namespace(ident) => self.check_findable_namespace(&ident)?,
+            Named::Tabular(kind, ident) => {
+                self.check_findable(kind, &ident)?;
+            }
+        }
+        Ok(resource)
+    }
+
+    /// What is known of a resource. Names are enough, unless policies ask for more where one of these actions
+    /// is to be done.
+    pub(super) async fn described(
+        &self,
+        resource: Resource,
+        actions: &[&str],
+    ) -> Result<Described> {
+        let Some(name) = resource.warehouse_name() else {
+            return Ok(Described { resource, there: true });
+        };
+        let Ok(warehouse) = self.warehouses().by_prefix(Some(name)) else {
+            return Ok(Described { resource, there: false });
+        };
+        let store = self.store().durable();
+        let policies = self.inner.parts.authority.policies();
+        let wanted = actions.iter().any(|action| policies.asks(action).attributes);
+        match named(&resource) {
+            Named::Catalog | Named::Warehouse => Ok(Described { resource, there: true }),
+            Named::Namespace(ident) => {
+                let there = lookup::namespace_id(&store, warehouse.id, &ident).await?.is_some();
+                let resource = namespace_resource(&store, wanted, &warehouse, &ident).await?;
+                Ok(Described { resource, there })
+            }
+            Named::Tabular(kind, ident) => {
+                let id = lookup::tabular_id(&store, warehouse.id, kind, &ident).await?;
+                let target = Target { warehouse: &warehouse, kind, ident: &ident };
+                let (resource, _) = self.tabular_resource(&store, wanted, target).await?;
+                Ok(Described { resource, there: id.is_some() })
+            }
+        }
+    }
+
+    /// What is told to whoever may not see a resource: to the letter what is said of one that is not there.
+    /// Nothing if they may.
+    pub(super) fn hidden(&self, operation: &Operation, described: &Described) -> Option<Error> {
+        let Described { resource, there } = described;
+        let warehouse = resource.warehouse_name()?;
+        let sees_warehouse = self.may::<ReadConfig>(operation, &Resource::warehouse(warehouse))
+            && self.warehouses().by_prefix(Some(warehouse)).is_ok();
+        if !sees_warehouse {
+            return Some(Error::NoSuchWarehouse(brief(warehouse)));
+        }
+        match named(resource) {
+            Named::Catalog | Named::Warehouse => None,
+            Named::Namespace(ident) => {
+                let visible = *there && self.may::<DescribeNamespace>(operation, resource);
+                (!visible).then(|| Error::no_such_namespace(&ident))
+            }
+            Named::Tabular(kind, ident) => {
+                let visible = *there && self.may::<Load>(operation, resource);
+                (!visible).then(|| Error::no_such(kind, &ident))
+            }
+        }
+    }
+
+    /// What is told of a resource that is not there, to whoever may know that.
+    pub(super) fn missing(&self, described: &Described) -> Option<Error> {
+        let Described { resource, there } = described;
+        let warehouse = resource.warehouse_name().filter(|_| !there)?;
+        Some(match named(resource) {
+            Named::Namespace(ident) if self.warehouses().by_prefix(Some(warehouse)).is_ok() => {
+                Error::no_such_namespace(&ident)
+            }
+            Named::Tabular(kind, ident) if self.warehouses().by_prefix(Some(warehouse)).is_ok() => {
+                Error::no_such(kind, &ident)
+            }
+            _ => Error::NoSuchWarehouse(brief(warehouse)),
+        })
+    }
+
+    /// Whether `A` may be done to `resource`.
+    pub(super) fn may<A: Action>(&self, operation: &Operation, resource: &Resource) -> bool {
+        let Operation { principal, context, .. } = operation;
+        self.inner.parts.authority.authorize::<A>(principal, resource, context).is_ok()
+    }
+}

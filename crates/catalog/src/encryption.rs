@@ -1,0 +1,152 @@
+//! The keys that encrypt what the catalog keeps: seen, rotated, and wrapped anew.
+//!
+//! The ring lies beside the store and not in it, so that a change of it is no transaction. It is done
+//! before its entry in the change log is written: a crash in between leaves a data key that nobody asked
+//! for twice, which harms nobody.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::change_log::Entry;
+use super::mutation::Answer;
+use super::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::ManageEncryption;
+use slateberg_authz::authority::Asked;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_kms::ring::{Ring, WrappedKey};
+use slateberg_store::records::Outcome;
+
+/// What is told of a key ring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyRing {
+    /// The id of the catalog that all keys are bound to.
+    pub catalog: Uuid,
+    /// How often the ring was changed.
+    pub revision: u64,
+    /// The number of the data key that what is written now is sealed with.
+    pub active: u32,
+    /// The data keys, from the oldest on; in a clone, those of its parent first.
+    pub data_keys: Vec<DataKey>,
+}
+
+/// What is told of a data key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataKey {
+    /// Its number.
+    pub number: u32,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// The kind of KMS that has its wrapping key.
+    pub kms: String,
+    /// The wrapping key's name.
+    pub wrapping_key: String,
+    /// When it was wrapped, in milliseconds since 1970.
+    pub wrapped_ms: i64,
+}
+
+/// What is to become of the keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// A new data key is to seal what is written from now on.
+    Rotate,
+    /// All data keys are to be wrapped anew.
+    Rewrap {
+        /// By this wrapping key; by the one of the settings if there is none.
+        wrapping_key: Option<String>,
+    },
+}
+
+impl From<&Ring> for KeyRing {
+    fn from(ring: &Ring) -> Self {
+        Self {
+            catalog: ring.catalog(),
+            revision: ring.revision(),
+            active: ring.active(),
+            data_keys: ring.data_keys().map(DataKey::from).collect(),
+        }
+    }
+}
+
+impl From<&WrappedKey> for DataKey {
+    fn from(key: &WrappedKey) -> Self {
+        Self {
+            number: key.number,
+            created_ms: key.created_ms,
+            kms: key.kms.clone(),
+            wrapping_key: key.wrapping_key.clone(),
+            wrapped_ms: key.wrapped_ms,
+        }
+    }
+}
+
+impl Edit {
+    /// The change's name.
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Rotate => "rotate_data_key",
+            Self::Rewrap { .. } => "rewrap_data_keys",
+        }
+    }
+}
+
+impl Catalog {
+    /// The key ring, as it is kept; none if what is kept is not encrypted.
+    pub async fn key_ring(&self, operation: &Operation) -> Result<Option<KeyRing>> {
+        let permit = self.permit_encryption(operation)?;
+        let ring = self.store().key_ring(&permit).await?;
+        Ok(ring.as_ref().map(KeyRing::from))
+    }
+
+    /// Changes the key ring, and answers with what it is then.
+    pub async fn change_key_ring(&self, operation: &Operation, edit: Edit) -> Result<KeyRing> {
+        let changing = |catalog: Self, operation: Operation| async move {
+            catalog.change_ring(&operation, &edit).await
+        };
+        let body = self.mutate(operation, changing).await?.into_body()?;
+        serde_json::from_value(body).map_err(Error::internal)
+    }
+
+    async fn change_ring(&self, operation: &Operation, edit: &Edit) -> Result<Answer> {
+        let permit = self.permit_encryption(operation)?;
+        let store = self.store();
+        let changed = match edit {
+            Edit::Rotate => store.rotate_data_key(&permit).await?,
+            Edit::Rewrap { wrapping_key } => {
+                store.rewrap_data_keys(&permit, wrapping_key.as_deref()).await?
+            }
+        };
+        let Some(ring) = changed else {
+            let reason = "What this catalog keeps is not encrypted: there is no key to change";
+            return Err(Error::Conflict(reason.to_owned()));
+        };
+        let ring = KeyRing::from(&ring);
+        let body = serde_json::to_value(&ring).map_err(Error::internal)?;
+        let (answer, ring, decision) = (&body, &ring, permit.decision());
+        let written = store.transact(edit.action(), &permit, |t| async move {
+            let entry = Entry {
+                action: edit.action(),
+                warehouse: Uuid::nil(),
+                subject: ring.catalog,
+                name: &format!("data key {}", ring.active),
+                versions: (Some(ring.revision.saturating_sub(1)), Some(ring.revision)),
+                decision,
+            };
+            self.log_change(&t, operation, &entry)?;
+            self.remember(&t, operation, Outcome::Body(answer.clone()))
+        });
+        let ((), accepted) = written.await?;
+        accepted.durable().await?;
+        Ok(Answer::Body(body))
+    }
+
+    fn permit_encryption(&self, operation: &Operation) -> Result<Permit<ManageEncryption>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let resource = Resource::catalog();
+        let permitted = asking.permit(&resource);
+        permitted.map_err(|denied| self.refuse(operation, &denied, &resource, None))
+    }
+}

@@ -1,0 +1,97 @@
+//! Forgetting what nobody can ask for any more: old idempotency records, the oldest changes, and jobs that
+//! ended long ago.
+
+use std::collections::VecDeque;
+
+use super::{Catalog, Error, Result};
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key, space};
+use slateberg_store::read::{Range, Read};
+
+/// Records that one transaction removes.
+const BATCH_RECORDS_MAX: usize = 1000;
+
+impl Catalog {
+    /// Removes what has expired. Returns how many records went.
+    pub async fn expire(&self) -> Result<usize> {
+        let records = self.expire_idempotency().await? + self.trim_change_log().await?;
+        Ok(records + self.expire_jobs().await?)
+    }
+
+    async fn expire_idempotency(&self) -> Result<usize> {
+        let store = self.store().durable();
+        let now_ms = self.now_ms();
+        let mut range = Range::prefix([space::IDEMPOTENCY]);
+        let mut removed = 0;
+        loop {
+            let records = store.scan::<IdempotencyKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
+            let Some((last, _)) = records.last() else { return Ok(removed) };
+            range = range.behind(Some(last.encode()));
+            let expired: Vec<_> = records
+                .into_iter()
+                .filter(|(_, record)| record.expires_ms <= now_ms)
+                .map(|(key, _)| key)
+                .collect();
+            removed += self.remove_records(&expired).await?;
+        }
+    }
+
+    async fn trim_change_log(&self) -> Result<usize> {
+        let newest = self.store().next_change();
+        let keep_from = newest.saturating_sub(self.settings().change_log_entries_max);
+        let range = Range::prefix([space::CHANGES]);
+        let mut removed = 0;
+        loop {
+            let oldest =
+                self.store().durable().scan::<ChangeKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
+            let dated: Vec<_> =
+                oldest.into_iter().map(|(key, _)| key).filter(|key| key.0 < keep_from).collect();
+            if dated.is_empty() {
+                return Ok(removed);
+            }
+            removed += self.remove_records(&dated).await?;
+        }
+    }
+
+    /// Forgets jobs that ended long ago, and the oldest of too many.
+    async fn expire_jobs(&self) -> Result<usize> {
+        let settings = self.settings();
+        let kept_ms = settings.jobs_kept_seconds.saturating_mul(1000);
+        let kept_ms = i64::try_from(kept_ms).unwrap_or(i64::MAX);
+        let since_ms = self.now_ms().saturating_sub(kept_ms);
+        let (mut removed, mut left) = (0, VecDeque::new());
+        let mut range = Range::prefix([space::ENDED_JOBS]);
+        loop {
+            let store = self.store().durable();
+            let jobs = store.scan::<EndedJobKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
+            let Some((last, _)) = jobs.last() else { return Ok(removed) };
+            range = range.behind(Some(last.encode()));
+            let mut expired = Vec::new();
+            for (key, job) in jobs {
+                match job.ended.is_some_and(|ended| ended.at_ms > since_ms) {
+                    true => left.push_back(key),
+                    false => expired.push(key),
+                }
+            }
+            let too_many = left.len().saturating_sub(settings.jobs_kept_max);
+            expired.extend(left.drain(..too_many));
+            removed += self.remove_records(&expired).await?;
+        }
+    }
+
+    async fn remove_records<K: Key>(&self, keys: &[K]) -> Result<usize> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let permit = Permit::for_task(Task::Expiry);
+        let ((), accepted) = self
+            .store()
+            .transact("expire", &permit, |t| async move {
+                keys.iter().try_for_each(|key| t.delete(key))?;
+                Ok::<_, Error>(())
+            })
+            .await?;
+        accepted.durable().await?;
+        Ok(keys.len())
+    }
+}

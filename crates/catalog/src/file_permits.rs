@@ -1,0 +1,100 @@
+//! Registering a metadata file shows what is in it. So a file that belongs to a table or view is
+//! one for those who may load that, and for everybody else it does not exist.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::permits::Target;
+use super::places::{self, places_of};
+use super::{Catalog, Error, Operation, Result, lookup};
+use slateberg_authz::action::{Action, Load};
+use slateberg_authz::authority::{Asked, Asking};
+use slateberg_model::warehouse::Warehouse;
+use slateberg_objects as objects;
+use slateberg_objects::location::Location;
+use slateberg_store::keys::TabularKey;
+use slateberg_store::read::Read;
+
+/// Tables and views that a file may belong to.
+const OWNERS_MAX: usize = 1000;
+
+impl Catalog {
+    /// Rejects a metadata file at the location of a table or view that the caller may not load
+    /// whole, exactly as one that does not exist.
+    pub(super) async fn permit_file(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        file: &str,
+    ) -> Result<()> {
+        self.permit_owners(operation, warehouse, file, (file, None)).await
+    }
+
+    /// The same for the table or view that the file describes, by its location and its UUID.
+    pub(super) async fn permit_described(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        file: &str,
+        (location, uuid): (&str, Uuid),
+    ) -> Result<()> {
+        self.permit_owners(operation, warehouse, file, (location, Some(uuid))).await
+    }
+
+    async fn permit_owners(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        file: &str,
+        (location, uuid): (&str, Option<Uuid>),
+    ) -> Result<()> {
+        let Asked::Policies(asking) = self.ask(operation)? else { return Ok(()) };
+        let store = self.store().latest();
+        let missing = || Error::from(objects::Error::NotFound(file.to_owned()));
+        let mut owners = BTreeSet::new();
+        if let Ok(location) = Location::parse(location) {
+            let found = places::at(&store, &location, false, OWNERS_MAX).await?;
+            for id in found.ok_or_else(missing)? {
+                // A table at the root of the warehouse does not own everything in it.
+                let Some(record) = store.get(&TabularKey(id)).await? else { continue };
+                let places = places_of(&record).filter_map(|place| Location::parse(place).ok());
+                let parts = location.parts();
+                let mut around = places.filter(|place| parts.starts_with(&place.parts()));
+                if around.any(|place| !self.objects().is_whole(&place)) {
+                    owners.insert(id);
+                }
+            }
+        }
+        if let Some(uuid) = uuid {
+            let found = places::with_uuid(&store, uuid, OWNERS_MAX).await?;
+            owners.extend(found.ok_or_else(missing)?);
+        }
+        for id in owners {
+            if !self.may_load_whole(&asking, warehouse, id).await? {
+                return Err(missing());
+            }
+        }
+        Ok(())
+    }
+
+    async fn may_load_whole(
+        &self,
+        asking: &Asking<'_>,
+        warehouse: &Warehouse,
+        id: Uuid,
+    ) -> Result<bool> {
+        let store = self.store().latest();
+        let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(true) };
+        if record.warehouse != warehouse.id {
+            return Ok(false);
+        }
+        let ident = lookup::ident_of(&store, &record).await?;
+        let target = Target { warehouse, kind: record.kind, ident: &ident };
+        let wanted = asking.wants_attributes(&[Load::NAME]);
+        let (resource, _) = self.tabular_resource(&store, wanted, target).await?;
+        let permit = asking.permit::<Load>(&resource);
+        let decision = permit.as_ref().ok().map(|permit| permit.decision());
+        Ok(decision.is_some_and(|it| it.is_none_or(|decision| decision.read_rules.is_none())))
+    }
+}

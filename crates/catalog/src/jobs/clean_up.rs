@@ -1,0 +1,138 @@
+//! Cleaning up: metadata files that a table's log does not name any more. Each commit of a table that wants
+//! it leaves such a job, so that many are done together and forgotten in one transaction.
+//!
+//! The log of a table that was registered is what somebody has written there, and may name any file. So
+//! nothing is deleted but what has a metadata file's name and lies at a place of the table, and of that
+//! nothing that another table leads to.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+
+use super::Live;
+use super::kept::{Depth, Kept};
+use super::run::{Interrupted, Run};
+use crate::{Catalog, Error, Result};
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_objects::location::Location;
+use slateberg_objects::metadata_file;
+use slateberg_store::jobs::{Job, Work};
+use slateberg_store::keys::{JobKey, TabularKey};
+use slateberg_store::read::Read;
+
+/// A job that is taken up.
+pub(super) type Claimed = (JobKey, Job, Arc<Live>);
+
+impl Catalog {
+    /// Does these jobs. Returns how many have ended.
+    pub(super) async fn run_clean_ups(&self, jobs: Vec<Claimed>) -> usize {
+        let parallel = self.settings().file_deletions_parallel_max.max(1);
+        let runs = jobs.into_iter().map(|(key, job, live)| async move {
+            let mut run = Run::new(self.clone(), key, job, live);
+            let outcome = clean_up(&mut run).await;
+            (run, outcome)
+        });
+        let runs: Vec<_> = futures::stream::iter(runs).buffer_unordered(parallel).collect().await;
+        let mut done = Vec::new();
+        for (run, outcome) in runs {
+            match outcome {
+                Ok(()) => done.push(run.key),
+                Err(interrupted) => self.interrupted(run, interrupted).await,
+            }
+        }
+        match self.forget_clean_ups(&done).await {
+            Ok(()) => done.len(),
+            Err(error) => {
+                tracing::warn!(?error, "metadata files are deleted, and will be so again");
+                0
+            }
+        }
+    }
+
+    async fn forget_clean_ups(&self, done: &[JobKey]) -> Result<()> {
+        if done.is_empty() {
+            return Ok(());
+        }
+        let permit = Permit::for_task(Task::Jobs);
+        let ((), accepted) = self
+            .store()
+            .transact("forget_clean_ups", &permit, |t| async move {
+                done.iter().try_for_each(|key| t.delete(key))?;
+                Ok::<_, Error>(())
+            })
+            .await?;
+        accepted.durable().await?;
+        self.inner.jobs.counters.jobs_done.add(done.len() as u64);
+        Ok(())
+    }
+}
+
+/// Those of these files that may be metadata files of a table with these places; with no places known, those
+/// that may be anybody's. What lies elsewhere stays: it harms nobody there, and may be somebody's.
+pub(crate) fn may_be_deleted<'a>(
+    mut files: Vec<String>,
+    places: Option<impl Iterator<Item = &'a String>>,
+) -> Vec<String> {
+    if files.is_empty() {
+        return files;
+    }
+    let parse = |place: &String| Location::parse(place).ok();
+    let places: Option<Vec<_>> = places.map(|places| places.filter_map(parse).collect());
+    files.retain(|file| {
+        let Ok(file) = Location::parse(file) else { return false };
+        let is_own = |places: &Vec<Location>| places.iter().any(|place| file.is_within(place));
+        metadata_file::is_named_so(&file) && places.as_ref().is_none_or(is_own)
+    });
+    files
+}
+
+async fn clean_up(run: &mut Run) -> std::result::Result<(), Interrupted> {
+    let Work::Listed(files) = run.job.work.clone() else { return Ok(()) };
+    // One that was cancelled since it was found is not there any more.
+    if run.catalog().store().latest().get(&run.key).await?.is_none() {
+        return Ok(());
+    }
+    // Jobs that were made before the lists were looked through are still to be done.
+    let files = may_be_deleted(files, run.job.table.as_ref().map(|table| table.places.iter()));
+    let mut kept = match &run.job.table {
+        Some(table) => Kept::besides(table, Depth::Metadata),
+        // The table may have other files in its log by now, but none that it has dropped from there.
+        None => Kept::anything(Depth::Metadata),
+    };
+    kept.refresh(run, &files).await?;
+    let id = run.job.table.as_ref().map(|table| table.id).unwrap_or_default();
+    let record = run.catalog().store().latest().get(&TabularKey(id)).await?;
+    // Somebody may have registered an earlier state of the table over it.
+    let current = |file: &String| record.as_ref().is_some_and(|it| it.metadata_location == *file);
+    let files = files.into_iter().filter(|file| !kept.has(file) && !current(file)).collect();
+    run.delete(files).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_metadata_files_at_the_tables_own_places_may_be_deleted() {
+        let own = [
+            "s3://b/w/t/metadata/00001-x.metadata.json",
+            "s3a://b/w/t/metadata/00001-x.gz.metadata.json",
+            "s3://b/m/v3.metadata.json.gz",
+        ];
+        let elsewhere = "s3://b/w/t2/metadata/00001-x.metadata.json";
+        let never = [
+            "s3://b/w/t/data/1.parquet",
+            "s3://b/w/t/metadata/snap-1.avro",
+            "s3://b/w/t/metadata/00001-x.metadata.json/1.parquet",
+            "s3://b/w/t/../t2/metadata/00001-x.metadata.json",
+            "s3://b/w/t/data/1.parquet?.metadata.json",
+            "",
+        ];
+        let all = || own.iter().chain([&elsewhere]).chain(&never).map(|&file| file.to_owned());
+        let places = ["s3://b/w/t".to_owned(), "s3://b/m/".to_owned()];
+        assert_eq!(may_be_deleted(all().collect(), Some(places.iter())), own);
+        let anybodys: Vec<_> = own.into_iter().chain([elsewhere]).collect();
+        let unknown = None::<std::slice::Iter<'_, String>>;
+        assert_eq!(may_be_deleted(all().collect(), unknown), anybodys);
+    }
+}

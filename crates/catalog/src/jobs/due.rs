@@ -1,0 +1,251 @@
+//! Which jobs are taken up, and what becomes of them.
+
+use std::time::Duration;
+
+use super::clean_up::Claimed;
+use super::orphans::remove_orphans;
+use super::purge::purge;
+use super::run::{Interrupted, Run};
+use super::{Halt, kind_of};
+use crate::{Catalog, Error, Result};
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_store::jobs::{Ended, Ending, Job, Work};
+use slateberg_store::keys::{EndedJobKey, JobKey, Key, space};
+use slateberg_store::read::{Range, Read};
+
+/// Records that are read at once.
+const PAGE: usize = 200;
+/// Metadata files are cleaned up for so many commits together.
+const CLEAN_UPS_MAX: usize = 200;
+/// How long a job that has failed waits at least, and at most.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+const WAIT_MAX: Duration = Duration::from_secs(5 * 60);
+/// How long it is waited for news if there is nothing to do.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// What there is to do, taken up already.
+pub struct Due(Kind);
+
+enum Kind {
+    /// One job.
+    One(Box<Claimed>),
+    /// Clean-ups, which are small.
+    CleanUps(Vec<Claimed>),
+}
+
+/// A look at the jobs.
+pub struct Look {
+    /// What is to be done now.
+    pub due: Vec<Due>,
+    /// When to look again, should nobody say so earlier.
+    pub again_in: Duration,
+}
+
+/// Frees jobs when their work ends, even in a panic.
+struct Claims<'a>(&'a Catalog, Vec<JobKey>);
+
+impl Drop for Claims<'_> {
+    fn drop(&mut self) {
+        for key in &self.1 {
+            self.0.inner.jobs.release(key.0);
+        }
+    }
+}
+
+impl Catalog {
+    /// Takes up what is to be done: at most `room` jobs besides clean-ups.
+    pub async fn due_jobs(&self, room: usize) -> Result<Look> {
+        let now_ms = self.now_ms();
+        let mut look = Look { due: Vec::new(), again_in: IDLE_MAX };
+        let mut clean_ups = Vec::new();
+        let mut range = Range::prefix([space::JOBS]);
+        loop {
+            let page = self.store().durable().scan::<JobKey>(&range, Some(PAGE)).await?;
+            let Some((last, _)) = page.last() else { break };
+            range = range.behind(Some(last.encode()));
+            for (key, job) in page {
+                let waits_ms = u64::try_from(job.next_try_ms.saturating_sub(now_ms)).unwrap_or(0);
+                if waits_ms > 0 {
+                    look.again_in = look.again_in.min(Duration::from_millis(waits_ms));
+                    continue;
+                }
+                let is_clean_up = matches!(job.work, Work::Listed(_));
+                let has_room = match is_clean_up {
+                    true => clean_ups.len() < CLEAN_UPS_MAX,
+                    false => look.due.len() < room,
+                };
+                if !has_room {
+                    continue;
+                }
+                let Some(live) = self.inner.jobs.claim(key.0, &job) else { continue };
+                match is_clean_up {
+                    true => clean_ups.push((key, job, live)),
+                    false => look.due.push(Due(Kind::One(Box::new((key, job, live))))),
+                }
+            }
+        }
+        if !clean_ups.is_empty() {
+            look.due.push(Due(Kind::CleanUps(clean_ups)));
+        }
+        Ok(look)
+    }
+
+    /// Does what is due. Returns how many jobs have come to an end; one that failed stays for later.
+    pub async fn run_due(&self, due: Due) -> usize {
+        match due.0 {
+            Kind::CleanUps(jobs) => {
+                let _claims = Claims(self, jobs.iter().map(|(key, ..)| *key).collect());
+                self.run_clean_ups(jobs).await
+            }
+            Kind::One(job) => {
+                let (key, job, live) = *job;
+                let _claims = Claims(self, vec![key]);
+                self.run_job(Run::new(self.clone(), key, job, live)).await
+            }
+        }
+    }
+
+    /// Runs jobs, one after the other, until none is due. Returns how many have come to an end.
+    pub async fn run_jobs(&self) -> Result<usize> {
+        let mut ended = 0;
+        loop {
+            let look = self.due_jobs(1).await?;
+            if look.due.is_empty() {
+                return Ok(ended);
+            }
+            for due in look.due {
+                ended += self.run_due(due).await;
+            }
+        }
+    }
+
+    async fn run_job(&self, mut run: Run) -> usize {
+        let (job, kind) = (run.key.0, kind_of(&run.job.work));
+        let table = run.job.table.as_ref();
+        let resource = table.and_then(|table| table.resource.clone()).unwrap_or_default();
+        let begun = run.job.progress.started_ms;
+        run.job.progress.started_ms.get_or_insert_with(|| self.now_ms());
+        tracing::info!(%job, kind, resource, resumed = begun.is_some(), "job begins");
+        let outcome = match run.save().await {
+            Ok(()) => match run.job.work.clone() {
+                Work::ReachableFrom { id, metadata_location } => {
+                    purge(&mut run, id, &metadata_location).await
+                }
+                Work::Orphans { .. } => remove_orphans(&mut run).await,
+                Work::Listed(_) => Ok(()),
+            },
+            Err(interrupted) => Err(interrupted),
+        };
+        match outcome {
+            Ok(()) => match self.end_job(&mut run, Ending::Done).await {
+                Ok(()) => {
+                    let progress = &run.job.progress;
+                    let (files, kept) = (progress.done, progress.kept);
+                    tracing::info!(%job, kind, resource, files, kept, "job is done");
+                    self.inner.jobs.counters.jobs_done.add(1);
+                    1
+                }
+                Err(error) => {
+                    self.interrupted(run, error.into()).await;
+                    0
+                }
+            },
+            Err(interrupted) => {
+                let failed = matches!(interrupted, Interrupted::Failed(_));
+                self.interrupted(run, interrupted).await;
+                usize::from(failed)
+            }
+        }
+    }
+
+    /// Keeps what is to be known of a job that did not come to its end.
+    pub(super) async fn interrupted(&self, mut run: Run, interrupted: Interrupted) {
+        let (job, kind) = (run.key.0, kind_of(&run.job.work));
+        let kept = match interrupted {
+            Interrupted::Halted(Halt::Cancelled) => {
+                tracing::info!(%job, kind, "job is cancelled");
+                return;
+            }
+            Interrupted::Halted(Halt::Stopping) => {
+                tracing::info!(%job, kind, "job continues after the next start of the server");
+                run.save().await
+            }
+            Interrupted::Failed(reason) => {
+                tracing::warn!(%job, kind, reason, "job failed");
+                self.inner.jobs.counters.jobs_failed.add(1);
+                run.job.last_error = Some(reason);
+                self.end_job(&mut run, Ending::Failed).await.map_err(Interrupted::from)
+            }
+            Interrupted::Later(error) => {
+                self.inner.jobs.counters.retries.add(1);
+                run.job.failures = run.job.failures.saturating_add(1);
+                let wait = waiting(run.job.failures);
+                let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                tracing::warn!(%job, kind, ?error, wait_ms, "job interrupted: it continues later");
+                run.job.last_error = Some(told(&error));
+                let wait_ms = i64::try_from(wait_ms).unwrap_or(i64::MAX);
+                run.job.next_try_ms = self.now_ms().saturating_add(wait_ms);
+                run.save().await
+            }
+        };
+        match kept {
+            Ok(()) | Err(Interrupted::Halted(_)) => {}
+            // It will be taken up as it was stored last.
+            Err(error) => tracing::warn!(%job, kind, ?error, "cannot store the result of a job"),
+        }
+    }
+
+    /// Puts a job among those that have ended, unless it was cancelled.
+    async fn end_job(&self, run: &mut Run, how: Ending) -> Result<()> {
+        run.job.ended = Some(Ended { how, at_ms: self.now_ms() });
+        run.job.progress.position = None;
+        run.job.next_try_ms = 0;
+        let (key, job): (JobKey, &Job) = (run.key, &run.job);
+        let permit = Permit::for_task(Task::Jobs);
+        let ((), accepted) = self
+            .store()
+            .transact("end_job", &permit, |t| async move {
+                if t.get(&key).await?.is_none() {
+                    return Ok(());
+                }
+                t.delete(&key)?;
+                t.put(&EndedJobKey(key.0), job)?;
+                if let Work::ReachableFrom { id, .. } = &job.work {
+                    t.delete_document(*id).await?;
+                }
+                Ok::<_, Error>(())
+            })
+            .await?;
+        Ok(accepted.durable().await?)
+    }
+}
+
+/// How long a job waits that has failed so often in a row.
+fn waiting(failures: u32) -> Duration {
+    let doubled = WAIT_MIN.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(16)));
+    doubled.min(WAIT_MAX)
+}
+
+/// An error, for whoever may see the job: with what the object store or the record says, and no secret,
+/// which no error of an object store repeats.
+fn told(error: &Error) -> String {
+    match error {
+        Error::Unavailable { message, operator } if message != operator => {
+            format!("{message}: {operator}")
+        }
+        Error::Internal { operator } => operator.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_fails_again_and_again_waits_longer_and_not_for_ever() {
+        let seconds: Vec<_> = (1..12).map(|failures| waiting(failures).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(waiting(u32::MAX), WAIT_MAX);
+    }
+}

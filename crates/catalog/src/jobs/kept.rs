@@ -1,0 +1,251 @@
+//! What has to stay although a job would delete it: the files that other tables of the catalog lead
+//! to.
+//!
+//! Others come into question if they have a place at, around or below the table's own, if they have
+//! its UUID (then they were registered from the same metadata, wherever their places are now).
+//! Finding them takes a few short scans, and nearly always there is none. If there are some, all
+//! that they lead to is read, once; when they have changed, what is new in them.
+//!
+//! A file at the place of another table or view stays in any case, unless it is at a place of the
+//! table itself that is not around the other one: a writer of the other table may be about to
+//! commit it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use futures::StreamExt;
+use uuid::Uuid;
+
+use super::run::{Interrupted, Run};
+use crate::places::{self, has_others_around, has_others_below};
+use crate::{Catalog, Error, lookup};
+use slateberg_model::ident::TabularKind;
+use slateberg_model::text::PieceHash;
+use slateberg_objects as objects;
+use slateberg_objects::location::Location;
+use slateberg_objects::reachable::{self, comparable};
+use slateberg_store::jobs::JobTable;
+use slateberg_store::keys::TabularKey;
+use slateberg_store::read::Read;
+
+/// Tables that may have places at the same place as another one, or its UUID.
+pub(super) const OTHERS_MAX: usize = 10_000;
+/// Directories of which is remembered whose they are.
+const DIRECTORIES_MAX: usize = 10_000;
+
+/// How much is read of what others lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// What their metadata itself names.
+    Metadata,
+    /// All of it.
+    Everything,
+}
+
+/// The files that have to stay.
+pub(super) struct Kept {
+    depth: Depth,
+    /// Whose places come into question, and their UUID.
+    places: Vec<Location>,
+    uuid: Option<Uuid>,
+    /// The table whose own files are not kept, if it is not to keep them.
+    except: Option<Uuid>,
+    /// The tables and views that were read, and at which version.
+    read: HashMap<Uuid, u64>,
+    /// The table itself.
+    itself: Uuid,
+    /// Directories of files that were to be deleted, and whether they are at the place of another
+    /// table.
+    directories: HashMap<String, bool>,
+    /// Manifest lists and manifests that were read.
+    manifests: HashSet<PieceHash>,
+    files: HashSet<PieceHash>,
+}
+
+/// Why nothing is deleted where some of the tables are not known.
+pub(super) fn too_many() -> Interrupted {
+    Interrupted::Failed(format!("{OTHERS_MAX} or more other tables are at the same place"))
+}
+
+fn hash(location: &str) -> PieceHash {
+    PieceHash::of(comparable(location).as_bytes())
+}
+
+/// Where what others lead to is no manifest, or more than is read of one, nobody knows what has to
+/// stay, and no later try will.
+fn cannot_tell(error: objects::Error) -> Interrupted {
+    match error {
+        objects::Error::Unreadable { .. } => {
+            Interrupted::Failed(format!("cannot tell which files have to stay: {error}"))
+        }
+        other => other.into(),
+    }
+}
+
+impl Kept {
+    /// What others lead to than the table that a job is about.
+    pub(super) fn besides(table: &JobTable, depth: Depth) -> Self {
+        let places = table.places.iter().filter_map(|place| Location::parse(place).ok());
+        Self {
+            depth,
+            places: places.collect(),
+            uuid: Some(table.uuid),
+            except: Some(table.id),
+            read: HashMap::new(),
+            itself: table.id,
+            directories: HashMap::new(),
+            manifests: HashSet::new(),
+            files: HashSet::new(),
+        }
+    }
+
+    /// The same and what the table itself leads to.
+    pub(super) fn including_itself(self) -> Self {
+        Self { except: None, ..self }
+    }
+
+    /// What others lead to, where nothing is known of the table but its files.
+    pub(super) fn anything(depth: Depth) -> Self {
+        let table =
+            JobTable { id: Uuid::nil(), uuid: Uuid::nil(), resource: None, places: Vec::new() };
+        Self { uuid: None, ..Self::besides(&table, depth) }
+    }
+
+    /// Whether a file has to stay, as of the last [`refresh`](Self::refresh).
+    pub(super) fn has(&self, location: &str) -> bool {
+        let directory = location.rsplit_once('/').map(|(directory, _)| directory);
+        directory.and_then(|it| self.directories.get(it)).is_some_and(|is_others| *is_others)
+            || !self.files.is_empty() && self.files.contains(&hash(location))
+    }
+
+    /// Finds out who else there is now, and what they lead to.
+    pub(super) async fn refresh(&mut self, run: &Run, files: &[String]) -> Result<(), Interrupted> {
+        self.meet(run.catalog(), files).await?;
+        let mut others = BTreeSet::new();
+        let store = run.catalog().store().latest();
+        for place in &self.places {
+            let found = places::at(&store, place, true, OTHERS_MAX).await?;
+            others.extend(found.ok_or_else(too_many)?);
+        }
+        if let Some(uuid) = self.uuid {
+            let found = places::with_uuid(&store, uuid, OTHERS_MAX).await?;
+            others.extend(found.ok_or_else(too_many)?);
+        }
+        if others.len() >= OTHERS_MAX {
+            return Err(too_many());
+        }
+        if let Some(itself) = self.except {
+            others.remove(&itself);
+        }
+        for id in others {
+            self.read(run, id).await?;
+        }
+        Ok(())
+    }
+
+    /// Finds out which of these files lie at the place of another table or view.
+    async fn meet(&mut self, catalog: &Catalog, files: &[String]) -> Result<(), Interrupted> {
+        let store = catalog.store().latest();
+        if self.directories.len() + files.len() > DIRECTORIES_MAX {
+            self.directories.clear();
+        }
+        let own: Vec<_> = self.places.iter().map(Location::parts).collect();
+        let mut is_around_others = false;
+        for place in &own {
+            is_around_others |= has_others_below(&store, self.itself, place).await?;
+        }
+        for file in files {
+            let Some((directory, _)) = file.rsplit_once('/') else { continue };
+            let Ok(location) = Location::parse(directory) else { continue };
+            let parts = location.parts();
+            let own = own.iter().filter(|place| parts.starts_with(place)).map(Vec::len).max();
+            if self.directories.contains_key(directory) || own.is_some() && !is_around_others {
+                continue;
+            }
+            let lengths = own.unwrap_or(0) + 1..=parts.len();
+            let is_others = has_others_around(&store, self.itself, &parts, lengths).await?;
+            self.directories.insert(directory.to_owned(), is_others);
+        }
+        Ok(())
+    }
+
+    /// Reads what a table or view leads to, unless it is at the version that was read.
+    async fn read(&mut self, run: &Run, id: Uuid) -> Result<(), Interrupted> {
+        let store = run.catalog().store().latest();
+        let record = store.get(&TabularKey(id)).await.map_err(Error::from)?;
+        let version = record.map(|record| record.version);
+        if version.is_none() || version == self.read.get(&id).copied() {
+            return Ok(());
+        }
+        let Some(found) = lookup::tabular_by_id(&store, id).await? else { return Ok(()) };
+        self.files.insert(hash(&found.record.metadata_location));
+        if found.record.kind == TabularKind::Table {
+            let named = reachable::named_by(&found.document.text.to_bytes());
+            let named = named.map_err(|error| Interrupted::Later(Error::internal(error)))?;
+            self.keep(run, named.others.iter().map(|file| hash(file)))?;
+            self.keep(run, named.manifest_lists.iter().map(|file| hash(file)))?;
+            if self.depth == Depth::Everything {
+                let warehouse = found.record.warehouse;
+                self.read_manifests(run, warehouse, named.manifest_lists, named.manifests).await?;
+            }
+        }
+        self.read.insert(id, found.record.version);
+        Ok(())
+    }
+
+    async fn read_manifests(
+        &mut self,
+        run: &Run,
+        warehouse: Uuid,
+        lists: BTreeSet<String>,
+        mut manifests: BTreeSet<String>,
+    ) -> Result<(), Interrupted> {
+        let parallel = run.catalog().settings().file_deletions_parallel_max.max(1);
+        let objects = run.catalog().objects();
+        let objects = &objects;
+        let unread = |all: BTreeSet<String>, read: &HashSet<PieceHash>| -> Vec<String> {
+            all.into_iter().filter(|file| !read.contains(&hash(file))).collect()
+        };
+        let reads = unread(lists, &self.manifests).into_iter().map(|list| async move {
+            let content = objects.read(warehouse, &list).await?;
+            Ok::<_, objects::Error>((reachable::manifests_of(&list, &content)?, list))
+        });
+        let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
+        let mut names_bytes = 0;
+        while let Some(read) = run.unless_halted(reads.next()).await? {
+            let (named, list) = read.map_err(cannot_tell)?;
+            for manifest in named.into_keys() {
+                let bytes = reachable::name_bytes(&manifest);
+                if manifests.insert(manifest) {
+                    run.memory.take(bytes)?;
+                    names_bytes += bytes;
+                }
+            }
+            run.memory.take_files(usize::from(self.manifests.insert(hash(&list))))?;
+        }
+        self.keep(run, manifests.iter().map(|file| hash(file)))?;
+        let reads = unread(manifests, &self.manifests).into_iter().map(|manifest| async move {
+            let content = objects.read(warehouse, &manifest).await?;
+            Ok::<_, objects::Error>((reachable::files_of(&manifest, &content)?, manifest))
+        });
+        let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
+        while let Some(read) = run.unless_halted(reads.next()).await? {
+            let (named, manifest) = read.map_err(cannot_tell)?;
+            self.keep(run, named.iter().map(|file| hash(file)))?;
+            run.memory.take_files(usize::from(self.manifests.insert(hash(&manifest))))?;
+        }
+        drop(reads);
+        run.memory.give_back(names_bytes);
+        Ok(())
+    }
+
+    /// Notes files that have to stay, in the memory of the job.
+    fn keep(
+        &mut self,
+        run: &Run,
+        files: impl Iterator<Item = PieceHash>,
+    ) -> Result<(), Interrupted> {
+        let before = self.files.len();
+        self.files.extend(files);
+        Ok(run.memory.take_files(self.files.len() - before)?)
+    }
+}

@@ -1,0 +1,252 @@
+//! Seeing jobs.
+//!
+//! A job is seen and cancelled by whoever may `Purge` the table that it is about, and by whoever may
+//! `ManageJobs` of its warehouse. To everybody else it is not there.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{kind_of, warehouse_word};
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{Action, ManageJobs, Purge};
+use slateberg_authz::authority::Asked;
+use slateberg_authz::notation;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_model::members::brief;
+use slateberg_model::page::PageRequest;
+use slateberg_store::jobs::{Ending, Job, Progress, Work};
+use slateberg_store::keys::{EndedJobKey, JobKey, Key, space};
+use slateberg_store::read::{Range, Read};
+
+/// Jobs that are read at once for a page.
+const BATCH: usize = 200;
+
+/// What a job is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Nobody is at it at this moment.
+    Waiting,
+    /// It is under way.
+    Running,
+    /// All of it is done.
+    Done,
+    /// It cannot be done.
+    Failed,
+    /// Somebody did not want it any more.
+    Cancelled,
+}
+
+/// What is told of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobInfo {
+    /// Its id.
+    pub id: Uuid,
+    /// `purge`, `metadata-clean-up` or `orphan-removal`.
+    pub kind: String,
+    /// What it is at.
+    pub state: State,
+    /// The table that it is about, or the warehouse, as `table:prod/sales/orders`.
+    pub resource: Option<String>,
+    /// Of a search for orphans: whether it only tells what would be deleted.
+    pub dry_run: Option<bool>,
+    /// Of a search for orphans: files stay that are younger than this.
+    pub age_seconds: Option<u64>,
+    /// When it was made.
+    pub created_ms: i64,
+    /// By whom.
+    pub created_by: Option<String>,
+    /// How far it has come.
+    pub progress: Progress,
+    /// How often in a row it has failed since it last got on.
+    pub failures: u32,
+    /// Why it failed last.
+    pub last_error: Option<String>,
+    /// When it is tried again, if it waits for that.
+    pub next_try_ms: Option<i64>,
+    /// When it ended.
+    pub ended_ms: Option<i64>,
+}
+
+/// A page of jobs.
+#[derive(Debug, Clone)]
+pub struct JobPage {
+    /// Those that have not ended first, then the others, each in the order of their making.
+    pub jobs: Vec<JobInfo>,
+    /// The token of the next page, or none if this is the last.
+    pub next: Option<String>,
+}
+
+/// A place in a listing of jobs: among which it is, and behind which.
+#[derive(Clone, Copy)]
+struct Cursor {
+    ended: bool,
+    after: Option<Uuid>,
+}
+
+impl Cursor {
+    fn parse(token: Option<&str>) -> Result<Self> {
+        let Some(token) = token else { return Ok(Self { ended: false, after: None }) };
+        let invalid = || Error::Invalid("Invalid page token".to_owned());
+        let (part, id) = token.split_once(' ').ok_or_else(invalid)?;
+        let ended = match part {
+            "live" => false,
+            "ended" => true,
+            _ => return Err(invalid()),
+        };
+        Ok(Self { ended, after: Some(Uuid::try_parse(id).map_err(|_| invalid())?) })
+    }
+}
+
+pub(super) fn no_such_job(id: &str) -> Error {
+    Error::NoSuchJob(brief(id))
+}
+
+impl Catalog {
+    /// The jobs that somebody may see.
+    pub async fn jobs(&self, operation: &Operation, page: &PageRequest) -> Result<JobPage> {
+        let mut cursor = Cursor::parse(page.after.as_deref())?;
+        let limit = page.limit.unwrap_or(usize::MAX);
+        let mut jobs = Vec::new();
+        loop {
+            let batch = self.job_records(cursor).await?;
+            let Some((last, _)) = batch.last() else {
+                if cursor.ended {
+                    return Ok(JobPage { jobs, next: None });
+                }
+                cursor = Cursor { ended: true, after: None };
+                continue;
+            };
+            cursor.after = Some(*last);
+            for (id, job) in batch {
+                if !self.sees_job(operation, &job).await? {
+                    continue;
+                }
+                if jobs.len() >= limit {
+                    let next = jobs.last().map(|last: &JobInfo| {
+                        let part = if last.ended_ms.is_some() { "ended" } else { "live" };
+                        page.token(&format!("{part} {}", last.id))
+                    });
+                    return Ok(JobPage { jobs, next });
+                }
+                let info = self.job_info(id, job);
+                jobs.push(JobInfo {
+                    progress: Progress { found: Vec::new(), ..info.progress },
+                    ..info
+                });
+            }
+        }
+    }
+
+    async fn job_records(&self, cursor: Cursor) -> Result<Vec<(Uuid, Job)>> {
+        let store = self.store().durable();
+        Ok(match cursor {
+            Cursor { ended: false, after } => {
+                let after = after.map(|id| JobKey(id).encode());
+                let range = Range::prefix([space::JOBS]).behind(after);
+                let found = store.scan::<JobKey>(&range, Some(BATCH)).await?;
+                found.into_iter().map(|(key, job)| (key.0, job)).collect()
+            }
+            Cursor { ended: true, after } => {
+                let after = after.map(|id| EndedJobKey(id).encode());
+                let range = Range::prefix([space::ENDED_JOBS]).behind(after);
+                let found = store.scan::<EndedJobKey>(&range, Some(BATCH)).await?;
+                found.into_iter().map(|(key, job)| (key.0, job)).collect()
+            }
+        })
+    }
+
+    /// A job that somebody may see.
+    pub async fn job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
+        let store = self.store().durable();
+        let key = Uuid::try_parse(id).map_err(|_| no_such_job(id))?;
+        let live = store.get(&JobKey(key)).await?;
+        let job = match live {
+            Some(job) => job,
+            None => store.get(&EndedJobKey(key)).await?.ok_or_else(|| no_such_job(id))?,
+        };
+        self.permit_job(operation, &job, id).await?;
+        Ok(self.job_info(key, job))
+    }
+
+    /// What is told of a job: as it is at this moment, if it is under way.
+    pub(super) fn job_info(&self, id: Uuid, job: Job) -> JobInfo {
+        let live = self.inner.jobs.live(id).filter(|_| job.ended.is_none());
+        let state = match (job.ended.map(|ended| ended.how), &live) {
+            (Some(Ending::Done), _) => State::Done,
+            (Some(Ending::Failed), _) => State::Failed,
+            (Some(Ending::Cancelled), _) => State::Cancelled,
+            (None, Some(_)) => State::Running,
+            (None, None) => State::Waiting,
+        };
+        let (dry_run, age_seconds) = match &job.work {
+            Work::Orphans { dry_run, age_seconds } => (Some(*dry_run), Some(*age_seconds)),
+            Work::Listed(_) | Work::ReachableFrom { .. } => (None, None),
+        };
+        let served = self.warehouses();
+        let warehouse = || warehouse_word(served.by_id(job.warehouse).as_deref());
+        let resource =
+            job.table.as_ref().and_then(|table| table.resource.clone()).or_else(warehouse);
+        JobInfo {
+            id,
+            kind: kind_of(&job.work).to_owned(),
+            state,
+            resource,
+            dry_run,
+            age_seconds,
+            created_ms: job.created_ms,
+            created_by: job.created_by,
+            progress: live.map_or(job.progress, |live| live.progress()),
+            failures: job.failures,
+            last_error: job.last_error,
+            next_try_ms: Some(job.next_try_ms).filter(|at| state == State::Waiting && *at > 0),
+            ended_ms: job.ended.map(|ended| ended.at_ms),
+        }
+    }
+
+    /// What policies are asked of a job: the table, with what is known of it, if it is about one.
+    async fn job_resource(&self, job: &Job) -> Result<Option<Resource>> {
+        let word = job.table.as_ref().and_then(|table| table.resource.as_deref());
+        let Some(resource) = word.and_then(|word| notation::resource(word).ok()) else {
+            return Ok(None);
+        };
+        let described = self.described(resource, &[Purge::NAME]).await?;
+        Ok(Some(described.resource))
+    }
+
+    fn warehouse_of(&self, job: &Job, resource: Option<&Resource>) -> Option<Resource> {
+        let served = self.warehouses().by_id(job.warehouse).map(|it| it.name.clone());
+        let name = served.or_else(|| Some(resource?.warehouse_name()?.to_owned()));
+        name.map(Resource::warehouse)
+    }
+
+    async fn sees_job(&self, operation: &Operation, job: &Job) -> Result<bool> {
+        let table = self.job_resource(job).await?;
+        let warehouse = self.warehouse_of(job, table.as_ref());
+        Ok(table.is_some_and(|table| self.may::<Purge>(operation, &table))
+            || warehouse.is_some_and(|it| self.may::<ManageJobs>(operation, &it)))
+    }
+
+    /// The permit to see or cancel a job.
+    pub(super) async fn permit_job(
+        &self,
+        operation: &Operation,
+        job: &Job,
+        id: &str,
+    ) -> Result<Permit<ManageJobs>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let table = self.job_resource(job).await?;
+        let warehouse = self.warehouse_of(job, table.as_ref());
+        let purge = table.as_ref().map(|table| asking.permit::<Purge>(table));
+        if let Some(Ok(permit)) = purge {
+            return Ok(permit.into());
+        }
+        let resource = warehouse.unwrap_or_else(Resource::catalog);
+        let permit = asking.permit::<ManageJobs>(&resource);
+        permit.map_err(|denied| self.refuse(operation, &denied, &resource, Some(no_such_job(id))))
+    }
+}

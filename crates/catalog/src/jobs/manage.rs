@@ -1,0 +1,228 @@
+//! Starting and cancelling jobs.
+
+use uuid::Uuid;
+
+use super::listing::{JobInfo, no_such_job};
+use super::{Halt, kind_of, table_of};
+use crate::change_log::Entry;
+use crate::mutation::Answer;
+use crate::permits::Target;
+use crate::{Catalog, Error, Operation, Result, lookup};
+use slateberg_authz::action::{Action, Purge};
+use slateberg_authz::notation;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Kind;
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_store::jobs::{Ended, Ending, Job, Work};
+use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey, space};
+use slateberg_store::read::{Range, Read};
+use slateberg_store::records::Outcome;
+use slateberg_store::txn::Transaction;
+
+/// Jobs that may wait when another one is started.
+const WAITING_MAX: usize = 10_000;
+
+/// A search for orphans that somebody wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrphanRemoval {
+    /// The table, as `table:prod/sales/orders`.
+    pub resource: String,
+    /// Whether it is only to tell what would be deleted.
+    pub dry_run: bool,
+    /// Files stay that are younger than this; the settings say it if there is none.
+    pub age_seconds: Option<u64>,
+}
+
+impl Catalog {
+    /// Starts a search for orphans.
+    pub async fn start_orphan_removal(
+        &self,
+        operation: &Operation,
+        wanted: OrphanRemoval,
+    ) -> Result<JobInfo> {
+        let answer = self.mutate(operation, |catalog, operation| async move {
+            let told = catalog.start_once(&operation, &wanted).await?;
+            Ok(Answer::Body(serde_json::to_value(told).map_err(Error::internal)?))
+        });
+        serde_json::from_value(answer.await?.into_body()?).map_err(Error::internal)
+    }
+
+    async fn start_once(&self, operation: &Operation, wanted: &OrphanRemoval) -> Result<JobInfo> {
+        let (name, ident) = &named(&wanted.resource)?;
+        let warehouse = self.warehouses().by_prefix(Some(name));
+        let warehouse = warehouse.map_err(|absent| self.without_permissions(operation, absent))?;
+        let kind = TabularKind::Table;
+        self.check_findable(kind, ident)?;
+        let store = self.store().latest();
+        let target = Target { warehouse: &warehouse, kind, ident };
+        let permit: &Permit<Purge> = &self.permit_tabular(&store, operation, target).await?;
+        if !wanted.dry_run {
+            self.refuse_deletion("Cannot remove orphans", "set dry-run to list them")?;
+        }
+        let age_seconds = self.age_of(wanted)?;
+        let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
+        let id = id.ok_or_else(|| Error::no_such(kind, ident))?;
+        let record = store.get(&TabularKey(id)).await?;
+        let record = record.ok_or_else(|| Error::no_such(kind, ident))?;
+        // What is wrong with the place is said now, and not by a job that fails.
+        self.objects().directory(warehouse.id, &record.location)?;
+        self.check_own_location(&record).await?;
+        self.refuse_second(id).await?;
+        let work = Work::Orphans { dry_run: wanted.dry_run, age_seconds };
+        let table = table_of(&record, Some((&warehouse, ident)));
+        let created_by = Some(operation.principal.id().to_owned());
+        let job = Job::new(warehouse.id, work, Some(table), self.now_ms());
+        let (job, key) = (&Job { created_by, ..job }, JobKey(self.ids().ordered()));
+        let told = &self.job_info(key.0, job.clone());
+        let ((), accepted) = self
+            .store()
+            .transact("start_job", permit, |t| async move {
+                if t.get(&TabularKey(id)).await?.is_none() {
+                    return Err(Error::no_such(kind, ident));
+                }
+                t.put(&key, job)?;
+                self.log_job(&t, operation, "start_job", (key.0, job), permit)?;
+                let told = serde_json::to_value(told).map_err(Error::internal)?;
+                self.remember(&t, operation, Outcome::Body(told))
+            })
+            .await?;
+        accepted.durable().await?;
+        self.inner.jobs.announce();
+        Ok(told.clone())
+    }
+
+    /// How old files have to be, which somebody may not choose so low that it strikes those that are being
+    /// written.
+    fn age_of(&self, wanted: &OrphanRemoval) -> Result<u64> {
+        let settings = self.settings();
+        let age_seconds = wanted.age_seconds.unwrap_or(settings.orphan_age_seconds);
+        let least = settings.orphan_age_seconds_min;
+        if age_seconds < least {
+            return Err(Error::Invalid(format!(
+                "Invalid older-than-seconds: expected at least {least}, got {age_seconds}: younger files may \
+                 be those of a commit that is under way"
+            )));
+        }
+        Ok(age_seconds)
+    }
+
+    /// One search at a time is enough for a table.
+    async fn refuse_second(&self, id: Uuid) -> Result<()> {
+        let range = Range::prefix([space::JOBS]);
+        let live = self.store().latest().scan::<JobKey>(&range, Some(WAITING_MAX)).await?;
+        if live.len() >= WAITING_MAX {
+            return Err(Error::unavailable("Too many jobs are waiting", live.len()));
+        }
+        let same = |job: &Job| {
+            matches!(job.work, Work::Orphans { .. })
+                && job.table.as_ref().is_some_and(|table| table.id == id)
+        };
+        match live.iter().find(|(_, job)| same(job)) {
+            Some((key, _)) => Err(Error::Conflict(format!(
+                "A search for orphans of this table has not ended yet: job {}",
+                key.0
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Cancels a job: what it has deleted is gone, the rest stays where it is. Answers what has become of
+    /// it.
+    pub async fn cancel_job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
+        // Nobody takes part in a mutation without rights.
+        self.job(operation, id).await?;
+        let id = id.to_owned();
+        let answer = self.mutate(operation, |catalog, operation| async move {
+            let told = catalog.cancel_once(&operation, &id).await?;
+            Ok(Answer::Body(serde_json::to_value(told).map_err(Error::internal)?))
+        });
+        serde_json::from_value(answer.await?.into_body()?).map_err(Error::internal)
+    }
+
+    async fn cancel_once(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
+        let key = JobKey(Uuid::try_parse(id).map_err(|_| no_such_job(id))?);
+        let store = self.store().latest();
+        let job = match store.get(&key).await? {
+            Some(job) => job,
+            None => {
+                let ended = store.get(&EndedJobKey(key.0)).await?;
+                let ended = ended.ok_or_else(|| no_such_job(id))?;
+                self.permit_job(operation, &ended, id).await?;
+                return Err(Error::Conflict(format!("Job {} has ended already", key.0)));
+            }
+        };
+        let permit = &self.permit_job(operation, &job, id).await?;
+        let live = self.inner.jobs.live(key.0).map(|live| live.progress());
+        let live = live.as_ref();
+        let (told, accepted) = self
+            .store()
+            .transact("cancel_job", permit, |t| async move {
+                // It may have stored how far it is since, or ended.
+                let Some(mut job) = t.get(&key).await? else {
+                    return Err(Error::Conflict(format!("Job {} has ended already", key.0)));
+                };
+                if let Some(progress) = live {
+                    job.progress = progress.clone();
+                }
+                job.ended = Some(Ended { how: Ending::Cancelled, at_ms: self.now_ms() });
+                t.delete(&key)?;
+                t.put(&EndedJobKey(key.0), &job)?;
+                if let Work::ReachableFrom { id, .. } = &job.work {
+                    t.delete_document(*id).await?;
+                }
+                self.log_job(&t, operation, "cancel_job", (key.0, &job), permit)?;
+                let told = self.job_info(key.0, job);
+                let body = serde_json::to_value(&told).map_err(Error::internal)?;
+                self.remember(&t, operation, Outcome::Body(body))?;
+                Ok::<_, Error>(told)
+            })
+            .await?;
+        // What is under way stops; it would find out with its next look at its record, too.
+        if let Some(live) = self.inner.jobs.live(key.0) {
+            live.halt(Halt::Cancelled);
+        }
+        accepted.durable().await?;
+        self.inner.jobs.counters.jobs_cancelled.add(1);
+        Ok(told)
+    }
+
+    fn log_job<A: Action>(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        action: &'static str,
+        (id, job): (Uuid, &Job),
+        permit: &Permit<A>,
+    ) -> Result<()> {
+        let table = job.table.as_ref();
+        let resource = table.and_then(|table| table.resource.as_deref()).unwrap_or_default();
+        let name = format!("{} {resource}", kind_of(&job.work));
+        let entry = Entry {
+            action,
+            warehouse: job.warehouse,
+            subject: id,
+            name: &name.trim_end(),
+            versions: (None, None),
+            decision: permit.decision(),
+        };
+        self.log_change(t, operation, &entry)
+    }
+}
+
+/// The table that a word names: its warehouse, and its name there.
+fn named(word: &str) -> Result<(String, TabularIdent)> {
+    let resource = notation::resource(word).map_err(|error| Error::Invalid(error.to_string()))?;
+    let mut names: Vec<_> = resource.nodes().iter().map(|node| node.name.to_string()).collect();
+    match (resource.kind(), names.pop()) {
+        (Kind::Table, Some(name)) if names.len() >= 2 => {
+            let warehouse = names.remove(0);
+            Ok((warehouse, TabularIdent { namespace: NamespaceIdent(names), name }))
+        }
+        _ => Err(Error::Invalid(format!(
+            "not a table: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
+             table:default/sales/orders",
+            brief(word)
+        ))),
+    }
+}

@@ -1,0 +1,188 @@
+//! Orphans: files at a table's location that no metadata leads to, such as those of writers that
+//! never got to commit. Metadata files of commits that came to nothing are among them.
+//!
+//! A file is an orphan if it is older than a bound, by the clock of the store that dates it, and if
+//! neither the table nor any other at its place leads to it. What leads to what is read before the
+//! listing, and again, as far as tables have changed, right before files are deleted. Hidden files
+//! are nobody's: those that begin with a dot or an underscore, as Iceberg's own
+//! `remove_orphan_files` has it, unless it is a partition's name. Files at the location of another
+//! table or view are never orphans of this table.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt;
+
+use super::kept::{Depth, Kept, OTHERS_MAX, too_many};
+use super::run::{BATCH_FILES, Interrupted, Outcome, Run};
+use crate::places::{has_others_around, is_made_for, others_below};
+use crate::{Catalog, Error};
+use slateberg_objects as objects;
+use slateberg_objects::directory::{Directory, ListedFile};
+use slateberg_objects::location::Location;
+use slateberg_store::jobs::{JobTable, Progress, Work};
+use slateberg_store::keys::TabularKey;
+use slateberg_store::read::Read;
+use slateberg_store::records::TabularRecord;
+
+/// Locations that a dry run remembers.
+const FOUND_MAX: usize = 1000;
+/// By this file, tables without a catalog know their version.
+const VERSION_HINT: &str = "version-hint.text";
+
+/// Deletes what no metadata leads to, or tells it.
+pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
+    let (Work::Orphans { dry_run, age_seconds }, Some(table)) =
+        (run.job.work.clone(), run.job.table.clone())
+    else {
+        return Err(Interrupted::Failed("the job does not say of which table".to_owned()));
+    };
+    if dry_run {
+        let started_ms = run.job.progress.started_ms;
+        run.job.progress = Progress { started_ms, ..Progress::default() };
+    }
+    let record = record_of(run, &table).await?;
+    let directory = match run.catalog().objects().directory(record.warehouse, &record.location) {
+        Err(objects::Error::NotAllowed(reason)) => return Err(Interrupted::Failed(reason)),
+        directory => directory?,
+    };
+    let cutoff_ms = cutoff(run, &directory, age_seconds).await?;
+    let table = JobTable { places: vec![record.location.clone()], uuid: record.uuid, ..table };
+    let mut kept = Kept::besides(&table, Depth::Everything).including_itself();
+    kept.refresh(run, &[]).await.map_err(cannot_tell)?;
+    places_of_others(run, &record).await?;
+    let mut listing = directory.list().chunks(BATCH_FILES);
+    while let Some(listed) = run.unless_halted(listing.next()).await? {
+        let mut orphans = Vec::new();
+        for file in listed {
+            let file = file?;
+            if file.modified_ms < cutoff_ms && !is_hidden(&file) && !kept.has(file.path.as_ref()) {
+                orphans.push(file);
+            }
+        }
+        if orphans.is_empty() {
+            run.reached(None).await?;
+            continue;
+        }
+        // Whatever was committed since then has to stay as well.
+        if record_of(run, &table).await?.location != record.location {
+            return Err(Interrupted::Failed("the table has moved to another location".to_owned()));
+        }
+        kept.refresh(run, &[]).await.map_err(cannot_tell)?;
+        let others = places_of_others(run, &record).await?;
+        orphans.retain(|file| {
+            !kept.has(file.path.as_ref())
+                && !is_in(&others, &directory.location_of(file))
+                && !directory.is_reserved(file)
+        });
+        let bytes: u64 = orphans.iter().map(|file| file.bytes).sum();
+        if dry_run {
+            note(&mut run.job.progress, &directory, &orphans);
+        } else {
+            let delete = |file: ListedFile| {
+                let directory = &directory;
+                async move { directory.delete(&file).await.map(|()| Outcome::Deleted) }
+            };
+            run.delete_each(orphans, delete).await?;
+        }
+        run.job.progress.bytes += bytes;
+        run.reached(None).await?;
+    }
+    run.job.progress.total = Some(run.job.progress.done);
+    Ok(())
+}
+
+/// Returns the places of other tables and views below the table's location: what is there is
+/// theirs.
+async fn places_of_others(
+    run: &Run,
+    record: &TabularRecord,
+) -> Result<BTreeSet<Vec<String>>, Interrupted> {
+    let Ok(location) = Location::parse(&record.location) else { return Ok(BTreeSet::new()) };
+    let (store, parts) = (run.catalog().store().latest(), location.parts());
+    run.catalog().check_own_location(record).await.map_err(|error| match error {
+        Error::Conflict(reason) => Interrupted::Failed(reason),
+        other => other.into(),
+    })?;
+    let others = others_below(&store, record.id, &parts, OTHERS_MAX).await?;
+    let mut others = others.ok_or_else(too_many)?;
+    // The location was chosen for this table, and another table was put there later.
+    others.remove(&parts);
+    Ok(others)
+}
+
+/// Returns whether a file lies at one of these places.
+fn is_in(places: &BTreeSet<Vec<String>>, file: &str) -> bool {
+    let Ok(file) = Location::parse(file) else { return !places.is_empty() };
+    let parts = file.parts();
+    (1..=parts.len()).any(|length| places.contains(&parts[..length]))
+}
+
+/// Where what a table leads to is not there or cannot be read, nobody knows what has to stay.
+fn cannot_tell(interrupted: Interrupted) -> Interrupted {
+    match interrupted {
+        Interrupted::Later(error @ (Error::NoSuchFile(_) | Error::Invalid(_))) => {
+            Interrupted::Failed(format!("cannot tell which files have to stay: {error}"))
+        }
+        other => other,
+    }
+}
+
+impl Catalog {
+    /// Rejects a table whose location is at or inside that of another table or view: what is there
+    /// may belong to that one. A location that the catalog has chosen for the table is its own.
+    pub(super) async fn check_own_location(&self, record: &TabularRecord) -> crate::Result<()> {
+        let Ok(location) = Location::parse(&record.location) else { return Ok(()) };
+        if is_made_for(&location, record.id) {
+            return Ok(());
+        }
+        let (store, parts) = (self.store().latest(), location.parts());
+        let root = self.objects().location(record.warehouse).map_or(0, |it| it.parts().len());
+        match has_others_around(&store, record.id, &parts, root + 1..=parts.len()).await? {
+            false => Ok(()),
+            true => Err(Error::Conflict(
+                "Cannot remove orphans: the location of the table is at or inside that of another table or view"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+/// The record of the table, which has to be there.
+async fn record_of(run: &Run, table: &JobTable) -> Result<TabularRecord, Interrupted> {
+    let record = run.catalog().store().latest().get(&TabularKey(table.id)).await?;
+    record.ok_or_else(|| Interrupted::Failed("the table is not in the catalog any more".to_owned()))
+}
+
+/// Before when a file has to have been written: the same after a restart.
+async fn cutoff(
+    run: &mut Run,
+    directory: &Directory,
+    age_seconds: u64,
+) -> Result<i64, Interrupted> {
+    if let Some(cutoff_ms) = run.job.progress.cutoff_ms {
+        return Ok(cutoff_ms);
+    }
+    let id = run.catalog().ids().random();
+    let now_ms = run.unless_halted(directory.now_ms(id)).await??;
+    let age_ms = i64::try_from(age_seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
+    let cutoff_ms = now_ms.saturating_sub(age_ms);
+    run.job.progress.cutoff_ms = Some(cutoff_ms);
+    run.save().await?;
+    Ok(cutoff_ms)
+}
+
+fn is_hidden(file: &ListedFile) -> bool {
+    let mut segments = file.below.split('/');
+    file.below.ends_with(VERSION_HINT)
+        || segments.any(|segment| {
+            segment.starts_with('.') || segment.starts_with('_') && !segment.contains('=')
+        })
+}
+
+/// Takes note of what would be deleted.
+fn note(progress: &mut Progress, directory: &Directory, orphans: &[ListedFile]) {
+    progress.done += orphans.len() as u64;
+    let room = FOUND_MAX.saturating_sub(progress.found.len());
+    let further = orphans.iter().take(room).map(|file| directory.location_of(file));
+    progress.found.extend(further);
+}

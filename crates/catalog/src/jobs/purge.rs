@@ -1,0 +1,215 @@
+//! Purging: everything that a table's last metadata leads to.
+//!
+//! Files go in the order data, manifests, manifest lists, statistics and older metadata, metadata: as long
+//! as anything is left, what leads to it is left, too. Each step goes through its files in the order of
+//! their names, so that a name says up to where it need not look again after a restart; what is gone counts
+//! as deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value as Json;
+use uuid::Uuid;
+
+use super::kept::{Depth, Kept};
+use super::memory::Exceeded;
+use super::run::{BATCH_FILES, Interrupted, Run};
+use crate::Error;
+use crate::places::further_paths;
+use slateberg_objects as objects;
+use slateberg_objects::content::Content;
+use slateberg_objects::reachable::{self, Named};
+use slateberg_store::jobs::{JobTable, Phase, Position};
+use slateberg_store::read::Read;
+
+/// A purge that is under way.
+struct Purge<'a> {
+    run: &'a mut Run,
+    kept: Kept,
+    /// Up to where it is done.
+    done: Option<Position>,
+    /// The files that were deleted and kept up to there: what is behind it comes again, and is counted
+    /// then.
+    counted: (u64, u64),
+}
+
+/// Deletes all that the metadata of a table that is gone leads to.
+pub(super) async fn purge(
+    run: &mut Run,
+    id: Uuid,
+    metadata_location: &str,
+) -> Result<(), Interrupted> {
+    let document = run.catalog().store().durable().document(id).await?;
+    let Some(document) = document else { return Ok(()) };
+    let metadata = document.text.to_bytes();
+    let broken = |error: serde_json::Error| Interrupted::Later(Error::internal(error));
+    let named = reachable::named_by(&metadata).map_err(broken)?;
+    let metadata: Json = serde_json::from_slice(&metadata).map_err(broken)?;
+    let table = table_of(id, &metadata);
+    let kept = Kept::besides(&table, Depth::Everything);
+    let done = run.job.progress.position.clone();
+    let counted = (run.job.progress.done, run.job.progress.kept);
+    let mut purge = Purge { run, kept, done, counted };
+    let outcome = purge.all(named, metadata_location, collects_garbage(&metadata)).await;
+    if outcome.is_err() {
+        let counted = purge.counted;
+        (run.job.progress.done, run.job.progress.kept) = counted;
+    }
+    outcome
+}
+
+/// The table, by its last metadata: a job that an older binary has made does not tell.
+fn table_of(id: Uuid, metadata: &Json) -> JobTable {
+    let text = |name: &str| metadata[name].as_str().unwrap_or_default();
+    let location = text("location");
+    let properties = metadata["properties"].as_object().into_iter().flatten();
+    let properties: BTreeMap<_, _> = properties
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect();
+    let mut places = further_paths(location, &properties);
+    places.push(location.to_owned());
+    let uuid = Uuid::try_parse(text("table-uuid")).unwrap_or_default();
+    JobTable { id, uuid, resource: None, places }
+}
+
+/// Whether the table's data files may be deleted: `gc.enabled`, true by default.
+fn collects_garbage(metadata: &Json) -> bool {
+    let enabled = metadata["properties"]["gc.enabled"].as_str();
+    !enabled.is_some_and(|value| value.eq_ignore_ascii_case("false"))
+}
+
+impl Purge<'_> {
+    async fn all(
+        &mut self,
+        named: Named,
+        metadata_location: &str,
+        with_data: bool,
+    ) -> Result<(), Interrupted> {
+        let Named { manifest_lists, manifests, others } = named;
+        let phase = self.done.as_ref().map_or(Phase::Data, |done| done.phase);
+        if phase <= Phase::Manifests {
+            let manifests = self.manifests(&manifest_lists, manifests).await?;
+            let last = manifests.len() + manifest_lists.len() + others.len() + 1;
+            if self.run.job.progress.total.is_none() {
+                let data = if with_data { files_told(&manifests) } else { Some(0) };
+                self.run.job.progress.total = data.map(|data| data + last as u64);
+            }
+            if phase == Phase::Data && with_data {
+                self.data(manifests.keys()).await?;
+            }
+            let progress = &mut self.run.job.progress;
+            progress.total.get_or_insert(progress.done + progress.kept + last as u64);
+            self.files(Phase::Manifests, manifests.into_keys()).await?;
+        }
+        self.files(Phase::ManifestLists, manifest_lists).await?;
+        self.files(Phase::Others, others).await?;
+        self.files(Phase::Metadata, [metadata_location.to_owned()]).await
+    }
+
+    /// All manifests, each with the number of files that it names, where that is told.
+    async fn manifests(
+        &mut self,
+        lists: &BTreeSet<String>,
+        without_list: BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Option<u64>>, Interrupted> {
+        let mut manifests: BTreeMap<_, _> =
+            without_list.into_iter().map(|manifest| (manifest, None)).collect();
+        for list in lists {
+            let named = self.named(list, reachable::manifests_of).await?;
+            let new = named.keys().filter(|manifest| !manifests.contains_key(*manifest));
+            let bytes: u64 = new.map(|manifest| reachable::name_bytes(manifest)).sum();
+            match self.run.memory.take(bytes) {
+                Err(Exceeded::Alone) => {
+                    tracing::warn!(list, "too many manifests: the files that these name stay");
+                    continue;
+                }
+                taken => taken?,
+            }
+            manifests.extend(named);
+        }
+        Ok(manifests)
+    }
+
+    /// Deletes what the manifests name.
+    async fn data<'m>(
+        &mut self,
+        manifests: impl Iterator<Item = &'m String>,
+    ) -> Result<(), Interrupted> {
+        for manifest in manifests {
+            if self.is_done(Phase::Data, manifest) {
+                continue;
+            }
+            let files = self.named(manifest, reachable::files_of).await?;
+            let files: Vec<_> = files.into_iter().collect();
+            for batch in files.chunks(BATCH_FILES) {
+                self.batch(batch.to_vec()).await?;
+            }
+            self.reached(Phase::Data, manifest).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes these.
+    async fn files(
+        &mut self,
+        phase: Phase,
+        files: impl IntoIterator<Item = String>,
+    ) -> Result<(), Interrupted> {
+        let files = files.into_iter().filter(|file| !self.is_done(phase, file));
+        let files: Vec<_> = files.collect();
+        for batch in files.chunks(BATCH_FILES) {
+            self.batch(batch.to_vec()).await?;
+            if let Some(last) = batch.last() {
+                self.reached(phase, last).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn batch(&mut self, mut files: Vec<String>) -> Result<(), Interrupted> {
+        self.kept.refresh(self.run, &files).await?;
+        let all = files.len();
+        files.retain(|file| !self.kept.has(file));
+        self.run.job.progress.kept += (all - files.len()) as u64;
+        self.run.delete(files).await
+    }
+
+    fn is_done(&self, phase: Phase, file: &str) -> bool {
+        let done = self.done.as_ref();
+        done.is_some_and(|done| phase < done.phase || phase == done.phase && *file <= *done.after)
+    }
+
+    async fn reached(&mut self, phase: Phase, file: &str) -> Result<(), Interrupted> {
+        self.counted = (self.run.job.progress.done, self.run.job.progress.kept);
+        self.run.reached(Some(Position { phase, after: file.to_owned() })).await
+    }
+
+    /// What a file names that is about to go; nothing if it is gone already or not ours to touch. One that
+    /// cannot be read, or is too long for that, names nothing that could be deleted; the rest still goes. The
+    /// content is dropped here: what comes next may wait for the room that it takes.
+    async fn named<C: Default>(
+        &self,
+        location: &str,
+        of: impl Fn(&str, &Content) -> Result<C, objects::Error>,
+    ) -> Result<C, Interrupted> {
+        let objects = self.run.catalog().objects();
+        let read = objects.read(self.run.job.warehouse, location);
+        match self.run.unless_halted(read).await?.and_then(|content| of(location, &content)) {
+            Ok(named) => Ok(named),
+            Err(objects::Error::NotFound(_)) => Ok(C::default()),
+            Err(objects::Error::NotAllowed(reason)) => {
+                tracing::warn!(location, reason, "not purged");
+                Ok(C::default())
+            }
+            Err(error @ objects::Error::Unreadable { .. }) => {
+                tracing::warn!(%error, "manifest cannot be read: the files that it names stay");
+                Ok(C::default())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// How many files the manifests name, if all of them tell.
+fn files_told(manifests: &BTreeMap<String, Option<u64>>) -> Option<u64> {
+    manifests.values().try_fold(0_u64, |sum, count| sum.checked_add((*count)?))
+}

@@ -1,0 +1,238 @@
+//! Rank 5: the use cases. Everything that a client can cause happens here, and nothing here knows HTTP.
+//!
+//! How a mutation runs, whichever it is:
+//! 1. it leaves the request behind ([`mutation`]): a client that goes away cancels nothing;
+//! 2. an `Idempotency-Key` that was answered before is answered again ([`idempotency`]);
+//! 3. tables and views that change are entered by their [`lanes`], in the order of their ids; commits that
+//!    wait for one table go together ([`tables::group`]);
+//! 4. [`permits`] are asked for, before the lane and in it;
+//! 5. the change is judged against the accepted state, outside of any transaction, and then written in
+//!    a serializable one that checks that the state is still the same;
+//! 6. the metadata file is written while the log becomes durable ([`publications`]), and only when both
+//!    are there is anyone told.
+//!
+//! Reads see durable state, and wait for a metadata file that is still on its way. What is known of a
+//! version is kept ([`version_cache`]).
+
+mod attributes;
+mod carried;
+pub mod change_log;
+pub mod checkpoints;
+pub mod clones;
+pub mod delegation;
+pub mod denials;
+mod described;
+pub mod encryption;
+pub mod error;
+pub mod expiry;
+mod file_permits;
+pub mod flights;
+pub mod idempotency;
+pub mod jobs;
+mod known_pages;
+pub mod lanes;
+pub mod listings;
+pub mod locations;
+pub mod lookup;
+pub mod mutation;
+pub mod namespaces;
+pub mod operation;
+mod overlaps;
+pub mod permits;
+pub mod places;
+pub mod policies;
+pub mod publications;
+pub mod reading;
+pub mod removal;
+pub mod rename;
+pub mod settings;
+mod space;
+pub mod tables;
+pub mod tabulars;
+pub mod transfer;
+mod turns;
+pub mod version_cache;
+pub mod views;
+pub mod warehouses;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+pub use error::Error;
+pub use operation::Operation;
+use warehouses::served::Served;
+
+use slateberg_authz::authority::Authority;
+use slateberg_authz::settings::Limits;
+use slateberg_base::clock::Clock;
+use slateberg_base::ids::Ids;
+use slateberg_objects::Objects;
+use slateberg_objects::stores::Stores;
+use slateberg_objects::vend::cache::VendCache;
+use slateberg_store::warm::Warmed;
+use slateberg_store::{self as store, Store};
+use slateberg_telemetry::collection::Collection;
+use slateberg_telemetry::commits::CommitMetrics;
+
+/// The result of a use case.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The catalog. Cheap to clone.
+#[derive(Clone)]
+pub struct Catalog {
+    inner: Arc<Inner>,
+}
+
+/// What a catalog is made of.
+pub struct Parts {
+    /// The records.
+    pub store: Store,
+    /// The warehouses that it begins with, and their files.
+    pub warehouses: Served,
+    /// How the stores of those are opened that are made at run time.
+    pub stores: Stores,
+    /// Who may do what.
+    pub authority: Arc<Authority>,
+    /// What the policies in force are made of.
+    pub policy_sources: policies::Sources,
+    /// How many policies and grants may be made at run time.
+    pub policy_limits: Limits,
+    /// Of what it is a clone; none if it is none.
+    pub clone_of: Option<clones::CloneOf>,
+    /// What tells its versions from those of the same tables that were counted elsewhere, if any were.
+    pub timeline: Option<Uuid>,
+    /// Its bounds and times.
+    pub settings: settings::Settings,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// New identifiers.
+    pub ids: Arc<dyn Ids>,
+}
+
+struct Inner {
+    parts: Parts,
+    /// One lane for each table or view under change.
+    lanes: lanes::Lanes,
+    /// One lane for each idempotency key under way.
+    keys: lanes::Lanes,
+    /// The commits that wait for those lanes, table by table.
+    groups: tables::group::Groups,
+    flights: flights::Flights,
+    versions: version_cache::VersionCache,
+    known_pages: known_pages::KnownPages,
+    jobs: jobs::Jobs,
+    policies: policies::Policies,
+    warehouses: warehouses::Warehouses,
+    vended: VendCache,
+    staged: delegation::StagedTables,
+    space: space::Space,
+    commits: Arc<CommitMetrics>,
+    notices: denials::Notices,
+}
+
+impl Catalog {
+    /// Puts a catalog together.
+    pub fn new(parts: Parts) -> Self {
+        let settings = &parts.settings;
+        let inner = Inner {
+            lanes: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
+            keys: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
+            groups: tables::group::Groups::new(settings.commit_lane_depth_max),
+            flights: flights::Flights::default(),
+            versions: version_cache::VersionCache::new(settings.metadata_cache_bytes),
+            known_pages: known_pages::KnownPages::new(settings.listing_cache_bytes),
+            jobs: jobs::Jobs::new(settings),
+            policies: policies::Policies::new(parts.policy_sources.clone()),
+            warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
+            vended: VendCache::new(settings.vended_credentials_max),
+            staged: delegation::StagedTables::default(),
+            space: space::Space::default(),
+            commits: Arc::default(),
+            notices: denials::Notices::default(),
+            parts,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The catalog's bounds and times.
+    pub fn settings(&self) -> &settings::Settings {
+        &self.inner.parts.settings
+    }
+
+    /// What tells its versions from those of the same tables that were counted elsewhere, if any were: before
+    /// a restore, where an export comes from, in the parent of a clone.
+    pub fn timeline(&self) -> Option<Uuid> {
+        self.inner.parts.timeline
+    }
+
+    /// The warehouses that it serves at this moment.
+    pub fn warehouses(&self) -> Arc<Served> {
+        self.inner.warehouses.served()
+    }
+
+    /// Tells what is measured.
+    pub fn collect(&self, into: &mut Collection) {
+        self.inner.commits.collect(into);
+        self.inner.groups.collect(into);
+        self.inner.jobs.counters.collect(into);
+        self.inner.versions.usage().collect(into, "version", "Versions of tables and views");
+        let pages = self.inner.known_pages.usage();
+        pages.collect(into, "listing", "Pages of names that policies filter");
+        self.inner.parts.authority.collect(into);
+        self.store().collect(into);
+        self.inner.space.collect(into);
+    }
+
+    /// Whether the catalog's store is open for writing, or why not.
+    pub fn check_open(&self) -> std::result::Result<(), store::Error> {
+        self.store().check_open()
+    }
+
+    /// Returns when the catalog's store has shut, whoever shut it.
+    pub async fn store_closed(&self) -> store::Error {
+        self.store().closed().await
+    }
+
+    /// Fetches what reads need from the store's bucket, for at most so long.
+    pub async fn warm_up(&self, at_most: Duration) -> Warmed {
+        self.store().warm_up(at_most).await
+    }
+
+    /// Turns the log into a file of level 0, so that the next start has little to replay.
+    pub async fn flush(&self) -> Result<()> {
+        Ok(self.store().flush().await?)
+    }
+
+    /// Closes the catalog: what was accepted is durable before this returns.
+    pub async fn close(&self) -> std::result::Result<(), store::Error> {
+        self.give_up_on_space();
+        if let Err(error) = self.forget_landed().await {
+            tracing::warn!(?error, "markers of landed publications are left to the next start");
+        }
+        self.store().close().await
+    }
+
+    fn store(&self) -> &Store {
+        &self.inner.parts.store
+    }
+
+    fn objects(&self) -> Objects {
+        self.warehouses().objects.clone()
+    }
+
+    /// The time, in milliseconds since 1970 (UTC).
+    pub fn now_ms(&self) -> i64 {
+        self.inner.parts.clock.now_ms()
+    }
+
+    /// A name for this run of the server.
+    pub fn new_run_id(&self) -> Uuid {
+        self.ids().ordered()
+    }
+
+    fn ids(&self) -> &dyn Ids {
+        self.inner.parts.ids.as_ref()
+    }
+}

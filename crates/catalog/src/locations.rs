@@ -1,0 +1,92 @@
+//! Where tables and views go that were given no location.
+
+use uuid::Uuid;
+
+use slateberg_model::ident::NamespaceIdent;
+use slateberg_model::warehouse::Warehouse;
+
+/// The namespace property that tells where its tables go, as in Hive and Spark.
+pub const LOCATION_PROPERTY: &str = "location";
+
+/// The longest part of a location that is made of one name, in bytes: file systems end at 255.
+const SEGMENT_BYTES_MAX: usize = 128;
+
+/// `<warehouse>/<level>/.../<name>-<id>`: readable, and always a place of its own, so that a table that
+/// was renamed or dropped never shares its files with the next one of its name.
+pub fn default_location(
+    warehouse: &Warehouse,
+    namespace: &NamespaceIdent,
+    namespace_location: Option<&str>,
+    name: &str,
+    id: Uuid,
+) -> String {
+    let parent = match namespace_location {
+        Some(location) => location.trim_end_matches('/').to_owned(),
+        None => namespace_location_in(warehouse, namespace),
+    };
+    format!("{parent}/{}-{}", segment(name), id.simple())
+}
+
+/// `<warehouse>/<level>/...`: where the tables of a namespace go that says nothing of it itself.
+pub fn namespace_location_in(warehouse: &Warehouse, namespace: &NamespaceIdent) -> String {
+    namespace.0.iter().fold(warehouse.storage.location.clone(), |mut location, level| {
+        location.push('/');
+        location.push_str(&segment(level));
+        location
+    })
+}
+
+/// A name as a part of a location that no client, file system or bucket reads in its own way.
+fn segment(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    name.chars().take(SEGMENT_BYTES_MAX).map(plain).collect()
+}
+
+/// A location without slashes at its end, as Iceberg keeps it.
+pub fn without_trailing_slash(location: &str) -> String {
+    let mut location = location;
+    while let Some(shorter) = location.strip_suffix('/') {
+        if [":", ":/", "://"].iter().any(|scheme| shorter.ends_with(scheme)) {
+            break;
+        }
+        location = shorter;
+    }
+    location.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use slateberg_model::warehouse::StorageProfile;
+
+    #[test]
+    fn names_become_plain_and_the_id_keeps_them_apart() {
+        let warehouse = Warehouse {
+            id: Uuid::nil(),
+            name: "w".into(),
+            storage: StorageProfile { location: "s3://b/w".into(), ..Default::default() },
+            client_defaults: BTreeMap::new(),
+            client_overrides: BTreeMap::new(),
+            version: 0,
+        };
+        let namespace = NamespaceIdent(vec!["a.b".into(), "../c".into()]);
+        let id = Uuid::nil();
+        assert_eq!(
+            default_location(&warehouse, &namespace, None, "ta ble/ü", id),
+            format!("s3://b/w/a_b/___c/ta_ble__-{}", id.simple())
+        );
+        assert_eq!(
+            default_location(&warehouse, &namespace, Some("s3://b/x/"), "t", id),
+            format!("s3://b/x/t-{}", id.simple())
+        );
+    }
+
+    #[test]
+    fn slashes_at_the_end_go_and_those_of_the_scheme_stay() {
+        assert_eq!(without_trailing_slash("s3://b/t//"), "s3://b/t");
+        assert_eq!(without_trailing_slash("file:/t"), "file:/t");
+        assert_eq!(without_trailing_slash("file:///"), "file:///");
+    }
+}

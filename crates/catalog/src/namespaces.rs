@@ -1,0 +1,390 @@
+//! Namespaces: create, list, load, change, drop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::change_log::Entry;
+use super::listings::Contents;
+use super::locations::{LOCATION_PROPERTY, namespace_location_in};
+use super::mutation::Answer;
+use super::{Catalog, Error, Operation, Result, lookup};
+use slateberg_authz::action::{
+    Action, CreateNamespace, DescribeNamespace, DropNamespace, UpdateNamespace,
+};
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::{Attributes, Kind, Node, Resource};
+use slateberg_model::ident::{NamespaceIdent, TabularKind};
+use slateberg_model::page::{Page, PageRequest};
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::invariants;
+use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, WarehouseKey, space, tabular_names};
+use slateberg_store::read::{Range, Read};
+use slateberg_store::records::{NameEntry, NamespaceRecord, Outcome};
+use slateberg_store::txn::Transaction;
+
+/// Properties, by key.
+pub type Properties = BTreeMap<String, String>;
+
+/// Which properties of a namespace go away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removals {
+    /// Those with these keys.
+    Keys(BTreeSet<String>),
+    /// All that are not set at the same time.
+    AllOthers,
+}
+
+impl Catalog {
+    /// Makes a namespace; its parent has to be there. Answers the body of `CreateNamespaceResponse`.
+    pub async fn create_namespace(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: NamespaceIdent,
+        properties: Properties,
+    ) -> Result<serde_json::Value> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.create_namespace_once(&operation, &warehouse, &ident, &properties).await
+        })
+        .await?
+        .into_body()
+    }
+
+    async fn create_namespace_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+        properties: &Properties,
+    ) -> Result<Answer> {
+        let (Some(name), Some(parent_ident)) = (ident.0.last(), ident.parent()) else {
+            return Err(Error::Invalid("Invalid namespace: expected at least one level".into()));
+        };
+        self.check_namespace_name(ident)?;
+        warehouse.check_new_namespace(ident)?;
+        self.check_properties(properties)?;
+        let parent = (!parent_ident.is_root()).then_some(&parent_ident);
+        let attributes = Attributes {
+            properties: properties.clone(),
+            owner: operation.owner(),
+            ..Attributes::default()
+        };
+        let node = Node::known(name, Arc::new(attributes));
+        let store = self.store().latest();
+        let new = |inside: Resource| inside.level(node);
+        let permit = self.permit_new::<CreateNamespace>(&store, operation, warehouse, parent, new);
+        let permit = &permit.await?;
+        let id = self.ids().random();
+        let body = json!({ "namespace": ident, "properties": properties });
+        let (catalog, parent_ident, body_ref) = (self, &parent_ident, &body);
+        let ((), accepted) = self
+            .store()
+            .transact("create_namespace", permit, |t| async move {
+                let parent = match parent_ident.is_root() {
+                    true => root_of(&t, warehouse).await?,
+                    false => lookup::namespace(&*t, warehouse.id, parent_ident).await?.id,
+                };
+                let key = NamespaceNameKey { parent, name: name.clone() };
+                if t.get(&key).await?.is_some() {
+                    return Err(Error::AlreadyExists(format!("Namespace already exists: {ident}")));
+                }
+                let record = NamespaceRecord {
+                    id,
+                    warehouse: warehouse.id,
+                    parent,
+                    name: name.clone(),
+                    properties: properties.clone(),
+                    version: 1,
+                    created_ms: catalog.now_ms(),
+                    owner: operation.owner(),
+                };
+                invariants::namespace_change(None, &record).map_err(Error::internal)?;
+                t.put(&key, &NameEntry { id })?;
+                t.put(&NamespaceKey(id), &record)?;
+                let action = "create_namespace";
+                let versions = (None, Some(&record));
+                catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
+                catalog.remember(&t, operation, Outcome::Body(body_ref.clone()))
+            })
+            .await?;
+        self.durable(accepted).await?;
+        Ok(Answer::Body(body))
+    }
+
+    /// The names of the namespaces directly below `parent`, or of the top-level ones.
+    pub async fn list_namespaces(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        parent: Option<&NamespaceIdent>,
+        page: &PageRequest,
+    ) -> Result<Page> {
+        let contents = Contents { warehouse, parent, kind: Kind::Namespace };
+        self.list_contents::<DescribeNamespace>(operation, contents, page).await
+    }
+
+    /// The properties of a namespace, and the `location` that its tables go to if it has none of its
+    /// own: Trino makes its tables' locations of that, and makes no tables where it finds none.
+    pub async fn load_namespace(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<Properties> {
+        self.check_findable_namespace(ident)?;
+        let store = self.store().durable();
+        let _permit: Permit<DescribeNamespace> =
+            self.permit_namespace(&store, operation, warehouse, ident).await?;
+        let record = lookup::namespace(&store, warehouse.id, ident).await?;
+        let mut properties = record.properties;
+        properties
+            .entry(LOCATION_PROPERTY.to_owned())
+            .or_insert_with(|| namespace_location_in(warehouse, ident));
+        Ok(properties)
+    }
+
+    /// Whether a namespace is there.
+    pub async fn namespace_exists(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<()> {
+        self.check_findable_namespace(ident)?;
+        let store = self.store().durable();
+        let _permit: Permit<DescribeNamespace> =
+            self.permit_namespace(&store, operation, warehouse, ident).await?;
+        let found = lookup::namespace_id(&store, warehouse.id, ident).await?;
+        found.map(|_| ()).ok_or_else(|| Error::no_such_namespace(ident))
+    }
+
+    /// Sets and removes properties. Answers the body of `UpdateNamespacePropertiesResponse`.
+    pub async fn update_namespace_properties(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: NamespaceIdent,
+        removals: Removals,
+        updates: Properties,
+    ) -> Result<serde_json::Value> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog
+                .update_properties_once(&operation, &warehouse, &ident, &removals, &updates)
+                .await
+        })
+        .await?
+        .into_body()
+    }
+
+    async fn update_properties_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+        removals: &Removals,
+        updates: &Properties,
+    ) -> Result<Answer> {
+        self.check_findable_namespace(ident)?;
+        let store = self.store().latest();
+        let permit: &Permit<UpdateNamespace> =
+            &self.permit_namespace(&store, operation, warehouse, ident).await?;
+        removals.refuse_what_is_set(updates)?;
+        let catalog = self;
+        let (body, accepted) = self
+            .store()
+            .transact("update_namespace_properties", permit, |t| async move {
+                let before = lookup::namespace(&*t, warehouse.id, ident).await?;
+                let (removals, updates) = removals.of(&before, warehouse, ident, updates);
+                let mut after = before.clone();
+                after.version += 1;
+                after.properties.extend(updates.clone());
+                let (removed, missing): (Vec<_>, Vec<_>) =
+                    removals.iter().partition(|key| after.properties.remove(*key).is_some());
+                catalog.check_properties(&after.properties)?;
+                let body = json!({
+                    "updated": updates.keys().collect::<Vec<_>>(),
+                    "removed": removed,
+                    "missing": missing,
+                });
+                if after.properties != before.properties {
+                    invariants::namespace_change(Some(&before), &after).map_err(Error::internal)?;
+                    t.put(&NamespaceKey(after.id), &after)?;
+                    let action = "update_namespace_properties";
+                    let versions = (Some(&before), Some(&after));
+                    catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
+                }
+                catalog.remember(&t, operation, Outcome::Body(body.clone()))?;
+                Ok::<_, Error>(body)
+            })
+            .await?;
+        self.durable(accepted).await?;
+        Ok(Answer::Body(body))
+    }
+
+    /// Drops a namespace that holds nothing.
+    pub async fn drop_namespace(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: NamespaceIdent,
+    ) -> Result<()> {
+        let warehouse = warehouse.clone();
+        self.mutate(operation, |catalog, operation| async move {
+            catalog.drop_namespace_once(&operation, &warehouse, &ident).await
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn drop_namespace_once(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<Answer> {
+        self.check_findable_namespace(ident)?;
+        let store = self.store().latest();
+        let permit: &Permit<DropNamespace> =
+            &self.permit_namespace(&store, operation, warehouse, ident).await?;
+        let catalog = self;
+        let ((), accepted) = self
+            .store()
+            .transact("drop_namespace", permit, |t| async move {
+                let record = lookup::namespace(&*t, warehouse.id, ident).await?;
+                refuse_unless_empty(&t, ident, &record).await?;
+                t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
+                t.delete(&NamespaceKey(record.id))?;
+                let versions = (Some(&record), None);
+                let action = "drop_namespace";
+                catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
+                catalog.remember(&t, operation, Outcome::Done)
+            })
+            .await?;
+        self.durable(accepted).await?;
+        Ok(Answer::Done)
+    }
+
+    /// Notes a change of a namespace from one version to the other.
+    fn log_namespace<A: Action>(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        permit: &Permit<A>,
+        action: &'static str,
+        ident: &NamespaceIdent,
+        versions: (Option<&NamespaceRecord>, Option<&NamespaceRecord>),
+    ) -> Result<()> {
+        let (before, after) = versions;
+        let Some(either) = after.or(before) else { return Ok(()) };
+        self.log_change(
+            t,
+            operation,
+            &Entry {
+                action,
+                warehouse: either.warehouse,
+                subject: either.id,
+                name: ident,
+                versions: (before.map(|it| it.version), after.map(|it| it.version)),
+                decision: permit.decision(),
+            },
+        )
+    }
+
+    fn check_properties(&self, properties: &Properties) -> Result<()> {
+        let bytes: usize = properties.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let bytes_max = self.settings().namespace_properties_bytes_max;
+        if bytes > bytes_max {
+            return Err(Error::Invalid(format!(
+                "Invalid namespace properties: {bytes} bytes, at most {bytes_max} are allowed"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Waits until an accepted change is durable: for a bounded time, after which the outcome is
+    /// unknown to the caller.
+    pub(super) async fn durable(&self, accepted: slateberg_store::txn::Accepted) -> Result<()> {
+        match tokio::time::timeout(self.settings().commit_deadline(), accepted.durable()).await {
+            Ok(durable) => Ok(durable?),
+            Err(_) => Err(Error::unknown("the log has not become durable within the deadline")),
+        }
+    }
+}
+
+impl Removals {
+    fn refuse_what_is_set(&self, updates: &Properties) -> Result<()> {
+        let Self::Keys(keys) = self else { return Ok(()) };
+        let both: Vec<_> = keys.iter().filter(|key| updates.contains_key(*key)).collect();
+        match both.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Unprocessable(format!(
+                "Invalid namespace update, cannot simultaneously set and remove keys: {both:?}"
+            ))),
+        }
+    }
+
+    /// The keys to remove and the properties to set in a namespace as it is. Whoever sets all of them sends
+    /// back what a load has shown, and with it a location that the namespace itself does not have.
+    fn of(
+        &self,
+        before: &NamespaceRecord,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+        updates: &Properties,
+    ) -> (BTreeSet<String>, Properties) {
+        let mut updates = updates.clone();
+        if let Self::Keys(keys) = self {
+            return (keys.clone(), updates);
+        }
+        if !before.properties.contains_key(LOCATION_PROPERTY) {
+            let shown = namespace_location_in(warehouse, ident);
+            updates.retain(|key, value| key != LOCATION_PROPERTY || *value != shown);
+        }
+        let others = before.properties.keys().filter(|key| !updates.contains_key(*key));
+        (others.cloned().collect(), updates)
+    }
+}
+
+/// Refuses to drop a namespace that anything is in, in the serializable transaction that drops it: whoever
+/// puts something there at the same time conflicts.
+async fn refuse_unless_empty(
+    t: &Transaction,
+    ident: &NamespaceIdent,
+    record: &NamespaceRecord,
+) -> Result<()> {
+    match contents_of(t, record.id).await? {
+        None => Ok(()),
+        Some(what) => Err(Error::NamespaceNotEmpty(format!(
+            "Namespace {ident} is not empty: it contains {what}"
+        ))),
+    }
+}
+
+/// Scans for anything directly below a namespace or warehouse, and says what there is.
+pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<&'static str>> {
+    let contents = [
+        (space::NAMESPACE_NAMES, "namespaces"),
+        (tabular_names(TabularKind::Table), "tables"),
+        (tabular_names(TabularKind::View), "views"),
+    ];
+    for (space, what) in contents {
+        if t.any(&Range::below(space, parent)).await? {
+            return Ok(Some(what));
+        }
+    }
+    Ok(None)
+}
+
+/// What a top-level namespace is made in, which has to be there: a warehouse may be deleted at any time. Its
+/// record is read in the transaction that makes the namespace, so that the two conflict.
+async fn root_of(t: &Transaction, warehouse: &Warehouse) -> Result<Uuid> {
+    match t.get(&WarehouseKey(warehouse.name.clone())).await? {
+        Some(record) if record.id == warehouse.id => Ok(record.id),
+        _ => Err(Error::no_such_warehouse(&warehouse.name)),
+    }
+}

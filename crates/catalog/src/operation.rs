@@ -1,0 +1,116 @@
+//! One request, as the use cases see it: who asks, and under which `Idempotency-Key`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+use uuid::Uuid;
+
+pub use slateberg_authz::context::Context;
+use slateberg_model::principal::Principal;
+use slateberg_store::records::Origin;
+use slateberg_telemetry::traces::Trace;
+
+/// What a use case knows of the request that it runs for.
+#[derive(Debug, Clone)]
+pub struct Operation {
+    /// Who asks.
+    pub principal: Principal,
+    /// Under which circumstances.
+    pub context: Context,
+    /// The request's `X-Request-Id`: the client's, or ours.
+    pub request_id: Option<RequestId>,
+    /// The request's `Idempotency-Key`, if it has one.
+    pub idempotency: Option<Idempotency>,
+    /// Where in its trace it is, if it is kept.
+    pub trace: Trace,
+    /// The room that its body takes, until it has ended: also if its client has gone.
+    pub room: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+/// By what client and server call one request in their logs: printable ASCII. It is displayed when it is
+/// asked for, which for most requests is once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestId {
+    /// What the client calls it.
+    Given(Box<str>),
+    /// What a server calls it to which the client gave no name.
+    Numbered {
+        /// The run of the server.
+        run: Uuid,
+        /// The requests of this run, counted.
+        number: u64,
+    },
+}
+
+/// An `Idempotency-Key`, and the request that it came with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The header's value.
+    pub key: Uuid,
+    /// SHA-256 over method, path and body, in hexadecimal.
+    pub fingerprint: String,
+}
+
+impl Operation {
+    /// A request by nobody in particular.
+    pub fn anonymous() -> Self {
+        Self::by(Principal::Anonymous, Context::default())
+    }
+
+    /// A request by this principal.
+    pub fn by(principal: Principal, context: Context) -> Self {
+        Self {
+            principal,
+            context,
+            request_id: None,
+            idempotency: None,
+            trace: Trace::default(),
+            room: None,
+        }
+    }
+
+    /// Where the request comes from, for the change log and the audit log.
+    pub fn origin(&self) -> Origin {
+        let identity = match &self.principal {
+            Principal::Identified(identity) => Some(identity),
+            Principal::Anonymous | Principal::Task(_) => None,
+        };
+        Origin {
+            principal_name: identity.map(|identity| identity.name.clone()),
+            method: identity.map(|identity| identity.method.word().to_owned()),
+            source_address: self.context.source_address.map(|address| address.to_string()),
+            request_id: self.request_id.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// Whom what is made belongs to; nobody where nobody is known.
+    pub(super) fn owner(&self) -> Option<String> {
+        match &self.principal {
+            Principal::Identified(identity) => Some(identity.id.clone()),
+            Principal::Anonymous | Principal::Task(_) => None,
+        }
+    }
+}
+
+impl RequestId {
+    /// Bytes that a client's name for a request may have.
+    const GIVEN_BYTES_MAX: usize = 128;
+
+    /// The name that a client gives, if it is fit to stand in a log.
+    pub fn given(name: &[u8]) -> Option<Self> {
+        let lengths = 1..=Self::GIVEN_BYTES_MAX;
+        let fit = lengths.contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
+        let name = fit.then(|| std::str::from_utf8(name).ok()).flatten()?;
+        Some(Self::Given(name.into()))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(name) => f.write_str(name),
+            Self::Numbered { run, number } => write!(f, "{}-{number:x}", run.simple()),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Rejects locations of tables and views that overlap: with those of other tables, views and
+//! namespaces, with a warehouse as a whole, and with what the catalog keeps for itself.
+//!
+//! The owner of a table may list, read, write and delete what is at its location. So no table gets
+//! a location at, inside or around that of another one, unless `catalog.overlapping_locations`
+//! allows that. The transaction that writes a location scans for others there: of two that want
+//! overlapping locations at the same time, one conflicts with the other, runs again, and is
+//! rejected.
+
+use uuid::Uuid;
+
+use super::places::{has_others_around, has_others_below, is_made_for, places_of};
+use super::{Catalog, Error, Result, lookup};
+use slateberg_model::ident::NamespaceIdent;
+use slateberg_model::members::brief;
+use slateberg_objects::location::Location;
+use slateberg_store::read::Read;
+use slateberg_store::records::TabularRecord;
+
+/// A table or view that gets locations.
+#[derive(Clone, Copy)]
+pub(super) struct Placed<'a> {
+    /// Its id.
+    pub(super) id: Uuid,
+    /// The warehouse that it is in.
+    pub(super) warehouse: Uuid,
+    /// The record with the locations that it has already.
+    pub(super) before: Option<&'a TabularRecord>,
+    /// Its location.
+    pub(super) location: &'a String,
+    /// Where its properties put files that do not go below the location.
+    pub(super) further_paths: &'a [String],
+}
+
+impl<'a> Placed<'a> {
+    /// Returns what a change makes of a table or view.
+    pub(super) fn by(before: Option<&'a TabularRecord>, after: &'a TabularRecord) -> Self {
+        let TabularRecord { id, warehouse, location, further_paths, .. } = after;
+        Self { id: *id, warehouse: *warehouse, before, location, further_paths }
+    }
+
+    /// Returns the locations that are new to it.
+    fn new_locations(&self) -> Vec<Location> {
+        let parse = |text: &String| Location::parse(text).ok();
+        let known = |record: &TabularRecord| {
+            record.location == *self.location && record.further_paths == self.further_paths
+        };
+        if self.before.is_some_and(known) {
+            return Vec::new();
+        }
+        let had = self.before.into_iter().flat_map(places_of).filter_map(parse);
+        let had: Vec<_> = had.map(|location| location.parts()).collect();
+        let all = std::iter::once(self.location).chain(self.further_paths).filter_map(parse);
+        all.filter(|location| !had.contains(&location.parts())).collect()
+    }
+}
+
+impl Catalog {
+    /// Rejects a change that gives a table or view a location which it cannot have.
+    pub(super) async fn check_free(&self, store: &impl Read, placed: Placed<'_>) -> Result<()> {
+        for location in placed.new_locations() {
+            self.objects().check_reserved(&location)?;
+            if !self.settings().overlapping_locations {
+                self.check_apart(store, placed, &location).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn check_apart(
+        &self,
+        store: &impl Read,
+        placed: Placed<'_>,
+        location: &Location,
+    ) -> Result<()> {
+        let rejected = |why: &str| {
+            let location = brief(location);
+            Err(Error::Invalid(format!("Cannot use location '{location}': {why}")))
+        };
+        let Placed { id, warehouse, .. } = placed;
+        let objects = self.objects();
+        if objects.is_whole(location) {
+            return rejected("it is that of a whole warehouse. Choose a location below it");
+        }
+        let parts = location.parts();
+        // A table at the root of the warehouse, from the time before this check, is around
+        // everything.
+        let root = objects.location(warehouse).filter(|root| location.is_within(root));
+        let root_parts = root.map_or(0, |root| root.parts().len());
+        let mut taken = has_others_around(store, id, &parts, root_parts + 1..parts.len()).await?;
+        if !is_made_for(location, id) {
+            taken = taken || has_others_below(store, id, &parts).await?;
+            let levels = NamespaceIdent(parts[root_parts..].to_vec());
+            let namespace = lookup::namespace_id(store, warehouse, &levels);
+            taken = taken || root.is_some() && namespace.await?.is_some();
+        }
+        match taken {
+            false => Ok(()),
+            true => rejected(
+                "it overlaps with that of another table, view or namespace. Choose another location; \
+                 catalog.overlapping_locations allows this one",
+            ),
+        }
+    }
+}

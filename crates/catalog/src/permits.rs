@@ -1,0 +1,341 @@
+//! Asking for permits, and what is answered where there is none: what one may not see is answered to the
+//! letter as what is not there, what one may see but not do is forbidden.
+//!
+//! Whoever asks here has checked the names that a client has sent: what is put to policies has as many levels
+//! as a namespace may have, and no longer names. That is said of what nobody has, so that it tells nothing.
+//!
+//! Names alone decide, unless some policy asks for more; then the attributes of the thing, and of all that
+//! it is in, are read first. Whoever changes a table is asked twice: before the lane, so that nobody waits
+//! there without rights, and in it, since what policies ask for may have changed by then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::attributes::{Basis, Enclosing, attributes_of_levels, namespace_resource};
+use super::{Catalog, Error, Operation, Result, lookup};
+use slateberg_authz::action::{Action, Commit, Create, DescribeNamespace, Load, ReadConfig};
+use slateberg_authz::authority::{Asked, Asking};
+use slateberg_authz::commit_kind::CommitKind;
+use slateberg_authz::decide::Denied;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::{Attributes, Node, Resource};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::read::Read;
+
+/// The table or view that something is to be done to.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    /// The warehouse that it is in.
+    pub(super) warehouse: &'a Warehouse,
+    /// Table or view.
+    pub(super) kind: TabularKind,
+    /// Its name.
+    pub(super) ident: &'a TabularIdent,
+}
+
+/// A table or view that is to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Creation<'a> {
+    /// Table or view.
+    pub(super) kind: TabularKind,
+    /// Its name.
+    pub(super) ident: &'a TabularIdent,
+    /// The properties that it is to have.
+    pub(super) properties: &'a BTreeMap<String, String>,
+    /// The place that it is to have, if the request says one.
+    pub(super) location: Option<&'a String>,
+}
+
+impl<'a> Creation<'a> {
+    /// One whose properties and place stand in a metadata file, which nobody has read yet.
+    pub(super) fn registered(kind: TabularKind, ident: &'a TabularIdent) -> Self {
+        const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+        Self { kind, ident, properties: NONE, location: None }
+    }
+}
+
+/// A permit to do `A` to a table or view.
+pub(super) struct Permitted<A: Action, T> {
+    /// The permit.
+    pub(super) permit: Permit<A>,
+    /// What was asked besides; none where policies are not asked.
+    pub(super) besides: Option<T>,
+    /// By what it was decided.
+    pub(super) basis: Basis,
+}
+
+/// What a commit is for.
+pub(super) enum Intent {
+    /// Making the table.
+    Make,
+    /// Changing it, in these ways.
+    Change(BTreeSet<CommitKind>),
+}
+
+/// The actions that a commit may need.
+const COMMIT_ACTIONS: [&str; 6] = {
+    use slateberg_authz::action::{
+        CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema,
+    };
+    [
+        CommitData::NAME,
+        CommitSchema::NAME,
+        CommitProperties::NAME,
+        CommitRefs::NAME,
+        CommitLocation::NAME,
+        Load::NAME,
+    ]
+};
+
+impl Catalog {
+    /// Who answers for an operation.
+    pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Asked<'a>> {
+        let Operation { principal, context, .. } = operation;
+        let asked = self.inner.parts.authority.ask(principal, context);
+        asked.map_err(|denied| self.refuse(operation, &denied, &Resource::catalog(), None))
+    }
+
+    /// The permit to do `A` to a warehouse.
+    pub(super) fn permit_warehouse<A: Action>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        word: &str,
+    ) -> Result<Permit<A>> {
+        let _span = operation.trace.span("authorize");
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let resource = Resource::warehouse(&warehouse.name);
+        asking.permit(&resource).map_err(|denied| {
+            let visible = asking.may::<ReadConfig>(&resource);
+            // To the letter what is said of one that is not there.
+            let absent = (!visible).then(|| Error::NoSuchWarehouse(brief(word)));
+            self.refuse(operation, &denied, &resource, absent)
+        })
+    }
+
+    /// The permit to do `A` to a namespace.
+    pub(super) async fn permit_namespace<A: Action>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &NamespaceIdent,
+    ) -> Result<Permit<A>> {
+        let _span = operation.trace.span("authorize");
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let actions = [A::NAME, DescribeNamespace::NAME];
+        let wanted = asking.wants_attributes(&actions);
+        let resource = namespace_resource(store, wanted, warehouse, ident).await?;
+        match asking.permit(&resource) {
+            Ok(permit) => Ok(permit),
+            Err(denied) => {
+                let absent = absent_namespace(store, &asking, warehouse, ident, &resource).await?;
+                Err(self.refuse(operation, &denied, &resource, absent))
+            }
+        }
+    }
+
+    /// The permit to do `A`, which makes it, to a namespace, table or view. `new` is the resource as it is
+    /// to be, and `parent` the namespace that it comes into: none for the root of the warehouse.
+    pub(super) async fn permit_new<A: Action>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        parent: Option<&NamespaceIdent>,
+        new: impl FnOnce(Resource) -> Resource + Send,
+    ) -> Result<Permit<A>> {
+        let _span = operation.trace.span("authorize");
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let root = NamespaceIdent::default();
+        let actions = [A::NAME, DescribeNamespace::NAME];
+        let inside = parent.unwrap_or(&root);
+        let wanted = asking.wants_attributes(&actions);
+        let inside = namespace_resource(store, wanted, warehouse, inside).await?;
+        let resource = new(inside.clone());
+        let denied = match asking.permit(&resource) {
+            Ok(permit) => return Ok(permit),
+            Err(denied) => denied,
+        };
+        let absent = match parent {
+            Some(parent) => absent_namespace(store, &asking, warehouse, parent, &inside).await?,
+            None => None,
+        };
+        Err(self.refuse(operation, &denied, &resource, absent))
+    }
+
+    /// The permit to do `A`, which makes it, to a table or view. Refuses names that none can have first.
+    pub(super) async fn permit_creation<A: Action>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        creation: Creation<'_>,
+    ) -> Result<Permit<A>> {
+        let Creation { kind, ident, properties, location } = creation;
+        self.check_name(ident)?;
+        let store = self.store().latest();
+        let new = |inside: Resource| {
+            let attributes = Attributes {
+                properties: properties.clone(),
+                location: location.cloned(),
+                owner: operation.owner(),
+            };
+            let node = Node::known(&ident.name, Arc::new(attributes));
+            inside.tabular(kind, node)
+        };
+        self.permit_new(&store, operation, warehouse, Some(&ident.namespace), new).await
+    }
+
+    /// The permit to do `A` to a table or view.
+    pub(super) async fn permit_tabular<A: Action>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+    ) -> Result<Permit<A>> {
+        let nothing = |_: &Asking<'_>, _: &Resource| ();
+        Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.permit)
+    }
+
+    /// The permit to do `A` to a table or view, and what `and` asks besides of the same policies, about
+    /// `actions`.
+    pub(super) async fn permit_tabular_and<A: Action, T>(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+        actions: &[&str],
+        and: impl FnOnce(&Asking<'_>, &Resource) -> T,
+    ) -> Result<Permitted<A, T>> {
+        let _span = operation.trace.span("authorize");
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => {
+                let permit = unrestricted.permit();
+                return Ok(Permitted { permit, besides: None, basis: Basis::Names });
+            }
+            Asked::Policies(asking) => asking,
+        };
+        let wanted =
+            asking.wants_attributes(&[A::NAME, Load::NAME]) || asking.wants_attributes(actions);
+        let (resource, basis) = self.tabular_resource(store, wanted, target).await?;
+        match asking.permit(&resource) {
+            Ok(permit) => Ok(Permitted { permit, besides: Some(and(&asking, &resource)), basis }),
+            Err(denied) => Err(self
+                .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
+                .await?),
+        }
+    }
+
+    /// What somebody is told who may not do something to a table or view.
+    async fn refuse_tabular(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        asking: &Asking<'_>,
+        target: Target<'_>,
+        (resource, denied): (&Resource, &Denied),
+    ) -> Result<Error> {
+        let Target { warehouse, kind, ident } = target;
+        let visible = asking.may::<Load>(resource)
+            && lookup::tabular_id(store, warehouse.id, kind, ident).await?.is_some();
+        let absent = (!visible).then(|| Error::no_such(kind, ident));
+        Ok(self.refuse(operation, denied, resource, absent))
+    }
+
+    /// The permit to commit changes of these kinds to a table or view as it is now.
+    pub(super) async fn permit_commit(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+        kinds: &BTreeSet<CommitKind>,
+    ) -> Result<Permit<Commit>> {
+        let _span = operation.trace.span("authorize");
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let wanted = asking.wants_attributes(&COMMIT_ACTIONS);
+        let (resource, _) = self.tabular_resource(store, wanted, target).await?;
+        match asking.permit_commit(&resource, kinds) {
+            Ok(permit) => Ok(permit),
+            Err(denied) => Err(self
+                .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
+                .await?),
+        }
+    }
+
+    /// What is known of the namespaces that a commit's table or view is in, if any policy asks.
+    pub(super) async fn enclosing_of_commit(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        namespace: &NamespaceIdent,
+    ) -> Result<Enclosing> {
+        match self.ask(operation)? {
+            Asked::Policies(asking) if asking.wants_attributes(&COMMIT_ACTIONS) => {
+                attributes_of_levels(store, warehouse, namespace).await
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The permit to commit changes of these kinds to a table that is there and has these attributes, or to
+    /// make it, which it then will be refused for.
+    pub(super) fn permit_commit_in_lane(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+        enclosing: &Enclosing,
+        attributes: impl FnOnce() -> Attributes,
+        intent: Intent,
+    ) -> Result<Permit<Commit>> {
+        let _span = operation.trace.span("authorize");
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let Target { warehouse, kind, ident } = target;
+        let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
+        let leaf = match asking.wants_attributes(&COMMIT_ACTIONS) {
+            true => Node::known(&ident.name, Arc::new(attributes())),
+            false => Node::named(&ident.name),
+        };
+        let resource = inside.with_all(enclosing.clone()).tabular(kind, leaf);
+        let permit = match intent {
+            Intent::Make => asking.permit::<Create>(&resource).map(Permit::from),
+            Intent::Change(kinds) => asking.permit_commit(&resource, &kinds),
+        };
+        permit.map_err(|denied| {
+            let visible = asking.may::<Load>(&resource);
+            let absent = (!visible).then(|| Error::no_such(kind, ident));
+            self.refuse(operation, &denied, &resource, absent)
+        })
+    }
+}
+
+/// What is said of a namespace that is not there, to somebody who may not see it; none if it is there for
+/// them.
+async fn absent_namespace(
+    store: &impl Read,
+    asking: &Asking<'_>,
+    warehouse: &Warehouse,
+    ident: &NamespaceIdent,
+    resource: &Resource,
+) -> Result<Option<Error>> {
+    let visible = asking.may::<DescribeNamespace>(resource)
+        && lookup::namespace_id(store, warehouse.id, ident).await?.is_some();
+    Ok((!visible).then(|| Error::no_such_namespace(ident)))
+}

@@ -1,0 +1,312 @@
+//! Where tables and views have their files, and whether anybody else has some there.
+//!
+//! Each place of a table or view has a key of its own in the store, written with its record. So
+//! before credentials for a place are handed out, it can be asked whether it holds files of others:
+//! some table may have been put around, into or onto another one's place by hand, or been
+//! registered twice. Who was registered twice is found by the UUID as well, wherever its place is
+//! by now; so before files are deleted, it can be asked who else may need them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::{Result, lookup};
+use slateberg_authz::action::Maintain;
+use slateberg_authz::permit::Permit;
+use slateberg_model::ident::TabularKind;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::text::Text;
+use slateberg_model::view::ViewMetadata;
+use slateberg_objects::location::Location;
+use slateberg_store::keys::{Key, PlaceKey, TabularKey, UuidKey, space};
+use slateberg_store::read::{Range, Read};
+use slateberg_store::records::{FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NameEntry, TabularRecord};
+use slateberg_store::txn::Transaction;
+use slateberg_store::{self as store, Store};
+
+/// Properties that put files elsewhere than below the location.
+const PATHS: [&str; 4] = [
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+];
+
+/// Places that one table or view may have: its location, and one for each of these properties.
+const PLACES_MAX: usize = PATHS.len() + 1;
+
+/// Tables and views that one transaction gives their keys.
+const BATCH: usize = 256;
+
+/// Where properties put files that do not go below the location.
+pub(super) fn further_paths(location: &str, properties: &BTreeMap<String, String>) -> Vec<String> {
+    let own = Location::parse(location).ok();
+    let mut seen = BTreeSet::new();
+    let set = PATHS.iter().filter_map(|key| properties.get(*key));
+    set.filter(|path| {
+        let Ok(path) = Location::parse(path) else { return false };
+        !own.as_ref().is_some_and(|own| path.is_within(own)) && seen.insert(path.parts())
+    })
+    .cloned()
+    .collect()
+}
+
+/// All places of a table or view.
+pub(super) fn places_of(record: &TabularRecord) -> impl Iterator<Item = &String> {
+    std::iter::once(&record.location).chain(&record.further_paths)
+}
+
+/// The keys of all places of a table or view.
+fn places(record: &TabularRecord) -> BTreeSet<Vec<String>> {
+    let all = places_of(record).filter_map(|text| Location::parse(text).ok());
+    all.map(|location| location.parts()).collect()
+}
+
+/// Writes by what a table or view is found that has become another, has come, or has gone: its
+/// places, and its UUID.
+pub(super) fn put_whereabouts(
+    t: &Transaction,
+    before: Option<&TabularRecord>,
+    after: Option<&TabularRecord>,
+) -> std::result::Result<(), store::Error> {
+    let of = |record: Option<&TabularRecord>| match record {
+        Some(record) => (record.id, places(record)),
+        None => (Uuid::nil(), BTreeSet::new()),
+    };
+    let ((old_id, old), (id, new)) = (of(before), of(after));
+    for parts in old.difference(&new) {
+        t.delete(&PlaceKey { parts: parts.clone(), id: old_id })?;
+    }
+    for parts in new.difference(&old) {
+        t.put(&PlaceKey { parts: parts.clone(), id }, &NameEntry { id })?;
+    }
+    let uuid = |record: &TabularRecord| UuidKey { uuid: record.uuid, id: record.id };
+    let (old, new) = (before.map(uuid), after.map(uuid));
+    if old != new {
+        old.iter().try_for_each(|key| t.delete(key))?;
+        new.iter().try_for_each(|key| t.put(key, &NameEntry { id: key.id }))?;
+    }
+    Ok(())
+}
+
+/// The tables and views that have a place at or around this one; with `below`, those with one below
+/// it, too. None if `limit` or more places are at one of those: each table may have several there,
+/// so that nobody could tell from the tables that were found whether some are missing.
+pub(super) async fn at(
+    store: &impl Read,
+    location: &Location,
+    below: bool,
+    limit: usize,
+) -> Result<Option<BTreeSet<Uuid>>> {
+    let parts = location.parts();
+    let mut ranges: Vec<_> = (1..=parts.len()).map(|end| PlaceKey::at(&parts[..end])).collect();
+    if below {
+        ranges.push(PlaceKey::below(&parts));
+    }
+    let mut found = BTreeSet::new();
+    for prefix in ranges {
+        let places = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(limit)).await?;
+        if places.len() >= limit {
+            return Ok(None);
+        }
+        found.extend(places.into_iter().map(|(key, _)| key.id));
+    }
+    Ok(Some(found))
+}
+
+/// The tables and views with this UUID. None if they are `limit` or more.
+pub(super) async fn with_uuid(
+    store: &impl Read,
+    uuid: Uuid,
+    limit: usize,
+) -> Result<Option<BTreeSet<Uuid>>> {
+    let range = Range::below(space::UUIDS, uuid);
+    let found = store.scan::<UuidKey>(&range, Some(limit)).await?;
+    Ok((found.len() < limit).then(|| found.into_iter().map(|(key, _)| key.id).collect()))
+}
+
+/// Whether no other table or view has a place at, around or below this one.
+pub(super) async fn is_alone(store: &impl Read, id: Uuid, location: &Location) -> Result<bool> {
+    let parts = location.parts();
+    Ok(!has_others_below(store, id, &parts).await?
+        && !has_others_around(store, id, &parts, 1..parts.len()).await?)
+}
+
+/// Returns whether another table or view has a place at or below this one.
+pub(super) async fn has_others_below(
+    store: &impl Read,
+    id: Uuid,
+    parts: &[String],
+) -> Result<bool> {
+    has_others(store, id, PlaceKey::below(parts)).await
+}
+
+/// Returns whether another table or view has a place at the beginning of these parts, of one of
+/// these lengths.
+pub(super) async fn has_others_around(
+    store: &impl Read,
+    id: Uuid,
+    parts: &[String],
+    mut lengths: impl Iterator<Item = usize>,
+) -> Result<bool> {
+    while let Some(around) = lengths.next().and_then(|length| parts.get(..length)) {
+        if has_others(store, id, PlaceKey::at(around)).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn has_others(store: &impl Read, id: Uuid, prefix: Vec<u8>) -> Result<bool> {
+    // One more than a table itself may have there.
+    let found = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(PLACES_MAX + 1)).await?;
+    Ok(found.iter().any(|(key, _)| key.id != id))
+}
+
+/// Returns the places of other tables and views at or below this one; `None` if there are `limit`
+/// or more.
+pub(super) async fn others_below(
+    store: &impl Read,
+    id: Uuid,
+    parts: &[String],
+    limit: usize,
+) -> Result<Option<BTreeSet<Vec<String>>>> {
+    let range = Range::prefix(PlaceKey::below(parts));
+    let found = store.scan::<PlaceKey>(&range, Some(limit)).await?;
+    let is_complete = found.len() < limit;
+    let others = found.into_iter().map(|(key, _)| key).filter(|key| key.id != id);
+    Ok(is_complete.then(|| others.map(|key| key.parts).collect()))
+}
+
+/// Whether a location was made for the table with this id and nothing else: it ends in it. Nobody
+/// knows an id before the table is there, so that nobody else's place can have been around one's
+/// own by its name.
+pub(super) fn is_made_for(location: &Location, id: Uuid) -> bool {
+    let mut text = Uuid::encode_buffer();
+    let id = id.simple().encode_lower(&mut text);
+    location.name().and_then(|name| name.strip_suffix(&*id)).is_some_and(|rest| rest.ends_with('-'))
+}
+
+/// Gives all tables and views the keys that they are found by, in a store that an older binary has
+/// written.
+pub async fn ensure_whereabouts(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
+    let Some(format) = store.format_version().await? else { return Ok(()) };
+    if format >= FORMAT_WITH_UUIDS {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let range = Range::prefix([space::TABULARS]).behind(after.take());
+        let batch = store.latest().scan::<TabularKey>(&range, Some(BATCH)).await?;
+        let Some((last, _)) = batch.last() else { return Ok(()) };
+        after = Some(last.encode());
+        let batch = &batch;
+        let ((), accepted) = store
+            .transact("ensure_whereabouts", permit, |t| async move {
+                for (key, record) in batch {
+                    if format >= FORMAT_WITH_PLACES {
+                        put_whereabouts(&t, None, Some(record))?;
+                        continue;
+                    }
+                    // What properties put elsewhere stands in the metadata.
+                    let Some(found) = lookup::tabular_by_id(&*t, key.0).await? else { continue };
+                    let properties = properties(found.record.kind, &found.document.text);
+                    let further_paths = further_paths(&found.record.location, &properties);
+                    let record = TabularRecord { further_paths, ..found.record.clone() };
+                    t.put(key, &record)?;
+                    put_whereabouts(&t, None, Some(&record))?;
+                }
+                Ok::<_, super::Error>(())
+            })
+            .await?;
+        accepted.durable().await?;
+    }
+}
+
+/// The properties of metadata. What cannot be read has none here: nobody gets at its files through
+/// the catalog, and `fsck` tells what is wrong with it.
+fn properties(kind: TabularKind, text: &Text) -> BTreeMap<String, String> {
+    match kind {
+        TabularKind::Table => TableMetadata::from_text(text).map(|it| it.properties),
+        TabularKind::View => ViewMetadata::parse(&text.to_bytes()).map(|it| it.properties),
+    }
+    .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+    use slateberg_authz::action::Maintain;
+    use slateberg_authz::permit::{Permit, Task};
+    use slateberg_store::Store;
+    use slateberg_store::open::Place;
+    use slateberg_store::settings::Settings;
+
+    use super::*;
+
+    async fn in_memory() -> Store {
+        let place = Place {
+            object_store: Arc::new(InMemory::new()),
+            path: "state".to_owned(),
+            conditional_update: true,
+            directory: None,
+            log: None,
+            encryption: None,
+            storage: Default::default(),
+        };
+        Store::open(&place, Settings::default()).await.expect("the store opens")
+    }
+
+    #[tokio::test]
+    async fn a_scan_that_was_cut_short_is_told_however_few_tables_it_found() {
+        let store = in_memory().await;
+        let id = Uuid::max();
+        let record = &TabularRecord {
+            id,
+            kind: TabularKind::Table,
+            warehouse: id,
+            namespace: id,
+            name: "t".to_owned(),
+            uuid: id,
+            location: "s3://b/w/t".to_owned(),
+            further_paths: vec!["s3://b/w/data".to_owned(), "s3://b/w/metadata".to_owned()],
+            metadata_location: String::new(),
+            version: 1,
+            created_ms: 0,
+            updated_ms: 0,
+            owner: None,
+        };
+        let permit = Permit::<Maintain>::for_task(Task::Restore);
+        let written = store.transact("places", &permit, |t| async move {
+            put_whereabouts(&t, None, Some(record))
+        });
+        let ((), accepted) = written.await.expect("it is written");
+        accepted.durable().await.expect("it is durable");
+        let around = Location::parse("s3://b/w").expect("it is valid");
+        let found = async |limit| {
+            let found = at(&store.latest(), &around, true, limit).await;
+            found.expect("it is read")
+        };
+        assert_eq!(found(3).await, None, "there may be more of them");
+        assert_eq!(found(4).await, Some(BTreeSet::from([id])));
+        let namesakes = async |limit| {
+            let found = with_uuid(&store.latest(), id, limit).await;
+            found.expect("it is read")
+        };
+        assert_eq!(namesakes(1).await, None);
+        assert_eq!(namesakes(2).await, Some(BTreeSet::from([id])));
+    }
+
+    #[test]
+    fn what_properties_put_elsewhere_is_a_place_too() {
+        let properties = BTreeMap::from([
+            ("write.data.path".to_owned(), "s3://b/data/t".to_owned()),
+            ("write.object-storage.path".to_owned(), "s3a://b/data/t/".to_owned()),
+            ("write.metadata.path".to_owned(), "s3://b/w/t/meta".to_owned()),
+            ("write.folder-storage.path".to_owned(), "nowhere".to_owned()),
+        ]);
+        assert_eq!(further_paths("s3://b/w/t", &properties), ["s3://b/data/t"]);
+    }
+}

@@ -1,0 +1,386 @@
+//! Changing the policy book: one change after the other, each of them all or nothing.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::grants::NewGrant;
+use super::{Sources, invalid};
+use crate::mutation::Answer;
+use crate::operation::Operation;
+use crate::turns::Turn;
+use crate::{Catalog, Error, Result};
+use slateberg_authz::action::{ManageGrants, ManagePolicies};
+use slateberg_authz::context::Context;
+use slateberg_authz::listing::names;
+use slateberg_authz::lockout;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::policy_set::PolicySet;
+use slateberg_model::members::brief;
+use slateberg_model::principal::{Identity, Principal};
+use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::records::{GrantRecord, PolicyChanges, PolicyRecord, PolicyRevision};
+
+/// Characters that a comment may have.
+const COMMENT_CHARS_MAX: usize = 1024;
+/// Characters that the id of a policy may have.
+const ID_CHARS_MAX: usize = 256;
+
+/// Ids that no policy of the API gets: paths of the API itself.
+const RESERVED: [&str; 4] = ["revisions", "rollback", ".", ".."];
+
+/// What is to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// A policy is to be there with this text.
+    Put {
+        /// Its id; the one that the text says if there is none.
+        id: Option<String>,
+        /// Its text, in Cedar's language: one policy or one template.
+        text: String,
+        /// Whether it may have been there before.
+        replace: bool,
+    },
+    /// A policy is to go.
+    Remove {
+        /// Its id.
+        id: String,
+    },
+    /// Something is to be granted.
+    Grant(NewGrant),
+    /// A grant is to go.
+    Revoke {
+        /// Its id.
+        id: String,
+    },
+    /// Everything is to be as it was at a revision.
+    RollBack {
+        /// Its number.
+        to: u64,
+    },
+}
+
+impl Edit {
+    /// The transaction's name.
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Put { .. } => "put_policy",
+            Self::Remove { .. } => "remove_policy",
+            Self::Grant(_) => "grant",
+            Self::Revoke { .. } => "revoke",
+            Self::RollBack { .. } => "roll_back_policies",
+        }
+    }
+}
+
+/// A change that somebody wants.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// What is to change.
+    pub edit: Edit,
+    /// The revision that whoever wants it has seen; it is refused if there is another by now.
+    pub expected_revision: Option<u64>,
+    /// Why.
+    pub comment: Option<String>,
+    /// Whether it is only to be tried.
+    pub dry_run: bool,
+    /// Who is known to exist besides whoever asks: somebody among them has to be able to manage policies
+    /// after the change.
+    pub known: Vec<Arc<Identity>>,
+}
+
+/// What came of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The number of the newest revision of the book.
+    pub revision: u64,
+    /// Which set of policies is in force, or would be.
+    pub in_force: String,
+    /// Whether it was only tried.
+    pub dry_run: bool,
+    /// What is otherwise now; nothing if all was so before.
+    pub changes: PolicyChanges,
+    /// The grant that there is now, if one was wanted.
+    pub grant: Option<GrantRecord>,
+    /// What is suspicious about the policies in force.
+    pub warnings: Vec<String>,
+}
+
+/// Which permit a change stands on.
+pub(super) enum Allowed {
+    Policies(Permit<ManagePolicies>),
+    Grants(Permit<ManageGrants>),
+}
+
+/// A change that was judged and is to be carried out.
+pub(super) struct Judged {
+    pub(super) allowed: Allowed,
+    pub(super) action: &'static str,
+    /// What the change log calls it.
+    pub(super) subject: (Uuid, String),
+    pub(super) revision: PolicyRevision,
+    pub(super) before: Sources,
+    pub(super) after: Sources,
+    pub(super) set: PolicySet,
+    pub(super) told: Changed,
+}
+
+/// What a change comes to.
+enum Verdict {
+    /// Nothing is written: it was only tried, or all is so already.
+    Told(Box<Changed>),
+    /// It is to be carried out.
+    Judged(Box<Judged>),
+}
+
+impl Catalog {
+    /// Changes policies or grants. What is told is in force.
+    pub async fn change_policies(
+        &self,
+        operation: &Operation,
+        proposal: Proposal,
+    ) -> Result<Changed> {
+        check_comment(proposal.comment.as_deref())?;
+        // Nobody waits for a turn without rights. What is judged in the turn is what counts; and a grant that
+        // is gone may have been revoked under this very Idempotency-Key.
+        match self.allowed(operation, &proposal.edit).await {
+            Ok(_) | Err(Error::NoSuchPolicy(_)) => {}
+            Err(refused) => return Err(refused),
+        }
+        if proposal.dry_run {
+            return match self.judge_edit(operation, &proposal).await? {
+                Verdict::Told(changed) => Ok(*changed),
+                Verdict::Judged(judged) => Ok(judged.told),
+            };
+        }
+        let answer = self.mutate(operation, |catalog, operation| async move {
+            let turn = catalog.policy_turn().await?;
+            let told = match catalog.judge_edit(&operation, &proposal).await? {
+                Verdict::Told(changed) => *changed,
+                Verdict::Judged(judged) => catalog.carry_out(turn, operation, *judged).await?,
+            };
+            Ok(Answer::Body(serde_json::to_value(told).map_err(Error::internal)?))
+        });
+        serde_json::from_value(answer.await?.into_body()?).map_err(Error::internal)
+    }
+
+    /// Waits until it is one's turn to change what is in force.
+    pub(super) async fn policy_turn(&self) -> Result<Turn> {
+        let busy = "Earlier changes of the policies have not ended yet";
+        self.policies().turns.wait(self.settings().commit_deadline(), busy).await
+    }
+
+    /// Whether somebody may make this change.
+    async fn allowed(&self, operation: &Operation, edit: &Edit) -> Result<Allowed> {
+        match edit {
+            Edit::Put { .. } | Edit::Remove { .. } | Edit::RollBack { .. } => {
+                Ok(Allowed::Policies(self.may_manage_policies(operation)?))
+            }
+            Edit::Grant(wanted) => self.may_grant(operation, wanted).await,
+            Edit::Revoke { id } => self.may_revoke(operation, id).await,
+        }
+    }
+
+    async fn judge_edit(&self, operation: &Operation, proposal: &Proposal) -> Result<Verdict> {
+        let Proposal { edit, expected_revision, comment, dry_run, known } = proposal;
+        let allowed = self.allowed(operation, edit).await?;
+        let before = self.policies().sources();
+        let number = before.book.number;
+        if let Some(expected) = expected_revision.filter(|expected| *expected != number) {
+            return Err(Error::CommitFailed(format!(
+                "Expected policy revision {expected}, but the newest is {number}"
+            )));
+        }
+        if !before.book_in_force && matches!(edit, Edit::Put { .. } | Edit::Grant(_)) {
+            let off = "what is stored is not in force (authz.stored_policies)";
+            return Err(Error::Unprocessable(format!(
+                "Refused: {off}, and can only be taken back"
+            )));
+        }
+        let mut book = PolicyBook::clone(&before.book);
+        let subject = self.apply(operation, edit, &mut book).await?;
+        let changes = before.book.changes_to(&book);
+        let grant = match edit {
+            Edit::Grant(wanted) => wanted.find(&self.authority().policies(), &book),
+            _ => None,
+        };
+        let policies = self.authority().policies();
+        let mut told = Changed {
+            revision: number,
+            in_force: policies.revision().to_string(),
+            dry_run: *dry_run,
+            changes: changes.clone(),
+            grant,
+            warnings: Vec::new(),
+        };
+        if changes.is_empty() {
+            return Ok(Verdict::Told(Box::new(told)));
+        }
+        book.number = number + 1;
+        let after = Sources { book: Arc::new(book), ..before.clone() };
+        let set = self.put_together(after.clone()).await?;
+        refuse_lockout(&policies, &set, operation, known)?;
+        told.in_force = set.revision().to_string();
+        told.warnings = set.warnings().iter().map(ToString::to_string).collect();
+        if !dry_run {
+            told.revision = number + 1;
+        }
+        let revision = PolicyRevision {
+            number: number + 1,
+            at_ms: self.now_ms(),
+            by: operation.principal.id().to_owned(),
+            action: edit.action().to_owned(),
+            comment: comment.clone(),
+            in_force: told.in_force.clone(),
+            rolled_back_to: match edit {
+                Edit::RollBack { to } => Some(*to),
+                _ => None,
+            },
+            changes,
+        };
+        let action = edit.action();
+        let judged = Judged { allowed, action, subject, revision, before, after, set, told };
+        Ok(Verdict::Judged(Box::new(judged)))
+    }
+
+    /// Puts a whole set together, apart from the threads that serve: with many grants that takes a while.
+    pub(super) async fn put_together(&self, sources: Sources) -> Result<PolicySet> {
+        let schema = Arc::clone(self.authority().policies().schema());
+        let built = tokio::task::spawn_blocking(move || sources.build(schema)).await;
+        built.map_err(Error::internal)?.map_err(|problems| invalid(&problems))
+    }
+
+    /// Makes a change in the book; says what the change log calls it.
+    async fn apply(
+        &self,
+        operation: &Operation,
+        edit: &Edit,
+        book: &mut PolicyBook,
+    ) -> Result<(Uuid, String)> {
+        match edit {
+            Edit::Put { id, text, replace } => {
+                let id = self.policy_id(id.as_deref(), text)?;
+                let known = book.policies.get(&id);
+                if known.is_some() && !replace {
+                    return Err(Error::AlreadyExists(format!("Policy already exists: {id}")));
+                }
+                if known.is_none_or(|known| known.text != *text) {
+                    let record = PolicyRecord {
+                        id: id.clone(),
+                        text: text.clone(),
+                        changed_ms: self.now_ms(),
+                        changed_by: operation.principal.id().to_owned(),
+                    };
+                    book.policies.insert(id.clone(), record);
+                }
+                self.check_size(book)?;
+                Ok((Uuid::nil(), id))
+            }
+            Edit::Remove { id } => {
+                if book.policies.remove(id).is_some() {
+                    return Ok((Uuid::nil(), id.clone()));
+                }
+                if self.authority().policies().listed(id).is_some() {
+                    let whose = "it does not come from the API";
+                    return Err(Error::Unprocessable(format!(
+                        "Cannot remove policy {id}: {whose}"
+                    )));
+                }
+                Err(Error::NoSuchPolicy(format!("Policy does not exist: {}", brief(id))))
+            }
+            Edit::Grant(wanted) => {
+                let record = wanted.make(self, operation, book)?;
+                self.check_size(book)?;
+                Ok(record)
+            }
+            Edit::Revoke { id } => {
+                let record = super::grants::find(book, id)?;
+                book.grants.remove(&record.id);
+                Ok((record.id, super::grants::name(&record)))
+            }
+            Edit::RollBack { to } => {
+                let target = self.book_at(book, *to).await?;
+                *book = PolicyBook { number: book.number, ..target };
+                Ok((Uuid::nil(), format!("to revision {to}")))
+            }
+        }
+    }
+
+    /// The id of the one policy of a text, which has to be the one that is wanted if one is.
+    fn policy_id(&self, wanted: Option<&str>, text: &str) -> Result<String> {
+        let bytes_max = self.policy_limits().policy_bytes_max;
+        if text.len() > bytes_max {
+            return Err(Error::Invalid(format!(
+                "Invalid policy: expected at most {bytes_max} bytes, got {}",
+                text.len()
+            )));
+        }
+        let named = names(&super::place(wanted.unwrap_or("policy")), text);
+        let named = named.map_err(|problems| invalid(&problems))?;
+        let [own] = named.as_slice() else {
+            return Err(Error::Invalid(format!(
+                "Invalid policy: expected one policy or template, got {}",
+                named.len()
+            )));
+        };
+        let Some(own) = own.as_deref().filter(|id| id.chars().count() <= ID_CHARS_MAX) else {
+            return Err(Error::Invalid(format!(
+                "Invalid policy: expected @id(\"...\") of at most {ID_CHARS_MAX} characters"
+            )));
+        };
+        if RESERVED.contains(&own) {
+            return Err(Error::Invalid(format!("Invalid policy: its @id may not be '{own}'")));
+        }
+        match wanted {
+            Some(wanted) if wanted != own => Err(Error::Invalid(format!(
+                "Invalid policy: its @id is '{}', expected '{}'",
+                brief(own),
+                brief(wanted)
+            ))),
+            _ => Ok(own.to_owned()),
+        }
+    }
+
+    fn check_size(&self, book: &PolicyBook) -> Result<()> {
+        let limits = self.policy_limits();
+        for (what, count, max) in [
+            ("policies", book.policies.len(), limits.policies_max),
+            ("grants", book.grants.len(), limits.grants_max),
+        ] {
+            if count > max {
+                return Err(Error::Unprocessable(format!("There are {max} {what} already")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a change that takes the last right to manage policies away. Where nobody who is known had it
+/// before, others have it: people whom only an issuer knows.
+fn refuse_lockout(
+    before: &PolicySet,
+    after: &PolicySet,
+    operation: &Operation,
+    known: &[Arc<Identity>],
+) -> Result<()> {
+    let context: &Context = &operation.context;
+    let mut candidates = known.to_vec();
+    if let Principal::Identified(identity) = &operation.principal {
+        candidates.push(Arc::clone(identity));
+    }
+    if lockout::check(before, &candidates, context).is_err() {
+        return Ok(());
+    }
+    lockout::check(after, &candidates, context)
+        .map_err(|locked_out| Error::Unprocessable(format!("Refused: {locked_out}")))
+}
+
+fn check_comment(comment: Option<&str>) -> Result<()> {
+    match comment.map(|comment| comment.chars().count()) {
+        Some(length) if length > COMMENT_CHARS_MAX => Err(Error::Invalid(format!(
+            "Invalid comment: expected at most {COMMENT_CHARS_MAX} characters, got {length}"
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,225 @@
+//! What policies would say, and which of them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::listing::{InForce, Origin, in_force};
+use crate::described::SEEING;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{Action, Load};
+use slateberg_authz::context::Context;
+use slateberg_authz::decide::{CREDENTIAL_SCOPE, Request};
+use slateberg_authz::notation;
+pub use slateberg_authz::remedies::Remedies;
+use slateberg_authz::resource::{Attributes, Resource};
+use slateberg_base::rfc3339;
+use slateberg_model::members::brief;
+use slateberg_model::principal::{Identity, Principal};
+use slateberg_model::read_restrictions::ReadRules;
+
+/// Who would do what to what, under which circumstances.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// Somebody else; whoever asks if there is none.
+    pub about: Option<Arc<Identity>>,
+    /// What it would be done to, such as `table:prod/sales/orders`.
+    pub resource: String,
+    /// What would be known of the resource, in the place of what is.
+    pub given: Option<Given>,
+    /// When, as RFC 3339 writes it; now if there is none.
+    pub time: Option<String>,
+    /// From where.
+    pub source_address: Option<IpAddr>,
+    /// With what.
+    pub client: Option<String>,
+}
+
+/// What would be known of a resource.
+#[derive(Debug, Clone, Default)]
+pub struct Given {
+    /// Its properties.
+    pub properties: BTreeMap<String, String>,
+    /// Where its files would be.
+    pub location: Option<String>,
+    /// The id of whoever would have made it.
+    pub owner: Option<String>,
+}
+
+/// What policies say.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    /// Whether it is allowed.
+    pub allow: bool,
+    /// The policies that decided: none if it is denied because no permit matches.
+    pub policies: Vec<InForce>,
+    /// What the policies say of reading rows and columns, if that is not all of them.
+    pub read_rules: Option<Arc<ReadRules>>,
+    /// Whose request it would be.
+    pub identity: Arc<Identity>,
+    /// On what, in one word.
+    pub resource: String,
+    /// Whether the resource exists. `None` if the caller may not see it.
+    pub exists: Option<bool>,
+    /// What would permit it, for callers that may read policies.
+    pub remedies: Remedies,
+    /// The number of the newest revision of the policy book.
+    pub revision: u64,
+    /// Which set of policies was asked.
+    pub in_force: String,
+}
+
+/// What somebody may do.
+#[derive(Debug, Clone)]
+pub struct Permissions {
+    /// Who.
+    pub identity: Arc<Identity>,
+    /// To what, in one word.
+    pub resource: String,
+    /// The actions that are allowed, in alphabetical order.
+    pub actions: Vec<String>,
+    /// What policies say of reading rows and columns, if it is not all of them that may be read.
+    pub read_rules: Option<Arc<ReadRules>>,
+    /// Which set of policies was asked.
+    pub in_force: String,
+}
+
+/// A question that can be put to policies.
+struct Asked {
+    identity: Arc<Identity>,
+    resource: Resource,
+    context: Context,
+    /// Whether the resource exists. `None` if the caller may not see it.
+    exists: Option<bool>,
+}
+
+impl Catalog {
+    /// Tells what policies say to an action. Whoever asks for themselves needs no permit for it.
+    pub async fn explain(
+        &self,
+        operation: &Operation,
+        action: &str,
+        question: Question,
+    ) -> Result<Explained> {
+        let policies = self.authority().policies();
+        let actions = [&SEEING[..], &[action]].concat();
+        let asked = self.asked(operation, question, &actions).await?;
+        let checked = policies.check_action(action, asked.resource.kind());
+        checked.map_err(Error::Invalid)?;
+        let Asked { identity, resource, context, exists } = asked;
+        let request = Request { identity: &identity, resource: &resource, context: &context };
+        let decision = policies.decide(action, request);
+        // Which roles there are is for readers of policies.
+        let remedies = match self.reads_policies(operation) {
+            true => policies.remedies(action, request, &decision),
+            false => Remedies::default(),
+        };
+        let sources = self.policies().sources();
+        let deciding = decision.policies.iter().map(|id| match policies.listed(id) {
+            Some(listed) => in_force(&sources, listed),
+            None => no_policy(id),
+        });
+        Ok(Explained {
+            allow: decision.allow,
+            policies: deciding.collect(),
+            read_rules: decision.read_rules,
+            resource: notation::resource_word(&resource),
+            exists,
+            remedies,
+            identity,
+            revision: sources.book.number,
+            in_force: decision.revision.to_string(),
+        })
+    }
+
+    /// Tells all that somebody may do to a resource.
+    pub async fn permissions(
+        &self,
+        operation: &Operation,
+        question: Question,
+    ) -> Result<Permissions> {
+        let policies = self.authority().policies();
+        let schema = policies.schema();
+        let all: Vec<_> = schema.actions().collect();
+        let asked = self.asked(operation, question, &all).await?;
+        let Asked { identity, resource, context, .. } = asked;
+        let kind = resource.kind().name();
+        let request = Request { identity: &identity, resource: &resource, context: &context };
+        let allowed = |action: &&str| {
+            schema.applies(action, kind) == Some(true) && policies.decide(action, request).allow
+        };
+        let actions = all.into_iter().filter(allowed).map(ToOwned::to_owned).collect();
+        Ok(Permissions {
+            resource: notation::resource_word(&resource),
+            actions,
+            read_rules: policies.decide(Load::NAME, request).read_rules,
+            in_force: policies.revision().to_string(),
+            identity,
+        })
+    }
+
+    async fn asked(
+        &self,
+        operation: &Operation,
+        question: Question,
+        actions: &[&str],
+    ) -> Result<Asked> {
+        self.refuse_nobody(operation)?;
+        let reads = self.reads_policies(operation);
+        let oneself = match &operation.principal {
+            Principal::Identified(identity) => Arc::clone(identity),
+            Principal::Anonymous | Principal::Task(_) => {
+                return Err(Error::Forbidden("Not allowed: the request is anonymous".to_owned()));
+            }
+        };
+        let Question { about, resource, given, time, source_address, client } = question;
+        let own = about.is_none();
+        if !own {
+            self.may_read_policies(operation)?;
+        }
+        let resource = self.resource_named(&resource)?;
+        let bare = resource.clone();
+        // Whoever may not see a thing is answered as if it were not there: by its names alone.
+        let described = self.described(resource, actions).await?;
+        let seen = reads || self.hidden(operation, &described).is_none();
+        let exists = seen.then_some(described.there);
+        let resource = if seen { described.resource } else { bare };
+        let resource = match given {
+            Some(Given { properties, location, owner }) => {
+                resource.with(Arc::new(Attributes { properties, location, owner }))
+            }
+            None => resource,
+        };
+        let now = match own {
+            true => operation.context.clone(),
+            false => Context { now_ms: self.now_ms(), ..Context::default() },
+        };
+        let now_ms = match &time {
+            None => now.now_ms,
+            Some(text) => rfc3339::parse(text).ok_or_else(|| {
+                let like = "expected one like 2026-01-31T09:00:00Z";
+                Error::Invalid(format!("'{}' is no time: {like}", brief(text)))
+            })?,
+        };
+        let context = Context {
+            now_ms,
+            source_address: source_address.or(now.source_address),
+            client: client.or(now.client),
+        };
+        Ok(Asked { identity: about.unwrap_or(oneself), resource, context, exists })
+    }
+}
+
+/// What decided that is no policy: the credential itself.
+fn no_policy(id: &str) -> InForce {
+    let said = (id == CREDENTIAL_SCOPE).then(|| "The credential is not good for this.".to_owned());
+    InForce {
+        id: id.to_owned(),
+        origin: Origin::Credential,
+        from: None,
+        template: false,
+        forbids: true,
+        description: said,
+        text: String::new(),
+    }
+}

@@ -1,0 +1,262 @@
+//! Grants: made, listed and revoked by whoever may manage them on the resource.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::change::Allowed;
+use super::invalid;
+use crate::described::SEEING;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{Action, ManageGrants};
+use slateberg_authz::listing::ListedKind;
+use slateberg_authz::notation;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::policy_set::PolicySet;
+use slateberg_authz::resource::{Kind, Resource};
+use slateberg_model::members::brief;
+use slateberg_model::page::PageRequest;
+use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::records::GrantRecord;
+
+/// What the ids of templates begin with that people leave out.
+const TEMPLATE_PREFIX: &str = "grant-";
+
+/// Something that is to be granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewGrant {
+    /// The template's id, such as `grant-read`, or what follows the dash.
+    pub template: String,
+    /// To whom, such as `role:analysts`.
+    pub grantee: String,
+    /// On what, such as `table:prod/sales/orders`.
+    pub resource: String,
+}
+
+/// Which grants are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GrantFilter {
+    /// Those to this grantee alone.
+    pub grantee: Option<String>,
+    /// Those on this resource alone, not what is above or below it.
+    pub resource: Option<String>,
+}
+
+/// A page of grants, in the order of their making.
+#[derive(Debug, Clone)]
+pub struct GrantPage {
+    /// The grants, each with the id of the policy that it is in decisions.
+    pub grants: Vec<(GrantRecord, String)>,
+    /// The token of the next page, or none if this is the last.
+    pub next: Option<String>,
+}
+
+/// The grant with this id.
+pub(super) fn find(book: &PolicyBook, id: &str) -> Result<GrantRecord> {
+    let found = Uuid::try_parse(id).ok().and_then(|id| book.grants.get(&id).cloned());
+    found.ok_or_else(|| Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))))
+}
+
+/// What the change log calls a grant.
+pub(super) fn name(record: &GrantRecord) -> String {
+    let GrantRecord { template, grantee, resource, .. } = record;
+    format!("{template} to {grantee} on {resource}")
+}
+
+/// The id of the policy that a grant is in decisions.
+pub(super) fn policy_id(record: &GrantRecord) -> Result<String> {
+    Ok(super::grant_of(record).map_err(Error::internal)?.to_string())
+}
+
+fn resource_of(word: &str) -> Result<Resource> {
+    notation::resource(word).map_err(|error| Error::Invalid(error.to_string()))
+}
+
+impl NewGrant {
+    /// The grant of a book that says the same.
+    pub(super) fn find(&self, policies: &PolicySet, book: &PolicyBook) -> Option<GrantRecord> {
+        let template = template(policies, &self.template)?;
+        let same = |record: &&GrantRecord| {
+            record.template == template
+                && record.grantee == self.grantee
+                && record.resource == self.resource
+        };
+        book.grants.values().find(same).cloned()
+    }
+
+    /// Puts the grant into a book, unless it is there.
+    pub(super) fn make(
+        &self,
+        catalog: &Catalog,
+        operation: &Operation,
+        book: &mut PolicyBook,
+    ) -> Result<(Uuid, String)> {
+        let policies = catalog.authority().policies();
+        let Some(template) = template(&policies, &self.template) else {
+            return Err(Error::Invalid(format!(
+                "Unknown privilege '{}'. Write one of {}",
+                brief(&self.template),
+                templates(&policies).join(", ")
+            )));
+        };
+        if let Some(record) = self.find(&policies, book) {
+            return Ok((record.id, name(&record)));
+        }
+        let record = GrantRecord {
+            id: catalog.ids().ordered(),
+            template,
+            grantee: self.grantee.clone(),
+            resource: self.resource.clone(),
+            created_ms: catalog.now_ms(),
+            created_by: operation.principal.id().to_owned(),
+        };
+        super::grant_of(&record).map_err(|problem| invalid(&[problem]))?;
+        let subject = (record.id, name(&record));
+        book.grants.insert(record.id, record);
+        Ok(subject)
+    }
+}
+
+/// The id of the template that a word means.
+fn template(policies: &PolicySet, word: &str) -> Option<String> {
+    let is_template = |id: &String| {
+        let listed = policies.listed(id);
+        listed.is_some_and(|listed| matches!(listed.kind, ListedKind::Template(..)))
+    };
+    [word.to_owned(), format!("{TEMPLATE_PREFIX}{word}")].into_iter().find(is_template)
+}
+
+fn templates(policies: &PolicySet) -> Vec<String> {
+    let template = |kind: &ListedKind| matches!(kind, ListedKind::Template(..));
+    let templates = policies.list().into_iter().filter(|it| template(&it.kind));
+    let word = |id: &str| id.strip_prefix(TEMPLATE_PREFIX).unwrap_or(id).to_owned();
+    templates.map(|it| word(&it.id)).collect()
+}
+
+impl Catalog {
+    /// The grants that somebody may see: all with `ReadPolicies`, or else those on what one may manage the
+    /// grants of.
+    pub async fn grants(
+        &self,
+        operation: &Operation,
+        filter: &GrantFilter,
+        page: &PageRequest,
+    ) -> Result<GrantPage> {
+        let all = self.reads_all_grants(operation)?;
+        if let Some(word) = &filter.grantee {
+            notation::grantee(word).map_err(|error| Error::Invalid(error.to_string()))?;
+        }
+        if let Some(word) = &filter.resource {
+            resource_of(word)?;
+        }
+        let after = match &page.after {
+            None => None,
+            Some(after) => Some(
+                Uuid::try_parse(after)
+                    .map_err(|_| Error::Invalid("Invalid page token".to_owned()))?,
+            ),
+        };
+        let book = self.policies().sources().book;
+        let wanted = |record: &&GrantRecord| {
+            after.is_none_or(|after| record.id > after)
+                && filter.grantee.as_ref().is_none_or(|it| *it == record.grantee)
+                && filter.resource.as_ref().is_none_or(|it| *it == record.resource)
+        };
+        let mut known = HashMap::new();
+        let mut found = Vec::new();
+        for record in book.grants.values().filter(wanted) {
+            if !all && !self.manages_grants_on(operation, &record.resource, &mut known).await? {
+                continue;
+            }
+            if page.limit.is_some_and(|limit| found.len() >= limit) {
+                let last = found.last().map(|(record, _): &(GrantRecord, _)| record.id.to_string());
+                return Ok(GrantPage { grants: found, next: last.map(|last| page.token(&last)) });
+            }
+            found.push((record.clone(), policy_id(record)?));
+        }
+        Ok(GrantPage { grants: found, next: None })
+    }
+
+    /// A grant that somebody may see.
+    pub async fn grant(&self, operation: &Operation, id: &str) -> Result<(GrantRecord, String)> {
+        let all = self.reads_all_grants(operation)?;
+        let record = find(&self.policies().sources().book, id)?;
+        let sees =
+            all || self.manages_grants_on(operation, &record.resource, &mut HashMap::new()).await?;
+        if !sees {
+            return Err(Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))));
+        }
+        let policy = policy_id(&record)?;
+        Ok((record, policy))
+    }
+
+    /// Whether somebody may see all grants. Nobody sees any on a server without authentication.
+    fn reads_all_grants(&self, operation: &Operation) -> Result<bool> {
+        self.refuse_nobody(operation)?;
+        Ok(self.reads_policies(operation) || self.manages_policies(operation).is_some())
+    }
+
+    async fn manages_grants_on(
+        &self,
+        operation: &Operation,
+        word: &str,
+        known: &mut HashMap<String, bool>,
+    ) -> Result<bool> {
+        if let Some(manages) = known.get(word) {
+            return Ok(*manages);
+        }
+        let described = self.described(resource_of(word)?, &[ManageGrants::NAME]).await?;
+        let manages = self.may::<ManageGrants>(operation, &described.resource);
+        known.insert(word.to_owned(), manages);
+        Ok(manages)
+    }
+
+    /// Whether somebody may make a grant. What it is on has to be there: a grant on a name that was
+    /// mistyped would be of no use to anybody, and nobody would notice.
+    pub(super) async fn may_grant(
+        &self,
+        operation: &Operation,
+        wanted: &NewGrant,
+    ) -> Result<Allowed> {
+        self.refuse_nobody(operation)?;
+        notation::grantee(&wanted.grantee).map_err(|error| Error::Invalid(error.to_string()))?;
+        let resource = self.resource_named(&wanted.resource)?;
+        if resource.kind() == Kind::Catalog {
+            let instead = "give a role, or write a policy";
+            return Err(Error::Invalid(format!("Nothing is granted on the catalog: {instead}")));
+        }
+        let actions = [&SEEING[..], &[ManageGrants::NAME]].concat();
+        let described = self.described(resource, &actions).await?;
+        if let Some(permit) = self.manages_policies(operation) {
+            return match self.missing(&described) {
+                None => Ok(Allowed::Policies(permit)),
+                Some(missing) => Err(missing),
+            };
+        }
+        let permit: Result<Permit<ManageGrants>> = self.permit_to(operation, &described.resource);
+        match (permit, self.hidden(operation, &described)) {
+            (Ok(permit), _) if described.there => Ok(Allowed::Grants(permit)),
+            (_, Some(hidden)) => Err(self.without_permissions(operation, hidden)),
+            (Err(refused), None) => Err(refused),
+            (Ok(_), None) => Err(Error::internal("what is visible is there")),
+        }
+    }
+
+    /// Whether somebody may revoke a grant. What it is on may be gone.
+    pub(super) async fn may_revoke(&self, operation: &Operation, id: &str) -> Result<Allowed> {
+        self.refuse_nobody(operation)?;
+        let record = find(&self.policies().sources().book, id);
+        if let Some(permit) = self.manages_policies(operation) {
+            return record.map(|_| Allowed::Policies(permit));
+        }
+        let record = record?;
+        let described =
+            self.described(resource_of(&record.resource)?, &[ManageGrants::NAME]).await?;
+        let permit: Result<Permit<ManageGrants>> = self.permit_to(operation, &described.resource);
+        permit.map(Allowed::Grants).map_err(|refused| match self.reads_policies(operation) {
+            true => refused,
+            // To the letter what is said of one that is not there.
+            false => Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))),
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! The revisions of the policy book: told, compared, and gone back to.
+
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_model::page::PageRequest;
+use slateberg_store::policy_book::{PolicyBook, revisions};
+use slateberg_store::records::{PolicyChanges, PolicyRevision};
+
+/// A page of the log, newest first.
+#[derive(Debug, Clone)]
+pub struct RevisionPage {
+    /// The revisions.
+    pub revisions: Vec<PolicyRevision>,
+    /// The token of the next page, or none if this is the last.
+    pub next: Option<String>,
+}
+
+/// A revision, and the book as it was with it.
+#[derive(Debug, Clone)]
+pub struct ToldRevision {
+    /// The revision; none for the empty book that the log begins with.
+    pub revision: Option<PolicyRevision>,
+    /// The book.
+    pub book: PolicyBook,
+}
+
+impl Catalog {
+    /// The revisions, newest first.
+    pub async fn policy_revisions(
+        &self,
+        operation: &Operation,
+        page: &PageRequest,
+    ) -> Result<RevisionPage> {
+        self.may_read_policies(operation)?;
+        let head = self.policies().sources().book.number;
+        // A page ends where the one after it has to begin: with the number before its oldest revision.
+        let newest = match page.after.as_deref().map(str::parse::<u64>) {
+            None => head,
+            Some(Ok(oldest)) => oldest.saturating_sub(1).min(head),
+            Some(Err(_)) => return Err(Error::Invalid("Invalid page token".to_owned())),
+        };
+        let most = page.limit.map_or(newest, |limit| (limit as u64).min(newest));
+        let after = newest - most;
+        let mut found = self.revisions_between(after, newest).await?;
+        found.reverse();
+        let next = (after > 0).then(|| page.token(&(after + 1).to_string()));
+        Ok(RevisionPage { revisions: found, next })
+    }
+
+    /// A revision, with the book as it was then.
+    pub async fn policy_revision(
+        &self,
+        operation: &Operation,
+        number: u64,
+    ) -> Result<ToldRevision> {
+        self.may_read_policies(operation)?;
+        let newest = self.policies().sources().book;
+        let book = self.book_at(&newest, number).await?;
+        let found = match number {
+            0 => Vec::new(),
+            number => self.revisions_between(number - 1, number).await?,
+        };
+        Ok(ToldRevision { revision: found.into_iter().next(), book })
+    }
+
+    /// What became of policies and grants from one revision to another, whichever is the older.
+    pub async fn policy_diff(
+        &self,
+        operation: &Operation,
+        from: u64,
+        to: u64,
+    ) -> Result<PolicyChanges> {
+        self.may_read_policies(operation)?;
+        let newest = self.policies().sources().book;
+        let from = self.book_at(&newest, from).await?;
+        let to = self.book_at(&newest, to).await?;
+        Ok(from.changes_to(&to))
+    }
+
+    /// The book as it was with a revision.
+    pub(super) async fn book_at(&self, newest: &PolicyBook, number: u64) -> Result<PolicyBook> {
+        if number > newest.number {
+            return Err(Error::NoSuchPolicy(format!("Policy revision does not exist: {number}")));
+        }
+        let mut book = newest.clone();
+        for revision in self.revisions_between(number, newest.number).await?.iter().rev() {
+            book.undo(revision);
+        }
+        if book.number != number {
+            return Err(Error::internal(format!("the policy log has no way back to {number}")));
+        }
+        Ok(book)
+    }
+
+    /// The revisions behind `after`, up to and including `last`.
+    async fn revisions_between(&self, after: u64, last: u64) -> Result<Vec<PolicyRevision>> {
+        let count = usize::try_from(last - after).unwrap_or(usize::MAX);
+        Ok(revisions(&self.store().durable(), after, Some(count)).await?)
+    }
+}

@@ -1,0 +1,102 @@
+//! What is in force, policy by policy.
+
+use super::Sources;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::listing::{Listed, ListedKind};
+use slateberg_model::members::brief;
+use slateberg_model::page::PageRequest;
+
+/// Where a policy comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A policy file.
+    File,
+    /// It was made at run time.
+    Api,
+    /// A grant.
+    Grant,
+    /// No policy: the credential itself.
+    Credential,
+}
+
+/// A policy in force, or a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InForce {
+    /// Its id.
+    pub id: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The file and line, of one from a file; of a grant's the template.
+    pub from: Option<String>,
+    /// Whether it is a template, which says nothing before it is granted.
+    pub template: bool,
+    /// Whether it forbids.
+    pub forbids: bool,
+    /// Its `@description`.
+    pub description: Option<String>,
+    /// Its text, in Cedar's language.
+    pub text: String,
+}
+
+/// A page of what is in force, in the order of the ids.
+#[derive(Debug, Clone)]
+pub struct PolicyPage {
+    /// The number of the newest revision of the policy book.
+    pub revision: u64,
+    /// Which set of policies is in force.
+    pub in_force: String,
+    /// The policies.
+    pub policies: Vec<InForce>,
+    /// The token of the next page, or none if this is the last.
+    pub next: Option<String>,
+}
+
+/// A listed policy, with where it comes from.
+pub(super) fn in_force(sources: &Sources, listed: Listed) -> InForce {
+    let Listed { id, forbids, description, text, kind } = listed;
+    let template = matches!(kind, ListedKind::Template(..));
+    let (origin, from) = match kind {
+        ListedKind::Grant(template) => (Origin::Grant, Some(template)),
+        _ if sources.book_in_force && sources.book.policies.contains_key(&id) => {
+            (Origin::Api, None)
+        }
+        ListedKind::Policy(file, line) | ListedKind::Template(file, line) => {
+            (Origin::File, Some(format!("{file}:{line}")))
+        }
+    };
+    InForce { id, origin, from, template, forbids, description, text }
+}
+
+impl Catalog {
+    /// The policies and templates in force.
+    pub fn policies_in_force(
+        &self,
+        operation: &Operation,
+        page: &PageRequest,
+    ) -> Result<PolicyPage> {
+        self.may_read_policies(operation)?;
+        let (sources, set) = (self.policies().sources(), self.authority().policies());
+        let mut listed = set.list();
+        if let Some(after) = &page.after {
+            listed.retain(|policy| policy.id > *after);
+        }
+        let limit = page.limit.unwrap_or(listed.len());
+        let further = listed.len() > limit;
+        listed.truncate(limit);
+        let next = listed.last().filter(|_| further).map(|last| page.token(&last.id));
+        Ok(PolicyPage {
+            revision: sources.book.number,
+            in_force: set.revision().to_string(),
+            policies: listed.into_iter().map(|policy| in_force(&sources, policy)).collect(),
+            next,
+        })
+    }
+
+    /// A policy or template in force.
+    pub fn policy_in_force(&self, operation: &Operation, id: &str) -> Result<InForce> {
+        self.may_read_policies(operation)?;
+        let listed = self.authority().policies().listed(id);
+        let listed = listed.map(|listed| in_force(&self.policies().sources(), listed));
+        listed.ok_or_else(|| Error::NoSuchPolicy(format!("Policy does not exist: {}", brief(id))))
+    }
+}

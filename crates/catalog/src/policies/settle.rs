@@ -1,0 +1,132 @@
+//! Writing a change of the policy book, and putting in force what the log says, whatever happened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::Sources;
+use super::change::{Allowed, Changed, Judged};
+use crate::carried::carried;
+use crate::change_log::Entry;
+use crate::operation::Operation;
+use crate::turns::Turn;
+use crate::{Catalog, Error, Result};
+use slateberg_authz::action::Action;
+use slateberg_authz::permit::Permit;
+use slateberg_base::retry::Backoff;
+use slateberg_store::keys::PolicyHeadKey;
+use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::read::Read;
+use slateberg_store::records::Outcome;
+
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+
+impl Catalog {
+    /// Carries a change to its end, whatever becomes of the caller. If that takes too long, the caller is
+    /// told that the outcome is unknown, and the turn goes on until it is known.
+    pub(super) async fn carry_out(
+        &self,
+        turn: Turn,
+        operation: Operation,
+        judged: Judged,
+    ) -> Result<Changed> {
+        let catalog = self.clone();
+        let change = async move {
+            let _turn = turn;
+            match catalog.write_revision(&operation, &judged).await {
+                Ok(()) => Ok(catalog.take_force(judged)),
+                Err(error) => catalog.settle(judged, error).await,
+            }
+        };
+        carried(self.settings().commit_deadline(), "deadline has elapsed", change).await
+    }
+
+    fn take_force(&self, judged: Judged) -> Changed {
+        let Judged { after, set, told, action, .. } = judged;
+        self.policies().put_in_force(self.authority(), after, set);
+        let Changed { revision, in_force, .. } = &told;
+        tracing::info!(revision, in_force, action, "policies changed");
+        told
+    }
+
+    async fn write_revision(&self, operation: &Operation, judged: &Judged) -> Result<()> {
+        match &judged.allowed {
+            Allowed::Policies(permit) => self.write_by(permit, operation, judged).await,
+            Allowed::Grants(permit) => self.write_by(permit, operation, judged).await,
+        }
+    }
+
+    async fn write_by<A: Action>(
+        &self,
+        permit: &Permit<A>,
+        operation: &Operation,
+        judged: &Judged,
+    ) -> Result<()> {
+        let Judged { action, subject, revision, told, .. } = judged;
+        let outcome = &serde_json::to_value(told).map_err(Error::internal)?;
+        let ((), accepted) = self
+            .store()
+            .transact(action, permit, |t| async move {
+                t.revise_policies(revision).await?;
+                let entry = Entry {
+                    action,
+                    // Policies belong to no warehouse.
+                    warehouse: Uuid::nil(),
+                    subject: subject.0,
+                    name: &subject.1,
+                    versions: (Some(revision.number - 1), Some(revision.number)),
+                    decision: permit.decision(),
+                };
+                self.log_change(&t, operation, &entry)?;
+                self.remember(&t, operation, Outcome::Body(outcome.clone()))
+            })
+            .await?;
+        Ok(accepted.durable().await?)
+    }
+
+    /// Finds out whether a change that met a failure is in the log, and puts in force what the log says.
+    /// Gives up only if the store has shut: then the server stops, and the next one reads the log.
+    async fn settle(&self, judged: Judged, error: Error) -> Result<Changed> {
+        let (before, after) = (judged.before.book.number, judged.after.book.number);
+        let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+        loop {
+            if self.check_open().is_err() {
+                return Err(error);
+            }
+            match self.logged().await {
+                Ok(number) if number == before => return Err(error),
+                Ok(number) if number == after => return Ok(self.take_force(judged)),
+                Ok(number) => {
+                    tracing::error!(
+                        number,
+                        before,
+                        "the policy log is ahead of the policies in force"
+                    );
+                    if self.take_up_log().await.is_ok() {
+                        return Err(error);
+                    }
+                }
+                Err(unread) => tracing::warn!(?unread, "cannot read the policy log: retrying"),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// The number of the newest revision, once everything that was accepted is durable.
+    async fn logged(&self) -> Result<u64> {
+        self.store().settled().await?;
+        let head = self.store().durable().get(&PolicyHeadKey).await?;
+        Ok(head.map_or(0, |head| head.number))
+    }
+
+    /// Puts in force what the log says.
+    async fn take_up_log(&self) -> Result<()> {
+        let book = Arc::new(PolicyBook::read(&self.store().durable()).await?);
+        let sources = Sources { book, ..self.policies().sources() };
+        let set = self.put_together(sources.clone()).await?;
+        self.policies().put_in_force(self.authority(), sources, set);
+        Ok(())
+    }
+}

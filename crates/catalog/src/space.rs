@@ -1,0 +1,101 @@
+//! Warehouses whose disk is full: accepted changes wait there for space, and new ones are rejected.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::error::WAREHOUSE_FULL;
+use super::{Catalog, Error, Result};
+use slateberg_store::storage::full_gauge;
+use slateberg_telemetry::collection::Collection;
+
+/// The metadata files that wait for space, by warehouse. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Space(Arc<Mutex<HashMap<Uuid, Waiting>>>);
+
+/// The metadata files of one warehouse that wait for space.
+struct Waiting {
+    files: usize,
+    reason: String,
+}
+
+/// A metadata file that waits for space, until this is dropped.
+pub(super) struct SpaceWait {
+    space: Space,
+    warehouse: Uuid,
+}
+
+impl Space {
+    /// Records that a metadata file of a warehouse waits for space.
+    pub(super) fn wait(&self, warehouse: Uuid, reason: String) -> SpaceWait {
+        let mut all = self.lock();
+        let waiting = all.entry(warehouse).or_insert(Waiting { files: 0, reason });
+        waiting.files += 1;
+        SpaceWait { space: self.clone(), warehouse }
+    }
+
+    fn check(&self, warehouse: Uuid) -> Result<()> {
+        match self.lock().get(&warehouse) {
+            None => Ok(()),
+            Some(waiting) => Err(Error::unavailable(WAREHOUSE_FULL, &waiting.reason)),
+        }
+    }
+
+    pub(super) fn collect(&self, into: &mut Collection) {
+        full_gauge(into, "warehouse", !self.lock().is_empty());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SpaceWait {
+    fn drop(&mut self) {
+        let mut all = self.space.lock();
+        if let Some(waiting) = all.get_mut(&self.warehouse) {
+            waiting.files -= 1;
+            if waiting.files == 0 {
+                all.remove(&self.warehouse);
+            }
+        }
+    }
+}
+
+impl Catalog {
+    /// Rejects a change that promises a metadata file while those before it wait for space.
+    pub(super) fn check_space(&self, warehouse: Uuid) -> Result<()> {
+        self.inner.space.check(warehouse)
+    }
+
+    /// From now on, what fails for want of space is not retried: the catalog is about to be closed.
+    pub fn give_up_on_space(&self) {
+        self.store().give_up_on_space();
+    }
+
+    /// Returns why writes are rejected at this moment, if they are: of all warehouses, or of one.
+    pub fn shortage(&self) -> Option<String> {
+        if let Err(error) = self.store().check_writable() {
+            return Some(Error::from(error).to_string());
+        }
+        (!self.inner.space.lock().is_empty()).then(|| WAREHOUSE_FULL.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warehouse_is_full_until_its_last_file_is_written() {
+        let (space, id) = (Space::default(), Uuid::nil());
+        space.check(id).expect("no file waits");
+        let (first, second) = (space.wait(id, "x".to_owned()), space.wait(id, "y".to_owned()));
+        drop(first);
+        assert!(matches!(space.check(id), Err(Error::Unavailable { .. })));
+        space.check(Uuid::max()).expect("another warehouse has space");
+        drop(second);
+        space.check(id).expect("no file waits any more");
+    }
+}

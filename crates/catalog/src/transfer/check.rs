@@ -1,0 +1,230 @@
+//! Reading lines, and checking all of them before any is written.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::BufRead;
+
+use uuid::Uuid;
+
+use super::export::Counts;
+use super::line::{Line, Namespace, Tabular, VERSION, Warehouse};
+use super::{Error, Result};
+use crate::places::further_paths;
+use slateberg_model::ident::TabularKind;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::view::ViewMetadata;
+use slateberg_model::warehouse::validate_name;
+use slateberg_objects::location::Location;
+use slateberg_objects::reserved::{Extent, Reserved};
+use slateberg_store::policy_book::PolicyBook;
+
+/// A warehouse by its name, and the levels of a namespace in it; none for the warehouse itself.
+pub(super) type Place = (String, Vec<String>);
+
+/// What lines say, as far as it is needed to judge and to write them.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// How many there are.
+    pub counts: Counts,
+    /// The warehouses.
+    pub warehouses: Vec<Warehouse>,
+    /// The policies and grants.
+    pub book: PolicyBook,
+    /// The ids of warehouses and namespaces, by their places.
+    pub(super) places: HashMap<Place, Uuid>,
+    /// The ids of everything.
+    pub(super) ids: HashSet<Uuid>,
+    names: HashSet<(Place, String)>,
+    /// What the target keeps for itself.
+    reserved: Reserved,
+    ended: bool,
+}
+
+/// What metadata says of its table or view.
+pub(super) struct Described {
+    pub(super) uuid: Uuid,
+    pub(super) location: String,
+    pub(super) properties: BTreeMap<String, String>,
+}
+
+/// Reads lines one by one.
+pub(super) struct Reader<R> {
+    lines: R,
+    text: Vec<u8>,
+    number: usize,
+}
+
+impl<R: BufRead> Reader<R> {
+    pub(super) fn new(lines: R) -> Self {
+        Self { lines, text: Vec::new(), number: 0 }
+    }
+
+    /// The next line, with its number; none behind the last one.
+    pub(super) fn read(&mut self) -> Result<Option<(usize, Line)>> {
+        self.text.clear();
+        if self.lines.read_until(b'\n', &mut self.text)? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let line = serde_json::from_slice(&self.text);
+        let wrong = |error: serde_json::Error| {
+            at(self.number, &format!("not a line of an export: {error}"))
+        };
+        Ok(Some((self.number, line.map_err(wrong)?)))
+    }
+}
+
+pub(super) fn at(number: usize, reason: &str) -> Error {
+    Error::Line { number, reason: reason.to_owned() }
+}
+
+/// Checks all lines: each in itself, against those before it, and against what the target keeps for itself.
+pub fn check(lines: impl BufRead, reserved: &Reserved) -> Result<Checked> {
+    let mut checked = Checked { reserved: reserved.clone(), ..Checked::default() };
+    let mut lines = Reader::new(lines);
+    while let Some((number, line)) = lines.read()? {
+        checked.counts.add(&line);
+        checked.line(number, line).map_err(|reason| at(number, &reason))?;
+    }
+    if !checked.ended {
+        return Err(at(checked.counts.lines + 1, "the last line is missing: the file was cut off"));
+    }
+    Ok(checked)
+}
+
+impl Checked {
+    fn line(&mut self, number: usize, line: Line) -> std::result::Result<(), String> {
+        if self.ended {
+            return Err("there is something behind the last line".to_owned());
+        }
+        match (number, &line) {
+            (1, Line::SlatebergExport(header)) if header.version > VERSION => {
+                return Err(format!(
+                    "the export has version {}, this slateberg knows up to {VERSION}",
+                    header.version
+                ));
+            }
+            (1, Line::SlatebergExport(_)) => return Ok(()),
+            (1, _) | (_, Line::SlatebergExport(_)) => {
+                return Err(
+                    "expected \"type\":\"slateberg-export\" first, and only there".to_owned()
+                );
+            }
+            _ => {}
+        }
+        match line {
+            Line::SlatebergExport(_) => Ok(()),
+            Line::Warehouse(warehouse) => self.warehouse(*warehouse),
+            Line::Namespace(namespace) => self.namespace(&namespace),
+            Line::Table(table) => self.tabular(TabularKind::Table, &table),
+            Line::View(view) => self.tabular(TabularKind::View, &view),
+            Line::Policy(policy) => {
+                let id = policy.id.clone();
+                match self.book.policies.insert(id.clone(), policy.into()) {
+                    Some(_) => Err(format!("policy {id} comes twice")),
+                    None => Ok(()),
+                }
+            }
+            Line::Grant(grant) => {
+                self.new_id(grant.id)?;
+                self.book.grants.insert(grant.id, grant.into());
+                Ok(())
+            }
+            Line::ApiKey(key) => self.new_id(key.id),
+            Line::End(end) if end.lines == number => {
+                self.ended = true;
+                Ok(())
+            }
+            Line::End(end) => Err(format!("expected {} lines, this is line {number}", end.lines)),
+        }
+    }
+
+    fn new_id(&mut self, id: Uuid) -> std::result::Result<(), String> {
+        if self.ids.insert(id) { Ok(()) } else { Err(format!("the id {id} comes twice")) }
+    }
+
+    fn warehouse(&mut self, warehouse: Warehouse) -> std::result::Result<(), String> {
+        validate_name(&warehouse.name).map_err(|refusal| refusal.to_string())?;
+        self.new_id(warehouse.id)?;
+        let place = (warehouse.name.clone(), Vec::new());
+        if self.places.insert(place, warehouse.id).is_some() {
+            return Err(format!("warehouse '{}' comes twice", warehouse.name));
+        }
+        self.warehouses.push(warehouse);
+        Ok(())
+    }
+
+    fn namespace(&mut self, line: &Namespace) -> std::result::Result<(), String> {
+        let Some((name, parent)) = line.namespace.split_last() else {
+            return Err("a namespace has at least one level".to_owned());
+        };
+        if name.is_empty() {
+            return Err("the name of a namespace may not be empty".to_owned());
+        }
+        let parent = (line.warehouse.clone(), parent.to_vec());
+        if !self.places.contains_key(&parent) {
+            return Err(format!("its parent is not among the lines before: {parent:?}"));
+        }
+        self.new_id(line.id)?;
+        let place = (line.warehouse.clone(), line.namespace.clone());
+        match self.places.insert(place, line.id) {
+            Some(_) => Err(format!("namespace {:?} comes twice", line.namespace)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tables of an export may overlap, as they did where it comes from.
+    fn check_locations(&self, described: &Described) -> std::result::Result<(), String> {
+        let mut locations = further_paths(&described.location, &described.properties);
+        locations.push(described.location.clone());
+        for location in locations.iter().filter_map(|location| Location::parse(location).ok()) {
+            if let Some(reserved) = self.reserved.overlapping(&Extent::of(&location)) {
+                let what = reserved.what;
+                return Err(format!("its location '{location}' cannot be used: {what} is there"));
+            }
+        }
+        Ok(())
+    }
+
+    fn tabular(&mut self, kind: TabularKind, line: &Tabular) -> std::result::Result<(), String> {
+        let place = (line.warehouse.clone(), line.namespace.clone());
+        if !self.places.contains_key(&place) {
+            return Err(format!("its namespace is not among the lines before: {place:?}"));
+        }
+        if line.name.is_empty() || line.version == 0 {
+            return Err("its name is empty, or its version 0".to_owned());
+        }
+        self.new_id(line.id)?;
+        if !self.names.insert((place, line.name.clone())) {
+            return Err(format!("there is a table or view '{}' already", line.name));
+        }
+        let described = described(kind, &line.metadata)?;
+        self.check_locations(&described)?;
+        if described.uuid != line.uuid {
+            return Err(format!(
+                "its metadata is that of {}, not of {}",
+                described.uuid, line.uuid
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What metadata says.
+pub(super) fn described(
+    kind: TabularKind,
+    metadata: &str,
+) -> std::result::Result<Described, String> {
+    let described = match kind {
+        TabularKind::Table => TableMetadata::parse(metadata.as_bytes()).map(|it| Described {
+            uuid: it.table_uuid,
+            location: it.location,
+            properties: it.properties,
+        }),
+        TabularKind::View => ViewMetadata::parse(metadata.as_bytes()).map(|it| Described {
+            uuid: it.view_uuid,
+            location: it.location,
+            properties: it.properties,
+        }),
+    };
+    described.map_err(|refusal| format!("its metadata cannot be read: {refusal}"))
+}

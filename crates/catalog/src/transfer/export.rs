@@ -1,0 +1,218 @@
+//! Writing the lines of a whole catalog.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use uuid::Uuid;
+
+use super::line::{End, Header, Line, Namespace, Tabular, VERSION, Warehouse};
+use super::{Error, Result};
+use slateberg_model::ident::TabularKind;
+use slateberg_store::keys::{
+    ApiKeyKey, Key, NamespaceKey, StoreKey, TabularKey, WarehouseKey, space,
+};
+use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::read::{Range, Read};
+use slateberg_store::records::{FORMAT_VERSION, NamespaceRecord, TabularRecord};
+
+/// Tables and views that are read together.
+const BATCH: usize = 256;
+
+/// How many of each kind were written or read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Counts {
+    /// Lines, the first and the last too.
+    pub lines: usize,
+    /// Warehouses.
+    pub warehouses: usize,
+    /// Namespaces.
+    pub namespaces: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Views.
+    pub views: usize,
+    /// Policies.
+    pub policies: usize,
+    /// Grants.
+    pub grants: usize,
+    /// API keys.
+    pub api_keys: usize,
+}
+
+impl Counts {
+    /// Counts a line.
+    pub fn add(&mut self, line: &Line) {
+        self.lines += 1;
+        let count = match line {
+            Line::SlatebergExport(_) | Line::End(_) => return,
+            Line::Warehouse(_) => &mut self.warehouses,
+            Line::Namespace(_) => &mut self.namespaces,
+            Line::Table(_) => &mut self.tables,
+            Line::View(_) => &mut self.views,
+            Line::Policy(_) => &mut self.policies,
+            Line::Grant(_) => &mut self.grants,
+            Line::ApiKey(_) => &mut self.api_keys,
+        };
+        *count += 1;
+    }
+}
+
+/// Writes everything that a store holds, but for what belongs to its own history: logs, jobs, and answers
+/// that are remembered.
+pub async fn export(store: &impl Read, as_of: &str, out: &mut impl Write) -> Result<Counts> {
+    let format = store.get(&StoreKey).await?;
+    let format =
+        format.ok_or_else(|| Error::Refused("there is no catalog in the store".to_owned()))?;
+    format.check()?;
+    if format.format_version != format.newest() {
+        return Err(refused_format(format.format_version));
+    }
+    let mut lines = Lines { out, counts: Counts::default() };
+    let header =
+        Header { version: VERSION, catalog_id: format.catalog_id, as_of: as_of.to_owned() };
+    lines.write(&Line::SlatebergExport(header))?;
+    let mut places: HashMap<Uuid, Place> = HashMap::new();
+    let warehouses = Range::prefix([space::WAREHOUSE_NAMES]);
+    for (WarehouseKey(name), record) in store.scan::<WarehouseKey>(&warehouses, None).await? {
+        places.insert(record.id, Place { warehouse: name.clone(), namespace: Vec::new() });
+        lines.write(&Line::Warehouse(Box::new(Warehouse::of(name, record))))?;
+    }
+    namespaces(store, &mut places, &mut lines).await?;
+    tabulars(store, &places, &mut lines).await?;
+    let book = PolicyBook::read(store).await?;
+    for policy in book.policies.into_values() {
+        lines.write(&Line::Policy(policy.into()))?;
+    }
+    for grant in book.grants.into_values() {
+        lines.write(&Line::Grant(grant.into()))?;
+    }
+    let keys = Range::prefix([space::API_KEYS]);
+    for (_, key) in store.scan::<ApiKeyKey>(&keys, None).await? {
+        lines.write(&Line::ApiKey(key.into()))?;
+    }
+    let count = lines.counts.lines + 1;
+    lines.write(&Line::End(End { lines: count }))?;
+    lines.out.flush()?;
+    Ok(lines.counts)
+}
+
+/// Where something is, in names.
+#[derive(Clone)]
+struct Place {
+    warehouse: String,
+    namespace: Vec<String>,
+}
+
+struct Lines<'a, W> {
+    out: &'a mut W,
+    counts: Counts,
+}
+
+impl<W: Write> Lines<'_, W> {
+    fn write(&mut self, line: &Line) -> Result<()> {
+        let text = serde_json::to_string(line).map_err(std::io::Error::other)?;
+        writeln!(self.out, "{text}")?;
+        self.counts.add(line);
+        Ok(())
+    }
+}
+
+/// Namespaces, each behind its parent.
+async fn namespaces<W: Write>(
+    store: &impl Read,
+    places: &mut HashMap<Uuid, Place>,
+    lines: &mut Lines<'_, W>,
+) -> Result<()> {
+    let mut children: HashMap<Uuid, Vec<NamespaceRecord>> = HashMap::new();
+    let all = Range::prefix([space::NAMESPACES]);
+    let mut left = 0;
+    for (_, record) in store.scan::<NamespaceKey>(&all, None).await? {
+        left += 1;
+        children.entry(record.parent).or_default().push(record);
+    }
+    let mut parents: Vec<Uuid> = places.keys().copied().collect();
+    parents.sort_by(|one, other| places[one].warehouse.cmp(&places[other].warehouse));
+    while let Some(parent) = parents.pop() {
+        let Some(place) = places.get(&parent).cloned() else { continue };
+        let mut below = children.remove(&parent).unwrap_or_default();
+        below.sort_by(|one, other| one.name.cmp(&other.name));
+        for record in below {
+            left -= 1;
+            let mut namespace = place.namespace.clone();
+            namespace.push(record.name.clone());
+            let own = Place { warehouse: place.warehouse.clone(), namespace };
+            lines.write(&Line::Namespace(Namespace {
+                warehouse: own.warehouse.clone(),
+                namespace: own.namespace.clone(),
+                id: record.id,
+                properties: record.properties,
+                version: record.version,
+                created_at_ms: record.created_ms,
+                owner: record.owner,
+            }))?;
+            places.insert(record.id, own);
+            parents.push(record.id);
+        }
+    }
+    if left > 0 {
+        return Err(Error::Refused(format!(
+            "{left} namespaces have no parent: see slateberg fsck"
+        )));
+    }
+    Ok(())
+}
+
+async fn tabulars<W: Write>(
+    store: &impl Read,
+    places: &HashMap<Uuid, Place>,
+    lines: &mut Lines<'_, W>,
+) -> Result<()> {
+    let mut after = None;
+    loop {
+        let range = Range::prefix([space::TABULARS]).behind(after.take());
+        let batch = store.scan::<TabularKey>(&range, Some(BATCH)).await?;
+        let Some((last, _)) = batch.last() else { return Ok(()) };
+        after = Some(last.encode());
+        for (_, record) in batch {
+            lines.write(&tabular(store, places, record).await?)?;
+        }
+    }
+}
+
+async fn tabular(
+    store: &impl Read,
+    places: &HashMap<Uuid, Place>,
+    record: TabularRecord,
+) -> Result<Line> {
+    let broken = |what: &str| Error::Refused(format!("{} {what}: see slateberg fsck", record.id));
+    let place = places.get(&record.namespace).ok_or_else(|| broken("has no namespace"))?.clone();
+    let document = store.document(record.id).await?;
+    let document = document.ok_or_else(|| broken("has no metadata"))?;
+    let metadata = String::from_utf8(document.text.to_bytes().to_vec());
+    let metadata = metadata.map_err(|_| broken("has metadata that is not UTF-8"))?;
+    let line = Tabular {
+        warehouse: place.warehouse,
+        namespace: place.namespace,
+        name: record.name,
+        id: record.id,
+        uuid: record.uuid,
+        metadata_location: record.metadata_location,
+        version: record.version,
+        created_at_ms: record.created_ms,
+        updated_at_ms: record.updated_ms,
+        owner: record.owner,
+        metadata,
+    };
+    Ok(match record.kind {
+        TabularKind::Table => Line::Table(line),
+        TabularKind::View => Line::View(line),
+    })
+}
+
+fn refused_format(found: u32) -> Error {
+    Error::Refused(format!(
+        "the store has format version {found}, and this slateberg exports {FORMAT_VERSION}: start a server on it \
+         once, or restore what is to be exported"
+    ))
+}

@@ -1,0 +1,234 @@
+//! Bringing lines into an empty catalog.
+//!
+//! All lines are checked before the first is written. They are written in batches, each of them whole or not
+//! at all, in the order of the lines: so what is there at any moment holds together. What is there already,
+//! from an import that was broken off, is passed by; whatever else is there is a reason to refuse.
+
+use std::io::BufRead;
+
+use uuid::Uuid;
+
+use super::check::{Checked, Reader, at, described};
+use super::line::{ApiKey, Line, Namespace, Tabular, Warehouse};
+use super::{Error, Result};
+use crate::places::{further_paths, put_whereabouts};
+use slateberg_authz::action::Maintain;
+use slateberg_authz::permit::Permit;
+use slateberg_model::ident::TabularKind;
+use slateberg_model::text::Text;
+use slateberg_store::Store;
+use slateberg_store::codec::Document;
+use slateberg_store::keys::{
+    ApiKeyKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
+    WarehouseKey, space,
+};
+use slateberg_store::read::{Range, Read};
+use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
+use slateberg_store::txn::Transaction;
+
+/// Bytes of metadata, and lines, that are written together.
+const BATCH_BYTES: usize = 4 << 20;
+const BATCH_LINES: usize = 500;
+
+/// Refuses a catalog that holds anything that is not among the lines.
+pub async fn check_target(store: &Store, checked: &Checked) -> Result<()> {
+    let latest = store.latest();
+    let namespaces = latest.scan::<NamespaceKey>(&Range::prefix([space::NAMESPACES]), None).await?;
+    let strangers = namespaces.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
+    if strangers > 0 {
+        return Err(not_empty(strangers, "namespaces"));
+    }
+    let tabulars = latest.scan::<TabularKey>(&Range::prefix([space::TABULARS]), None).await?;
+    let strangers = tabulars.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
+    if strangers > 0 {
+        return Err(not_empty(strangers, "tables and views"));
+    }
+    Ok(())
+}
+
+fn not_empty(count: usize, what: &str) -> Error {
+    Error::Refused(format!(
+        "the catalog is not empty: it has {count} {what} that are not in the export"
+    ))
+}
+
+/// Writes all lines but for policies and grants, which are one change of the policy book. Tells how many
+/// lines are done after each batch.
+pub async fn write(
+    store: &Store,
+    permit: &Permit<Maintain>,
+    checked: &Checked,
+    lines: impl BufRead,
+    mut progress: impl FnMut(usize),
+) -> Result<()> {
+    let mut lines = Reader::new(lines);
+    loop {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while bytes < BATCH_BYTES
+            && batch.len() < BATCH_LINES
+            && let Some((number, line)) = lines.read()?
+        {
+            if let Line::Table(it) | Line::View(it) = &line {
+                bytes += it.metadata.len();
+            }
+            batch.push((number, line));
+        }
+        let Some(done) = batch.last().map(|(number, _)| *number) else { return Ok(()) };
+        write_batch(store, permit, checked, &batch).await?;
+        progress(done);
+    }
+}
+
+async fn write_batch(
+    store: &Store,
+    permit: &Permit<Maintain>,
+    checked: &Checked,
+    batch: &[(usize, Line)],
+) -> Result<()> {
+    let ((), accepted) = store
+        .transact("import", permit, |t| async move {
+            for (number, line) in batch {
+                let number = *number;
+                match line {
+                    Line::Warehouse(line) => warehouse(&t, line).await?,
+                    Line::Namespace(line) => namespace(&t, checked, number, line).await?,
+                    Line::Table(line) => {
+                        tabular(&t, checked, number, TabularKind::Table, line).await?;
+                    }
+                    Line::View(line) => {
+                        tabular(&t, checked, number, TabularKind::View, line).await?;
+                    }
+                    Line::ApiKey(line) => api_key(&t, number, line).await?,
+                    Line::SlatebergExport(_) | Line::Policy(_) | Line::Grant(_) | Line::End(_) => {}
+                }
+            }
+            Ok::<_, Error>(())
+        })
+        .await?;
+    Ok(accepted.durable().await?)
+}
+
+/// A warehouse gets the id of the export, so that all ids below it hold. One that the target has by this name
+/// is empty, and stays where it is.
+async fn warehouse(t: &Transaction, line: &Warehouse) -> Result<()> {
+    let key = WarehouseKey(line.name.clone());
+    let mut record = line.record();
+    if let Some(known) = t.get(&key).await? {
+        record.location = known.location;
+        record.definition = known.definition;
+    }
+    Ok(t.put(&key, &record)?)
+}
+
+/// Whether a record is to be written: not if it is there as it should be, which is told from what else may
+/// stand at its key.
+async fn is_new<K: Key>(t: &Transaction, number: usize, key: &K, record: &K::Value) -> Result<bool>
+where
+    K::Value: PartialEq,
+{
+    match t.get(key).await? {
+        None => Ok(true),
+        Some(known) if known == *record => Ok(false),
+        Some(_) => Err(at(number, "the catalog has something else under its id")),
+    }
+}
+
+/// Refuses a name that leads to something else.
+async fn check_name<K: Key<Value = NameEntry>>(
+    t: &Transaction,
+    number: usize,
+    key: &K,
+    id: Uuid,
+) -> Result<()> {
+    match t.get(key).await? {
+        Some(known) if known.id != id => {
+            Err(at(number, "the catalog has something else under its name"))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn namespace(
+    t: &Transaction,
+    checked: &Checked,
+    number: usize,
+    line: &Namespace,
+) -> Result<()> {
+    let (name, parent) = line.namespace.split_last().ok_or_else(|| at(number, "no level"))?;
+    let (warehouse, parent) = (
+        id_of(checked, number, &line.warehouse, &[])?,
+        id_of(checked, number, &line.warehouse, parent)?,
+    );
+    let record = NamespaceRecord {
+        id: line.id,
+        warehouse,
+        parent,
+        name: name.clone(),
+        properties: line.properties.clone(),
+        version: line.version,
+        created_ms: line.created_at_ms,
+        owner: line.owner.clone(),
+    };
+    let name = NamespaceNameKey { parent, name: name.clone() };
+    check_name(t, number, &name, line.id).await?;
+    if is_new(t, number, &NamespaceKey(line.id), &record).await? {
+        t.put(&name, &NameEntry { id: line.id })?;
+        t.put(&NamespaceKey(line.id), &record)?;
+    }
+    Ok(())
+}
+
+async fn tabular(
+    t: &Transaction,
+    checked: &Checked,
+    number: usize,
+    kind: TabularKind,
+    line: &Tabular,
+) -> Result<()> {
+    let described = described(kind, &line.metadata).map_err(|reason| at(number, &reason))?;
+    let record = TabularRecord {
+        id: line.id,
+        kind,
+        warehouse: id_of(checked, number, &line.warehouse, &[])?,
+        namespace: id_of(checked, number, &line.warehouse, &line.namespace)?,
+        name: line.name.clone(),
+        uuid: line.uuid,
+        further_paths: further_paths(&described.location, &described.properties),
+        location: described.location,
+        metadata_location: line.metadata_location.clone(),
+        version: line.version,
+        created_ms: line.created_at_ms,
+        updated_ms: line.updated_at_ms,
+        owner: line.owner.clone(),
+    };
+    let namespace = record.namespace;
+    let name = |kind| TabularNameKey { kind, namespace, name: line.name.clone() };
+    check_name(t, number, &name(kind), line.id).await?;
+    check_name(t, number, &name(kind.other()), line.id).await?;
+    if is_new(t, number, &TabularKey(line.id), &record).await? {
+        t.put(&name(kind), &NameEntry { id: line.id })?;
+        t.put(&TabularKey(line.id), &record)?;
+        put_whereabouts(t, None, Some(&record))?;
+        let text = Text::from(line.metadata.clone().into_bytes());
+        t.put_document(line.id, None, &Document { version: line.version, text })?;
+        // The next start writes the file if it is not there, and finds out if another one is.
+        let key = PublicationKey { id: line.id, version: line.version };
+        let metadata_location = line.metadata_location.clone();
+        t.put(&key, &Publication { metadata_location })?;
+    }
+    Ok(())
+}
+
+async fn api_key(t: &Transaction, number: usize, line: &ApiKey) -> Result<()> {
+    let (key, record) = (ApiKeyKey(line.id), line.clone().into());
+    if is_new(t, number, &key, &record).await? {
+        t.put(&key, &record)?;
+    }
+    Ok(())
+}
+
+fn id_of(checked: &Checked, number: usize, warehouse: &str, namespace: &[String]) -> Result<Uuid> {
+    let place = (warehouse.to_owned(), namespace.to_vec());
+    checked.places.get(&place).copied().ok_or_else(|| at(number, "its place is not there"))
+}

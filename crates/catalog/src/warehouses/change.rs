@@ -1,0 +1,333 @@
+//! Making, changing and deleting a warehouse while the server runs.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::listing::{WarehouseInfo, info};
+use super::served::{Entry, Served, storage_of};
+use crate::locations::without_trailing_slash;
+use crate::mutation::Answer;
+use crate::turns::Turn;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{ManageWarehouse, ReadConfig};
+use slateberg_authz::authority::Asked;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_model::warehouse::{StorageProfile, validate_name};
+use slateberg_objects::location::Location;
+use slateberg_objects::stores::{BadStorage, Roots};
+use slateberg_store::keys::WarehouseKey;
+use slateberg_store::read::Read;
+use slateberg_store::records::{WarehouseDefinition, WarehouseRecord};
+
+/// What a warehouse is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Where it is stored.
+    pub storage: StorageProfile,
+    /// What clients get as defaults.
+    pub client_defaults: BTreeMap<String, String>,
+    /// What clients get as overrides.
+    pub client_overrides: BTreeMap<String, String>,
+}
+
+/// What is to become of a warehouse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// It is to be made.
+    Create(Wanted),
+    /// It is to be this, and nothing else. Its location may be left empty; it never changes.
+    Update {
+        /// What it is to be.
+        wanted: Wanted,
+        /// The version that whoever wants it has seen; it is refused if there is another by now.
+        expected_version: Option<u64>,
+    },
+    /// It is to go.
+    Delete,
+}
+
+impl Edit {
+    /// The transaction's name.
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create_warehouse",
+            Self::Update { .. } => "update_warehouse",
+            Self::Delete => "delete_warehouse",
+        }
+    }
+}
+
+/// A change that was judged and is to be carried out.
+pub(super) struct Judged {
+    pub(super) permit: Permit<ManageWarehouse>,
+    pub(super) action: &'static str,
+    pub(super) name: String,
+    /// The record now.
+    pub(super) before: Option<WarehouseRecord>,
+    /// What is to be served in its place; none if it goes.
+    pub(super) after: Option<Entry>,
+    /// Whether its stores have to be opened, since they are others or were not open.
+    pub(super) opens: bool,
+}
+
+impl Judged {
+    /// What is told when it is done.
+    pub(super) fn told(&self, served: &Served) -> Option<WarehouseInfo> {
+        self.after.as_ref().map(|entry| info(entry, served.is_default(&self.name)))
+    }
+}
+
+impl Catalog {
+    /// Makes, changes or deletes a warehouse. What is told is served: none if it was deleted.
+    pub async fn change_warehouse(
+        &self,
+        operation: &Operation,
+        name: &str,
+        edit: Edit,
+    ) -> Result<Option<WarehouseInfo>> {
+        if matches!(edit, Edit::Create(_)) {
+            validate_name(name)?;
+        }
+        // Nobody waits for a turn, and no place is tried out, without rights. What is judged in the turn is
+        // what counts.
+        self.may_change(operation, name, &edit)?;
+        let name = name.to_owned();
+        let answer = self.mutate(operation, |catalog, operation| async move {
+            let told = catalog.change_warehouse_once(operation, &name, &edit).await?;
+            Ok(match told {
+                Some(told) => Answer::Body(serde_json::to_value(told).map_err(Error::internal)?),
+                None => Answer::Done,
+            })
+        });
+        match answer.await? {
+            Answer::Done => Ok(None),
+            other => {
+                let body: Value = other.into_body()?;
+                serde_json::from_value(body).map(Some).map_err(Error::internal)
+            }
+        }
+    }
+
+    async fn change_warehouse_once(
+        &self,
+        operation: Operation,
+        name: &str,
+        edit: &Edit,
+    ) -> Result<Option<WarehouseInfo>> {
+        let first = self.judge_warehouse(&operation, name, edit).await?;
+        let stores = match &first.after {
+            Some(entry) if first.opens => Some(self.open_and_try(&entry.warehouse.storage).await?),
+            _ => None,
+        };
+        let turn = self.warehouse_turn().await?;
+        let judged = self.judge_warehouse(&operation, name, edit).await?;
+        if judged.before != first.before || judged.opens != first.opens {
+            return Err(Error::CommitFailed(format!(
+                "Warehouse {name} was changed by another request at the same time"
+            )));
+        }
+        self.carry_out_warehouse(turn, operation, judged, stores).await
+    }
+
+    /// Opens stores, and tries out whether they can be used.
+    async fn open_and_try(&self, storage: &StorageProfile) -> Result<Roots> {
+        let wrong = |BadStorage(reason)| Error::Unusable(reason);
+        let stores = &self.inner.parts.stores;
+        let roots = stores.open(storage).map_err(wrong)?;
+        let at_most = self.settings().warehouse_probe_max();
+        stores.probe(&roots, self.ids().random(), at_most, self.now_ms()).await.map_err(wrong)?;
+        Ok(roots)
+    }
+
+    /// Waits until it is one's turn to change what is served.
+    async fn warehouse_turn(&self) -> Result<Turn> {
+        let busy = "Earlier changes of the warehouses have not ended yet";
+        self.inner.warehouses.turns.wait(self.settings().commit_deadline(), busy).await
+    }
+
+    /// Whether somebody may make this change. What they may not see is not there, to the letter.
+    fn may_change(
+        &self,
+        operation: &Operation,
+        name: &str,
+        edit: &Edit,
+    ) -> Result<Permit<ManageWarehouse>> {
+        let asking = match self.ask(operation)? {
+            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Asked::Policies(asking) => asking,
+        };
+        let resource = Resource::warehouse(name);
+        let absent = || Error::no_such_warehouse(name);
+        if matches!(edit, Edit::Create(_)) {
+            let permit = asking.permit(&resource);
+            return permit.map_err(|denied| self.refuse(operation, &denied, &resource, None));
+        }
+        asking
+            .permit::<ReadConfig>(&resource)
+            .map_err(|denied| self.refuse(operation, &denied, &resource, Some(absent())))?;
+        asking.permit(&resource).map_err(|denied| {
+            let absent = (!self.warehouses().has(name)).then(absent);
+            self.refuse(operation, &denied, &resource, absent)
+        })
+    }
+
+    async fn judge_warehouse(
+        &self,
+        operation: &Operation,
+        name: &str,
+        edit: &Edit,
+    ) -> Result<Judged> {
+        let permit = self.may_change(operation, name, edit)?;
+        let (before, after, opens) = match edit {
+            Edit::Create(wanted) => {
+                let (before, entry) = self.judge_create(operation, name, wanted).await?;
+                (before, Some(entry), true)
+            }
+            Edit::Update { wanted, expected_version } => {
+                let was = self.changeable(name)?;
+                let entry = self.judge_update(operation, &was, wanted, *expected_version).await?;
+                let opens = was.shut.is_some() || was.warehouse.storage != entry.warehouse.storage;
+                (Some(WarehouseRecord::clone(&was.record)), Some(entry), opens)
+            }
+            Edit::Delete => {
+                let was = self.changeable(name)?;
+                (Some(WarehouseRecord::clone(&was.record)), None, false)
+            }
+        };
+        let (action, name) = (edit.action(), name.to_owned());
+        Ok(Judged { permit, action, name, before, after, opens })
+    }
+
+    async fn judge_create(
+        &self,
+        operation: &Operation,
+        name: &str,
+        wanted: &Wanted,
+    ) -> Result<(Option<WarehouseRecord>, Entry)> {
+        let taken =
+            |why: &str| Error::AlreadyExists(format!("Warehouse already exists: {name}{why}"));
+        if self.warehouses().has(name) {
+            return Err(taken(""));
+        }
+        let wanted = normal(wanted);
+        self.check_wanted(operation, name, &wanted).await?;
+        let left = self.store().latest().get(&WarehouseKey(name.to_owned())).await?;
+        // One that has left the configuration is taken over where it is, with all that is in it, as the
+        // configuration takes one over that was made here.
+        if let Some(left) = &left
+            && !same_place(&left.location, &wanted.storage.location)
+        {
+            return Err(taken(", in an earlier configuration and at another location"));
+        }
+        if left.is_none() {
+            self.check_count().await?;
+        }
+        let by = operation.principal.id().to_owned();
+        let definition = define(&wanted, 1, by.clone(), (self.now_ms(), by));
+        let record = WarehouseRecord {
+            id: left.as_ref().map_or_else(|| self.ids().random(), |left| left.id),
+            location: wanted.storage.location,
+            created_ms: left.as_ref().map_or_else(|| self.now_ms(), |left| left.created_ms),
+            definition: Some(definition.clone()),
+        };
+        Ok((left, Entry::made(name, record, &definition)))
+    }
+
+    async fn judge_update(
+        &self,
+        operation: &Operation,
+        was: &Entry,
+        wanted: &Wanted,
+        expected_version: Option<u64>,
+    ) -> Result<Entry> {
+        let (name, record) = (&was.warehouse.name, &was.record);
+        let old = record.definition.as_ref();
+        let old = old.ok_or_else(|| Error::internal(format!("{name} is of the configuration")))?;
+        if let Some(expected) = expected_version.filter(|expected| *expected != old.version) {
+            return Err(Error::CommitFailed(format!(
+                "Expected version {expected} of warehouse {name}, but it is at {}",
+                old.version
+            )));
+        }
+        let mut wanted = normal(wanted);
+        if wanted.storage.location.is_empty() {
+            wanted.storage.location.clone_from(&record.location);
+        }
+        if wanted.storage.location != record.location {
+            return Err(Error::Invalid(format!(
+                "Cannot move warehouse {name}: the location of a warehouse never changes"
+            )));
+        }
+        let by = operation.principal.id().to_owned();
+        let mut definition =
+            define(&wanted, old.version + 1, old.created_by.clone(), (self.now_ms(), by));
+        if storage_of(&record.location, &definition) == was.warehouse.storage
+            && definition.client_defaults == old.client_defaults
+            && definition.client_overrides == old.client_overrides
+        {
+            definition = old.clone();
+        } else {
+            self.check_wanted(operation, name, &wanted).await?;
+        }
+        let record = WarehouseRecord {
+            definition: Some(definition.clone()),
+            ..WarehouseRecord::clone(record)
+        };
+        Ok(Entry::made(name, record, &definition))
+    }
+
+    /// A warehouse that may be changed here: it was made at run time, and is not the one that paths without
+    /// a prefix mean.
+    fn changeable(&self, name: &str) -> Result<Entry> {
+        let served = self.warehouses();
+        let entry = served.find(Some(name))?;
+        if entry.is_configured() || served.is_default(name) {
+            return Err(Error::Conflict(format!(
+                "Cannot change warehouse {name}: it belongs to the configuration"
+            )));
+        }
+        Ok(entry.clone())
+    }
+}
+
+/// What is wanted, with locations as they are kept.
+fn normal(wanted: &Wanted) -> Wanted {
+    let mut wanted = wanted.clone();
+    let storage = &mut wanted.storage;
+    storage.location = without_trailing_slash(&storage.location);
+    for location in &mut storage.allowed_locations {
+        *location = without_trailing_slash(location);
+    }
+    wanted
+}
+
+fn define(
+    wanted: &Wanted,
+    version: u64,
+    created_by: String,
+    (changed_ms, changed_by): (i64, String),
+) -> WarehouseDefinition {
+    let Wanted { storage, client_defaults, client_overrides } = wanted;
+    WarehouseDefinition {
+        version,
+        created_by,
+        changed_ms,
+        changed_by,
+        allowed_locations: storage.allowed_locations.clone(),
+        options: storage.options.clone(),
+        credentials: storage.credentials.clone(),
+        client_defaults: client_defaults.clone(),
+        client_overrides: client_overrides.clone(),
+        access: storage.access.clone(),
+    }
+}
+
+/// Whether two locations are the same.
+pub fn same_place(one: &str, other: &str) -> bool {
+    match (Location::parse(one), Location::parse(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}

@@ -1,0 +1,227 @@
+//! What a warehouse may be that somebody wants to make or change, as far as no object store has to be asked.
+
+use std::collections::BTreeMap;
+
+use super::change::Wanted;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_model::members::brief;
+use slateberg_model::separator;
+use slateberg_model::warehouse::StorageProfile;
+use slateberg_objects::location::Location;
+use slateberg_objects::reserved::Extent;
+use slateberg_store::keys::{WarehouseKey, space};
+use slateberg_store::read::{Range, Read};
+use slateberg_store::records::WarehouseRecord;
+
+/// Bytes of all settings of one warehouse together.
+const SETTINGS_BYTES_MAX: usize = 64 << 10;
+
+/// What a client does with the catalog itself: where it is, and what it is shown. Whoever may manage one
+/// warehouse must not send its clients, and their tokens, elsewhere.
+const CLIENTS_OWN: [&str; 10] = [
+    "uri",
+    "prefix",
+    "warehouse",
+    "credential",
+    "token",
+    "scope",
+    "audience",
+    "resource",
+    "oauth2-server-uri",
+    "s3.signer.uri",
+];
+/// Beginnings of further such names. Iceberg's Java client takes its own connection to the catalog apart and
+/// makes it anew by what the catalog has told: of that, a proxy would see the tokens.
+const CLIENTS_OWN_PREFIXES: [&str; 4] = ["header.", "rest.auth.", "rest.client.", "s3.signer."];
+/// Names among them that lead nowhere.
+const HARMLESS: [&str; 4] = [
+    "rest.client.connection-timeout-ms",
+    "rest.client.socket-timeout-ms",
+    "rest.client.max-connections",
+    "rest.client.connections-per-route",
+];
+/// Parts of the names of secrets. What stands here is given to everybody who sees the warehouse.
+const SECRETS: [&str; 8] = [
+    "secret",
+    "token",
+    "password",
+    "credential",
+    "account-key",
+    "access-key",
+    "sas",
+    "private-key",
+];
+
+impl Catalog {
+    /// Refuses settings that no warehouse may have.
+    pub(super) async fn check_wanted(
+        &self,
+        operation: &Operation,
+        name: &str,
+        wanted: &Wanted,
+    ) -> Result<()> {
+        check_size(wanted)?;
+        let client = wanted.client_defaults.keys().chain(wanted.client_overrides.keys());
+        client.into_iter().try_for_each(|key| check_client_key(key))?;
+        for properties in [&wanted.client_defaults, &wanted.client_overrides] {
+            if let Some(value) = properties.get(separator::PROPERTY) {
+                separator::parse(value)?;
+            }
+        }
+        self.check_overlap(operation, name, &wanted.storage).await
+    }
+
+    /// Refuses another warehouse where there are as many as may be.
+    pub(super) async fn check_count(&self) -> Result<()> {
+        let max = self.settings().warehouses_max;
+        match self.warehouse_records().await?.len() {
+            count if count >= max => {
+                Err(Error::Unprocessable(format!("There are {max} warehouses already")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a place that another warehouse has, or a part of one, or one around it: whoever may read the
+    /// one could read the other's files. Warehouses that have left the configuration keep theirs.
+    async fn check_overlap(
+        &self,
+        operation: &Operation,
+        name: &str,
+        storage: &StorageProfile,
+    ) -> Result<()> {
+        let served = self.warehouses();
+        let mut others: Vec<(String, String)> = Vec::new();
+        for entry in served.all() {
+            others.extend(places(&entry.warehouse.name, &entry.warehouse.storage));
+        }
+        for (key, record) in self.warehouse_records().await? {
+            others.push((key.0, record.location));
+        }
+        others.retain(|(other, _)| other != name);
+        for url in storage.locations() {
+            let wrong = |error: slateberg_objects::location::InvalidLocation| error.to_string();
+            let location = Location::parse(url).map_err(wrong).map_err(Error::Invalid)?;
+            let extent = Extent::of(&location);
+            let overlaps = |(_, other): &&(String, String)| {
+                Location::parse(other).is_ok_and(|other| Extent::of(&other).overlaps(&extent))
+            };
+            if let Some((other, _)) = others.iter().find(overlaps) {
+                let whose = match served.has(other) && self.sees_warehouse(operation, other) {
+                    true => format!("the warehouse {other}"),
+                    false => "another warehouse".to_owned(),
+                };
+                return Err(Error::Invalid(format!(
+                    "Cannot use location '{}': it overlaps with that of {whose}",
+                    brief(&location)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of all warehouses, those that have left the configuration among them.
+    pub(super) async fn warehouse_records(&self) -> Result<Vec<(WarehouseKey, WarehouseRecord)>> {
+        let range = Range::prefix([space::WAREHOUSE_NAMES]);
+        Ok(self.store().latest().scan::<WarehouseKey>(&range, None).await?)
+    }
+}
+
+fn places(name: &str, storage: &StorageProfile) -> Vec<(String, String)> {
+    storage.locations().map(|location| (name.to_owned(), location.clone())).collect()
+}
+
+fn check_size(wanted: &Wanted) -> Result<()> {
+    let Wanted { storage, client_defaults, client_overrides } = wanted;
+    let of_map = |map: &BTreeMap<String, String>| -> usize {
+        map.iter().map(|(key, value)| key.len() + value.len()).sum()
+    };
+    let bytes = storage.location.len()
+        + storage.allowed_locations.iter().map(String::len).sum::<usize>()
+        + storage.credentials.as_ref().map_or(0, String::len)
+        + [&storage.access.role_arn, &storage.access.external_id, &storage.access.sts_endpoint]
+            .into_iter()
+            .flatten()
+            .map(String::len)
+            .sum::<usize>()
+        + [&storage.options, client_defaults, client_overrides]
+            .into_iter()
+            .map(of_map)
+            .sum::<usize>();
+    match bytes <= SETTINGS_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Error::Invalid(format!(
+            "Invalid warehouse: {bytes} bytes, at most {SETTINGS_BYTES_MAX} are allowed"
+        ))),
+    }
+}
+
+/// Refuses what clients are not told by a warehouse. The value is not repeated.
+fn check_client_key(key: &str) -> Result<()> {
+    let name = key.to_ascii_lowercase();
+    let refused = |why: &str| {
+        Err(Error::Invalid(format!("Invalid client configuration '{}': {why}", brief(key))))
+    };
+    let is_own = CLIENTS_OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        && !HARMLESS.contains(&name.as_str());
+    if is_own || CLIENTS_OWN.contains(&name.as_str()) {
+        return refused(
+            "a warehouse may not set the address of the catalog or the credentials of clients",
+        );
+    }
+    if SECRETS.iter().any(|part| name.split(['.', '_']).any(|word| is_secret(word, part))) {
+        return refused(
+            "secrets are not accepted here: every client that may see the warehouse receives this value",
+        );
+    }
+    Ok(())
+}
+
+/// Whether a word of a name, such as `secret-access-key`, tells of a secret.
+fn is_secret(word: &str, part: &str) -> bool {
+    word == part
+        || word.starts_with(&format!("{part}-"))
+        || word.ends_with(&format!("-{part}"))
+        || word.contains(&format!("-{part}-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_told_neither_secrets_nor_where_to_go() {
+        for key in [
+            "s3.region",
+            "s3.endpoint",
+            "rest-page-size",
+            "client.region",
+            "s3.sse.type",
+            "rest.client.max-connections",
+            "rest.client.socket-timeout-ms",
+        ] {
+            assert_eq!(check_client_key(key), Ok(()), "{key}");
+        }
+        for key in [
+            "uri",
+            "token",
+            "OAuth2-Server-Uri",
+            "header.Authorization",
+            "rest.auth.type",
+            "rest.client.proxy.hostname",
+            "rest.client.Proxy.Port",
+            "rest.client.tls.configurer-impl",
+            "rest.client.of-a-later-version",
+            "s3.secret-access-key",
+            "s3.access-key-id",
+            "s3.session-token",
+            "adls.account-key",
+            "adls.sas-token.account",
+            "gcs.oauth2.token",
+            "adls.auth.shared-key.account.key.secret",
+            "jdbc.password",
+        ] {
+            assert!(check_client_key(key).is_err(), "{key}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Writing a change of the warehouses, and serving what the store says, whatever happened.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::change::Judged;
+use super::listing::WarehouseInfo;
+use super::served::Entry;
+use crate::carried::carried;
+use crate::change_log::Entry as Logged;
+use crate::namespaces::contents_of;
+use crate::turns::Turn;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_base::retry::Backoff;
+use slateberg_objects::stores::Roots;
+use slateberg_store::keys::{JobKey, WarehouseKey, space};
+use slateberg_store::read::{Range, Read};
+use slateberg_store::records::{Outcome, WarehouseRecord};
+use slateberg_store::txn::Transaction;
+
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+
+impl Catalog {
+    /// Carries a change to its end, whatever becomes of the caller. If that takes too long, the caller is
+    /// told that the outcome is unknown, and the turn goes on until it is known.
+    pub(super) async fn carry_out_warehouse(
+        &self,
+        turn: Turn,
+        operation: Operation,
+        judged: Judged,
+        stores: Option<Roots>,
+    ) -> Result<Option<WarehouseInfo>> {
+        let catalog = self.clone();
+        let change = async move {
+            let _turn = turn;
+            match catalog.write_warehouse(&operation, &judged).await {
+                Ok(()) => {}
+                // It was refused in the transaction, which has written nothing.
+                Err(refused) if refused.is_final() => return Err(refused),
+                Err(error) => catalog.settle_warehouse(&judged, error).await?,
+            }
+            catalog.serve_warehouse(judged, stores).await
+        };
+        carried(self.settings().commit_deadline(), "deadline has elapsed", change).await
+    }
+
+    async fn write_warehouse(&self, operation: &Operation, judged: &Judged) -> Result<()> {
+        let Judged { permit, action, name, before, after, .. } = judged;
+        let after = after.as_ref().map(|entry| &*entry.record);
+        let told = judged.told(&self.warehouses());
+        let told = &told.map(serde_json::to_value).transpose().map_err(Error::internal)?;
+        let ((), accepted) = self
+            .store()
+            .transact(action, permit, |t| async move {
+                let key = WarehouseKey(name.clone());
+                if t.get(&key).await? != *before {
+                    return Err(Error::internal(format!("{name} is not what is served")));
+                }
+                match after {
+                    Some(after) if before.as_ref() == Some(after) => {}
+                    Some(after) => t.put(&key, after)?,
+                    None => {
+                        if let Some(before) = before {
+                            self.refuse_unless_empty_warehouse(&t, name, before.id).await?;
+                        }
+                        t.delete(&key)?;
+                    }
+                }
+                if before.as_ref() != after {
+                    self.log_warehouse(&t, operation, judged)?;
+                }
+                let outcome = told.clone().map_or(Outcome::Done, Outcome::Body);
+                self.remember(&t, operation, outcome)
+            })
+            .await?;
+        Ok(accepted.durable().await?)
+    }
+
+    fn log_warehouse(&self, t: &Transaction, operation: &Operation, judged: &Judged) -> Result<()> {
+        let Judged { permit, action, name, before, after, .. } = judged;
+        let after = after.as_ref().map(|entry| &*entry.record);
+        let id = after.or(before.as_ref()).map_or(Uuid::nil(), |record| record.id);
+        let entry = Logged {
+            action,
+            warehouse: id,
+            subject: id,
+            name,
+            versions: (version(before.as_ref()), version(after)),
+            decision: permit.decision(),
+        };
+        self.log_change(t, operation, &entry)
+    }
+
+    /// Refuses to delete a warehouse that anything is in, in the serializable transaction that deletes it:
+    /// whoever makes a namespace in it at the same time has read its record there, and conflicts.
+    ///
+    /// Jobs that delete files are looked for beside the transaction, which would else conflict with those of
+    /// every other warehouse: the transaction has begun by then, and as long as nothing is in the warehouse
+    /// nothing makes a job for it.
+    async fn refuse_unless_empty_warehouse(
+        &self,
+        t: &Transaction,
+        name: &str,
+        id: Uuid,
+    ) -> Result<()> {
+        let mut contents = contents_of(t, id).await?;
+        if contents.is_none() {
+            let range = Range::prefix([space::JOBS]);
+            let jobs = self.store().latest().scan::<JobKey>(&range, None).await?;
+            let own = jobs.iter().any(|(_, job)| job.warehouse == id);
+            contents = own.then_some("files that are still to be deleted");
+        }
+        match contents {
+            None => Ok(()),
+            Some(what) => Err(Error::WarehouseNotEmpty(format!(
+                "Warehouse {name} is not empty: it contains {what}"
+            ))),
+        }
+    }
+
+    /// Finds out whether a change that met a failure is in the store: an error if it is not. Gives up only
+    /// if the store has shut: then the server stops, and the next one reads the store.
+    async fn settle_warehouse(&self, judged: &Judged, error: Error) -> Result<()> {
+        let after = judged.after.as_ref().map(|entry| &*entry.record);
+        let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+        loop {
+            if self.check_open().is_err() {
+                return Err(error);
+            }
+            match self.stored_warehouse(&judged.name).await {
+                Ok(found) if found == judged.before => return Err(error),
+                Ok(found) if found.as_ref() == after => return Ok(()),
+                Ok(_) => return Err(Error::internal(format!("{} is not ours", judged.name))),
+                Err(unread) => {
+                    tracing::warn!(?unread, "cannot read the record of a warehouse: retrying");
+                }
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// The record of a warehouse, once everything that was accepted is durable.
+    async fn stored_warehouse(&self, name: &str) -> Result<Option<WarehouseRecord>> {
+        self.store().settled().await?;
+        Ok(self.store().durable().get(&WarehouseKey(name.to_owned())).await?)
+    }
+
+    /// Serves what is written. A warehouse that was not served until now, and has been once, may have
+    /// metadata files that never came to be: nobody is told of a table in it before they are there.
+    async fn serve_warehouse(
+        &self,
+        judged: Judged,
+        stores: Option<Roots>,
+    ) -> Result<Option<WarehouseInfo>> {
+        let served = self.warehouses();
+        let told = judged.told(&served);
+        let Judged { name, action, before, after, .. } = judged;
+        let was_open = served.find(Some(&name)).is_ok_and(|entry| entry.shut.is_none());
+        let all = &self.inner.warehouses;
+        match (after, stores) {
+            (None, _) => all.serve(served.without(&name)),
+            (Some(entry), None) => all.serve(served.with_settings(entry)),
+            (Some(entry), Some(roots)) if before.is_none() || was_open => {
+                all.serve(served.with(entry, Ok(roots)));
+            }
+            (Some(entry), Some(roots)) => {
+                let with_stores = served.with(entry.clone(), Ok(roots));
+                let shut = Some("metadata files are being written".into());
+                let not_yet = with_stores.with_settings(Entry { shut, ..entry.clone() });
+                all.serve(not_yet);
+                self.finish_publications_of(Some(entry.warehouse.id), Duration::MAX).await?;
+                all.serve(with_stores);
+            }
+        }
+        tracing::info!(warehouse = name, action, "warehouses changed");
+        Ok(told)
+    }
+}
+
+fn version(record: Option<&WarehouseRecord>) -> Option<u64> {
+    record?.definition.as_ref().map(|definition| definition.version)
+}

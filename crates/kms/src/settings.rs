@@ -1,0 +1,108 @@
+//! How what is kept is encrypted.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::Error;
+use slateberg_base::setting::InvalidSetting;
+
+/// Settings of encryption; each field's default stands in `config/default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where the wrapping key is.
+    pub kms: KmsKind,
+    /// A file with wrapping keys, one in base64 on each line, the current one first.
+    pub local_key_file: PathBuf,
+    /// The wrapping key in AWS KMS: an id, an ARN or an alias.
+    pub aws_key: String,
+    /// Its region; empty for what the environment says.
+    pub aws_region: String,
+    /// The URL of AWS KMS; empty for the region's own.
+    pub aws_endpoint: String,
+    /// Milliseconds that a request to the KMS may take, with all its tries.
+    pub kms_timeout_ms: u64,
+}
+
+/// A kind of KMS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KmsKind {
+    /// No encryption.
+    #[default]
+    None,
+    /// A key file on this machine.
+    Local,
+    /// AWS KMS.
+    Aws,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            kms: KmsKind::None,
+            local_key_file: PathBuf::new(),
+            aws_key: String::new(),
+            aws_region: String::new(),
+            aws_endpoint: String::new(),
+            kms_timeout_ms: 5000,
+        }
+    }
+}
+
+impl Settings {
+    /// Returns the setting that the KMS lacks, or that another KMS would need: an operator
+    /// would believe that a key is in use which is not.
+    pub fn problem(&self) -> Option<InvalidSetting> {
+        let has_file = !self.local_key_file.as_os_str().is_empty();
+        let has_key = !self.aws_key.is_empty();
+        let (name, message) = match self.kms {
+            _ if self.kms_timeout_ms == 0 => ("kms_timeout_ms", "expected at least 1, got 0"),
+            KmsKind::Local if !has_file => {
+                ("local_key_file", "is missing; it is required because encryption.kms is \"local\"")
+            }
+            KmsKind::Aws if !has_key => {
+                ("aws_key", "is missing; it is required because encryption.kms is \"aws\"")
+            }
+            KmsKind::None | KmsKind::Aws if has_file => {
+                ("local_key_file", "has no effect unless encryption.kms is \"local\"")
+            }
+            KmsKind::None | KmsKind::Local if has_key => {
+                ("aws_key", "has no effect unless encryption.kms is \"aws\"")
+            }
+            _ => return None,
+        };
+        Some(InvalidSetting::new(format!("encryption.{name}"), message))
+    }
+
+    /// Rejects settings that contradict each other.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.problem().map_or(Ok(()), |problem| Err(Error::Setting(problem.to_string())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_would_not_be_used_is_refused() {
+        let file = PathBuf::from("key");
+        let with = |kms, file: &PathBuf, key: &str| {
+            let aws_key = key.to_owned();
+            Settings { kms, local_key_file: file.clone(), aws_key, ..Settings::default() }
+        };
+        let none = PathBuf::new();
+        assert!(with(KmsKind::None, &none, "").problem().is_none());
+        assert!(with(KmsKind::Local, &file, "").problem().is_none());
+        assert!(with(KmsKind::Aws, &none, "alias/a").problem().is_none());
+        assert!(with(KmsKind::None, &file, "").problem().is_some());
+        assert!(with(KmsKind::None, &none, "alias/a").problem().is_some());
+        assert!(with(KmsKind::Local, &none, "").problem().is_some());
+        assert!(with(KmsKind::Local, &file, "alias/a").problem().is_some());
+        assert!(with(KmsKind::Aws, &none, "").problem().is_some());
+        assert!(with(KmsKind::Aws, &file, "alias/a").problem().is_some());
+        assert!(Settings { kms_timeout_ms: 0, ..Settings::default() }.problem().is_some());
+    }
+}

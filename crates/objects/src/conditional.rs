@@ -1,0 +1,146 @@
+//! [`Conditional`]: an object store that says of a name that it is taken only if something is there.
+//!
+//! S3 answers `409 ConditionalRequestConflict` to a put that met another request for the same name while it
+//! was under way: nothing was written, and the put is to be sent again. It happens to one writer alone: the
+//! try whose answer was lost may still be at work in the store when the next one comes. `object_store` tells
+//! it as [`Error::AlreadyExists`], like the `412` of a name that is taken. SlateDB looks for its own mark on
+//! the object then, finds no object, concludes that another writer was quicker, and shuts as fenced, with
+//! nobody there who has fenced it.
+//!
+//! So what is said to be there is looked at. If it is there, the answer stands, and whose it is remains the
+//! caller's to find out. If it is not, the put is sent again.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result,
+};
+
+use slateberg_base::retry::Backoff;
+
+/// Tries of one put that meets conflicts. Who asked hears of a failure then, and tries again if it likes.
+const TRIES_MAX: usize = 8;
+const DELAY_MIN: Duration = Duration::from_millis(20);
+const DELAY_MAX: Duration = Duration::from_millis(500);
+
+/// An object store behind which a refused put-if-absent is looked into.
+pub struct Conditional {
+    inner: Arc<dyn ObjectStore>,
+}
+
+impl Conditional {
+    /// The same store, which tells conflicts from names that are taken.
+    pub fn around(inner: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
+        Arc::new(Self { inner })
+    }
+
+    /// Writes an object that is not there. That it is there is said only if it was seen.
+    async fn create(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let mut backoff = Backoff::new(DELAY_MIN, DELAY_MAX);
+        for _ in 0..TRIES_MAX {
+            let put = self.inner.put_opts(location, payload.clone(), options.clone()).await;
+            let Err(taken @ Error::AlreadyExists { .. }) = put else { return put };
+            match self.inner.head(location).await {
+                Ok(_) => return Err(taken),
+                Err(Error::NotFound { .. }) => {
+                    tracing::info!(%location, "conditional put returned 409: retrying");
+                }
+                // Whether it is there is not known, and so not said.
+                Err(error) => return Err(error),
+            }
+            backoff.wait().await;
+        }
+        let source = format!("{location}: nothing is there, and {TRIES_MAX} puts met conflicts");
+        Err(Error::Generic { store: "conditional", source: source.into() })
+    }
+}
+
+impl fmt::Debug for Conditional {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl fmt::Display for Conditional {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Conditional {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        match options.mode {
+            PutMode::Create => self.create(location, payload, options).await,
+            _ => self.inner.put_opts(location, payload, options).await,
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.inner.get_opts(location, options).await
+    }
+
+    async fn get_ranges(
+        &self,
+        location: &Path,
+        ranges: &[std::ops::Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        self.inner.get_ranges(location, ranges).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! `Measured`: an object store whose requests are measured, by kind, with what went wrong.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
+};
+
+use super::open::{Opened, Opener};
+use slateberg_telemetry::requests::Requests;
+
+/// An object store whose requests are measured.
+struct Measured {
+    inner: Arc<dyn ObjectStore>,
+    requests: Arc<Requests>,
+    whom: &'static str,
+}
+
+/// A request under way.
+struct Asked {
+    requests: Arc<Requests>,
+    whom: &'static str,
+    operation: &'static str,
+    began: Instant,
+}
+
+/// The same store, whose requests are measured as those to `whom`.
+pub fn measured(
+    inner: Arc<dyn ObjectStore>,
+    requests: &Arc<Requests>,
+    whom: &'static str,
+) -> Arc<dyn ObjectStore> {
+    Arc::new(Measured { inner, requests: Arc::clone(requests), whom })
+}
+
+/// The same opener, with the requests to all that it opens measured as those to `whom`.
+pub fn measured_opener(inner: Opener, requests: Arc<Requests>, whom: &'static str) -> Opener {
+    Arc::new(move |url, options| {
+        let opened = inner(url, options)?;
+        let object_store = measured(opened.object_store, &requests, whom);
+        Ok(Opened { object_store, ..opened })
+    })
+}
+
+impl Measured {
+    fn asked(&self, operation: &'static str) -> Asked {
+        let (requests, whom) = (Arc::clone(&self.requests), self.whom);
+        Asked { requests, whom, operation, began: Instant::now() }
+    }
+}
+
+impl Asked {
+    /// Takes note of how it ended.
+    fn ended<T>(self, result: Result<T>) -> Result<T> {
+        self.note(result.as_ref().err());
+        result
+    }
+
+    fn note(self, error: Option<&Error>) {
+        self.requests.ended(self.whom, self.operation, error.map(kind_of), self.began);
+    }
+}
+
+/// What kind of error it is. That something is there or is not is often what was to be found out.
+fn kind_of(error: &Error) -> &'static str {
+    match error {
+        Error::NotFound { .. } => "not_found",
+        Error::AlreadyExists { .. } => "already_exists",
+        Error::Precondition { .. } => "precondition",
+        Error::NotModified { .. } => "not_modified",
+        Error::PermissionDenied { .. } => "permission_denied",
+        Error::Unauthenticated { .. } => "unauthenticated",
+        _ => "other",
+    }
+}
+
+impl fmt::Debug for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Measured {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let asked = self.asked("put");
+        asked.ended(self.inner.put_opts(location, payload, options).await)
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let asked = self.asked("create_multipart");
+        let upload = asked.ended(self.inner.put_multipart_opts(location, options).await)?;
+        let (requests, whom) = (Arc::clone(&self.requests), self.whom);
+        Ok(Box::new(MeasuredUpload { inner: upload, requests, whom }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let asked = self.asked(if options.head { "head" } else { "get" });
+        asked.ended(self.inner.get_opts(location, options).await)
+    }
+
+    async fn get_ranges(
+        &self,
+        location: &Path,
+        ranges: &[std::ops::Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        let asked = self.asked("get");
+        asked.ended(self.inner.get_ranges(location, ranges).await)
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        MeasuredStream::boxed(self.inner.delete_stream(locations), self.asked("delete"))
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        MeasuredStream::boxed(self.inner.list(prefix), self.asked("list"))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        MeasuredStream::boxed(self.inner.list_with_offset(prefix, offset), self.asked("list"))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let asked = self.asked("list");
+        asked.ended(self.inner.list_with_delimiter(prefix).await)
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let asked = self.asked("copy");
+        asked.ended(self.inner.copy_opts(from, to, options).await)
+    }
+}
+
+/// An upload in parts, each of which is a request.
+#[derive(Debug)]
+struct MeasuredUpload {
+    inner: Box<dyn MultipartUpload>,
+    requests: Arc<Requests>,
+    whom: &'static str,
+}
+
+impl MeasuredUpload {
+    fn asked(&self, operation: &'static str) -> Asked {
+        let (requests, whom) = (Arc::clone(&self.requests), self.whom);
+        Asked { requests, whom, operation, began: Instant::now() }
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for MeasuredUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let asked = self.asked("put_part");
+        self.inner.put_part(data).map(move |result| asked.ended(result)).boxed()
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let asked = self.asked("complete_multipart");
+        asked.ended(self.inner.complete().await)
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        let asked = self.asked("abort_multipart");
+        asked.ended(self.inner.abort().await)
+    }
+}
+
+/// Many answers, of which the first says how long the store took.
+struct MeasuredStream<T> {
+    inner: BoxStream<'static, Result<T>>,
+    asked: Option<Asked>,
+}
+
+impl<T: 'static> MeasuredStream<T> {
+    fn boxed(inner: BoxStream<'static, Result<T>>, asked: Asked) -> BoxStream<'static, Result<T>> {
+        Self { inner, asked: Some(asked) }.boxed()
+    }
+}
+
+impl<T> Stream for MeasuredStream<T> {
+    type Item = Result<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.inner.poll_next_unpin(context);
+        if let Poll::Ready(answer) = &polled
+            && let Some(asked) = self.asked.take()
+        {
+            asked.note(answer.as_ref().and_then(|answer| answer.as_ref().err()));
+        }
+        polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::TryStreamExt;
+    use object_store::ObjectStoreExt;
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use slateberg_telemetry::collection::Collection;
+    use slateberg_telemetry::prometheus::render;
+
+    #[tokio::test]
+    async fn requests_are_told_apart_by_kind_and_error() {
+        let requests = Arc::new(Requests::to_object_stores());
+        let store = measured(Arc::new(InMemory::new()), &requests, "state");
+        let path = Path::from("a/b");
+        store.put(&path, "x".into()).await.expect("there is room");
+        store.get(&path).await.expect("it is there");
+        store.head(&Path::from("c")).await.expect_err("it is not there");
+        let mut upload = store.put_multipart(&Path::from("d")).await.expect("there is room");
+        upload.put_part("y".into()).await.expect("there is room");
+        upload.complete().await.expect("there is room");
+        let listed: Vec<_> = store.list(None).try_collect().await.expect("it lists");
+        assert_eq!(listed.len(), 2);
+        store.delete(&path).await.expect("it is there");
+
+        let mut collection = Collection::default();
+        requests.collect(&mut collection);
+        let text = render(&collection);
+        for (operation, error) in [
+            ("put", ""),
+            ("get", ""),
+            ("head", ",error_type=\"not_found\""),
+            ("create_multipart", ""),
+            ("put_part", ""),
+            ("complete_multipart", ""),
+            ("list", ""),
+            ("delete", ""),
+        ] {
+            let name = "slateberg_object_store_request_duration_seconds_count";
+            let line = format!("{name}{{store=\"state\",operation=\"{operation}\"{error}}} 1");
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}

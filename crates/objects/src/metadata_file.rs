@@ -1,0 +1,333 @@
+//! Metadata files: their names, their compression, and reading them back.
+//!
+//! Names are those of the table specification's "Naming": `NNNNN-<uuid>.metadata.json`, where the
+//! number grows by one with each file, and `.gz` stands in front of `.metadata.json` where the content
+//! is compressed.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use uuid::Uuid;
+
+use super::content::{Content, unfolds_too_far};
+use super::error::Error;
+use super::location::Location;
+use super::warehouse_files::Objects;
+use slateberg_model::text::Text;
+
+/// Where metadata files go, if not below the table's location.
+pub const PATH_PROPERTY: &str = "write.metadata.path";
+/// How metadata files are compressed.
+pub const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
+
+/// Bytes that a metadata file may have beyond its text: compression never adds more than a thousandth.
+const FRAME_BYTES_MAX: u64 = 64 << 10;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// How a metadata file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// Not at all.
+    None,
+    /// With gzip.
+    Gzip,
+}
+
+impl Codec {
+    /// The codec that a table's properties ask for.
+    pub fn of(properties: &BTreeMap<String, String>) -> Result<Self, Error> {
+        match properties.get(CODEC_PROPERTY).map(|codec| codec.to_ascii_lowercase()).as_deref() {
+            None | Some("none" | "") => Ok(Self::None),
+            Some("gzip") => Ok(Self::Gzip),
+            Some(other) => {
+                Err(Error::NotAllowed(format!("Invalid codec name for {CODEC_PROPERTY}: {other}")))
+            }
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::None => ".metadata.json",
+            Self::Gzip => ".gz.metadata.json",
+        }
+    }
+
+    /// The codec that a file's name tells.
+    pub fn of_location(location: &str) -> Self {
+        if location.ends_with(".gz.metadata.json") || location.ends_with(".metadata.json.gz") {
+            Self::Gzip
+        } else {
+            Self::None
+        }
+    }
+
+    /// The file's content for this text, in parts.
+    pub fn encode(self, text: &Text) -> Vec<Bytes> {
+        match self {
+            Self::None => text.parts().cloned().collect(),
+            Self::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+                for part in text.parts() {
+                    encoder.write_all(part).expect("writing into memory cannot fail");
+                }
+                vec![encoder.finish().expect("writing into memory cannot fail").into()]
+            }
+        }
+    }
+}
+
+/// The location of the next metadata file of a table or view.
+pub fn next_location(
+    table_location: &str,
+    properties: &BTreeMap<String, String>,
+    previous: Option<&str>,
+    file_id: Uuid,
+) -> Result<String, Error> {
+    let number = previous.and_then(number_of).map_or(0, |number| number.saturating_add(1));
+    let codec = Codec::of(properties)?;
+    let directory = match properties.get(PATH_PROPERTY) {
+        Some(path) => path.trim_end_matches('/').to_owned(),
+        None => format!("{}/metadata", table_location.trim_end_matches('/')),
+    };
+    Ok(format!("{directory}/{number:05}-{file_id}{}", codec.extension()))
+}
+
+/// The number at the head of a metadata file's name; none if the file was named by other rules.
+fn number_of(location: &str) -> Option<u32> {
+    let (_, name) = location.rsplit_once('/')?;
+    let (number, _) = name.split_once('-')?;
+    number.parse().ok()
+}
+
+/// Whether a file is named as metadata files are.
+pub fn is_named_so(location: &Location) -> bool {
+    let endings = [".metadata.json", ".metadata.json.gz"];
+    location.name().is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
+}
+
+/// Writes a new metadata file. That one with the same text is there already counts as written: an
+/// earlier try whose answer was lost.
+pub async fn create(
+    objects: &Objects,
+    warehouse: Uuid,
+    location: &str,
+    text: &Text,
+) -> Result<(), Error> {
+    let content = Codec::of_location(location).encode(text);
+    let Err(error) = objects.create(warehouse, location, content).await else { return Ok(()) };
+    let Error::Taken(taken) = error else { return Err(error) };
+    match holds(objects, warehouse, location, text).await {
+        Ok(true) => Ok(()),
+        // What cannot be read is something else for sure.
+        Ok(false) | Err(Error::Unreadable { .. }) => Err(Error::Taken(taken)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a metadata file in place of whatever has its name: of a file that is damaged.
+pub async fn replace(
+    objects: &Objects,
+    warehouse: Uuid,
+    location: &str,
+    text: &Text,
+) -> Result<(), Error> {
+    let content = Codec::of_location(location).encode(text);
+    objects.replace(warehouse, location, content).await
+}
+
+/// Whether a metadata file has this text, whatever its compression. As much of it is read as the text takes,
+/// however long that is: a longer one has another text.
+pub async fn holds(
+    objects: &Objects,
+    warehouse: Uuid,
+    location: &str,
+    text: &Text,
+) -> Result<bool, Error> {
+    let text_bytes = text.len() as u64;
+    let file_bytes_max = text_bytes.saturating_add(text_bytes >> 8).saturating_add(FRAME_BYTES_MAX);
+    let content = objects.read_of_size(warehouse, location, file_bytes_max).await?;
+    let Some(content) = content else { return Ok(false) };
+    Ok(unfold(location, &content, text_bytes)?.is_some_and(|unfolded| *text == unfolded))
+}
+
+/// Reads a metadata file's text, whatever its compression.
+pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<Content, Error> {
+    let content = objects.read(warehouse, location).await?;
+    if !content.starts_with(&GZIP_MAGIC) {
+        return Ok(content);
+    }
+    let bytes_max = content.bytes_max();
+    // Only a file of several members, or one that lies about its length, is decompressed a second time.
+    for bytes in [claimed_bytes(&content).min(bytes_max), bytes_max] {
+        let room = objects.bounds().unfolding(bytes).await;
+        if let Some(unfolded) = unfold(location, &content, bytes)? {
+            return Ok(Content::new(unfolded, bytes_max, room));
+        }
+    }
+    Err(Error::Unreadable { location: location.to_owned(), reason: unfolds_too_far(bytes_max) })
+}
+
+/// The length of the decompressed content, as the last four bytes of a gzip member state it.
+fn claimed_bytes(content: &Bytes) -> u64 {
+    content.last_chunk().map_or(0, |length| u64::from(u32::from_le_bytes(*length)))
+}
+
+/// The text in a metadata file's content; none if it is compressed and unfolds to more than so many bytes.
+pub(super) fn unfold(
+    location: &str,
+    content: &Bytes,
+    bytes_max: u64,
+) -> Result<Option<Bytes>, Error> {
+    if !content.starts_with(&GZIP_MAGIC) {
+        return Ok(Some(content.clone()));
+    }
+    let mut json = Vec::new();
+    let unfolded = MultiGzDecoder::new(content.as_ref())
+        .take(bytes_max.saturating_add(1))
+        .read_to_end(&mut json)
+        .map_err(|error| Error::Unreadable {
+            location: location.to_owned(),
+            reason: error.to_string(),
+        })?;
+    Ok((unfolded as u64 <= bytes_max).then(|| json.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::open_url;
+    use crate::warehouse_files::Root;
+
+    /// A place of a warehouse, in memory.
+    fn root(url: &str) -> Root {
+        let opened = open_url(url, &Default::default()).expect("it opens");
+        let location = Location::parse(url).expect("it is a location");
+        Root { location, object_store: opened.object_store, vendor: None }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_there_already_counts_also_where_its_place_is_gone_since() {
+        let id = Uuid::nil();
+        let (stays, goes) = (root("memory:///stays"), root("memory:///goes"));
+        let objects = Objects::new([(id, vec![stays.clone(), goes])]);
+        for name in ["00000-x.metadata.json", "00000-x.gz.metadata.json"] {
+            let location = &format!("memory:///goes/t/metadata/{name}");
+            create(&objects, id, location, &Text::from("{}")).await.expect("the name is free");
+            // The answer to the first try was lost.
+            for objects in [&objects, &objects.with(id, vec![stays.clone()])] {
+                create(objects, id, location, &Text::from("{}")).await.expect("it is there");
+                let other = create(objects, id, location, &Text::from("[]")).await;
+                assert!(matches!(other, Err(Error::Taken(_))), "{other:?}");
+            }
+        }
+    }
+
+    fn next(properties: &[(&str, &str)], previous: Option<&str>) -> String {
+        let properties =
+            properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        next_location("s3://b/t/", &properties, previous, Uuid::nil()).expect("valid properties")
+    }
+
+    #[test]
+    fn numbers_grow() {
+        let nil = Uuid::nil();
+        assert_eq!(next(&[], None), format!("s3://b/t/metadata/00000-{nil}.metadata.json"));
+        let previous = "s3://b/t/metadata/00041-x.metadata.json";
+        assert_eq!(
+            next(&[], Some(previous)),
+            format!("s3://b/t/metadata/00042-{nil}.metadata.json")
+        );
+        let foreign = "s3://b/t/metadata/v3.metadata.json";
+        assert_eq!(
+            next(&[], Some(foreign)),
+            format!("s3://b/t/metadata/00000-{nil}.metadata.json")
+        );
+    }
+
+    #[test]
+    fn properties_choose_the_place_and_the_codec() {
+        let nil = Uuid::nil();
+        assert_eq!(
+            next(&[(PATH_PROPERTY, "s3://b/m/"), (CODEC_PROPERTY, "GZIP")], None),
+            format!("s3://b/m/00000-{nil}.gz.metadata.json")
+        );
+        let unknown = BTreeMap::from([(CODEC_PROPERTY.to_owned(), "lz77".to_owned())]);
+        assert!(Codec::of(&unknown).is_err());
+    }
+
+    #[test]
+    fn a_compressed_file_says_so_in_its_name() {
+        assert_eq!(Codec::of_location("a/00000-x.gz.metadata.json"), Codec::Gzip);
+        assert_eq!(Codec::of_location("a/00000-x.metadata.json"), Codec::None);
+    }
+
+    const LOCATION: &str = "memory:///w/t/metadata/00000-x.gz.metadata.json";
+
+    fn objects() -> Objects {
+        let location = Location::parse("memory:///w").expect("it is a location");
+        let opened = open_url("memory:///w", &Default::default()).expect("it opens");
+        let root = Root { location, object_store: opened.object_store, vendor: None };
+        Objects::new([(Uuid::nil(), vec![root])])
+    }
+
+    #[tokio::test]
+    async fn of_a_file_no_more_is_read_than_may_be() {
+        let objects = objects();
+        let text = Text::from(vec![b' '; 100_000]);
+        create(&objects, Uuid::nil(), LOCATION, &text).await.expect("it is written");
+        let read_of = async |bytes_max: u64| {
+            let objects = objects.clone().reading(bytes_max);
+            let text = read(&objects, Uuid::nil(), LOCATION).await;
+            text.map(|text| text.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read_of(100_000).await, Ok(100_000));
+        let refused = read_of(99_999).await.expect_err("it unfolds to more");
+        assert!(refused.contains("unfolds to more than the 99999 bytes"), "{refused}");
+        let refused = read_of(10).await.expect_err("it is longer itself");
+        assert!(refused.ends_with("and 10 are read at most (catalog.file_bytes_max)"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn files_that_unfold_wait_for_those_that_have() {
+        let objects = objects().reading(100 << 10);
+        let text = Text::from(vec![b' '; 50 << 10]);
+        create(&objects, Uuid::nil(), LOCATION, &text).await.expect("it is written");
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            all.push(read(&objects, Uuid::nil(), LOCATION).await.expect("it is read"));
+        }
+        let more = read(&objects, Uuid::nil(), LOCATION);
+        let soon = std::time::Duration::from_millis(20);
+        assert!(tokio::time::timeout(soon, more).await.is_err(), "there is no room");
+        all.pop();
+        read(&objects, Uuid::nil(), LOCATION).await.expect("there is room again");
+    }
+
+    #[tokio::test]
+    async fn a_file_of_ones_own_is_known_however_long_it_is() {
+        let objects = objects().reading(10);
+        for location in [LOCATION, "memory:///w/t/metadata/00000-x.metadata.json"] {
+            let text = Text::from(vec![b' '; 100_000]);
+            let write = async |text: &Text| create(&objects, Uuid::nil(), location, text).await;
+            assert!(write(&text).await.is_ok());
+            assert!(write(&text).await.is_ok(), "an earlier try whose answer was lost");
+            for other in [vec![b' '; 99_999], vec![b' '; 100_001], vec![b'x'; 100_000], vec![]] {
+                let other = Text::from(other);
+                assert!(matches!(write(&other).await, Err(Error::Taken(_))), "{other:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_is_another_one() {
+        let objects = objects();
+        let broken = [&GZIP_MAGIC[..], b"no gzip"].concat();
+        objects.create(Uuid::nil(), LOCATION, [broken.into()]).await.expect("it is written");
+        let taken = create(&objects, Uuid::nil(), LOCATION, &Text::from("{}")).await;
+        assert!(matches!(taken, Err(Error::Taken(_))), "{taken:?}");
+    }
+}

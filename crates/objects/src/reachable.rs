@@ -1,0 +1,193 @@
+//! Which files a table's metadata leads to: manifest lists, manifests, data and delete files,
+//! statistics, and older metadata files.
+//!
+//! Manifests are read as plain Avro, by the names of their fields, so that it does not matter which
+//! types the table's schema has or which format version wrote them. Tables say where their manifests are, so
+//! that anything may be there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value as Json;
+
+use super::avro::{self, Leaf};
+use super::content::Content;
+use super::error::Error;
+
+/// The files that a metadata document itself names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Manifest lists of its snapshots.
+    pub manifest_lists: BTreeSet<String>,
+    /// Manifests that a snapshot of format version 1 names without a list.
+    pub manifests: BTreeSet<String>,
+    /// Statistics of tables and of partitions, and older metadata files.
+    pub others: BTreeSet<String>,
+}
+
+/// Takes the file names out of a table's metadata.
+pub fn named_by(metadata: &[u8]) -> Result<Named, serde_json::Error> {
+    let metadata: Json = serde_json::from_slice(metadata)?;
+    let mut named = Named::default();
+    for snapshot in list(&metadata, "snapshots") {
+        named.manifest_lists.extend(text(snapshot, "manifest-list"));
+        let manifests = list(snapshot, "manifests").iter().filter_map(Json::as_str);
+        named.manifests.extend(manifests.map(ToOwned::to_owned));
+    }
+    for key in ["statistics", "partition-statistics"] {
+        let paths = list(&metadata, key).iter().filter_map(|file| text(file, "statistics-path"));
+        named.others.extend(paths);
+    }
+    let logged = list(&metadata, "metadata-log").iter().filter_map(|e| text(e, "metadata-file"));
+    named.others.extend(logged);
+    Ok(named)
+}
+
+fn list<'a>(json: &'a Json, key: &str) -> &'a [Json] {
+    json.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn text(json: &Json, key: &str) -> Option<String> {
+    json.get(key).and_then(Json::as_str).map(ToOwned::to_owned)
+}
+
+/// How a manifest list calls the numbers of a manifest's files, in whatever format version.
+const COUNTS: [[&str; 2]; 3] = [
+    ["added_files_count", "added_data_files_count"],
+    ["existing_files_count", "existing_data_files_count"],
+    ["deleted_files_count", "deleted_data_files_count"],
+];
+
+/// Bytes of memory that a name takes besides its own.
+const NAME_BYTES: u64 = 64;
+
+/// Bytes of memory that the name of a file takes.
+pub fn name_bytes(location: &str) -> u64 {
+    location.len() as u64 + NAME_BYTES
+}
+
+/// What is read of an entry.
+#[derive(Default)]
+struct Entry {
+    /// The file that it is about.
+    path: Option<String>,
+    /// The numbers of [`COUNTS`].
+    counts: [Option<u64>; COUNTS.len()],
+}
+
+/// The manifests that a manifest list names, each with the number of files that it names, if the list says
+/// so.
+pub fn manifests_of(
+    location: &str,
+    list: &Content,
+) -> Result<BTreeMap<String, Option<u64>>, Error> {
+    named_in(location, list, |entry, path, value| match (path, value) {
+        (["manifest_path"], Leaf::Text(path)) => entry.path = text_of(path),
+        ([name], Leaf::Number(number)) => {
+            for (count, names) in entry.counts.iter_mut().zip(&COUNTS) {
+                if names.contains(name) {
+                    *count = u64::try_from(number).ok();
+                }
+            }
+        }
+        _ => {}
+    })
+}
+
+/// The data and delete files that a manifest names, those among them that it says are deleted.
+pub fn files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, Error> {
+    let named = named_in(location, manifest, |entry, path, value| {
+        if let (["data_file", "file_path"], Leaf::Text(path)) = (path, value) {
+            entry.path = text_of(path);
+        }
+    });
+    Ok(named?.into_keys().collect())
+}
+
+/// The files that a file's entries are about, each with the sum of its numbers.
+fn named_in(
+    location: &str,
+    content: &Content,
+    see: impl Fn(&mut Entry, &[&str], Leaf<'_>),
+) -> Result<BTreeMap<String, Option<u64>>, Error> {
+    let bytes_max = content.bytes_max();
+    let (mut named, mut bytes_left) = (BTreeMap::new(), bytes_max);
+    let take = |entry: Entry| {
+        let path = entry.path.ok_or("an entry names no file")?;
+        // Names that are short take more memory than bytes in the file.
+        let left = bytes_left.checked_sub(name_bytes(&path));
+        bytes_left =
+            left.ok_or("names more files than are read of one (catalog.file_bytes_max)")?;
+        let count = entry.counts.into_iter().try_fold(0_u64, |sum, it| sum.checked_add(it?));
+        named.insert(path, count);
+        Ok(())
+    };
+    let read = avro::entries(content, bytes_max, see, take);
+    match read {
+        Ok(()) => Ok(named),
+        Err(reason) => Err(Error::Unreadable { location: location.to_owned(), reason }),
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Option<String> {
+    std::str::from_utf8(bytes).ok().map(ToOwned::to_owned)
+}
+
+/// A file's path in a form in which two names of one file are the same, however they are written: without
+/// what stands before the path, decoded, and with single slashes. Two files may come to the same here, so
+/// that it is good for nothing but to find out what has to stay.
+pub fn comparable(location: &str) -> String {
+    let path = match location.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None => location.strip_prefix("file:").unwrap_or(location),
+    };
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    let segments = decoded.split('/').filter(|segment| !segment.is_empty());
+    segments.collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::content::Bounds;
+
+    #[test]
+    fn a_file_is_the_same_however_its_name_is_written() {
+        for location in [
+            "s3://b/w/t/p=a%2Fb/1.parquet",
+            "s3a://other/w//t/p=a/b/1.parquet",
+            "w/t/p=a%2fb/1.parquet",
+            "/w/t/p=a/b/1.parquet",
+            "file:/w/t/p=a/b/1.parquet",
+        ] {
+            assert_eq!(comparable(location), "w/t/p=a/b/1.parquet", "{location}");
+        }
+        assert_ne!(comparable("s3://b/w/t/1"), comparable("s3://b/w/t/2"));
+    }
+
+    #[tokio::test]
+    async fn names_take_no_more_memory_than_is_read_of_a_file() {
+        use apache_avro::types::Value;
+        let schema = r#"{"type":"record","name":"r","fields":[
+            {"name":"manifest_path","type":"string"},{"name":"added_files_count","type":"int"}]}"#;
+        let schema = apache_avro::Schema::parse_str(schema).expect("a schema");
+        let mut writer = apache_avro::Writer::new(&schema, Vec::new());
+        for number in 0..200 {
+            let path = ("manifest_path".to_owned(), Value::String(number.to_string()));
+            let count = ("added_files_count".to_owned(), Value::Int(number));
+            writer.append(Value::Record(vec![path, count])).expect("an entry");
+        }
+        let file = Bytes::from(writer.into_inner().expect("a file"));
+        for (bytes_max, fits) in [(100_000, true), (10_000, false)] {
+            assert!(file.len() < 10_000);
+            let room = Bounds::default().reading(0).await;
+            let content = Content::new(file.clone(), bytes_max, room);
+            match manifests_of("s3://b/list", &content) {
+                Ok(all) => assert!(fits && all.len() == 200, "{bytes_max}"),
+                Err(error) => assert!(!fits, "{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! What may be signed: requests that engines send for the files of a table, and no others.
+//!
+//! Everything is on a list of what is known to be harmless: hosts, methods with their query parameters, and
+//! headers that a store gives a meaning to. A key is decoded once, as S3 does, and has to lie below one of
+//! the table's places; if decoding it again would make `..` or the like of it, it is refused, too, for what
+//! stands between the client and the store may do so.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use url::Url;
+
+use super::delete_objects::keys_of;
+use super::{Allowed, Headers, SignError, SignRequest};
+use crate::location::Location;
+use crate::vend::aws::S3Store;
+
+/// A request that may be signed, put together anew.
+#[derive(Debug)]
+pub struct Checked {
+    pub(super) method: &'static str,
+    pub(super) uri: String,
+    /// The headers that are signed, with names in lower case.
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) payload: Payload,
+    pub(super) cacheable: bool,
+}
+
+/// What is signed of a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// Nothing.
+    Unsigned,
+    /// Nothing, and checksums follow it.
+    UnsignedWithTrailer,
+    /// Its SHA-256, in hexadecimal, as the client says.
+    Hash(String),
+    /// All of it.
+    Text(String),
+}
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Read,
+    List,
+    Write,
+    /// Deleting one.
+    Delete,
+    /// Deleting several, whose keys are in the body.
+    DeleteObjects,
+}
+
+/// A URI, taken apart.
+struct Target {
+    /// Scheme and host, as they are sent.
+    origin: String,
+    /// The path before the key: `/bucket/` or `/`.
+    base: String,
+    /// The object's key, decoded; none if the request is to the bucket.
+    key: Option<String>,
+    /// The query's parameters, decoded.
+    query: Vec<(String, String)>,
+}
+
+/// The longest URI that is looked at, in bytes: a key has 1024 at most, each of which may take three.
+const URI_BYTES_MAX: usize = 8 << 10;
+/// What is not encoded in the query of a signed request.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// What is not encoded in its path.
+const PATH: &AsciiSet = &QUERY.remove(b'/');
+/// Parameters of a listing.
+const LISTING: [&str; 8] = [
+    "list-type",
+    "prefix",
+    "delimiter",
+    "max-keys",
+    "continuation-token",
+    "start-after",
+    "encoding-type",
+    "fetch-owner",
+];
+/// What the parameter `x-id`, which only names the operation, may say.
+const OPERATIONS: [&str; 10] = [
+    "GetObject",
+    "HeadObject",
+    "PutObject",
+    "DeleteObject",
+    "DeleteObjects",
+    "UploadPart",
+    "CreateMultipartUpload",
+    "CompleteMultipartUpload",
+    "AbortMultipartUpload",
+    "ListParts",
+];
+/// Headers of S3 that are signed. What is not here could copy an object from elsewhere, open it to others, or
+/// act in another's name.
+const AMZ_HEADERS: [&str; 16] = [
+    "x-amz-checksum-algorithm",
+    "x-amz-checksum-mode",
+    "x-amz-checksum-type",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "x-amz-decoded-content-length",
+    "x-amz-expected-bucket-owner",
+    "x-amz-mp-object-size",
+    "x-amz-request-payer",
+    "x-amz-sdk-checksum-algorithm",
+    "x-amz-server-side-encryption",
+    "x-amz-server-side-encryption-aws-kms-key-id",
+    "x-amz-server-side-encryption-bucket-key-enabled",
+    "x-amz-storage-class",
+    "x-amz-te",
+    "x-amz-trailer",
+];
+/// Metadata of objects is not among them: in some stores it says where else a file is unpacked.
+const AMZ_HEADER_PREFIXES: [&str; 2] =
+    ["x-amz-checksum-", "x-amz-server-side-encryption-customer-"];
+/// Headers besides that are signed if they are there.
+const OTHER_HEADERS: [&str; 2] = ["content-md5", "content-type"];
+
+/// Checks a request for a store's bucket against what is allowed.
+pub(super) fn check(
+    store: &S3Store,
+    request: &SignRequest,
+    allowed: &Allowed<'_>,
+) -> Result<Checked, SignError> {
+    let bucket = store.bucket.as_str();
+    if request.region != store.region {
+        return invalid(format!("Invalid region: expected {}", store.region));
+    }
+    let target = target(store, bucket, &request.uri)?;
+    let method = method(&request.method)?;
+    let act = act(method, &target)?;
+    let (what, is_allowed) = match act {
+        Act::Read | Act::List => ("reading", allowed.rights.read),
+        Act::Write => ("writing", allowed.rights.write),
+        Act::Delete | Act::DeleteObjects => ("deleting", allowed.rights.delete),
+    };
+    if !is_allowed {
+        return refused(format!("Not allowed: {what} files of this table"));
+    }
+    let within = |key: &str| is_within(bucket, key, allowed.places);
+    let (mut payload, headers) = headers(&request.headers, &target)?;
+    match act {
+        Act::Read | Act::Write | Act::Delete => {
+            let key = target.key.as_deref().unwrap_or_default();
+            if !within(key) {
+                return refused("Not allowed: the key is outside of the table's location".into());
+            }
+        }
+        Act::List => {
+            let prefix = parameter(&target.query, "prefix").unwrap_or_default();
+            if !within(prefix) {
+                return refused(
+                    "Not allowed: the prefix is outside of the table's location".into(),
+                );
+            }
+        }
+        Act::DeleteObjects => {
+            let body = request.body.as_ref().ok_or_else(|| {
+                SignError::Invalid("Deleting several objects needs the request's body".to_owned())
+            })?;
+            if !keys_of(body)?.iter().all(|key| within(key)) {
+                return refused("Not allowed: a key is outside of the table's location".into());
+            }
+            // The client could send another body with a signature that is not for this one.
+            payload = Payload::Text(body.clone());
+        }
+    }
+    let cacheable = act == Act::Read;
+    Ok(Checked { method, uri: written(&target), headers, payload, cacheable })
+}
+
+fn invalid<T>(message: String) -> Result<T, SignError> {
+    Err(SignError::Invalid(message))
+}
+
+fn refused<T>(message: String) -> Result<T, SignError> {
+    Err(SignError::NotAllowed(message))
+}
+
+fn method(word: &str) -> Result<&'static str, SignError> {
+    let known = ["GET", "HEAD", "PUT", "POST", "DELETE"];
+    let found = known.into_iter().find(|method| *method == word);
+    found.ok_or_else(|| {
+        SignError::Invalid("Invalid method: expected GET, HEAD, PUT, POST or DELETE".into())
+    })
+}
+
+/// Takes a URI apart, without any reading between the lines: libraries for URLs resolve `..`.
+fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<Target, SignError> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#');
+    if uri.len() > URI_BYTES_MAX || !uri.bytes().all(plain) {
+        return invalid("Invalid URI: too long, or a character that is not encoded".into());
+    }
+    let (scheme, rest) =
+        uri.split_once("://").ok_or_else(|| SignError::Invalid("Invalid URI".into()))?;
+    let (authority, path_and_query) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+    let (style, origin) = style(store, bucket, scheme, authority)?;
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let (base, raw_key) = match style {
+        Style::VirtualHosted => ("/".to_owned(), path),
+        Style::Path => {
+            let (first, key) = path.split_once('/').unwrap_or((path, ""));
+            if decoded(first)? != bucket {
+                return refused("Not allowed: another bucket than the table's".into());
+            }
+            (format!("/{bucket}/"), key)
+        }
+    };
+    let key = decoded(raw_key)?;
+    let query = query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            // Space is `+` to some; a `+` that means itself is encoded.
+            Ok((decoded(name)?, decoded(&value.replace('+', "%20"))?))
+        })
+        .collect::<Result<Vec<_>, SignError>>()?;
+    Ok(Target { origin, base, key: Some(key).filter(|key| !key.is_empty()), query })
+}
+
+enum Style {
+    Path,
+    VirtualHosted,
+}
+
+/// Whether a host is that of the store, and in which way. S3 finds the bucket by the name of the host: a
+/// signature for another one is one for another bucket. AWS reads both ways alike; a store of one's own may
+/// know one of them alone, and take what the other says of the bucket for a part of the key, or the other way
+/// round. So only the way counts there that the store is set up for, which is what clients are told.
+fn style(
+    store: &S3Store,
+    bucket: &str,
+    scheme: &str,
+    authority: &str,
+) -> Result<(Style, String), SignError> {
+    let no = || SignError::NotAllowed("Not allowed: another host than the store's".to_owned());
+    let asked = Url::parse(&format!("{scheme}://{authority}/")).map_err(|_| no())?;
+    if authority.contains('@') || !asked.username().is_empty() {
+        return Err(no());
+    }
+    let host = asked.host_str().ok_or_else(no)?;
+    let (own, hosts, (by_path, by_host)) = match &store.endpoint {
+        Some(endpoint) => {
+            let host = endpoint.host_str().unwrap_or_default();
+            let own = (endpoint.scheme(), endpoint.port_or_known_default());
+            (own, vec![host.to_owned()], (!store.virtual_hosted, store.virtual_hosted))
+        }
+        None => (("https", Some(443)), hosts_of_aws(&store.region), (true, true)),
+    };
+    if (asked.scheme(), asked.port_or_known_default()) != own {
+        return Err(no());
+    }
+    // A host may be written in several ways, of which one is signed.
+    let origin = asked.origin().ascii_serialization();
+    for own in hosts {
+        if by_path && host == own {
+            return Ok((Style::Path, origin));
+        }
+        let before = host.strip_suffix(&own).and_then(|it| it.strip_suffix('.'));
+        if by_host && before == Some(bucket) {
+            return Ok((Style::VirtualHosted, origin));
+        }
+    }
+    Err(no())
+}
+
+fn hosts_of_aws(region: &str) -> Vec<String> {
+    let suffix = match region {
+        region if region.starts_with("cn-") => "amazonaws.com.cn",
+        _ => "amazonaws.com",
+    };
+    let mut hosts =
+        vec![format!("s3.{region}.{suffix}"), format!("s3.dualstack.{region}.{suffix}")];
+    if region == "us-east-1" {
+        hosts.push(format!("s3.{suffix}"));
+    }
+    hosts
+}
+
+/// A text decoded exactly once. What is left is a key, a name or a value, whatever it looks like.
+fn decoded(raw: &str) -> Result<String, SignError> {
+    let wrong = || SignError::Invalid("Invalid URI: expected % and two digits, and UTF-8".into());
+    let whole = raw
+        .split('%')
+        .skip(1)
+        .all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()));
+    if !whole {
+        return Err(wrong());
+    }
+    let text = percent_decode_str(raw).decode_utf8().map_err(|_| wrong())?;
+    match text.chars().any(char::is_control) {
+        true => Err(wrong()),
+        false => Ok(text.into_owned()),
+    }
+}
+
+/// What a request to this target does, if it is one that engines send.
+fn act(method: &str, target: &Target) -> Result<Act, SignError> {
+    let names: Vec<&str> =
+        target.query.iter().map(|(name, _)| name.as_str()).filter(|name| *name != "x-id").collect();
+    let operation = parameter(&target.query, "x-id");
+    let mut seen = std::collections::HashSet::new();
+    let unique = target.query.iter().all(|(name, _)| seen.insert(name));
+    let known = operation.is_none_or(|operation| OPERATIONS.contains(&operation));
+    let of = |allowed: &[&str]| names.iter().all(|name| allowed.contains(name));
+    let found = match (method, &target.key) {
+        _ if !unique || !known => None,
+        ("GET" | "HEAD", Some(_)) if of(&["partNumber"]) => Some(Act::Read),
+        // The parts of an upload under way are for whoever uploads them.
+        ("GET", Some(_)) if names.contains(&"uploadId") => {
+            of(&["uploadId", "max-parts", "part-number-marker"]).then_some(Act::Write)
+        }
+        ("GET", None) if parameter(&target.query, "list-type") == Some("2") => {
+            of(&LISTING).then_some(Act::List)
+        }
+        ("PUT", Some(_)) if names.is_empty() => Some(Act::Write),
+        ("PUT", Some(_)) if names.len() == 2 => {
+            of(&["partNumber", "uploadId"]).then_some(Act::Write)
+        }
+        ("POST", Some(_)) => (names == ["uploads"] || names == ["uploadId"]).then_some(Act::Write),
+        ("POST", None) => (names == ["delete"]).then_some(Act::DeleteObjects),
+        ("DELETE", Some(_)) if names.is_empty() => Some(Act::Delete),
+        ("DELETE", Some(_)) => of(&["uploadId"]).then_some(Act::Write),
+        _ => None,
+    };
+    found.ok_or_else(|| SignError::NotAllowed("Not allowed: a request of this kind".to_owned()))
+}
+
+fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+/// Whether a key, or the beginning of one, lies below one of these places.
+fn is_within(bucket: &str, key: &str, places: &[Location]) -> bool {
+    let below = |place: &Location| {
+        let path = place.path();
+        place.authority() == bucket
+            && !path.is_empty()
+            && key.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'))
+    };
+    places.iter().any(below) && is_plain(key)
+}
+
+/// Whether a key means itself, however often it is decoded.
+fn is_plain(key: &str) -> bool {
+    /// Nobody encodes more often than that and means it.
+    const TIMES_MAX: usize = 4;
+    let mut text = key.to_owned();
+    for _ in 0..=TIMES_MAX {
+        let segments: Vec<_> = text.split('/').collect();
+        let (last, others) = segments.split_last().expect("a split text has a part");
+        let odd = |segment: &&str| matches!(*segment, "." | "..");
+        if text.chars().any(|c| c.is_control() || c == '\\')
+            || others.iter().any(|segment| segment.is_empty() || odd(segment))
+            || odd(last)
+        {
+            return false;
+        }
+        let Ok(next) = percent_decode_str(&text).decode_utf8() else { return false };
+        if next == text {
+            return true;
+        }
+        text = next.into_owned();
+    }
+    false
+}
+
+/// The headers that are signed, and what they say of the body.
+fn headers(
+    given: &Headers,
+    target: &Target,
+) -> Result<(Payload, Vec<(String, String)>), SignError> {
+    let mut payload = Payload::Unsigned;
+    let mut signed: Vec<(String, String)> = Vec::new();
+    for (name, values) in given {
+        let name = name.to_ascii_lowercase();
+        if name == "host" {
+            let host = target.origin.split_once("://").map(|(_, host)| host);
+            if values.iter().any(|value| Some(value.as_str()) != host) {
+                return refused("Not allowed: another host than that of the URI".into());
+            }
+            continue;
+        }
+        let of_s3 = name.starts_with("x-amz-");
+        if of_s3 && !is_known_header(&name) {
+            return refused(format!("Not allowed: the header {}", excerpt(&name)));
+        }
+        if !of_s3 && !OTHER_HEADERS.contains(&name.as_str()) {
+            continue;
+        }
+        let value = values.join(",");
+        if !value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+            return invalid(format!("Invalid header {}: expected ASCII", excerpt(&name)));
+        }
+        match name.as_str() {
+            // There is a new one for each signature.
+            "x-amz-date" => {}
+            "x-amz-content-sha256" => payload = payload_of(&value)?,
+            _ if signed.iter().any(|(other, _)| *other == name) => {
+                return invalid(format!("Invalid headers: {} is there twice", excerpt(&name)));
+            }
+            _ => signed.push((name, value)),
+        }
+    }
+    Ok((payload, signed))
+}
+
+fn is_known_header(name: &str) -> bool {
+    AMZ_HEADERS.contains(&name) || AMZ_HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn payload_of(value: &str) -> Result<Payload, SignError> {
+    match value {
+        "UNSIGNED-PAYLOAD" => Ok(Payload::Unsigned),
+        "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => Ok(Payload::UnsignedWithTrailer),
+        hash if hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            Ok(Payload::Hash(hash.to_ascii_lowercase()))
+        }
+        _ => invalid(
+            "Invalid header x-amz-content-sha256: expected a hash or UNSIGNED-PAYLOAD".into(),
+        ),
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    text.chars().filter(char::is_ascii_graphic).take(CHARS_MAX).collect()
+}
+
+/// The URI in the one form in which it is signed.
+fn written(target: &Target) -> String {
+    let Target { origin, base, key, query } = target;
+    let key = key.as_deref().unwrap_or_default();
+    let mut uri = format!("{origin}{base}{}", utf8_percent_encode(key, PATH));
+    for (n, (name, value)) in query.iter().enumerate() {
+        uri.push(if n == 0 { '?' } else { '&' });
+        uri.extend(utf8_percent_encode(name, QUERY));
+        uri.push('=');
+        uri.extend(utf8_percent_encode(value, QUERY));
+    }
+    uri
+}

@@ -1,0 +1,192 @@
+//! Signatures for single requests to S3, for clients without credentials of their own.
+//!
+//! What a client wants to send is taken apart and checked (`check`), put together anew, and that is what is
+//! signed (Signature Version 4): a client that sends something else sends something without a signature.
+//! What a store takes besides is not for a signature to say, so that it is made with credentials that open no
+//! more than the table, or for stores that take nothing besides (`trial`).
+
+mod check;
+mod delete_objects;
+#[cfg(test)]
+mod tests;
+mod trial;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use aws_sdk_sts::config::Credentials;
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings,
+    UriPathNormalizationMode, sign,
+};
+use aws_sigv4::sign::v4::SigningParams;
+pub use check::Checked;
+use check::Payload;
+use tokio::sync::OnceCell;
+
+use super::location::Location;
+use super::vend::Rights;
+use super::vend::aws::S3Store;
+use slateberg_base::secret::Secret;
+
+/// Headers, each with its values.
+pub type Headers = BTreeMap<String, Vec<String>>;
+
+/// A request that a client wants to send to S3.
+#[derive(Debug, Clone, Default)]
+pub struct SignRequest {
+    /// Its method.
+    pub method: String,
+    /// The region that it goes to.
+    pub region: String,
+    /// Its URI, as it would be sent.
+    pub uri: String,
+    /// Its headers.
+    pub headers: Headers,
+    /// Its body, where it says what is to be done.
+    pub body: Option<String>,
+}
+
+/// What the client sends instead.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Signed {
+    /// The URI.
+    pub uri: String,
+    /// Headers that it sends with it.
+    pub headers: Headers,
+    /// Whether the same signature is good for the same request, sent again.
+    pub cacheable: bool,
+}
+
+/// Why nothing is signed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignError {
+    /// The request is none that could be signed.
+    #[error("{0}")]
+    Invalid(String),
+    /// The request goes beyond what the client may do.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// There is nothing to sign with. For the operator.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// What a client may do, and where.
+pub struct Allowed<'a> {
+    /// The places of the table's files.
+    pub places: &'a [Location],
+    /// What may be done there.
+    pub rights: Rights,
+}
+
+/// Signs requests to one bucket.
+pub struct Signer {
+    store: S3Store,
+    /// Whether the store refuses headers that are not signed, once that was tried.
+    refuses_unsigned: OnceCell<bool>,
+}
+
+impl Signer {
+    /// Signs for this store.
+    pub fn new(store: S3Store) -> Self {
+        Self { store, refuses_unsigned: OnceCell::new() }
+    }
+
+    /// Refuses a request that does not stay within what is allowed.
+    pub fn check(
+        &self,
+        request: &SignRequest,
+        allowed: &Allowed<'_>,
+    ) -> Result<Checked, SignError> {
+        check::check(&self.store, request, allowed)
+    }
+
+    /// Signs a request: with credentials that were vended for the table, where there are any, so that the
+    /// store itself keeps to them. Else with what the store is opened with, if it refuses headers that are
+    /// not signed.
+    pub async fn sign(
+        &self,
+        checked: &Checked,
+        vended: Option<&BTreeMap<String, Secret>>,
+        now_ms: i64,
+    ) -> Result<Signed, SignError> {
+        let credentials = match vended {
+            Some(config) => session(config)?,
+            // MinIO does not hold a body against its signed hash, and others may not.
+            None if self.store.endpoint.is_some()
+                && matches!(checked.payload, Payload::Text(_)) =>
+            {
+                return Err(SignError::Invalid(
+                    "Cannot sign: deleting several objects at once takes credentials for each table \
+                     (sts_endpoint), or AWS"
+                        .to_owned(),
+                ));
+            }
+            None => {
+                let trial = || trial::refuses_unsigned_headers(&self.store, now_ms);
+                if !*self.refuses_unsigned.get_or_try_init(trial).await? {
+                    return Err(SignError::Invalid(
+                        "Cannot sign: the store takes headers that are not signed, so that a signature would \
+                         open more than this table; it takes credentials for each table (sts_endpoint)"
+                            .to_owned(),
+                    ));
+                }
+                let own = self.store.credentials().await;
+                own.map_err(|error| SignError::Unavailable(error.to_string()))?
+            }
+        };
+        signed(checked, &self.store.region, credentials, now_ms)
+    }
+}
+
+/// Vended credentials, from the words in which clients are told them.
+fn session(config: &BTreeMap<String, Secret>) -> Result<Credentials, SignError> {
+    let word = |key: &str| {
+        let found = config.get(key).map(|secret| secret.reveal().to_owned());
+        found.ok_or_else(|| SignError::Unavailable(format!("vended credentials lack {key}")))
+    };
+    let token = Some(word("s3.session-token")?);
+    let (key, secret) = (word("s3.access-key-id")?, word("s3.secret-access-key")?);
+    Ok(Credentials::new(key, secret, token, None, "vended"))
+}
+
+fn signed(
+    checked: &Checked,
+    region: &str,
+    credentials: Credentials,
+    now_ms: i64,
+) -> Result<Signed, SignError> {
+    let failed = |error: &dyn std::error::Error| SignError::Unavailable(error.to_string());
+    let mut settings = SigningSettings::default();
+    settings.percent_encoding_mode = PercentEncodingMode::Single;
+    settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+    settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+    let since_epoch = Duration::from_millis(u64::try_from(now_ms).unwrap_or_default());
+    let identity = credentials.into();
+    let params = SigningParams::builder()
+        .identity(&identity)
+        .region(region)
+        .name("s3")
+        .time(UNIX_EPOCH + since_epoch)
+        .settings(settings)
+        .build()
+        .map_err(|error| failed(&error))?
+        .into();
+    let body = match &checked.payload {
+        Payload::Unsigned => SignableBody::UnsignedPayload,
+        Payload::UnsignedWithTrailer => SignableBody::StreamingUnsignedPayloadTrailer,
+        Payload::Hash(hash) => SignableBody::Precomputed(hash.clone()),
+        Payload::Text(text) => SignableBody::Bytes(text.as_bytes()),
+    };
+    let headers = checked.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let request = SignableRequest::new(checked.method, &checked.uri, headers, body)
+        .map_err(|error| failed(&error))?;
+    let output = sign(request, &params).map_err(|error| failed(&error))?;
+    let mut headers: Headers =
+        checked.headers.iter().map(|(name, value)| (name.clone(), vec![value.clone()])).collect();
+    for (name, value) in output.output().headers() {
+        headers.insert(name.to_owned(), vec![value.to_owned()]);
+    }
+    Ok(Signed { uri: checked.uri.clone(), headers, cacheable: checked.cacheable })
+}

@@ -1,0 +1,64 @@
+//! Whether a store keeps to what was signed.
+//!
+//! AWS refuses a request with a header of S3 that is not signed. Some stores take it: then whoever has a
+//! signature to write one object could add a header, and copy any object of the bucket into it. Nothing is
+//! signed for such a store with credentials that open more than one table.
+
+use super::check::{Checked, Payload};
+use super::{SignError, signed};
+use crate::vend;
+use crate::vend::aws::S3Store;
+
+/// A header that no store knows.
+const HEADER: &str = "x-amz-slateberg-probe";
+/// Lists what begins like nothing, one key at most.
+const QUERY: &str = "list-type=2&max-keys=1&prefix=.slateberg-probe%2F";
+
+/// Whether a store refuses a header that was not signed: the same request is sent without one and with one.
+pub(super) async fn refuses_unsigned_headers(
+    store: &S3Store,
+    now_ms: i64,
+) -> Result<bool, SignError> {
+    let Some(uri) = bucket_uri(store) else { return Ok(true) };
+    let failed = |error: &dyn std::error::Error| SignError::Unavailable(error.to_string());
+    let credentials = store.credentials().await.map_err(|error| failed(&error))?;
+    let checked = Checked {
+        method: "GET",
+        uri: format!("{uri}?{QUERY}"),
+        headers: Vec::new(),
+        payload: Payload::Unsigned,
+        cacheable: false,
+    };
+    let signed = signed(&checked, &store.region, credentials, now_ms)?;
+    let client = vend::client().map_err(|error| failed(&error))?;
+    let send = async |header: Option<&str>| {
+        let mut request = client.get(&signed.uri);
+        for (name, values) in &signed.headers {
+            request = values.iter().fold(request, |request, value| request.header(name, value));
+        }
+        let request = header.into_iter().fold(request, |request, name| request.header(name, "1"));
+        let answer = request.send().await.map_err(|error| failed(&error.without_url()))?;
+        Ok::<_, SignError>(answer.status().as_u16())
+    };
+    match (send(None).await?, send(Some(HEADER)).await?) {
+        (200, 400..=403) => Ok(true),
+        (200, 200) => Ok(false),
+        (plain, with) => Err(SignError::Unavailable(format!(
+            "the store answers {plain} to a signed listing, and {with} to the same with a header that is not \
+             signed"
+        ))),
+    }
+}
+
+/// The URI of the bucket; none at AWS, of which it is known.
+fn bucket_uri(store: &S3Store) -> Option<String> {
+    let mut uri = store.endpoint.clone()?;
+    if store.virtual_hosted {
+        let host = format!("{}.{}", store.bucket, uri.host_str()?);
+        uri.set_host(Some(&host)).ok()?;
+        uri.set_path("/");
+    } else {
+        uri.set_path(&format!("/{}", store.bucket));
+    }
+    Some(uri.to_string())
+}

@@ -1,0 +1,235 @@
+//! From the storage profile of a warehouse that is created at run time to open stores. Its creator
+//! is an administrator of the catalog and not of this machine, so that much is rejected that the
+//! configuration may say: other options than [`harmless`] ones, and directories that were not set
+//! aside for warehouses. The locations that the catalog has [`reserved`](super::reserved) for
+//! itself are rejected as well.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::location::{AZURE, Location};
+use super::open::{self, Opened, Opener};
+use super::reserved::{Extent, Reserved};
+use super::scrub::scrub;
+use super::vend::{Files, Rights, Vendor};
+use super::warehouse_files::Root;
+use super::{harmless, probe};
+use slateberg_base::secret::Secret;
+use slateberg_model::members::brief;
+use slateberg_model::warehouse::StorageProfile;
+
+/// Options of object stores, secret ones among them.
+pub type Credentials = BTreeMap<String, Secret>;
+
+/// Locations that one warehouse may have besides its own.
+const ALLOWED_LOCATIONS_MAX: usize = 100;
+
+/// One scheme of each kind of store.
+const SCHEMES: [&str; 3] = ["s3", "gs", AZURE[0]];
+/// Shorter values in the environment, such as `true`, are no secrets.
+const AMBIENT_SECRET_BYTES_MIN: usize = 16;
+
+/// What stores are opened with.
+#[derive(Clone)]
+pub struct Stores {
+    /// From URLs to object stores.
+    pub opener: Opener,
+    /// Options that the environment holds, used where no credentials are named.
+    pub ambient_options: BTreeMap<String, String>,
+    /// The sets of credentials, by name.
+    pub credentials: BTreeMap<String, Credentials>,
+    /// Directories of this machine below which warehouses may be.
+    pub local_dirs: Vec<PathBuf>,
+    /// Whether warehouses may be in memory, where all is lost when the server stops.
+    pub in_memory: bool,
+    /// What the catalog keeps for itself: no warehouse may be there.
+    pub reserved: Reserved,
+}
+
+/// The open stores of a warehouse, that of its own location first.
+#[derive(Clone)]
+pub struct Roots {
+    /// All of them.
+    pub all: Vec<Root>,
+    /// That of its own location, for trying it out.
+    own: Opened,
+}
+
+/// Why a storage profile is no good, for whoever asked for it. There is no secret in the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadStorage(pub String);
+
+impl Stores {
+    /// Checks a profile, and opens all of its locations. Makes no request.
+    pub fn open(&self, profile: &StorageProfile) -> Result<Roots, BadStorage> {
+        let locations = locations(profile)?;
+        let credentials = self.credentials(profile)?;
+        let mut own = None;
+        let mut all = Vec::new();
+        for (url, location) in locations {
+            self.check_place(url, &location)?;
+            check_options(&location, profile)?;
+            let options = self.options(url, profile, credentials);
+            let opened =
+                open::check_options(url, &options).and_then(|()| (self.opener)(url, &options));
+            let opened = opened.map_err(|error| BadStorage(self.scrubbed(&error.to_string())))?;
+            let vendor = Vendor::open(&location, &options, &profile.access)
+                .map_err(|error| BadStorage(self.scrubbed(&error.to_string())))?;
+            let object_store = Arc::clone(&opened.object_store);
+            own.get_or_insert(opened);
+            all.push(Root { location, object_store, vendor: vendor.map(Arc::new) });
+        }
+        let own = own.ok_or_else(|| BadStorage("Expected a location".to_owned()))?;
+        Ok(Roots { all, own })
+    }
+
+    /// Tries a warehouse's own location out, for at most so long, and whether credentials can be
+    /// vended.
+    pub async fn probe(
+        &self,
+        roots: &Roots,
+        id: uuid::Uuid,
+        at_most: std::time::Duration,
+        now_ms: i64,
+    ) -> Result<(), BadStorage> {
+        let Some(Root { location, vendor, .. }) = roots.all.first() else { return Ok(()) };
+        let outcome = probe::probe(&roots.own, id, at_most).await;
+        let wrong = |error: &str| {
+            BadStorage(self.scrubbed(&format!("Cannot use location '{location}': {error}")))
+        };
+        outcome.map_err(|error| wrong(&error.to_string()))?;
+        match vendor {
+            Some(vendor) if vendor.vends() => {
+                // A place of nobody's, at which nothing is: whether the provider makes credentials
+                // at all.
+                let place = format!("{location}/.slateberg-probe-{}", id.simple());
+                let place = Location::parse(&place).map_err(|error| wrong(&error.to_string()))?;
+                let rights = Rights { read: true, write: true, delete: true };
+                let files = Files { table: id, places: vec![place], rights };
+                let vended = vendor.vend(&files, now_ms).await;
+                let failed = |error| wrong(&format!("cannot vend credentials: {error}"));
+                vended.map(|_| ()).map_err(failed)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A text without any secret that stores are opened with.
+    fn scrubbed(&self, text: &str) -> String {
+        scrub(text, &self.secrets())
+    }
+
+    /// All secrets that stores are opened with.
+    pub fn secrets(&self) -> Vec<Secret> {
+        let ambient = self.ambient_options.iter().filter(|(option, value)| {
+            value.len() >= AMBIENT_SECRET_BYTES_MIN
+                && !SCHEMES.iter().any(|scheme| harmless::is_harmless(scheme, option))
+        });
+        let ambient = ambient.map(|(_, value)| Secret::new(value.as_str()));
+        self.credentials.values().flat_map(BTreeMap::values).cloned().chain(ambient).collect()
+    }
+
+    fn credentials(&self, profile: &StorageProfile) -> Result<Option<&Credentials>, BadStorage> {
+        let Some(name) = &profile.credentials else { return Ok(None) };
+        let known = self.credentials.get(name);
+        known.map(Some).ok_or_else(|| {
+            let name: String = name.chars().take(100).collect();
+            BadStorage(format!("There are no credentials '{name}' in the server's configuration"))
+        })
+    }
+
+    /// All options: those of the profile over those of the environment, and over both the
+    /// credentials. A set of credentials is not mixed with what the environment holds of others.
+    fn options(
+        &self,
+        url: &str,
+        profile: &StorageProfile,
+        credentials: Option<&Credentials>,
+    ) -> BTreeMap<String, String> {
+        let mut base = open::known_options(url, &self.ambient_options);
+        let Some(credentials) = credentials else {
+            return open::laid_over(url, base, &profile.options);
+        };
+        let scheme = Location::parse(url).map(|location| location.scheme().to_owned());
+        base.retain(|option, _| {
+            scheme.as_ref().is_ok_and(|scheme| harmless::is_harmless(scheme, option))
+        });
+        let revealed = credentials.iter().map(|(key, it)| (key.clone(), it.reveal().to_owned()));
+        let options = open::laid_over(url, base, &profile.options);
+        open::laid_over(url, options, &revealed.collect())
+    }
+
+    /// Refuses places that are not for warehouses.
+    fn check_place(&self, url: &str, location: &Location) -> Result<(), BadStorage> {
+        let refused =
+            |reason: &str| Err(BadStorage(format!("Cannot use location '{location}': {reason}")));
+        if let Some(reserved) = self.reserved.overlapping(&Extent::of(location)) {
+            return refused(&format!("{} is there", reserved.what));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let (bucket, account) = match location.authority().split_once('@') {
+            Some((bucket, account)) if AZURE.contains(&location.scheme()) => (bucket, account),
+            _ => (location.authority(), ""),
+        };
+        if !bucket.chars().chain(account.chars()).all(plain) {
+            return refused("expected the name of a bucket or container behind the scheme");
+        }
+        match location.scheme() {
+            "s3" | "gs" => Ok(()),
+            scheme if AZURE.contains(&scheme) => Ok(()),
+            "memory" if self.in_memory => Ok(()),
+            "file" if !self.is_below_local_dirs(location) => refused(
+                "a local warehouse must be in a directory of its own below 'warehouse' in the data directory, or \
+                 below a directory of catalog.local_warehouse_dirs, and the path may not contain symbolic links",
+            ),
+            "file" if !url.to_ascii_lowercase().starts_with("file:///") => {
+                refused(&format!("expected a URL that begins with file:///, got '{}'", brief(url)))
+            }
+            "file" => Ok(()),
+            _ => refused("expected a location on s3, gs, az, abfss or file"),
+        }
+    }
+
+    /// Whether a location lies below one of the directories for warehouses, on a way without links.
+    fn is_below_local_dirs(&self, location: &Location) -> bool {
+        let path = PathBuf::from(format!("/{}", location.path()));
+        self.local_dirs.iter().any(|directory| {
+            let Ok(below) = path.strip_prefix(directory) else { return false };
+            !below.as_os_str().is_empty() && !has_link(directory, below)
+        })
+    }
+}
+
+/// Whether there is a symbolic link on the way from a directory to what lies below it, as far as
+/// that is there.
+fn has_link(directory: &Path, below: &Path) -> bool {
+    let mut way = directory.to_owned();
+    below.components().any(|component| {
+        way.push(component);
+        std::fs::symlink_metadata(&way).is_ok_and(|found| found.file_type().is_symlink())
+    })
+}
+
+/// The locations of a profile, its own first, and what they are.
+fn locations(profile: &StorageProfile) -> Result<Vec<(&str, Location)>, BadStorage> {
+    if profile.allowed_locations.len() > ALLOWED_LOCATIONS_MAX {
+        return Err(BadStorage(format!(
+            "Invalid allowed locations: expected at most {ALLOWED_LOCATIONS_MAX}, got {}",
+            profile.allowed_locations.len()
+        )));
+    }
+    let parsed = profile.locations().map(|url| {
+        let location = Location::parse(url).map_err(|error| BadStorage(error.to_string()))?;
+        Ok((url.as_str(), location))
+    });
+    parsed.collect()
+}
+
+fn check_options(location: &Location, profile: &StorageProfile) -> Result<(), BadStorage> {
+    profile.options.iter().try_for_each(|(option, value)| {
+        harmless::check(location.scheme(), option, value)
+            .map_err(|error| BadStorage(error.to_string()))
+    })
+}

@@ -1,0 +1,328 @@
+//! Credentials for S3 and what speaks like it: a role is assumed for each table, with a session policy that
+//! leaves of the role's rights what the table needs.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use aws_sdk_sts::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_sts::error::DisplayErrorContext;
+use object_store::CredentialProvider;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{Files, VendError, Vended};
+use crate::location::Location;
+use slateberg_base::secret::Secret;
+use slateberg_model::warehouse::FileAccess;
+
+/// What is assumed where nobody asks for the name of a role, as at `MinIO`.
+const NO_ROLE: &str = "arn:aws:iam::000000000000:role/slateberg";
+/// What a session policy may have, in characters.
+const POLICY_CHARS_MAX: usize = 2048;
+/// The region of a store that has none.
+const REGION_DEFAULT: &str = "us-east-1";
+
+/// A bucket, as its store was opened.
+#[derive(Clone)]
+pub struct S3Store {
+    /// The bucket.
+    pub bucket: String,
+    /// Its region.
+    pub region: String,
+    /// Where the store is, if not at AWS; without a slash at its end.
+    pub endpoint: Option<Url>,
+    /// Whether the bucket stands in the host's name.
+    pub virtual_hosted: bool,
+    /// The key that objects are encrypted with, if the store is told one.
+    kms_key: Option<String>,
+    credentials: Arc<dyn CredentialProvider<Credential = AwsCredential>>,
+}
+
+impl S3Store {
+    /// The bucket of a location, whose store is opened with these options.
+    pub fn open(
+        location: &Location,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Self, VendError> {
+        let mut builder = AmazonS3Builder::new().with_bucket_name(location.authority());
+        for (key, value) in options {
+            // Whatever is unknown was refused when the store was opened, or is the client's own.
+            if let Ok(key) = AmazonS3ConfigKey::from_str(key) {
+                builder = builder.with_config(key, value);
+            }
+        }
+        let value = |key| builder.get_config_value(&key).filter(|value| !value.is_empty());
+        let endpoint = value(AmazonS3ConfigKey::Endpoint)
+            .map(|url| Url::parse(url.trim_end_matches('/')))
+            .transpose()
+            .map_err(|error| VendError(format!("Invalid endpoint: {error}")))?;
+        let region = value(AmazonS3ConfigKey::Region)
+            .or_else(|| value(AmazonS3ConfigKey::DefaultRegion))
+            .unwrap_or_else(|| REGION_DEFAULT.to_owned());
+        let is_true =
+            |value: Option<String>| value.is_some_and(|it| it.eq_ignore_ascii_case("true"));
+        let virtual_hosted = is_true(value(AmazonS3ConfigKey::VirtualHostedStyleRequest));
+        // The library wants the bucket in such an endpoint; clients put it there themselves.
+        let endpoint = endpoint.map(|url| without_bucket(url, location.authority()));
+        let kms_key = options
+            .iter()
+            .find(|(key, _)| key.ends_with("sse_kms_key_id"))
+            .map(|(_, value)| value.clone());
+        let store = builder.build().map_err(|error| VendError(error.to_string()))?;
+        Ok(Self {
+            bucket: location.authority().to_owned(),
+            region,
+            virtual_hosted: virtual_hosted || endpoint.is_none(),
+            endpoint,
+            kms_key,
+            credentials: Arc::clone(store.credentials()),
+        })
+    }
+
+    /// What the store is opened with, as it is at this moment.
+    pub async fn credentials(&self) -> Result<Credentials, VendError> {
+        let found = self.credentials.get_credential().await;
+        let found = found.map_err(|error| VendError(error.to_string()))?;
+        let AwsCredential { key_id, secret_key, token } = &*found;
+        Ok(Credentials::new(key_id, secret_key, token.clone(), None, "object_store"))
+    }
+
+    /// What clients have to know of the store.
+    pub fn client_config(&self) -> BTreeMap<String, String> {
+        let mut config = BTreeMap::from([
+            ("client.region".to_owned(), self.region.clone()),
+            ("s3.region".to_owned(), self.region.clone()),
+        ]);
+        if let Some(endpoint) = &self.endpoint {
+            let endpoint = endpoint.as_str().trim_end_matches('/').to_owned();
+            config.insert("s3.endpoint".to_owned(), endpoint);
+            let path_style = !self.virtual_hosted;
+            config.insert("s3.path-style-access".to_owned(), path_style.to_string());
+            let virtual_hosted = self.virtual_hosted.to_string();
+            config.insert("s3.force-virtual-addressing".to_owned(), virtual_hosted);
+        }
+        config
+    }
+
+    /// `aws`, `aws-cn`, ...
+    fn partition(&self, role_arn: Option<&str>) -> String {
+        let of_role = role_arn.and_then(|arn| arn.split(':').nth(1));
+        let of_region = || match &self.region {
+            region if region.starts_with("cn-") => "aws-cn",
+            region if region.starts_with("us-gov-") => "aws-us-gov",
+            _ => "aws",
+        };
+        of_role.unwrap_or_else(of_region).to_owned()
+    }
+}
+
+/// An endpoint without the bucket in front of its host.
+fn without_bucket(mut url: Url, bucket: &str) -> Url {
+    let host = url.host_str().and_then(|host| host.strip_prefix(bucket)?.strip_prefix('.'));
+    if let Some(host) = host.map(ToOwned::to_owned)
+        && let Err(error) = url.set_host(Some(&host))
+    {
+        tracing::warn!(%error, host, "an endpoint cannot be parsed");
+    }
+    url
+}
+
+/// Assumes roles.
+pub struct Aws {
+    store: S3Store,
+    sts: aws_sdk_sts::Client,
+    access: FileAccess,
+}
+
+impl Aws {
+    pub(super) fn open(
+        location: &Location,
+        options: &BTreeMap<String, String>,
+        access: &FileAccess,
+    ) -> Result<Self, VendError> {
+        let store = S3Store::open(location, options)?;
+        let config = aws_sdk_sts::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(store.region.clone()));
+        let config = match &access.sts_endpoint {
+            Some(endpoint) => config.endpoint_url(endpoint),
+            None => config,
+        };
+        let sts = aws_sdk_sts::Client::from_conf(config.build());
+        Ok(Self { store, sts, access: access.clone() })
+    }
+
+    pub(super) fn store(&self) -> &S3Store {
+        &self.store
+    }
+
+    pub(super) async fn vend(&self, files: &Files, seconds: u32) -> Result<Vended, VendError> {
+        let role = self.access.role_arn.as_deref();
+        let policy =
+            session_policy(files, &self.store.partition(role), self.store.kms_key.as_deref())?;
+        let credentials = self.store.credentials().await?;
+        let own = aws_sdk_sts::Config::builder().credentials_provider(credentials);
+        let answer = self
+            .sts
+            .assume_role()
+            .role_arn(role.unwrap_or(NO_ROLE))
+            .role_session_name(format!("slateberg-{}", files.table.simple()))
+            .set_external_id(self.access.external_id.clone())
+            .duration_seconds(i32::try_from(seconds).unwrap_or(i32::MAX))
+            .policy(policy)
+            .customize()
+            .config_override(own)
+            .send()
+            .await
+            .map_err(|error| VendError(format!("AssumeRole: {}", DisplayErrorContext(error))))?;
+        let found = answer
+            .credentials
+            .ok_or_else(|| VendError("AssumeRole: the answer has no credentials".to_owned()))?;
+        let expires_at_ms = found.expiration.to_millis();
+        let expires_at_ms = expires_at_ms.map_err(|error| VendError(error.to_string()))?;
+        let config = [
+            ("s3.access-key-id", found.access_key_id),
+            ("s3.secret-access-key", found.secret_access_key),
+            ("s3.session-token", found.session_token),
+            ("s3.session-token-expires-at-ms", expires_at_ms.to_string()),
+        ];
+        let config = config.map(|(key, value)| (key.to_owned(), Secret::new(value)));
+        Ok(Vended { config: Arc::new(config.into()), expires_at_ms })
+    }
+}
+
+/// What is left of a role's rights: objects below the table's places, and listings of what is below them.
+fn session_policy(
+    files: &Files,
+    partition: &str,
+    kms_key: Option<&str>,
+) -> Result<String, VendError> {
+    let place = |place: &Location| (place.authority().to_owned(), literal(&place.path()));
+    let places: Vec<_> = files.places.iter().map(place).collect();
+    let arn = |name: &str| format!("arn:{partition}:s3:::{name}");
+    let objects: Vec<_> =
+        places.iter().map(|(bucket, path)| arn(&format!("{bucket}/{path}/*"))).collect();
+    let buckets: std::collections::BTreeSet<_> = places.iter().map(|(it, _)| arn(it)).collect();
+    let mut statements: Vec<Value> = Vec::new();
+    let mut allow = |actions: &[&str], resources: Value, condition: Option<Value>| {
+        let mut statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
+        if let Some(condition) = condition {
+            statement["Condition"] = condition;
+        }
+        statements.push(statement);
+    };
+    let mut on_objects = Vec::new();
+    let mut on_keys = Vec::new();
+    if files.rights.read {
+        on_objects.push("s3:GetObject");
+        on_keys.push("kms:Decrypt");
+        let prefixes: Vec<_> = places.iter().map(|(_, path)| format!("{path}/*")).collect();
+        let condition = json!({ "StringLike": { "s3:prefix": prefixes } });
+        allow(&["s3:ListBucket"], json!(buckets), Some(condition));
+    }
+    if files.rights.write {
+        on_objects.push("s3:PutObject");
+        on_objects.extend(files.rights.delete.then_some("s3:DeleteObject"));
+        on_objects.extend(["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]);
+        on_keys.extend(["kms:GenerateDataKey", "kms:Decrypt"]);
+    }
+    allow(&on_objects, json!(objects), None);
+    if let Some(key) = kms_key.filter(|key| key.starts_with("arn:")) {
+        on_keys.sort_unstable();
+        on_keys.dedup();
+        allow(&on_keys, json!([key]), None);
+    }
+    let policy = json!({ "Version": "2012-10-17", "Statement": statements }).to_string();
+    match policy.chars().count() {
+        ..=POLICY_CHARS_MAX => Ok(policy),
+        chars => Err(VendError(format!(
+            "the table's places are too long for a session policy: {chars} characters, at most \
+             {POLICY_CHARS_MAX} are taken"
+        ))),
+    }
+}
+
+/// A path in which no character stands for others.
+fn literal(path: &str) -> String {
+    let mut literal = String::with_capacity(path.len());
+    for c in path.chars() {
+        match c {
+            '*' | '?' | '$' => literal.extend(['$', '{', c, '}']),
+            other => literal.push(other),
+        }
+    }
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::vend::Rights;
+
+    fn policy(urls: &[&str], rights: Rights) -> Value {
+        let places = urls.iter().map(|url| Location::parse(url).expect("a location")).collect();
+        let files = Files { table: Uuid::nil(), places, rights };
+        let policy = session_policy(&files, "aws", None).expect("it is short");
+        serde_json::from_str(&policy).expect("it is JSON")
+    }
+
+    const READ: Rights = Rights { read: true, write: false, delete: false };
+    const WRITE: Rights = Rights { read: false, write: true, delete: true };
+
+    #[test]
+    fn who_may_read_gets_and_lists_what_is_below_the_table() {
+        let expected = json!({ "Version": "2012-10-17", "Statement": [
+            { "Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": ["arn:aws:s3:::b"],
+              "Condition": { "StringLike": { "s3:prefix": ["w/t/*"] } } },
+            { "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::b/w/t/*"] },
+        ] });
+        assert_eq!(policy(&["s3://b/w/t"], READ), expected);
+    }
+
+    #[test]
+    fn who_may_write_alone_reads_nothing() {
+        let expected = json!({ "Version": "2012-10-17", "Statement": [
+            { "Effect": "Allow",
+              "Action": ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload",
+                         "s3:ListMultipartUploadParts"],
+              "Resource": ["arn:aws:s3:::b/w/t/*", "arn:aws:s3:::b/data/t/*"] },
+        ] });
+        assert_eq!(policy(&["s3://b/w/t", "s3://b/data/t"], WRITE), expected);
+    }
+
+    #[test]
+    fn who_may_write_and_not_delete_does_not_delete() {
+        let keeps = Rights { delete: false, ..WRITE };
+        let made = policy(&["s3://b/w/t"], keeps);
+        let actions = &made["Statement"][0]["Action"];
+        let expected = ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"];
+        assert_eq!(*actions, json!(expected));
+    }
+
+    #[test]
+    fn nothing_in_a_location_stands_for_other_locations() {
+        let made = policy(&["s3://b/w/*/${aws:username}"], WRITE);
+        let objects = &made["Statement"][0]["Resource"][0];
+        assert_eq!(objects, "arn:aws:s3:::b/w/${*}/${$}{aws:username}/*");
+    }
+
+    #[test]
+    fn keys_are_named_and_what_is_too_long_is_refused() {
+        let location = |url: &str| Location::parse(url).expect("a location");
+        let files = |url: &str| Files {
+            table: Uuid::nil(),
+            places: vec![location(url)],
+            rights: Rights { read: true, write: true, delete: true },
+        };
+        let key = "arn:aws:kms:eu-central-1:1:key/k";
+        let made = session_policy(&files("s3://b/w/t"), "aws-cn", Some(key)).expect("it is short");
+        assert!(made.contains("arn:aws-cn:s3:::b/w/t/*"));
+        assert!(made.contains(r#"["kms:Decrypt","kms:GenerateDataKey"]"#), "{made}");
+        let long = format!("s3://b/{}", "x".repeat(900));
+        assert!(session_policy(&files(&long), "aws", None).is_err());
+    }
+}

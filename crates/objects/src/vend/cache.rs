@@ -1,0 +1,190 @@
+//! [`VendCache`]: credentials that were vended lately, bounded in entries.
+//!
+//! They are handed out until half of their life is over, so that whoever gets them has the other half. Of
+//! those who ask for the same at the same time one asks the provider; the others wait, and are told what it
+//! has been told. A failure is kept for nobody else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use quick_cache::sync::Cache;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::{Files, VendError, Vended};
+
+/// Everything that credentials depend on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct VendKey {
+    /// The warehouse.
+    pub warehouse: Uuid,
+    /// Its version: whoever changes how files are got at, changes that.
+    pub version: u64,
+    /// What they are for.
+    pub files: Files,
+}
+
+/// Credentials that were vended lately.
+pub struct VendCache {
+    slots: Cache<VendKey, Arc<Slot>>,
+}
+
+/// The credentials for one key, once there are some.
+#[derive(Default)]
+struct Slot {
+    ready: RwLock<Option<Ready>>,
+    /// Held by whoever asks the provider; holds the last failure.
+    asking: Mutex<Option<VendError>>,
+    /// How many times the provider has refused.
+    failures: AtomicU64,
+}
+
+#[derive(Clone)]
+struct Ready {
+    vended: Arc<Vended>,
+    fresh_until_ms: i64,
+}
+
+impl VendCache {
+    /// One for so many entries.
+    pub fn new(entries_max: usize) -> Self {
+        Self { slots: Cache::new(entries_max) }
+    }
+
+    /// Credentials that are good for half of their life at least: those that are kept, or what `vend` gets.
+    pub async fn get(
+        &self,
+        key: &VendKey,
+        now_ms: i64,
+        vend: impl Future<Output = Result<Vended, VendError>>,
+    ) -> Result<Arc<Vended>, VendError> {
+        let slot = self.slot(key);
+        if let Some(kept) = slot.kept(now_ms) {
+            return Ok(kept);
+        }
+        let failures = slot.failures.load(Ordering::Acquire);
+        let mut last_failure = slot.asking.lock().await;
+        if let Some(kept) = slot.kept(now_ms) {
+            return Ok(kept);
+        }
+        // Somebody has asked while this one waited, and was refused: so many would ask one after the other.
+        if slot.failures.load(Ordering::Acquire) != failures
+            && let Some(error) = &*last_failure
+        {
+            return Err(error.clone());
+        }
+        match vend.await {
+            Ok(vended) => {
+                *last_failure = None;
+                Ok(slot.keep(vended, now_ms))
+            }
+            Err(error) => {
+                *last_failure = Some(error.clone());
+                slot.failures.fetch_add(1, Ordering::Release);
+                Err(error)
+            }
+        }
+    }
+
+    fn slot(&self, key: &VendKey) -> Arc<Slot> {
+        if let Some(slot) = self.slots.get(key) {
+            return slot;
+        }
+        let new = || Ok::<_, std::convert::Infallible>(Arc::default());
+        let Ok(slot) = self.slots.get_or_insert_with(key, new);
+        slot
+    }
+}
+
+impl Slot {
+    fn kept(&self, now_ms: i64) -> Option<Arc<Vended>> {
+        let ready = self.ready.read().unwrap_or_else(PoisonError::into_inner);
+        let fresh = ready.as_ref().filter(|ready| now_ms < ready.fresh_until_ms);
+        fresh.map(|ready| Arc::clone(&ready.vended))
+    }
+
+    fn keep(&self, vended: Vended, now_ms: i64) -> Arc<Vended> {
+        let life_ms = vended.expires_at_ms.saturating_sub(now_ms).max(0);
+        let ready = Ready { vended: Arc::new(vended), fresh_until_ms: now_ms + life_ms / 2 };
+        let vended = Arc::clone(&ready.vended);
+        *self.ready.write().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+        vended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::location::Location;
+    use crate::vend::Rights;
+
+    fn key(table: u128, write: bool) -> VendKey {
+        let location = Location::parse("s3://b/w/t").expect("it is a location");
+        VendKey {
+            warehouse: Uuid::nil(),
+            version: 1,
+            files: Files {
+                table: Uuid::from_u128(table),
+                places: vec![location],
+                rights: Rights { read: true, write, delete: write },
+            },
+        }
+    }
+
+    fn vended(expires_at_ms: i64) -> Vended {
+        Vended { config: Arc::new(BTreeMap::new()), expires_at_ms }
+    }
+
+    #[tokio::test]
+    async fn they_are_handed_out_for_half_of_their_life() {
+        let cache = VendCache::new(10);
+        let at = async |now_ms, expires_at_ms| {
+            let vend = async { Ok(vended(expires_at_ms)) };
+            cache.get(&key(1, false), now_ms, vend).await.expect("vended").expires_at_ms
+        };
+        assert_eq!(at(0, 1000).await, 1000);
+        assert_eq!(at(499, 2000).await, 1000, "they are kept");
+        assert_eq!(at(500, 2000).await, 2000, "half of their life is over");
+        let other = cache.get(&key(1, true), 500, async { Ok(vended(7)) }).await.expect("vended");
+        assert_eq!(other.expires_at_ms, 7, "those that may write are others");
+    }
+
+    #[tokio::test]
+    async fn many_who_ask_at_once_ask_once_and_a_failure_is_theirs_alone() {
+        let cache = Arc::new(VendCache::new(10));
+        let asked = Arc::new(AtomicU64::new(0));
+        for fails in [true, false] {
+            asked.store(0, Ordering::SeqCst);
+            let tasks: Vec<_> = (0..32)
+                .map(|_| {
+                    let (cache, asked) = (Arc::clone(&cache), Arc::clone(&asked));
+                    tokio::spawn(async move {
+                        let vend = async {
+                            asked.fetch_add(1, Ordering::SeqCst);
+                            tokio::time::sleep(Duration::from_millis(20)).await;
+                            if fails { Err(VendError("no".into())) } else { Ok(vended(1000)) }
+                        };
+                        cache.get(&key(2, false), 0, vend).await.is_err()
+                    })
+                })
+                .collect();
+            for task in tasks {
+                assert_eq!(task.await.expect("it ran"), fails);
+            }
+            assert_eq!(asked.load(Ordering::SeqCst), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_goes_away_while_asking_leaves_the_turn_to_the_next() {
+        let cache = VendCache::new(10);
+        let key = key(3, false);
+        let never = cache.get(&key, 0, std::future::pending());
+        assert!(tokio::time::timeout(Duration::from_millis(10), never).await.is_err());
+        assert!(cache.get(&key, 0, async { Ok(vended(1)) }).await.is_ok());
+    }
+}

@@ -1,0 +1,267 @@
+//! Credentials for the files of one table: they end soon, and open nothing but the table's places, for
+//! reading, writing or both.
+//!
+//! A [`Vendor`] belongs to one location of a warehouse and has what its object store was opened with: who
+//! vends is who reads and writes the warehouse's own files. What is asked of a provider is in [`aws`],
+//! [`gcp`] and [`azure`]; what was got is kept by [`cache`].
+
+pub mod aws;
+pub mod azure;
+pub mod cache;
+pub mod gcp;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::harmless::is_endpoint;
+use super::location::{AZURE, Location};
+use super::sign::Signer;
+use slateberg_base::secret::Secret;
+use slateberg_model::warehouse::{Delegation, FileAccess};
+
+/// How long a provider may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// What AWS takes for the life of an assumed role; the others are asked for no more.
+const SECONDS: std::ops::RangeInclusive<u32> = 900..=43_200;
+
+/// What may be done to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rights {
+    /// Reading and listing them.
+    pub read: bool,
+    /// Writing them, and ending uploads that were begun.
+    pub write: bool,
+    /// Deleting them. It goes with writing, but in a clone.
+    pub delete: bool,
+}
+
+impl Rights {
+    /// Nothing at all.
+    pub const NONE: Self = Self { read: false, write: false, delete: false };
+}
+
+/// What credentials are for: a table, by its id, and the places of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Files {
+    /// What the session is called in the provider's records.
+    pub table: uuid::Uuid,
+    /// The places, the table's location first; all in one bucket.
+    pub places: Vec<Location>,
+    /// What may be done there.
+    pub rights: Rights,
+}
+
+/// Credentials, in the words of the clients' configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vended {
+    /// What a client needs to be told; all of it is secret.
+    pub config: Arc<BTreeMap<String, Secret>>,
+    /// When they end, in milliseconds since the Unix epoch.
+    pub expires_at_ms: i64,
+}
+
+/// Why there are no credentials. The text is the operator's to read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct VendError(pub String);
+
+/// Hands out credentials and signatures for the files below one location of a warehouse.
+pub struct Vendor {
+    provider: Provider,
+    access: FileAccess,
+    /// What clients have to know of the store, whatever they get in with. Nothing in it is secret.
+    client: Arc<BTreeMap<String, String>>,
+}
+
+enum Provider {
+    S3 { aws: Box<aws::Aws>, signer: Box<Signer> },
+    Gcs(gcp::Gcp),
+    Azure(azure::Azure),
+}
+
+impl Vendor {
+    /// The vendor for a location whose store is opened with these options; none if clients get nothing
+    /// through the catalog. Makes no request.
+    pub fn open(
+        location: &Location,
+        options: &BTreeMap<String, String>,
+        access: &FileAccess,
+    ) -> Result<Option<Self>, VendError> {
+        if access.delegation.is_empty() {
+            return Ok(None);
+        }
+        check(location, access)?;
+        let (provider, client) = match location.scheme() {
+            "s3" => {
+                let aws = aws::Aws::open(location, options, access)?;
+                let signer = Box::new(Signer::new(aws.store().clone()));
+                let client = aws.store().client_config();
+                (Provider::S3 { aws: Box::new(aws), signer }, client)
+            }
+            "gs" => (Provider::Gcs(gcp::Gcp::open(location, options)?), BTreeMap::new()),
+            _ => (Provider::Azure(azure::Azure::open(location, options)?), BTreeMap::new()),
+        };
+        Ok(Some(Self { provider, access: access.clone(), client: Arc::new(client) }))
+    }
+
+    /// The ways that clients may get at files, the preferred one first.
+    pub fn delegation(&self) -> &[Delegation] {
+        &self.access.delegation
+    }
+
+    /// What clients have to know of the store. Nothing in it is secret.
+    pub fn client_config(&self) -> &Arc<BTreeMap<String, String>> {
+        &self.client
+    }
+
+    /// What clients call the place where they get new credentials.
+    pub fn refresh_key(&self) -> &'static str {
+        match &self.provider {
+            Provider::S3 { .. } => "client.refresh-credentials-endpoint",
+            Provider::Gcs(_) => "gcs.oauth2.refresh-credentials-endpoint",
+            Provider::Azure(_) => "adls.refresh-credentials-endpoint",
+        }
+    }
+
+    /// Asks the provider for credentials.
+    pub async fn vend(&self, files: &Files, now_ms: i64) -> Result<Vended, VendError> {
+        let seconds = self.access.credentials_seconds;
+        let asked = async {
+            match &self.provider {
+                Provider::S3 { aws, .. } => aws.vend(files, seconds).await,
+                Provider::Gcs(gcp) => gcp.vend(files, now_ms).await,
+                Provider::Azure(azure) => azure.vend(files, seconds, now_ms).await,
+            }
+        };
+        let late = |_| VendError(format!("no answer within {} seconds", ANSWER_MAX.as_secs()));
+        tokio::time::timeout(ANSWER_MAX, asked).await.map_err(late)?
+    }
+
+    /// Whether there are credentials for single tables, whether or not clients are handed any.
+    pub fn vends(&self) -> bool {
+        match &self.provider {
+            Provider::S3 { .. } => {
+                self.access.role_arn.is_some() || self.access.sts_endpoint.is_some()
+            }
+            Provider::Gcs(_) | Provider::Azure(_) => true,
+        }
+    }
+
+    /// Who signs requests; none for a kind of store that has no such requests.
+    pub fn signer(&self) -> Option<&Signer> {
+        match &self.provider {
+            Provider::S3 { signer, .. } => Some(signer),
+            Provider::Gcs(_) | Provider::Azure(_) => None,
+        }
+    }
+}
+
+/// Refuses what a kind of store has not.
+fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
+    let refused = |reason: &str| Err(VendError(format!("Invalid access to files: {reason}")));
+    let is_s3 = location.scheme() == "s3";
+    let vends = access.delegation.contains(&Delegation::VendedCredentials);
+    let mut seen = std::collections::HashSet::new();
+    if !access.delegation.iter().all(|way| seen.insert(way)) {
+        return refused("each way of delegation can be named once");
+    }
+    if !is_s3 && location.scheme() != "gs" && !AZURE.contains(&location.scheme()) {
+        return refused("there are no credentials for this kind of store");
+    }
+    if !is_s3 && access.delegation.contains(&Delegation::RemoteSigning) {
+        return refused("requests to this kind of store are not signed");
+    }
+    if !SECONDS.contains(&access.credentials_seconds) {
+        return refused("credentials are good for 900 to 43200 seconds");
+    }
+    let of_s3 = [&access.role_arn, &access.external_id, &access.sts_endpoint];
+    if !is_s3 && of_s3.iter().any(|it| it.is_some()) {
+        return refused("role_arn, external_id and sts_endpoint are for S3");
+    }
+    if is_s3 && vends && access.role_arn.is_none() && access.sts_endpoint.is_none() {
+        return refused(
+            "vended credentials need role_arn, or the sts_endpoint of a store like MinIO",
+        );
+    }
+    if access.role_arn.as_ref().is_some_and(|arn| !is_role(arn)) {
+        return refused("expected role_arn as arn:aws:iam::<account>:role/<name>");
+    }
+    if access.sts_endpoint.as_ref().is_some_and(|url| !is_endpoint(url)) {
+        return refused(
+            "expected sts_endpoint as http:// or https:// with a host, and nothing secret",
+        );
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+=,.@:/-_".contains(c);
+    if access
+        .external_id
+        .as_ref()
+        .is_some_and(|id| !(2..=1224).contains(&id.len()) || !id.chars().all(plain))
+    {
+        return refused("expected external_id as letters, digits and any of +=,.@:/-_");
+    }
+    Ok(())
+}
+
+/// What providers without a library of their own are asked with.
+pub(super) fn client() -> Result<reqwest::Client, VendError> {
+    let client = reqwest::Client::builder().timeout(ANSWER_MAX).build();
+    client.map_err(|error| VendError(error.to_string()))
+}
+
+/// The text of an answer, if it is none of a failure. That of a failure may repeat what was asked: the status
+/// has to do.
+async fn answer(request: reqwest::RequestBuilder) -> Result<String, VendError> {
+    let answer =
+        request.send().await.map_err(|error| VendError(error.without_url().to_string()))?;
+    let status = answer.status();
+    if !status.is_success() {
+        return Err(VendError(format!("the provider has answered {status}")));
+    }
+    answer.text().await.map_err(|error| VendError(error.without_url().to_string()))
+}
+
+fn is_role(arn: &str) -> bool {
+    let parts: Vec<_> = arn.splitn(6, ':').collect();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+=,.@-_/".contains(c);
+    matches!(parts[..], ["arn", partition, "iam", "", account, role]
+    if partition.starts_with("aws")
+        && account.chars().all(|c| c.is_ascii_digit())
+        && role.strip_prefix("role/").is_some_and(|name| {
+            !name.is_empty() && name.len() <= 600 && name.chars().all(plain)
+        }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str, change: impl FnOnce(&mut FileAccess)) -> Option<String> {
+        let mut access = FileAccess {
+            delegation: vec![Delegation::VendedCredentials],
+            role_arn: Some("arn:aws:iam::123456789012:role/slateberg".into()),
+            ..Default::default()
+        };
+        change(&mut access);
+        let location = Location::parse(url).expect("it is a location");
+        check(&location, &access).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_a_store_has_not_is_refused_before_anybody_is_asked() {
+        assert_eq!(refused("s3://b/w", |_| ()), None);
+        assert_eq!(refused("s3://b/w", |it| it.delegation.push(Delegation::RemoteSigning)), None);
+        assert_eq!(refused("gs://b/w", |it| it.role_arn = None), None);
+        let wrong = |url, change: fn(&mut FileAccess)| assert!(refused(url, change).is_some());
+        wrong("file:///w", |it| it.role_arn = None);
+        wrong("gs://b/w", |_| ());
+        wrong("az://b/w", |it| it.delegation = vec![Delegation::RemoteSigning]);
+        wrong("s3://b/w", |it| it.role_arn = None);
+        wrong("s3://b/w", |it| it.role_arn = Some("arn:aws:iam::1:user/x".into()));
+        wrong("s3://b/w", |it| it.role_arn = Some("arn:aws:iam::1:role/x y".into()));
+        wrong("s3://b/w", |it| it.sts_endpoint = Some("https://user:word@sts.example".into()));
+        wrong("s3://b/w", |it| it.external_id = Some("a b".into()));
+        wrong("s3://b/w", |it| it.credentials_seconds = 60);
+        wrong("s3://b/w", |it| it.delegation.push(Delegation::VendedCredentials));
+    }
+}

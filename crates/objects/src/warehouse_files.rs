@@ -1,0 +1,426 @@
+//! The files of every warehouse, and which of them may be touched.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use uuid::Uuid;
+
+use super::content::{Bounds, Content};
+use super::directory::Directory;
+use super::error::Error;
+use super::location::{AZURE, Location};
+use super::reserved::{Extent, Reserved};
+use super::scrub::scrub;
+use super::vend::Vendor;
+use slateberg_base::secret::Secret;
+
+/// Bytes that a name may have in file systems, and in stores that keep their objects in one.
+const FILE_NAME_BYTES_MAX: usize = 255;
+/// Bytes that a key may have in S3, GCS and Azure.
+const KEY_BYTES_MAX: usize = 1024;
+
+/// The object stores of all warehouses, and who lets clients in. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Objects {
+    warehouses: Arc<HashMap<Uuid, Arc<Access>>>,
+    /// What errors do not repeat, whatever an object store says.
+    secrets: Arc<[Secret]>,
+    /// How much of files is read.
+    bounds: Bounds,
+    /// What no request and no job gets at, even if a table is there.
+    reserved: Reserved,
+}
+
+/// What there is of a warehouse's stores.
+enum Access {
+    /// They are open.
+    Open {
+        /// Below which places the warehouse may have files.
+        roots: Vec<Root>,
+        /// Below which it could have some since the server has started. What was accepted then
+        /// still gets there.
+        former: Vec<Root>,
+    },
+    /// They cannot be opened, for this reason.
+    Shut(String),
+}
+
+/// A place below which a warehouse may have files.
+#[derive(Clone)]
+pub struct Root {
+    /// Where it is.
+    pub location: Location,
+    /// The store there.
+    pub object_store: Arc<dyn ObjectStore>,
+    /// Who lets clients in there, if anybody does.
+    pub vendor: Option<Arc<Vendor>>,
+}
+
+/// A file of a warehouse that may be touched.
+struct Target<'a> {
+    object_store: &'a Arc<dyn ObjectStore>,
+    path: Path,
+    /// The place of the warehouse that it is in.
+    root: &'a Location,
+}
+
+impl Objects {
+    /// The stores of these warehouses: by id, each allowed location with what it opened to.
+    pub fn new(warehouses: impl IntoIterator<Item = (Uuid, Vec<Root>)>) -> Self {
+        let none = Self::default();
+        warehouses.into_iter().fold(none, |all, (id, roots)| all.with(id, roots))
+    }
+
+    /// These, whose errors repeat none of these secrets.
+    #[must_use]
+    pub fn guarding(self, secrets: Vec<Secret>) -> Self {
+        Self { secrets: secrets.into(), ..self }
+    }
+
+    /// These, of whose files, and of what they unfold to, so many bytes are read at most.
+    #[must_use]
+    pub fn reading(self, file_bytes_max: u64) -> Self {
+        Self { bounds: Bounds::new(file_bytes_max), ..self }
+    }
+
+    /// These, of which no location may overlap with what the catalog keeps for itself.
+    #[must_use]
+    pub fn reserving(self, reserved: Reserved) -> Self {
+        Self { reserved, ..self }
+    }
+
+    /// Rejects a location that overlaps with what the catalog keeps for itself. Follows symbolic
+    /// links.
+    pub fn check_reserved(&self, location: &Location) -> Result<(), Error> {
+        self.reject_reserved(location, &Extent::of(location))
+    }
+
+    fn reject_reserved(&self, location: &Location, extent: &Extent) -> Result<(), Error> {
+        match self.reserved.overlapping(extent) {
+            None => Ok(()),
+            Some(reserved) => Err(Error::NotAllowed(format!(
+                "Location '{location}' cannot be used: {} is there",
+                reserved.what
+            ))),
+        }
+    }
+
+    /// How much of files is read.
+    pub(super) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// An object store's error about the file at `location`.
+    pub(super) fn failed(&self, location: &str, error: object_store::Error) -> Error {
+        match Error::of(location, error) {
+            Error::Unavailable { location, reason } => {
+                Error::Unavailable { location, reason: scrub(&reason, self.secrets.iter()) }
+            }
+            other => other,
+        }
+    }
+
+    /// These and the stores of one more warehouse, or other ones of one that has some.
+    #[must_use]
+    pub fn with(&self, id: Uuid, roots: Vec<Root>) -> Self {
+        let mut former = match self.warehouses.get(&id).map(AsRef::as_ref) {
+            Some(Access::Open { roots, former }) => [roots.as_slice(), former].concat(),
+            Some(Access::Shut(_)) | None => Vec::new(),
+        };
+        former.retain(|old| !roots.iter().any(|root| root.location == old.location));
+        self.changed(|all| all.insert(id, Arc::new(Access::Open { roots, former })))
+    }
+
+    /// These and a warehouse whose stores cannot be opened, for this reason.
+    #[must_use]
+    pub fn with_shut(&self, id: Uuid, reason: String) -> Self {
+        self.changed(|all| all.insert(id, Arc::new(Access::Shut(reason))))
+    }
+
+    /// These without those of a warehouse.
+    #[must_use]
+    pub fn without(&self, id: Uuid) -> Self {
+        self.changed(|all| all.remove(&id))
+    }
+
+    fn changed<T>(&self, change: impl FnOnce(&mut HashMap<Uuid, Arc<Access>>) -> T) -> Self {
+        let mut warehouses = HashMap::clone(&self.warehouses);
+        change(&mut warehouses);
+        Self { warehouses: Arc::new(warehouses), ..self.clone() }
+    }
+
+    /// Who lets clients in at a location of a warehouse. Returns `None` where the warehouse may
+    /// have no files, for its locations as a whole, and for what the catalog keeps for itself.
+    pub fn vendor(&self, warehouse: Uuid, location: &Location) -> Option<&Arc<Vendor>> {
+        self.reject_reserved(location, &Extent::as_written(location)).ok()?;
+        let Access::Open { roots, .. } = self.warehouses.get(&warehouse)?.as_ref() else {
+            return None;
+        };
+        let root = roots.iter().find(|root| location.is_within(&root.location))?;
+        let is_root = roots.iter().any(|root| root.location.is_within(location));
+        root.vendor.as_ref().filter(|_| !is_root)
+    }
+
+    /// The location of a warehouse, if it is open.
+    pub fn location(&self, warehouse: Uuid) -> Option<&Location> {
+        match self.warehouses.get(&warehouse)?.as_ref() {
+            Access::Open { roots, .. } => roots.first().map(|root| &root.location),
+            Access::Shut(_) => None,
+        }
+    }
+
+    /// Returns whether a location is that of a warehouse, or around one that a warehouse may use.
+    /// An allowed location may be that of a single table.
+    pub fn is_whole(&self, location: &Location) -> bool {
+        let roots = |access: &Access| match access {
+            Access::Open { roots, .. } => roots.iter().enumerate().any(|(number, root)| {
+                root.location.is_within(location) && (number == 0 || root.location != *location)
+            }),
+            Access::Shut(_) => false,
+        };
+        self.warehouses.values().any(|access| roots(access))
+    }
+
+    /// A text without any secret that stores are opened with.
+    pub fn scrubbed(&self, text: &str) -> String {
+        scrub(text, self.secrets.iter())
+    }
+
+    /// Refuses a location that the warehouse may not use for something new: also one that some
+    /// stores would not take, which do not say so before it is promised.
+    pub fn check(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
+        let Target { path, .. } = self.target(warehouse, location)?;
+        let part_bytes_max = path.parts().map(|part| part.as_ref().len()).max();
+        if part_bytes_max > Some(FILE_NAME_BYTES_MAX) || path.as_ref().len() > KEY_BYTES_MAX {
+            return Err(Error::name_too_long(location));
+        }
+        Ok(())
+    }
+
+    /// Refuses a location that lies below a file: where objects are files, there can be nothing,
+    /// and the store does not say so before it is promised.
+    pub async fn check_above(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
+        let Target { object_store, path, root } = self.target(warehouse, location)?;
+        // Directories of Azure's are found like files, and cannot be told from them.
+        if AZURE.contains(&root.scheme()) {
+            return Ok(());
+        }
+        let parts: Vec<_> = path.parts().collect();
+        let own = root.depth() + 1..parts.len();
+        let above = own.map(|depth| Path::from_iter(parts[..depth].iter().cloned()));
+        let looks = above.map(|path| async move { (object_store.head(&path).await, path) });
+        for (found, path) in futures::future::join_all(looks).await {
+            match found {
+                Ok(_) => {
+                    let reason = format!("Location '{location}' lies below the file '{path}'");
+                    return Err(Error::NotAllowed(reason));
+                }
+                Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(self.failed(location, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a new file: these parts, one behind the other. What the warehouse could have when
+    /// this was promised it gets, even if its places have changed since.
+    pub async fn create(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        content: impl IntoIterator<Item = Bytes>,
+    ) -> Result<(), Error> {
+        self.put(warehouse, location, content, PutMode::Create).await
+    }
+
+    /// Writes a file, in place of the one that has its name.
+    pub(super) async fn replace(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        content: impl IntoIterator<Item = Bytes>,
+    ) -> Result<(), Error> {
+        self.put(warehouse, location, content, PutMode::Overwrite).await
+    }
+
+    async fn put(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        content: impl IntoIterator<Item = Bytes>,
+        mode: PutMode,
+    ) -> Result<(), Error> {
+        let target = self.target_among(warehouse, location, true)?;
+        let payload = PutPayload::from_iter(content);
+        let options = PutOptions::from(mode);
+        match target.object_store.put_opts(&target.path, payload, options).await {
+            Ok(_) => Ok(()),
+            Err(object_store::Error::AlreadyExists { .. }) => {
+                Err(Error::Taken(location.to_owned()))
+            }
+            Err(error) => Err(self.failed(location, error)),
+        }
+    }
+
+    /// The content of a file, unless that is more than is read of one. Waits while too much of
+    /// others is being read.
+    pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Content, Error> {
+        let found = self.find(warehouse, location, false).await?;
+        self.bounds.check(location, found.meta.size)?;
+        let room = self.bounds.reading(found.meta.size).await;
+        let bytes = found.bytes().await.map_err(|error| self.failed(location, error))?;
+        Ok(Content::new(bytes, self.bounds.file_bytes_max, room))
+    }
+
+    /// The content of a file that should have about so many bytes, which whoever asks has in memory
+    /// as well. None if it has more. It may be where the warehouse could have files when this one
+    /// was promised.
+    pub(super) async fn read_of_size(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Bytes>, Error> {
+        let found = self.find(warehouse, location, true).await?;
+        if found.meta.size > bytes_max {
+            return Ok(None);
+        }
+        found.bytes().await.map(Some).map_err(|error| self.failed(location, error))
+    }
+
+    async fn find(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        or_former: bool,
+    ) -> Result<GetResult, Error> {
+        let target = self.target_among(warehouse, location, or_former)?;
+        let found = target.object_store.get(&target.path).await;
+        found.map_err(|error| self.failed(location, error))
+    }
+
+    /// Deletes a file. That it is gone already counts as deleted.
+    pub async fn delete(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
+        let target = self.target(warehouse, location)?;
+        // A symbolic link below a table must not lead a deletion to the state.
+        if let Ok(location) = Location::parse(location) {
+            self.check_reserved(&location)?;
+        }
+        match target.object_store.delete(&target.path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.failed(location, error)),
+        }
+    }
+
+    /// What is below a location of a warehouse; none where that would be the warehouse itself.
+    pub fn directory(&self, warehouse: Uuid, location: &str) -> Result<Directory, Error> {
+        let Target { object_store, path, .. } = self.target(warehouse, location)?;
+        let parsed =
+            Location::parse(location).map_err(|error| Error::NotAllowed(error.to_string()))?;
+        self.check_reserved(&parsed)?;
+        let access = self.warehouses.get(&warehouse).map(AsRef::as_ref);
+        if let Some(Access::Open { roots, .. }) = access
+            && roots.iter().any(|root| root.location.is_within(&parsed))
+        {
+            let reason = format!("Location '{location}' is that of the warehouse, not of a table");
+            return Err(Error::NotAllowed(reason));
+        }
+        Ok(Directory::new(Arc::clone(object_store), parsed, path, self.clone()))
+    }
+
+    fn target(&self, warehouse: Uuid, text: &str) -> Result<Target<'_>, Error> {
+        self.target_among(warehouse, text, false)
+    }
+
+    fn target_among(
+        &self,
+        warehouse: Uuid,
+        text: &str,
+        or_former: bool,
+    ) -> Result<Target<'_>, Error> {
+        let location =
+            Location::parse(text).map_err(|error| Error::NotAllowed(error.to_string()))?;
+        let (roots, former) = match self.warehouses.get(&warehouse).map(AsRef::as_ref) {
+            None => (&[][..], &[][..]),
+            Some(Access::Open { roots, former }) => (roots.as_slice(), former.as_slice()),
+            Some(Access::Shut(reason)) => {
+                let (location, reason) = (text.to_owned(), reason.clone());
+                return Err(Error::Unavailable { location, reason });
+            }
+        };
+        let mut usable = roots.iter().chain(former.iter().filter(|_| or_former));
+        let root = usable.find(|root| location.is_within(&root.location)).ok_or_else(|| {
+            Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
+        })?;
+        if location.scheme() == "file" && location.part_bytes_max() > FILE_NAME_BYTES_MAX {
+            return Err(Error::name_too_long(text));
+        }
+        self.reject_reserved(&location, &Extent::as_written(&location))?;
+        let path = Path::parse(location.path())
+            .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
+        Ok(Target { object_store: &root.object_store, path, root: &root.location })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::open_url;
+
+    #[tokio::test]
+    async fn a_name_that_no_file_system_takes_is_refused() {
+        let directory = tempfile::tempdir().expect("there is room");
+        let url = format!("file://{}", directory.path().display());
+        let root = Location::parse(&url).expect("it is a location");
+        let opened = open_url(&url, &Default::default()).expect("it opens");
+        let id = Uuid::nil();
+        let root = Root { location: root, object_store: opened.object_store, vendor: None };
+        let objects = Objects::new([(id, vec![root])]);
+        let read =
+            async |bytes: usize| objects.read(id, &format!("{url}/{}", "x".repeat(bytes))).await;
+        assert!(matches!(read(FILE_NAME_BYTES_MAX).await, Err(Error::NotFound(_))));
+        assert!(matches!(read(FILE_NAME_BYTES_MAX + 1).await, Err(Error::NotAllowed(_))));
+    }
+
+    #[tokio::test]
+    async fn nothing_new_gets_a_name_that_some_store_would_not_take() {
+        let root = Location::parse("memory:///w").expect("it is a location");
+        let opened = open_url("memory:///w", &Default::default()).expect("it opens");
+        let id = Uuid::nil();
+        let root = Root { location: root, object_store: opened.object_store, vendor: None };
+        let objects = Objects::new([(id, vec![root])]);
+        let check = |parts: &[usize]| {
+            let path: String =
+                parts.iter().map(|bytes| format!("/{}", "x".repeat(*bytes))).collect();
+            objects.check(id, &format!("memory:///w{path}"))
+        };
+        assert!(check(&[255, 255, 255, 254]).is_ok(), "1024 bytes with the root and slashes");
+        for too_long in [&[256][..], &[1, 256, 1], &[255, 255, 255, 255]] {
+            assert!(matches!(check(too_long), Err(Error::NotAllowed(_))), "{too_long:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_store_says_of_a_failure_holds_no_secret() {
+        let directory = tempfile::tempdir().expect("there is room");
+        std::fs::write(directory.path().join("file"), "").expect("it can be written");
+        let url = format!("file://{}", directory.path().display());
+        let root = Location::parse(&url).expect("it is a location");
+        let opened = open_url(&url, &Default::default()).expect("it opens");
+        let id = Uuid::nil();
+        let root = Root { location: root, object_store: opened.object_store, vendor: None };
+        let objects = Objects::new([(id, vec![root])]);
+        let below_a_file = format!("{url}/file/x");
+        let create = async |objects: &Objects| match objects.create(id, &below_a_file, []).await {
+            Err(Error::Unavailable { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+        let name = directory.path().file_name().expect("it has a name").to_string_lossy();
+        assert!(create(&objects).await.contains(&*name), "the store says where it failed");
+        let guarded = objects.guarding(vec![Secret::new(&*name)]).without(Uuid::max());
+        assert!(!create(&guarded).await.contains(&*name));
+    }
+}

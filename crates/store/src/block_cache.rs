@@ -1,0 +1,98 @@
+//! SlateDB's caches of blocks, and of indexes and filters. They are moka's, like those that SlateDB
+//! brings along, which do not report their size.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use moka::future::Cache;
+use slatedb::db_cache::{CachedEntry, CachedKey, DbCache, SplitCache};
+
+use super::settings::Settings;
+use slateberg_telemetry::cache::CacheSize;
+use slateberg_telemetry::collection::Collection;
+
+/// Bytes that an entry takes beside its content: its key, and its nodes in moka's lists.
+const ENTRY_BYTES: usize = 256;
+
+/// The caches of one open store. Clones share them.
+#[derive(Clone)]
+pub(super) struct BlockCaches {
+    blocks: SizedCache,
+    meta: SizedCache,
+}
+
+#[derive(Clone)]
+struct SizedCache(Cache<CachedKey, CachedEntry>);
+
+impl BlockCaches {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            blocks: SizedCache::new(settings.block_cache_bytes),
+            meta: SizedCache::new(settings.meta_cache_bytes),
+        }
+    }
+
+    /// Both caches as the one that SlateDB takes.
+    pub(super) fn for_slatedb(&self) -> SplitCache {
+        let shared = |cache: &SizedCache| Some(Arc::new(cache.clone()) as Arc<dyn DbCache>);
+        SplitCache::new()
+            .with_block_cache(shared(&self.blocks))
+            .with_meta_cache(shared(&self.meta))
+            .build()
+    }
+
+    /// Reports their sizes. SlateDB counts their hits and misses itself.
+    pub(super) fn collect(&self, into: &mut Collection) {
+        self.blocks.size().collect(into, "block");
+        self.meta.size().collect(into, "meta");
+    }
+}
+
+impl SizedCache {
+    fn new(bytes_max: u64) -> Self {
+        let bytes = |_: &CachedKey, entry: &CachedEntry| {
+            u32::try_from(entry.size() + ENTRY_BYTES).unwrap_or(u32::MAX)
+        };
+        Self(Cache::builder().weigher(bytes).max_capacity(bytes_max).build())
+    }
+
+    fn size(&self) -> CacheSize {
+        // Insertions are counted when moka next tidies up. If another thread does it right now, the
+        // size is a moment old.
+        let _ = self.0.run_pending_tasks().now_or_never();
+        let bytes_max = self.0.policy().max_capacity().unwrap_or(u64::MAX);
+        CacheSize { bytes: self.0.weighted_size(), bytes_max }
+    }
+}
+
+#[async_trait]
+impl DbCache for SizedCache {
+    async fn get_block(&self, key: &CachedKey) -> Result<Option<CachedEntry>, slatedb::Error> {
+        Ok(self.0.get(key).await)
+    }
+
+    async fn get_index(&self, key: &CachedKey) -> Result<Option<CachedEntry>, slatedb::Error> {
+        Ok(self.0.get(key).await)
+    }
+
+    async fn get_filter(&self, key: &CachedKey) -> Result<Option<CachedEntry>, slatedb::Error> {
+        Ok(self.0.get(key).await)
+    }
+
+    async fn get_stats(&self, key: &CachedKey) -> Result<Option<CachedEntry>, slatedb::Error> {
+        Ok(self.0.get(key).await)
+    }
+
+    async fn insert(&self, key: CachedKey, value: CachedEntry) {
+        self.0.insert(key, value).await;
+    }
+
+    async fn remove(&self, key: &CachedKey) {
+        self.0.remove(key).await;
+    }
+
+    fn entry_count(&self) -> u64 {
+        self.0.entry_count()
+    }
+}

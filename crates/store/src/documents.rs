@@ -1,0 +1,173 @@
+//! Documents: a head that each version writes anew, and pieces that versions share.
+//!
+//! A piece is there exactly as long as the head names it: both change in one batch. A reader that finds a
+//! head and not all of its pieces has met a commit between two reads, and reads the head again.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use uuid::Uuid;
+
+use super::codec::{Document, Head, PieceText};
+use super::error::Error;
+use super::keys::{Key, MetadataKey, PieceKey, space};
+use super::read::{Range, Read, corrupt, decode_value};
+use super::txn::Transaction;
+use slateberg_model::text::{Piece, PieceHash, Text};
+
+/// How often a document is read anew because a commit came in between.
+const READ_ATTEMPTS_MAX: u32 = 16;
+/// Up to so many pieces are read one by one, at the same time; more of them with one scan.
+const PIECES_GOT_MAX: usize = 8;
+
+/// The document of a table or view, whole; none if there is none.
+pub(super) async fn read(
+    store: &(impl Read + ?Sized),
+    id: Uuid,
+) -> Result<Option<Document>, Error> {
+    let key = MetadataKey(id).encode();
+    let mut found = store.get_bytes(&key).await?;
+    for _ in 0..READ_ATTEMPTS_MAX {
+        let Some(bytes) = found else { return Ok(None) };
+        let head = decode_value::<MetadataKey>(&key, &bytes)?;
+        let missing = match head.complete(&pieces_of(store, id, &head).await?) {
+            Ok(document) => return Ok(Some(document)),
+            Err(missing) => missing,
+        };
+        found = store.get_bytes(&key).await?;
+        if found.as_ref() == Some(&bytes) {
+            return Err(corrupt(
+                &key,
+                &format!("piece {missing:?} is missing or of another length"),
+            ));
+        }
+    }
+    Err(Error::Contended { name: "read_document", attempts: READ_ATTEMPTS_MAX })
+}
+
+/// Those pieces of a document that are there.
+async fn pieces_of(
+    store: &(impl Read + ?Sized),
+    id: Uuid,
+    head: &Head,
+) -> Result<HashMap<PieceHash, Bytes>, Error> {
+    let wanted: HashSet<PieceHash> = head.pieces().collect();
+    if wanted.is_empty() {
+        return Ok(HashMap::new());
+    }
+    if wanted.len() <= PIECES_GOT_MAX {
+        let get = |hash| async move {
+            let piece = store.get(&PieceKey { id, hash }).await?;
+            Ok::<_, Error>(piece.map(|PieceText(text)| (hash, text)))
+        };
+        let pieces = futures::stream::iter(wanted.into_iter().map(get)).buffered(PIECES_GOT_MAX);
+        return pieces.try_filter_map(|piece| async { Ok(piece) }).try_collect().await;
+    }
+    let pieces = store.scan::<PieceKey>(&Range::below(space::METADATA_PIECES, id), None).await?;
+    Ok(pieces.into_iter().map(|(key, PieceText(text))| (key.hash, text)).collect())
+}
+
+impl Transaction {
+    /// Writes a document. `before` is the text that it replaces, if there is one: exactly that of the
+    /// document that the store has, or pieces would be lost or left.
+    pub fn put_document(
+        &self,
+        id: Uuid,
+        before: Option<&Text>,
+        document: &Document,
+    ) -> Result<(), Error> {
+        self.put(&MetadataKey(id), &document.head())?;
+        let changes = Changes::between(before, &document.text);
+        for piece in changes.new {
+            let key = PieceKey { id, hash: piece.hash() };
+            self.put(&key, &PieceText(piece.text().clone()))?;
+        }
+        for hash in changes.gone {
+            self.delete(&PieceKey { id, hash })?;
+        }
+        Ok(())
+    }
+
+    /// Removes a document with its pieces.
+    pub async fn delete_document(&self, id: Uuid) -> Result<(), Error> {
+        let Some(head) = self.get(&MetadataKey(id)).await? else { return Ok(()) };
+        for hash in head.pieces() {
+            self.delete(&PieceKey { id, hash })?;
+        }
+        self.delete(&MetadataKey(id))
+    }
+}
+
+/// What becomes of pieces when a text takes the place of another.
+struct Changes<'a> {
+    new: Vec<&'a Piece>,
+    gone: HashSet<PieceHash>,
+}
+
+impl<'a> Changes<'a> {
+    /// Most pieces are the same from the beginning on, or from the end on, which is found without
+    /// looking any of them up.
+    fn between(before: Option<&Text>, after: &'a Text) -> Self {
+        let old: Vec<PieceHash> =
+            before.into_iter().flat_map(Text::pieces).map(Piece::hash).collect();
+        let new: Vec<&Piece> = after.pieces().collect();
+        let same = |(old, new): &(&PieceHash, &&Piece)| **old == new.hash();
+        let first = old.iter().zip(&new).take_while(same).count();
+        let (old, changed) = (&old[first..], &new[first..]);
+        let last = old.iter().rev().zip(changed.iter().rev()).take_while(same).count();
+        let (old, changed) = (&old[..old.len() - last], &changed[..changed.len() - last]);
+        let mut gone: HashSet<PieceHash> = old.iter().copied().collect();
+        if !gone.is_empty() {
+            new.iter().for_each(|piece| {
+                gone.remove(&piece.hash());
+            });
+        }
+        Self { new: changed.to_vec(), gone }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use slateberg_model::text::Segment;
+
+    fn text(pieces: &[u8]) -> Text {
+        let piece = |byte: &u8| Segment::Piece(Piece::new(Bytes::copy_from_slice(&[*byte])));
+        Text::new(pieces.iter().map(piece).collect())
+    }
+
+    fn hashes(pieces: &[u8]) -> HashSet<PieceHash> {
+        pieces.iter().map(|byte| PieceHash::of(&[*byte])).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_what_the_new_text_names(
+            before in prop::collection::vec(0..12_u8, 0..20),
+            after in prop::collection::vec(0..12_u8, 0..20),
+        ) {
+            let (old, new) = (text(&before), text(&after));
+            let changes = Changes::between(Some(&old), &new);
+            let mut kept = hashes(&before);
+            kept.extend(changes.new.iter().map(|piece| piece.hash()));
+            kept.retain(|hash| !changes.gone.contains(hash));
+            prop_assert_eq!(kept, hashes(&after));
+        }
+    }
+
+    #[test]
+    fn an_append_writes_one_piece_and_removes_none() {
+        let (old, new) = (text(&[1, 2, 3, 10, 11]), text(&[1, 2, 3, 4, 10, 11]));
+        let changes = Changes::between(Some(&old), &new);
+        assert_eq!(changes.new, [&Piece::new(Bytes::from_static(&[4]))]);
+        assert!(changes.gone.is_empty());
+    }
+
+    #[test]
+    fn a_new_document_writes_them_all() {
+        assert_eq!(Changes::between(None, &text(&[1, 2, 3])).new.len(), 3);
+    }
+}

@@ -1,0 +1,306 @@
+//! The encryption of an open store: whether it is encrypted, with which keys, and how these change.
+//!
+//! A store is encrypted from its first byte on or not at all: a ring is founded where no store is, and
+//! whoever opens a store says what it is. So nobody can make a server write plain text, or read it, by
+//! taking the ring away.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use slatedb::object_store::path::Path;
+use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
+use uuid::Uuid;
+
+use super::error::Error;
+use super::files::damaged_root;
+use super::key_ring::{Found, RingPlace, Written};
+use super::open::{Place, Store};
+use super::sealed_objects::{Access, SealedObjects};
+use slateberg_authz::action::ManageEncryption;
+use slateberg_authz::permit::Permit;
+use slateberg_base::clock::Clock;
+use slateberg_base::ids::Ids;
+use slateberg_kms::keys::{Keys, looks_sealed};
+use slateberg_kms::ring::Ring;
+use slateberg_kms::{self as kms, Kms};
+
+/// Tries of one change of the ring against others.
+const CHANGE_ATTEMPTS_MAX: usize = 8;
+
+/// With what a store is encrypted.
+#[derive(Clone)]
+pub struct Encryption {
+    /// Where the wrapping keys are.
+    pub kms: Arc<dyn Kms>,
+    /// The time, for the age of keys.
+    pub clock: Arc<dyn Clock>,
+    /// The id of a new catalog.
+    pub ids: Arc<dyn Ids>,
+}
+
+/// The keys of an open store, and where its ring is.
+pub(super) struct Unlocked {
+    encryption: Encryption,
+    ring: RingPlace,
+    pub(super) keys: Arc<Keys>,
+    /// What opens the objects that a clone shares with its parent.
+    pub(super) inherited: Option<Inherited>,
+    /// Held by whoever changes the ring.
+    changing: tokio::sync::Mutex<()>,
+}
+
+/// The keys of the store that an open one is a clone of, and where its objects are.
+pub(super) struct Inherited {
+    pub(super) below: Path,
+    pub(super) keys: Arc<Keys>,
+}
+
+/// What may be done about a store that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    Found,
+    Refuse,
+}
+
+/// A place, with its keys if it is encrypted: everything is read and written through it from now on.
+pub(super) async fn unlock(
+    place: &Place,
+    missing: Missing,
+) -> Result<(Place, Option<Unlocked>), Error> {
+    let ring = RingPlace::of(place);
+    let Some(encryption) = place.encryption.clone() else {
+        return match ring.read().await {
+            // Even a ring that cannot be read says that the store is encrypted.
+            Ok(None) => Ok((place.clone(), None)),
+            Ok(Some(_)) | Err(Error::Encryption(_)) => Err(Error::Encrypted),
+            Err(error) => Err(error),
+        };
+    };
+    let (keys, inherited) = match ring.read().await? {
+        Some(found) => open_ring(&found.ring, encryption.kms.as_ref()).await?,
+        None => (found_ring(place, &encryption, &ring, missing).await?, None),
+    };
+    let keys = Arc::new(keys);
+    let sealed = |inner| -> Arc<dyn ObjectStore> {
+        let own = SealedObjects::new(inner, Path::from(place.path.as_str()), Arc::clone(&keys));
+        Arc::new(match &inherited {
+            None => own,
+            Some(Inherited { below, keys }) => {
+                own.sharing(below.clone(), Arc::clone(keys), Access::Read)
+            }
+        })
+    };
+    let object_store = sealed(Arc::clone(&place.object_store));
+    let log = place.log.as_ref().map(|log| log.within(sealed(log.store())));
+    let place = Place { object_store, log, ..place.clone() };
+    let changing = tokio::sync::Mutex::default();
+    let unlocked = Unlocked { encryption, ring, keys, inherited, changing };
+    Ok((place, Some(unlocked)))
+}
+
+/// The keys of a ring, and those of a clone's parent.
+async fn open_ring(ring: &Ring, kms: &dyn Kms) -> Result<(Keys, Option<Inherited>), Error> {
+    let keys = ring.unlock(kms).await?;
+    let inherited = match (ring.inherited(), ring.unlock_inherited(kms).await?) {
+        (Some(inherited), Some(keys)) => {
+            let below = Path::from(inherited.path.as_str());
+            Some(Inherited { below, keys: Arc::new(keys) })
+        }
+        _ => None,
+    };
+    Ok((keys, inherited))
+}
+
+/// Founds the ring of a store that is not there yet.
+async fn found_ring(
+    place: &Place,
+    encryption: &Encryption,
+    ring: &RingPlace,
+    missing: Missing,
+) -> Result<Keys, Error> {
+    match any_manifest(place).await? {
+        Some(manifest) if looks_sealed(&manifest) => return Err(Error::RingMissing),
+        Some(_) => return Err(Error::NotEncrypted),
+        None if missing == Missing::Refuse => return Err(Error::RingMissing),
+        None => {}
+    }
+    let kms = encryption.kms.as_ref();
+    let now_ms = encryption.clock.now_ms();
+    let (founded, keys) = Ring::found(kms, encryption.ids.random(), now_ms).await?;
+    match ring.create(&founded).await? {
+        Written::Done => Ok(keys),
+        // Somebody else opens the same store at this moment, and has founded its ring.
+        Written::Outrun => match ring.read().await? {
+            Some(found) => Ok(found.ring.unlock(kms).await?),
+            None => Err(Error::RingMissing),
+        },
+    }
+}
+
+/// The beginning of one of a store's manifests, as it lies in the bucket.
+async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error> {
+    let unavailable = |error: ObjectError| Error::Unavailable(error.to_string());
+    let prefix = Path::from(place.path.as_str()).join("manifest");
+    let first = place.object_store.list(Some(&prefix)).next().await;
+    let Some(first) = first.transpose().map_err(unavailable)? else { return Ok(None) };
+    let bytes = place.object_store.get_range(&first.location, 0..first.size.min(64)).await;
+    bytes.map(|bytes| Some(bytes.to_vec())).map_err(unavailable)
+}
+
+/// Why a place could not be opened, as far as its encryption or a damaged file is the reason.
+pub(super) async fn explained(
+    place: &Place,
+    unlocked: Option<&Unlocked>,
+    error: impl Into<Error>,
+) -> Error {
+    let error = error.into();
+    if let Some(failure) = unlocked.and_then(Unlocked::failure) {
+        // SlateDB has words of its own for it, and the journal says where it is.
+        return match error.to_string().contains(&failure.to_string()) {
+            true => error,
+            false => failure.into(),
+        };
+    }
+    // Without a ring to say so, what is sealed looks like rubbish.
+    if unlocked.is_none()
+        && let Ok(Some(manifest)) = any_manifest(place).await
+        && looks_sealed(&manifest)
+    {
+        return Error::RingMissing;
+    }
+    match error {
+        // SlateDB names no file, and takes an older manifest for the sign of another writer.
+        Error::Damaged(_) | Error::Internal(_) | Error::Fenced => {
+            damaged_root(place).await.map_or(error, Error::DamagedFile)
+        }
+        error => error,
+    }
+}
+
+impl Unlocked {
+    /// The last thing that could not be opened.
+    fn failure(&self) -> Option<kms::Error> {
+        let inherited = self.inherited.as_ref().and_then(|inherited| inherited.keys.failure());
+        self.keys.failure().or(inherited)
+    }
+
+    /// The keys of the clone of this store that is to be at `target`: those that an earlier try has left
+    /// there. None if there is no ring; one that is another's is refused.
+    pub(super) async fn keys_of_clone(
+        &self,
+        path: &str,
+        target: &Place,
+    ) -> Result<Option<Keys>, Error> {
+        let Some(found) = RingPlace::of(target).read().await? else { return Ok(None) };
+        let is_ours = found
+            .ring
+            .inherited()
+            .is_some_and(|it| it.path == path && it.catalog == self.keys.catalog());
+        if !is_ours {
+            return Err(Error::NotEmpty);
+        }
+        Ok(Some(found.ring.unlock(self.encryption.kms.as_ref()).await?))
+    }
+
+    /// Founds the ring of a clone of this store, which lies at `path`.
+    pub(super) async fn found_clone(&self, path: &str, target: &Place) -> Result<Keys, Error> {
+        let Encryption { kms, clock, ids } = &self.encryption;
+        let own = self.read().await?.ring;
+        let (ring, keys) = own.cloned(kms.as_ref(), path, ids.random(), clock.now_ms()).await?;
+        match RingPlace::of(target).create(&ring).await? {
+            Written::Done => Ok(keys),
+            Written::Outrun => Err(Error::NotEmpty),
+        }
+    }
+
+    /// Takes over what others have done to the ring. Says whether there was anything.
+    pub(super) async fn refresh(&self) -> Result<bool, Error> {
+        let found = self.read().await?;
+        if found.ring.active() == self.keys.active() {
+            return Ok(false);
+        }
+        self.take_over(&found.ring).await?;
+        Ok(true)
+    }
+
+    async fn read(&self) -> Result<Found, Error> {
+        self.ring.read().await?.ok_or(Error::RingMissing)
+    }
+
+    async fn take_over(&self, ring: &Ring) -> Result<(), Error> {
+        let kms = self.encryption.kms.as_ref();
+        let keys = ring.unlock_with(kms, Some(&self.keys)).await?;
+        Ok(self.keys.take_over(&keys)?)
+    }
+
+    /// Changes the ring, anew if somebody else was faster. The new ring is written before any key of it is
+    /// used, so that nothing is ever sealed with a key that a crash could lose.
+    async fn change<C, F>(&self, change: C) -> Result<Ring, Error>
+    where
+        C: Fn(Ring) -> F,
+        F: Future<Output = Result<Ring, kms::Error>>,
+    {
+        let _changing = self.changing.lock().await;
+        for _ in 0..CHANGE_ATTEMPTS_MAX {
+            let found = self.read().await?;
+            self.take_over(&found.ring).await?;
+            let ring = change(found.ring.clone()).await?;
+            if self.ring.replace(&found, &ring).await? == Written::Done {
+                self.take_over(&ring).await?;
+                return Ok(ring);
+            }
+        }
+        Err(Error::Contended { name: "key_ring", attempts: CHANGE_ATTEMPTS_MAX as u32 })
+    }
+}
+
+impl Store {
+    /// The catalog's id that an encrypted store is bound to.
+    pub fn encrypted_catalog(&self) -> Option<Uuid> {
+        self.shared.unlocked.as_ref().map(|unlocked| unlocked.keys.catalog())
+    }
+
+    /// The key ring, as it is kept at this moment; none of a store that is not encrypted.
+    pub async fn key_ring(
+        &self,
+        _permit: &Permit<ManageEncryption>,
+    ) -> Result<Option<Ring>, Error> {
+        match &self.shared.unlocked {
+            None => Ok(None),
+            Some(unlocked) => Ok(Some(unlocked.read().await?.ring)),
+        }
+    }
+
+    /// Seals what is written from now on with a new data key. None for a store that is not encrypted.
+    pub async fn rotate_data_key(
+        &self,
+        _permit: &Permit<ManageEncryption>,
+    ) -> Result<Option<Ring>, Error> {
+        let Some(unlocked) = &self.shared.unlocked else { return Ok(None) };
+        let (encryption, keys) = (&unlocked.encryption, &unlocked.keys);
+        let rotated = unlocked.change(|ring| async move {
+            let now_ms = encryption.clock.now_ms();
+            let (ring, _) = ring.rotated(encryption.kms.as_ref(), keys, now_ms).await?;
+            Ok(ring)
+        });
+        rotated.await.map(Some)
+    }
+
+    /// Has all data keys wrapped anew: by this wrapping key, or by the one of the settings. None for a
+    /// store that is not encrypted.
+    pub async fn rewrap_data_keys(
+        &self,
+        _permit: &Permit<ManageEncryption>,
+        wrapping_key: Option<&str>,
+    ) -> Result<Option<Ring>, Error> {
+        let Some(unlocked) = &self.shared.unlocked else { return Ok(None) };
+        let (encryption, keys) = (&unlocked.encryption, &unlocked.keys);
+        let inherited = unlocked.inherited.as_ref().map(|inherited| inherited.keys.as_ref());
+        let rewrapped = unlocked.change(|ring| async move {
+            let now_ms = encryption.clock.now_ms();
+            let known = (keys.as_ref(), inherited);
+            ring.rewrapped(encryption.kms.as_ref(), known, wrapping_key, now_ms).await
+        });
+        rewrapped.await.map(Some)
+    }
+}

@@ -1,0 +1,224 @@
+//! Frames: what one flush appends, and how it looks on the disk.
+//!
+//! A header of 32 bytes, numbers in little-endian:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4 | `sbj1`, or `sbj2` if the rows are sealed |
+//! | 4 | CRC-32 of the rest of the header |
+//! | 4 | CRC-32 of the rows |
+//! | 4 | bytes of the rows |
+//! | 8 | the frame's number |
+//! | 8 | the epoch of its writer |
+//!
+//! and behind it the rows, one after the other: sequence number (8), flags (1), the key's and the value's
+//! lengths (4 each), the times of creation and expiry (8 each, where the flags say so), key, value. In an
+//! encrypted store they are sealed together, bound to the frame's number and epoch.
+
+use bytes::{Buf, BufMut, Bytes};
+use slatedb::{RowEntry, ValueDeletable};
+
+use slateberg_kms as kms;
+use slateberg_kms::keys::{Keys, OVERHEAD, Purpose};
+
+const PLAIN_MAGIC: [u8; 4] = *b"sbj1";
+const SEALED_MAGIC: [u8; 4] = *b"sbj2";
+/// Bytes of a header.
+pub(super) const HEADER: usize = 32;
+/// A disk writes this many bytes at once: a torn write leaves out whole ones.
+const SECTOR: usize = 512;
+
+const TOMBSTONE: u8 = 1;
+const MERGE: u8 = 2;
+const CREATED: u8 = 4;
+const EXPIRES: u8 = 8;
+
+/// A frame that was read.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    pub(super) number: u64,
+    rows: Bytes,
+}
+
+/// What a frame begins with, of a store with these keys.
+pub(super) fn magic(keys: Option<&Keys>) -> [u8; 4] {
+    if keys.is_some() { SEALED_MAGIC } else { PLAIN_MAGIC }
+}
+
+/// Why no frame could be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// The bytes end.
+    End,
+    /// A write that a crash has cut off.
+    Torn,
+    /// Something that was whole once.
+    Damaged,
+    /// Something whole that does not open.
+    Sealed(kms::Error),
+}
+
+/// A frame that gathers rows.
+#[derive(Debug)]
+pub(super) struct Builder {
+    bytes: Vec<u8>,
+    last_sequence: u64,
+    rows: usize,
+}
+
+impl Builder {
+    /// A frame without rows.
+    pub(super) fn new() -> Self {
+        Self { bytes: vec![0; HEADER], last_sequence: 0, rows: 0 }
+    }
+
+    /// Puts a row at the end.
+    pub(super) fn push(&mut self, row: &RowEntry) {
+        let (kind, value) = match &row.value {
+            ValueDeletable::Value(value) => (0, &value[..]),
+            ValueDeletable::Merge(value) => (MERGE, &value[..]),
+            ValueDeletable::Tombstone => (TOMBSTONE, &[][..]),
+        };
+        let created = if row.create_ts.is_some() { CREATED } else { 0 };
+        let expires = if row.expire_ts.is_some() { EXPIRES } else { 0 };
+        let bytes = &mut self.bytes;
+        bytes.put_u64_le(row.seq);
+        bytes.put_u8(kind | created | expires);
+        bytes.put_u32_le(row.key.len() as u32);
+        bytes.put_u32_le(value.len() as u32);
+        for time in [row.create_ts, row.expire_ts].into_iter().flatten() {
+            bytes.put_i64_le(time);
+        }
+        bytes.put_slice(&row.key);
+        bytes.put_slice(value);
+        self.last_sequence = row.seq;
+        self.rows += 1;
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
+    /// The frame as it goes to the disk, sealed if there are keys. None if its rows are too many for one.
+    pub(super) fn finish(
+        mut self,
+        number: u64,
+        epoch: u64,
+        keys: Option<&Keys>,
+    ) -> Option<Vec<u8>> {
+        if let Some(keys) = keys {
+            let mut sealed = Vec::with_capacity(self.bytes.len() + OVERHEAD);
+            sealed.resize(HEADER, 0);
+            let purpose = Purpose::Frame { number, epoch };
+            keys.seal_into(purpose, &self.bytes[HEADER..], &mut sealed).ok()?;
+            self.bytes = sealed;
+        }
+        let rows = &self.bytes[HEADER..];
+        let (length, sum) = (u32::try_from(rows.len()).ok()?, crc32fast::hash(rows));
+        let mut header = Vec::with_capacity(HEADER);
+        header.put_slice(&magic(keys));
+        header.put_u32_le(0);
+        header.put_u32_le(sum);
+        header.put_u32_le(length);
+        header.put_u64_le(number);
+        header.put_u64_le(epoch);
+        let header_sum = crc32fast::hash(&header[8..]);
+        header[4..8].copy_from_slice(&header_sum.to_le_bytes());
+        self.bytes[..HEADER].copy_from_slice(&header);
+        Some(self.bytes)
+    }
+}
+
+/// Reads the frame at an offset of a segment, and says where the next one begins. With keys, only what is
+/// sealed is a frame, and without, only what is not.
+pub(super) fn read(
+    segment: &Bytes,
+    at: usize,
+    keys: Option<&Keys>,
+) -> Result<(Frame, usize), Unreadable> {
+    let rest = segment.slice(at..);
+    if rest.is_empty() {
+        return Err(Unreadable::End);
+    }
+    if rest.len() < HEADER {
+        return Err(Unreadable::Torn);
+    }
+    let mut header = &rest[..HEADER];
+    let (begin, header_sum) = (header.get_u32_le().to_le_bytes(), header.get_u32_le());
+    if begin != magic(keys) || crc32fast::hash(&rest[8..HEADER]) != header_sum {
+        let all_of_it = &rest[..];
+        return Err(torn_if(lacks_a_sector(all_of_it, at)));
+    }
+    let (sum, length) = (header.get_u32_le(), header.get_u32_le() as usize);
+    let (number, epoch) = (header.get_u64_le(), header.get_u64_le());
+    let end = HEADER + length;
+    if rest.len() < end {
+        return Err(Unreadable::Torn);
+    }
+    let rows = rest.slice(HEADER..end);
+    if crc32fast::hash(&rows) != sum {
+        return Err(torn_if(lacks_a_sector(&rest[..end], at)));
+    }
+    let rows = match keys {
+        None => rows,
+        Some(keys) => {
+            let opened = keys.open(Purpose::Frame { number, epoch }, &rows);
+            Bytes::from(opened.map_err(Unreadable::Sealed)?)
+        }
+    };
+    Ok((Frame { number, rows }, at + end))
+}
+
+fn torn_if(torn: bool) -> Unreadable {
+    if torn { Unreadable::Torn } else { Unreadable::Damaged }
+}
+
+/// Whether a sector was never written: all of it, or all that belongs to these bytes, is zero.
+fn lacks_a_sector(bytes: &[u8], at: usize) -> bool {
+    let first = (SECTOR - at % SECTOR).min(bytes.len());
+    let (head, rest) = bytes.split_at(first);
+    std::iter::once(head).chain(rest.chunks(SECTOR)).any(|part| part.iter().all(|byte| *byte == 0))
+}
+
+impl Frame {
+    /// The rows, in order. None if they do not fill the frame, which its CRC rules out.
+    pub(super) fn rows(&self) -> Option<Vec<RowEntry>> {
+        let mut bytes = self.rows.clone();
+        let mut rows = Vec::new();
+        while bytes.has_remaining() {
+            rows.push(row(&mut bytes)?);
+        }
+        Some(rows)
+    }
+}
+
+fn row(bytes: &mut Bytes) -> Option<RowEntry> {
+    let seq = bytes.try_get_u64_le().ok()?;
+    let flags = bytes.try_get_u8().ok()?;
+    let key_length = bytes.try_get_u32_le().ok()? as usize;
+    let value_length = bytes.try_get_u32_le().ok()? as usize;
+    let mut time = |flag| match flags & flag {
+        0 => Some(None),
+        _ => bytes.try_get_i64_le().ok().map(Some),
+    };
+    let (create_ts, expire_ts) = (time(CREATED)?, time(EXPIRES)?);
+    if bytes.remaining() < key_length.checked_add(value_length)? {
+        return None;
+    }
+    let key = bytes.split_to(key_length);
+    let value = bytes.split_to(value_length);
+    let value = match flags & (TOMBSTONE | MERGE) {
+        0 => ValueDeletable::Value(value),
+        MERGE => ValueDeletable::Merge(value),
+        _ => ValueDeletable::Tombstone,
+    };
+    Some(RowEntry { key, value, seq, create_ts, expire_ts })
+}

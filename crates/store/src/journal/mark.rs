@@ -1,0 +1,201 @@
+//! The mark: a small file beside the journal that records how far it was acknowledged.
+//!
+//! A torn end of the last segment is normal after a crash, so the journal alone cannot tell a write that a
+//! crash cut off from frames that were acknowledged and then lost. The mark names the last acknowledged frame
+//! and where it ends. It is written after the frame is synced and before any client learns of the frame, so
+//! that it never claims more than the disk had. It is synced with each new segment and at an orderly stop
+//! only: a commit costs one short write into the system's cache more, and no sync. A killed process loses
+//! nothing of it; a power failure takes it back to an earlier frame, which is a weaker claim and never a
+//! wrong one.
+//!
+//! The mark lies beside the directory of the journal, so that a copy that leaves out one of the two is
+//! recognised. Its 32 bytes, numbers in little-endian: `sbm1`, the CRC-32 of the rest, the number of the last
+//! acknowledged frame, the number of the first frame of its segment, and where it ends there.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::{Buf, BufMut};
+
+use super::segment::Segment;
+use crate::damage::{ACCEPT_LOSS, DamagedFile};
+
+const MAGIC: [u8; 4] = *b"sbm1";
+const BYTES: usize = 32;
+
+/// The position up to which a journal was acknowledged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    /// The number of the last acknowledged frame.
+    pub(super) frame: u64,
+    /// The number of the first frame of its segment.
+    pub(super) segment: u64,
+    /// Where it ends in that segment.
+    pub(super) end: u64,
+}
+
+/// The mark of a journal, open for writing.
+pub(super) struct Mark {
+    file: File,
+    /// Whether the last write failed. Only the first of several failures is logged.
+    has_failed: bool,
+}
+
+/// Why a mark cannot be read.
+#[derive(Debug)]
+pub(super) enum Unreadable {
+    /// The file does not hold a mark.
+    Damaged(DamagedFile),
+    /// The system does not let it be read.
+    Io(io::Error),
+}
+
+/// Where the mark of a journal is.
+pub(super) fn path(journal: &Path) -> PathBuf {
+    journal.with_extension("mark")
+}
+
+/// Reads the mark of a journal. `None` if there is no mark: an older slateberg wrote the journal, or a power
+/// failure came before the first sync.
+pub(super) fn read(journal: &Path) -> Result<Option<Acknowledged>, Unreadable> {
+    let path = path(journal);
+    let mut bytes = Vec::new();
+    match File::open(&path) {
+        Ok(file) => file.take(BYTES as u64).read_to_end(&mut bytes).map_err(Unreadable::Io)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Unreadable::Io(error)),
+    };
+    // A file system may know a file's name and length after a power failure, and not its content.
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    decode(&bytes).map(Some).ok_or_else(|| {
+        Unreadable::Damaged(DamagedFile {
+            file: path.display().to_string(),
+            reason: "is damaged: it should record how far the journal was acknowledged".to_owned(),
+            advice: ACCEPT_LOSS,
+        })
+    })
+}
+
+/// Returns what is wrong with a journal whose last frame is `last`, if frames behind that were acknowledged.
+pub(super) fn lost_frames(
+    journal: &Path,
+    acknowledged: Acknowledged,
+    last: u64,
+) -> Option<DamagedFile> {
+    let Acknowledged { frame, segment, end } = acknowledged;
+    if frame <= last {
+        return None;
+    }
+    if segment == 0 {
+        // The journal was empty after an orderly stop: everything was in sorted runs.
+        return Some(DamagedFile {
+            file: "manifest".to_owned(),
+            reason: format!(
+                "lacks its newest files: sorted runs held changes up to frame {frame} at the last orderly \
+                 stop, and the newest manifest names those up to {last}"
+            ),
+            advice: ACCEPT_LOSS,
+        });
+    }
+    let file = Segment::new(journal, segment).path;
+    let what = match file.metadata().map(|metadata| metadata.len()) {
+        Err(_) => "is missing".to_owned(),
+        Ok(0) => "is empty".to_owned(),
+        Ok(length) if length < end => format!("ends at byte {length} and not at byte {end}"),
+        Ok(_) => "has a torn end".to_owned(),
+    };
+    let reason = format!(
+        "{what}: changes up to frame {frame} of the journal were acknowledged, and the last one that is \
+         left is {last}"
+    );
+    Some(DamagedFile { file: file.display().to_string(), reason, advice: ACCEPT_LOSS })
+}
+
+fn decode(bytes: &[u8]) -> Option<Acknowledged> {
+    let (mut head, mut rest) = bytes.split_at_checked(8)?;
+    let is_mark = head.copy_to_bytes(4) == MAGIC[..] && head.get_u32_le() == crc32fast::hash(rest);
+    let mut next = || rest.try_get_u64_le().ok();
+    let acknowledged = Acknowledged { frame: next()?, segment: next()?, end: next()? };
+    is_mark.then_some(acknowledged)
+}
+
+fn encode(acknowledged: Acknowledged) -> Vec<u8> {
+    let mut rest = Vec::with_capacity(BYTES - 8);
+    rest.put_u64_le(acknowledged.frame);
+    rest.put_u64_le(acknowledged.segment);
+    rest.put_u64_le(acknowledged.end);
+    let mut bytes = Vec::with_capacity(BYTES);
+    bytes.put_slice(&MAGIC);
+    bytes.put_u32_le(crc32fast::hash(&rest));
+    bytes.put_slice(&rest);
+    bytes
+}
+
+impl Mark {
+    /// Opens the mark of a journal, and creates it durably if there is none.
+    pub(super) fn open(journal: &Path) -> io::Result<Self> {
+        let path = path(journal);
+        let is_new = !path.try_exists()?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+        if is_new && let Some(parent) = path.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(Self { file, has_failed: false })
+    }
+
+    /// Records how far the journal is acknowledged, without a sync. All of it lies in one sector.
+    pub(super) fn write(&mut self, acknowledged: Acknowledged) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&encode(acknowledged))
+    }
+
+    /// The same, and durable.
+    pub(super) fn write_durably(&mut self, acknowledged: Acknowledged) -> io::Result<()> {
+        self.write(acknowledged)?;
+        self.file.sync_data()
+    }
+
+    /// Logs a failure to write. The frames are durable all the same, and only the witness is behind.
+    pub(super) fn report(&mut self, written: io::Result<()>) {
+        if let Err(error) = &written
+            && !self.has_failed
+        {
+            tracing::warn!(
+                %error,
+                "cannot record how far the journal is acknowledged: a loss of its end would go unnoticed"
+            );
+        }
+        self.has_failed = written.is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written_and_no_flipped_bit_goes_unnoticed() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let journal = directory.path().join("journal");
+        assert!(matches!(read(&journal), Ok(None)), "no file");
+        let mut mark = Mark::open(&journal).expect("it can be created");
+        assert!(matches!(read(&journal), Ok(None)), "an empty file");
+        let first = Acknowledged { frame: 7, segment: 5, end: 1234 };
+        mark.write_durably(Acknowledged { frame: u64::MAX, ..first }).expect("it can be written");
+        mark.write(first).expect("it can be written");
+        assert!(matches!(read(&journal), Ok(Some(found)) if found == first));
+        let bytes = std::fs::read(path(&journal)).expect("it can be read");
+        assert_eq!(bytes.len(), BYTES);
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 0x10;
+            std::fs::write(path(&journal), &flipped).expect("it can be written");
+            assert!(matches!(read(&journal), Err(Unreadable::Damaged(_))), "byte {at}");
+        }
+        std::fs::write(path(&journal), [0; BYTES]).expect("it can be written");
+        assert!(matches!(read(&journal), Ok(None)), "zeros");
+    }
+}

@@ -1,0 +1,77 @@
+//! Reading the journal, in order.
+
+use std::io;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::vec;
+
+use async_trait::async_trait;
+use slatedb::wal::{WalError, WalFileRange, WalIterator, WalReader, WalRows};
+
+use super::frame::Frame;
+use super::segment::read_behind;
+use slateberg_kms::keys::Keys;
+
+/// Reads a journal that nobody writes.
+pub(super) struct JournalReader {
+    directory: PathBuf,
+    keys: Option<Arc<Keys>>,
+}
+
+/// Frames that were read, one after the other.
+pub(super) struct JournalIterator {
+    frames: vec::IntoIter<Frame>,
+}
+
+impl JournalReader {
+    pub(super) fn new(directory: PathBuf, keys: Option<Arc<Keys>>) -> Self {
+        Self { directory, keys }
+    }
+}
+
+impl JournalIterator {
+    pub(super) fn new(frames: Vec<Frame>) -> Self {
+        Self { frames: frames.into_iter() }
+    }
+}
+
+#[async_trait]
+impl WalReader for JournalReader {
+    async fn iterator(&self, range: WalFileRange) -> Result<Box<dyn WalIterator>, WalError> {
+        let after = match range.0 {
+            Bound::Included(first) => first.saturating_sub(1),
+            Bound::Excluded(last) => last,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.1 {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => end,
+            Bound::Unbounded => {
+                let reason = "a journal is not followed while it is written";
+                return Err(WalError::InternalError(Arc::new(io::Error::other(reason))));
+            }
+        };
+        let mut frames = read_behind(&self.directory, after, self.keys.as_deref())?.frames;
+        frames.retain(|frame| frame.number < end);
+        Ok(Box::new(JournalIterator::new(frames)))
+    }
+
+    async fn last_wal_file_id(&self, replay_after_wal_id: u64) -> Result<u64, WalError> {
+        let keys = self.keys.as_deref();
+        let found = read_behind(&self.directory, replay_after_wal_id, keys)?;
+        Ok(found.last(replay_after_wal_id))
+    }
+}
+
+#[async_trait]
+impl WalIterator for JournalIterator {
+    async fn next(&mut self) -> Result<Option<WalRows>, WalError> {
+        let Some(frame) = self.frames.next() else { return Ok(None) };
+        let rows = frame.rows().ok_or_else(|| {
+            let reason = format!("the rows of frame {} of the journal", frame.number);
+            WalError::DataError(Arc::new(io::Error::new(io::ErrorKind::InvalidData, reason)))
+        })?;
+        Ok(Some(WalRows { rows, last_consumed_wal_file_id: frame.number }))
+    }
+}

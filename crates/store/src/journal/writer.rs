@@ -1,0 +1,399 @@
+//! The writer: gathers rows into frames, and has a thread of its own append and sync them.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use slatedb::RowEntry;
+use slatedb::wal::{
+    WalError, WalEvent, WalFlushResult, WalObserver, WalStatus, WalStatusListener, WalWriter,
+    WriterInit, WriterInitResult, WriterManifest,
+};
+use tokio::sync::watch;
+
+use super::frame::Builder;
+use super::mark::{Acknowledged, Mark};
+use super::reader::JournalIterator;
+use super::segment::{Segment, read_behind};
+use super::{Init, unavailable};
+use crate::storage::Storage;
+use slateberg_base::io_failure::IoFailure;
+use slateberg_kms::keys::Keys;
+
+/// At this size a segment is full.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// The first wait before a frame is appended again, and the longest.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// A frame on its way to the disk.
+struct Append {
+    number: u64,
+    bytes: Vec<u8>,
+    rows: usize,
+    /// Bytes of the rows, as they were gathered.
+    gathered_bytes: usize,
+    last_sequence: u64,
+}
+
+/// How the journal is, and who wants to know.
+struct Shared {
+    status: Mutex<WalStatus>,
+    listeners: Mutex<Vec<WalStatusListener>>,
+    /// Sent to whenever the status has changed and the listeners know.
+    progress: watch::Sender<()>,
+    /// Bytes that are gathered or on their way.
+    waiting_bytes: AtomicUsize,
+}
+
+/// Gathers rows; the thread behind `appends` does the rest.
+struct JournalWriter {
+    gathering: Builder,
+    next_number: u64,
+    epoch: u64,
+    keys: Option<Arc<Keys>>,
+    storage: Storage,
+    shared: Arc<Shared>,
+    appends: Option<mpsc::Sender<Append>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The file of a segment, as far as it is written.
+trait SegmentFile: Send {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts off all but the first bytes.
+    fn cut(&self, bytes: u64) -> io::Result<()>;
+    fn sync(&self) -> io::Result<()>;
+}
+
+impl SegmentFile for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn cut(&self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Creates the file of a segment.
+type Create = Box<dyn FnMut(&Segment) -> io::Result<Box<dyn SegmentFile>> + Send>;
+
+/// Why a frame is not in the journal.
+enum AppendError {
+    /// Nothing of it is: it can be appended again.
+    Unwritten(io::Error),
+    /// What is on the disk is not known, or cannot be cut off.
+    Uncertain(io::Error),
+}
+
+/// The thread's side.
+struct Appender {
+    directory: PathBuf,
+    create: Create,
+    segment: Option<Growing>,
+    mark: Mark,
+    storage: Storage,
+    shared: Arc<Shared>,
+    /// Given back when the thread ends, whatever ends it.
+    _lock: File,
+}
+
+/// The segment that is written.
+struct Growing {
+    file: Box<dyn SegmentFile>,
+    first: u64,
+    bytes: u64,
+}
+
+#[async_trait]
+impl WriterInit for Init {
+    async fn fence_and_init(
+        &self,
+        manifest: &mut WriterManifest,
+    ) -> Result<WriterInitResult, WalError> {
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let lock = lock.ok_or(WalError::Closed)?;
+        let after = manifest.replay_after_wal_id();
+        let found = read_behind(&self.directory, after, self.keys.as_deref())?;
+        if let Some((segment, whole)) = &found.end {
+            segment.cut(*whole).map_err(unavailable)?;
+        }
+        let last = found.last(after);
+        let mut mark = Mark::open(&self.directory).map_err(unavailable)?;
+        mark.write(found.acknowledged(after)).map_err(unavailable)?;
+        let shared = Arc::new(Shared::new(last));
+        let appender = Appender {
+            directory: self.directory.clone(),
+            create: Box::new(|segment| Ok(Box::new(segment.create()?))),
+            segment: None,
+            mark,
+            storage: self.storage.clone(),
+            shared: Arc::clone(&shared),
+            _lock: lock,
+        };
+        let (appends, queue) = mpsc::channel();
+        let thread = thread::Builder::new().name("journal".to_owned());
+        let thread = thread.spawn(move || appender.run(&queue)).map_err(unavailable)?;
+        let writer = JournalWriter {
+            gathering: Builder::new(),
+            next_number: last + 1,
+            epoch: manifest.epoch(),
+            keys: self.keys.clone(),
+            storage: self.storage.clone(),
+            shared,
+            appends: Some(appends),
+            thread: Some(thread),
+        };
+        Ok(WriterInitResult {
+            replay_iterator: Box::new(JournalIterator::new(found.frames)),
+            wal_writer: Box::new(writer),
+        })
+    }
+}
+
+#[async_trait]
+impl WalWriter for JournalWriter {
+    async fn append(&mut self, write_batch: &[RowEntry]) -> Result<(), WalError> {
+        self.status()?;
+        let before = self.gathering.bytes();
+        for row in write_batch {
+            self.gathering.push(row);
+        }
+        let grown = self.gathering.bytes() - before;
+        self.shared.waiting_bytes.fetch_add(grown, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<WalFlushResult, WalError> {
+        self.status()?;
+        if self.gathering.rows() > 0 {
+            self.send_gathered()?;
+        }
+        let wal_id = self.next_number - 1;
+        let shared = Arc::clone(&self.shared);
+        let completion = Box::pin(async move { shared.flushed(wal_id).await });
+        Ok(WalFlushResult { wal_id, completion })
+    }
+
+    fn observer(&self) -> Box<dyn WalObserver> {
+        Box::new(Observer(Arc::clone(&self.shared)))
+    }
+
+    fn status(&self) -> Result<WalStatus, WalStatus> {
+        self.shared.status()
+    }
+
+    async fn close(&mut self) -> Result<(), WalError> {
+        // A frame that there is no space for is waited for no longer.
+        self.storage.give_up_on_space();
+        // Without a sender the thread ends behind its last frame.
+        drop(self.appends.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(ended, Ok(Ok(()))) {
+                let panicked = io::Error::other("the journal's thread has panicked");
+                self.shared.close(WalError::InternalError(Arc::new(panicked)));
+            }
+        }
+        self.shared.close(WalError::Closed);
+        Ok(())
+    }
+}
+
+impl JournalWriter {
+    fn send_gathered(&mut self) -> Result<(), WalError> {
+        let gathered = std::mem::replace(&mut self.gathering, Builder::new());
+        let (rows, last_sequence) = (gathered.rows(), gathered.last_sequence());
+        let gathered_bytes = gathered.bytes() - super::frame::HEADER;
+        let number = self.next_number;
+        let bytes = gathered.finish(number, self.epoch, self.keys.as_deref()).ok_or_else(|| {
+            let too_long = io::Error::other("more than 4 GiB wait for one flush of the journal");
+            WalError::InternalError(Arc::new(too_long))
+        })?;
+        let append = Append { number, bytes, rows, gathered_bytes, last_sequence };
+        let sent = self.appends.as_ref().map(|appends| appends.send(append));
+        if !matches!(sent, Some(Ok(()))) {
+            return Err(WalError::Closed);
+        }
+        self.next_number += 1;
+        Ok(())
+    }
+}
+
+impl Appender {
+    /// Writes no frame before the one in front of it is synced: of two that are not, a disk may keep the
+    /// second alone, and that would look like damage. Commits are gathered before they become a frame, so
+    /// that two hardly ever wait.
+    fn run(mut self, queue: &mpsc::Receiver<Append>) {
+        while let Ok(append) = queue.recv() {
+            if let Err(error) = self.append_or_wait(&append) {
+                let directory = self.directory.display();
+                tracing::error!(%directory, %error, "the journal cannot be written and is closed");
+                return self.shared.close(unavailable(error));
+            }
+            self.shared.appended(&append);
+        }
+    }
+
+    /// Appends a frame, and retries for as long as what fails may pass. No other frame is written meanwhile.
+    fn append_or_wait(&mut self, append: &Append) -> io::Result<()> {
+        let mut pause = RETRY_DELAY_MIN;
+        loop {
+            let error = match self.append(append) {
+                Ok(()) => {
+                    self.storage.resumed();
+                    return Ok(());
+                }
+                Err(AppendError::Unwritten(error)) if self.may_pass(&error) => error,
+                Err(AppendError::Unwritten(error) | AppendError::Uncertain(error)) => {
+                    return Err(error);
+                }
+            };
+            self.storage.stalled(&self.directory, &error);
+            thread::sleep(pause);
+            pause = (pause * 2).min(RETRY_DELAY_MAX);
+        }
+    }
+
+    fn may_pass(&self, error: &io::Error) -> bool {
+        self.storage.waits_for_space() && IoFailure::of(error) != IoFailure::Final
+    }
+
+    fn append(&mut self, append: &Append) -> Result<(), AppendError> {
+        self.segment.take_if(|segment| segment.bytes >= SEGMENT_BYTES_MAX);
+        let segment = match &mut self.segment {
+            Some(segment) => segment,
+            none => {
+                let first = append.number;
+                let segment = Segment::new(&self.directory, first);
+                let file = (self.create)(&segment).map_err(AppendError::Unwritten)?;
+                // From here on, a power failure does not take back that the segment was begun.
+                let begun = Acknowledged { frame: first - 1, segment: first, end: 0 };
+                let written = self.mark.write_durably(begun);
+                self.mark.report(written);
+                none.insert(Growing { file, first, bytes: 0 })
+            }
+        };
+        if let Err(error) = segment.file.write(&append.bytes) {
+            // A part of the frame may be there, and no other frame may come behind it.
+            return Err(match segment.file.cut(segment.bytes) {
+                Ok(()) => AppendError::Unwritten(error),
+                Err(_) => AppendError::Uncertain(error),
+            });
+        }
+        segment.file.sync().map_err(AppendError::Uncertain)?;
+        segment.bytes += append.bytes.len() as u64;
+        let Growing { first, bytes, .. } = *segment;
+        let synced = Acknowledged { frame: append.number, segment: first, end: bytes };
+        let written = self.mark.write(synced);
+        self.mark.report(written);
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn new(last: u64) -> Self {
+        let status = WalStatus {
+            closed_reason: None,
+            estimated_bytes: 0,
+            last_flushed_wal_id: last,
+            last_flushed_seq: None,
+            buffered_wal_entries_count: 0,
+        };
+        Self {
+            status: Mutex::new(status),
+            listeners: Mutex::default(),
+            progress: watch::Sender::new(()),
+            waiting_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WalStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> Result<WalStatus, WalStatus> {
+        let mut status = self.lock().clone();
+        status.estimated_bytes = self.waiting_bytes.load(Ordering::Relaxed);
+        if status.closed_reason.is_some() { Err(status) } else { Ok(status) }
+    }
+
+    /// Takes note of a frame that is on the disk, and tells.
+    fn appended(&self, append: &Append) {
+        let Append { number, rows, gathered_bytes: bytes, .. } = *append;
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        tracing::trace!(frame = number, rows, bytes, "journal is synced");
+        let status = {
+            let mut status = self.lock();
+            status.last_flushed_wal_id = number;
+            status.last_flushed_seq = Some(append.last_sequence);
+            status.clone()
+        };
+        self.tell(WalEvent::WalFlushed(status));
+    }
+
+    /// Closes for ever. The first reason stands.
+    fn close(&self, reason: WalError) {
+        let status = {
+            let mut status = self.lock();
+            if status.closed_reason.is_some() {
+                return;
+            }
+            status.closed_reason = Some(reason);
+            status.clone()
+        };
+        self.tell(WalEvent::WalClosed(status));
+    }
+
+    fn tell(&self, event: WalEvent) {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for listener in listeners {
+            listener(event.clone());
+        }
+        // Whoever waits for a flush finds that the listeners know already.
+        self.progress.send_replace(());
+    }
+
+    /// Waits until a frame is on the disk.
+    async fn flushed(&self, number: u64) -> Result<(), WalError> {
+        let mut progress = self.progress.subscribe();
+        loop {
+            let status = self.lock().clone();
+            if status.last_flushed_wal_id >= number {
+                return Ok(());
+            }
+            if let Some(reason) = status.closed_reason {
+                return Err(reason);
+            }
+            if progress.changed().await.is_err() {
+                return Err(WalError::Closed);
+            }
+        }
+    }
+}
+
+struct Observer(Arc<Shared>);
+
+impl WalObserver for Observer {
+    fn status(&self) -> Result<WalStatus, WalStatus> {
+        self.0.status()
+    }
+
+    fn subscribe(&self, listener: WalStatusListener) -> Result<(), WalError> {
+        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! The thread that appends: the order of writes and syncs, and failures of the disk.
+
+use std::io::ErrorKind;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::error::Error;
+
+const ENOSPC: i32 = 28;
+/// The number on Linux.
+const EDQUOT: i32 = if cfg!(target_os = "linux") { 122 } else { 69 };
+const EMFILE: i32 = 24;
+const EROFS: i32 = 30;
+
+/// Bytes of a frame in these tests.
+const FRAME: usize = 10;
+
+/// A file whose writes fail for as long as they are made to.
+struct Failing {
+    file: File,
+    disk: Arc<Disk>,
+}
+
+/// A disk that fails on purpose.
+#[derive(Default)]
+struct Disk {
+    /// What writes fail with, after half of the bytes.
+    writing: Mutex<Option<i32>>,
+    cutting: AtomicBool,
+    syncing: Mutex<Option<ErrorKind>>,
+}
+
+impl Disk {
+    fn fail_writes(&self, code: impl Into<Option<i32>>) {
+        *self.writing.lock().expect("no test panics here") = code.into();
+    }
+}
+
+impl SegmentFile for Failing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match *self.disk.writing.lock().expect("no test panics here") {
+            None => self.file.write_all(bytes),
+            Some(code) => {
+                self.file.write_all(&bytes[..bytes.len() / 2])?;
+                Err(io::Error::from_raw_os_error(code))
+            }
+        }
+    }
+
+    fn cut(&self, bytes: u64) -> io::Result<()> {
+        match self.disk.cutting.load(Ordering::Relaxed) {
+            true => Err(ErrorKind::Other.into()),
+            false => self.file.set_len(bytes),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match *self.disk.syncing.lock().expect("no test panics here") {
+            None => self.file.sync_data(),
+            Some(kind) => Err(kind.into()),
+        }
+    }
+}
+
+/// A journal in a directory, on a disk that fails on purpose.
+struct Fixture {
+    directory: tempfile::TempDir,
+    disk: Arc<Disk>,
+    storage: Storage,
+    shared: Arc<Shared>,
+    appends: mpsc::Sender<Append>,
+    thread: JoinHandle<()>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("there is room");
+        let (disk, storage) = (Arc::<Disk>::default(), Storage::default());
+        let shared = Arc::new(Shared::new(0));
+        let failing = Arc::clone(&disk);
+        let appender = Appender {
+            directory: directory.path().to_owned(),
+            create: Box::new(move |segment| {
+                let (file, disk) = (segment.create()?, Arc::clone(&failing));
+                Ok(Box::new(Failing { file, disk }))
+            }),
+            segment: None,
+            mark: Mark::open(directory.path()).expect("there is room"),
+            storage: storage.clone(),
+            shared: Arc::clone(&shared),
+            _lock: File::create(directory.path().join("lock")).expect("there is room"),
+        };
+        let (appends, queue) = mpsc::channel();
+        let thread = thread::spawn(move || appender.run(&queue));
+        Self { directory, disk, storage, shared, appends, thread }
+    }
+
+    fn append(&self, number: u64) {
+        let bytes = vec![u8::try_from(number).expect("few frames"); FRAME];
+        let append = Append { number, bytes, rows: 1, gathered_bytes: 0, last_sequence: number };
+        self.appends.send(append).expect("the thread runs");
+    }
+
+    /// The bytes of the first segment.
+    fn bytes(&self) -> Vec<u8> {
+        std::fs::read(Segment::new(self.directory.path(), 1).path).expect("it is there")
+    }
+
+    /// Waits until writes are rejected, and returns why.
+    async fn stalled(&self) -> Error {
+        loop {
+            if let Err(error) = self.storage.check_writable() {
+                return error;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+fn frames(numbers: &[u8]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| [*number; FRAME]).collect()
+}
+
+#[tokio::test]
+async fn a_frame_that_a_full_disk_does_not_take_is_written_once_there_is_space() {
+    for code in [ENOSPC, EDQUOT] {
+        let journal = Fixture::new();
+        journal.storage.wait_for_space();
+        journal.append(1);
+        journal.shared.flushed(1).await.expect("there is space");
+        journal.disk.fail_writes(code);
+        journal.append(2);
+        journal.append(3);
+        let refused = journal.stalled().await;
+        assert!(matches!(refused, Error::Stalled { is_full: true, .. }), "{refused}");
+        assert!(refused.to_string().contains(&*journal.directory.path().to_string_lossy()));
+        assert!(journal.shared.status().is_ok(), "the journal is open");
+        journal.disk.fail_writes(None);
+        journal.shared.flushed(3).await.expect("there is space again");
+        assert_eq!(journal.bytes(), frames(&[1, 2, 3]), "no part of a frame stays behind");
+        journal.storage.check_writable().expect("writes are accepted again");
+    }
+}
+
+#[tokio::test]
+async fn a_journal_without_descriptors_waits_for_them() {
+    let journal = Fixture::new();
+    journal.storage.wait_for_space();
+    journal.disk.fail_writes(EMFILE);
+    journal.append(1);
+    let refused = journal.stalled().await;
+    assert!(matches!(refused, Error::Stalled { is_full: false, .. }), "{refused}");
+    journal.disk.fail_writes(None);
+    journal.shared.flushed(1).await.expect("it is written");
+}
+
+#[tokio::test]
+async fn a_journal_that_is_closed_while_the_disk_is_full_gives_up() {
+    let journal = Fixture::new();
+    journal.storage.wait_for_space();
+    journal.disk.fail_writes(ENOSPC);
+    journal.append(1);
+    journal.stalled().await;
+    journal.storage.give_up_on_space();
+    assert!(journal.shared.flushed(1).await.is_err(), "the frame was not written");
+    journal.thread.join().expect("it has ended");
+}
+
+#[tokio::test]
+async fn a_failure_that_no_retry_changes_closes_the_journal() {
+    let in_start = Fixture::new();
+    in_start.disk.fail_writes(ENOSPC);
+    in_start.append(1);
+    assert!(in_start.shared.flushed(1).await.is_err(), "a start waits for no space");
+
+    let journal = || {
+        let journal = Fixture::new();
+        journal.storage.wait_for_space();
+        journal
+    };
+    let read_only = journal();
+    read_only.disk.fail_writes(EROFS);
+    read_only.append(1);
+    assert!(read_only.shared.flushed(1).await.is_err(), "no retry helps");
+
+    let torn = journal();
+    torn.disk.cutting.store(true, Ordering::Relaxed);
+    torn.disk.fail_writes(ENOSPC);
+    torn.append(1);
+    assert!(torn.shared.flushed(1).await.is_err(), "nothing may follow a torn frame");
+
+    let unsynced = journal();
+    *unsynced.disk.syncing.lock().expect("no test panics here") = Some(ErrorKind::StorageFull);
+    unsynced.append(1);
+    assert!(unsynced.shared.flushed(1).await.is_err(), "what is on the disk is not known");
+}
+
+#[test]
+fn no_frame_is_written_before_the_one_in_front_of_it_is_synced() {
+    let journal = Fixture::new();
+    let path = Segment::new(journal.directory.path(), 1).path;
+    let told = Arc::<Mutex<Vec<_>>>::default();
+    let telling = Arc::clone(&told);
+    let listener = move |event| {
+        if let WalEvent::WalFlushed(status) = event {
+            let written = std::fs::metadata(&path).expect("it is there").len();
+            telling
+                .lock()
+                .expect("no test panics here")
+                .push((status.last_flushed_wal_id, written));
+        }
+    };
+    journal.shared.listeners.lock().expect("no test panics here").push(Arc::new(listener));
+    (1..=3).for_each(|number| journal.append(number));
+    drop(journal.appends);
+    journal.thread.join().expect("it has ended");
+    let told = told.lock().expect("no test panics here");
+    assert_eq!(*told, [(1, 10), (2, 20), (3, 30)], "frames, and bytes that were written");
+}

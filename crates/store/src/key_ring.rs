@@ -1,0 +1,153 @@
+//! Where the key ring of a store is kept: an object below its path, of the form that `kms::ring` knows.
+//!
+//! In a bucket it is replaced on the condition that it is unchanged. A local directory cannot do that,
+//! but is locked: there it is written beside, synced, and renamed. At each moment one whole ring is
+//! there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+use slatedb::object_store::path::Path;
+use slatedb::object_store::{
+    Error as ObjectError, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion,
+};
+
+use super::error::Error;
+use super::open::Place;
+use slateberg_kms::ring::Ring;
+
+/// Below the store's path.
+const DIRECTORY: &str = "encryption";
+const FILE: &str = "ring.json";
+/// A ring on its way.
+const NEW_FILE: &str = "ring.json.new";
+/// A ring of thousands of data keys is shorter.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// Where the ring of a store is.
+pub(super) enum RingPlace {
+    Directory(PathBuf),
+    Bucket { object_store: Arc<dyn ObjectStore>, path: Path },
+}
+
+/// A ring as it was found.
+pub(super) struct Found {
+    pub(super) ring: Ring,
+    /// What has to be there still when it is replaced; none in a directory.
+    version: Option<UpdateVersion>,
+}
+
+/// How a write of a ring has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    Done,
+    /// Somebody else was faster: nothing was written.
+    Outrun,
+}
+
+impl RingPlace {
+    /// Of a store.
+    pub(super) fn of(place: &Place) -> Self {
+        match &place.directory {
+            Some(directory) => Self::Directory(directory.join(DIRECTORY)),
+            None => Self::Bucket {
+                object_store: Arc::clone(&place.object_store),
+                path: Path::from(place.path.as_str()).join(DIRECTORY).join(FILE),
+            },
+        }
+    }
+
+    /// The ring, if there is one.
+    pub(super) async fn read(&self) -> Result<Option<Found>, Error> {
+        let (bytes, version) = match self {
+            Self::Directory(directory) => {
+                let file = directory.join(FILE);
+                match read_file(&file) {
+                    Ok(bytes) => (bytes, None),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                    Err(error) => return Err(unavailable(file.display(), error)),
+                }
+            }
+            Self::Bucket { object_store, path } => match object_store.get(path).await {
+                Ok(result) if result.meta.size > BYTES_MAX => {
+                    return Err(unavailable(path, "it is too long for a key ring"));
+                }
+                Ok(result) => {
+                    let meta = &result.meta;
+                    let (e_tag, version) = (meta.e_tag.clone(), meta.version.clone());
+                    let bytes = result.bytes().await.map_err(|error| unavailable(path, error))?;
+                    (bytes.to_vec(), Some(UpdateVersion { e_tag, version }))
+                }
+                Err(ObjectError::NotFound { .. }) => return Ok(None),
+                Err(error) => return Err(unavailable(path, error)),
+            },
+        };
+        Ok(Some(Found { ring: Ring::from_bytes(&bytes)?, version }))
+    }
+
+    /// Writes the first ring of a store.
+    pub(super) async fn create(&self, ring: &Ring) -> Result<Written, Error> {
+        let bytes = ring.to_bytes()?;
+        match self {
+            Self::Directory(directory) => write_file(directory, &bytes),
+            Self::Bucket { object_store, path } => {
+                put(object_store.as_ref(), path, bytes, PutMode::Create).await
+            }
+        }
+    }
+
+    /// Puts a ring in the place of the one that was found.
+    pub(super) async fn replace(&self, found: &Found, ring: &Ring) -> Result<Written, Error> {
+        let bytes = ring.to_bytes()?;
+        match (self, &found.version) {
+            (Self::Directory(directory), _) => write_file(directory, &bytes),
+            (Self::Bucket { object_store, path }, Some(version)) => {
+                let mode = PutMode::Update(version.clone());
+                put(object_store.as_ref(), path, bytes, mode).await
+            }
+            (Self::Bucket { path, .. }, None) => Err(unavailable(path, "it has no version")),
+        }
+    }
+}
+
+async fn put(
+    object_store: &dyn ObjectStore,
+    path: &Path,
+    bytes: Vec<u8>,
+    mode: PutMode,
+) -> Result<Written, Error> {
+    match object_store.put_opts(path, PutPayload::from(bytes), mode.into()).await {
+        Ok(_) => Ok(Written::Done),
+        Err(ObjectError::AlreadyExists { .. } | ObjectError::Precondition { .. }) => {
+            Ok(Written::Outrun)
+        }
+        Err(error) => Err(unavailable(path, error)),
+    }
+}
+
+fn read_file(file: &FilePath) -> io::Result<Vec<u8>> {
+    if fs::metadata(file)?.len() > BYTES_MAX {
+        return Err(io::Error::other("it is too long for a key ring"));
+    }
+    fs::read(file)
+}
+
+fn write_file(directory: &FilePath, bytes: &[u8]) -> Result<Written, Error> {
+    let (new, file) = (directory.join(NEW_FILE), directory.join(FILE));
+    let write = || {
+        super::journal::make_directory(directory)?;
+        let mut written = OpenOptions::new().create(true).truncate(true).write(true).open(&new)?;
+        written.write_all(bytes)?;
+        written.sync_all()?;
+        fs::rename(&new, &file)?;
+        File::open(directory)?.sync_all()
+    };
+    write().map_err(|error: io::Error| unavailable(file.display(), error))?;
+    Ok(Written::Done)
+}
+
+fn unavailable(place: impl std::fmt::Display, reason: impl std::fmt::Display) -> Error {
+    Error::Unavailable(format!("the key ring {place}: {reason}"))
+}

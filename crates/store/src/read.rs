@@ -1,0 +1,328 @@
+//! Reading records: of durable state only, or inside a transaction.
+
+use std::future::Future;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions};
+use slatedb::{Db, DbIterator, DbReader};
+use uuid::Uuid;
+
+use super::codec::{Document, Value};
+use super::documents;
+use super::error::Error;
+use super::keys::{Key, is_kept};
+use super::open::Shared;
+pub use super::recent::Reading;
+use super::recent::{PageKey, Recent};
+use slateberg_model::page::Names;
+
+/// Bytes that a scan fetches at once: SlateDB's default is one block, which costs a request each.
+const SCAN_READ_AHEAD_BYTES: usize = 1 << 20;
+/// Fetches that a scan keeps under way.
+const SCAN_FETCHES_MAX: usize = 4;
+
+/// A part of a key space, in ascending order.
+#[derive(Debug, Clone)]
+pub struct Range {
+    /// The bytes that every key begins with.
+    pub prefix: Vec<u8>,
+    /// Only keys that sort strictly behind these bytes.
+    pub after: Option<Vec<u8>>,
+}
+
+impl Range {
+    /// Every key that begins with `prefix`.
+    pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
+        Self { prefix: prefix.into(), after: None }
+    }
+
+    /// Every key of a space that begins with this id: what lies below it.
+    pub fn below(space: u8, id: Uuid) -> Self {
+        let mut prefix = vec![space];
+        prefix.extend_from_slice(id.as_bytes());
+        Self::prefix(prefix)
+    }
+
+    /// Leaves out the keys up to and including `key`.
+    pub fn behind(mut self, key: Option<Vec<u8>>) -> Self {
+        self.after = key;
+        self
+    }
+
+    fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let start = match &self.after {
+            Some(after) if *after >= self.prefix => Bound::Excluded(after.clone()),
+            _ => Bound::Included(self.prefix.clone()),
+        };
+        (start, successor(&self.prefix))
+    }
+}
+
+/// The first key behind all those that begin with `prefix`.
+fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Bound::Excluded(end);
+        }
+    }
+    Bound::Unbounded
+}
+
+/// A view of the store that can be read.
+pub trait Read: Sync {
+    /// The bytes at a key.
+    fn get_bytes(&self, key: &[u8]) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send;
+
+    /// The entries of a range, in order.
+    fn iterate(&self, range: &Range) -> impl Future<Output = Result<DbIterator, Error>> + Send;
+
+    /// The record at a key.
+    fn get<K: Key>(&self, key: &K) -> impl Future<Output = Result<Option<K::Value>, Error>> + Send {
+        async move {
+            let key = key.encode();
+            decoded::<K>(&key, self.get_bytes(&key).await?.as_deref())
+        }
+    }
+
+    /// The record at a key, shared with whoever else reads it.
+    fn get_shared<K: Key>(
+        &self,
+        key: &K,
+    ) -> impl Future<Output = Result<Option<Arc<K::Value>>, Error>> + Send {
+        async move { Ok(self.get(key).await?.map(Arc::new)) }
+    }
+
+    /// The records of a range in the order of their keys: at most `limit`, if there is one.
+    fn scan<K: Key>(
+        &self,
+        range: &Range,
+        limit: Option<usize>,
+    ) -> impl Future<Output = Result<Vec<(K, K::Value)>, Error>> + Send {
+        async move {
+            let mut entries = Vec::new();
+            if limit == Some(0) {
+                return Ok(entries);
+            }
+            let mut iterator = self.iterate(range).await?;
+            while let Some(entry) = iterator.next().await? {
+                let key = K::decode(&entry.key)
+                    .ok_or_else(|| corrupt(&entry.key, "not a key of its space"))?;
+                let value = decode_value::<K>(&entry.key, &entry.value)?;
+                entries.push((key, value));
+                if limit.is_some_and(|limit| entries.len() >= limit) {
+                    break;
+                }
+            }
+            Ok(entries)
+        }
+    }
+
+    /// The metadata of a table or view, whole.
+    fn document(&self, id: Uuid) -> impl Future<Output = Result<Option<Document>, Error>> + Send {
+        documents::read(self, id)
+    }
+
+    /// Whether a range holds any key at all.
+    fn any(&self, range: &Range) -> impl Future<Output = Result<bool, Error>> + Send {
+        async move {
+            let mut iterator = self.iterate(range).await?;
+            Ok(iterator.next().await?.is_some())
+        }
+    }
+}
+
+/// The record at a key that holds these bytes, if it holds any.
+fn decoded<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>, Error> {
+    bytes.map(|bytes| decode_value::<K>(key, bytes)).transpose()
+}
+
+/// A record from its bytes, or an error that names the key.
+pub(super) fn decode_value<K: Key>(key: &[u8], bytes: &[u8]) -> Result<K::Value, Error> {
+    K::Value::decode(bytes).map_err(|error| corrupt(key, &error.to_string()))
+}
+
+/// A record that is not what it should be.
+pub(super) fn corrupt(key: &[u8], reason: &str) -> Error {
+    use std::fmt::Write;
+    let hex = key.iter().fold(String::with_capacity(key.len() * 2), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    Error::Corrupt { key: hex, reason: reason.to_owned() }
+}
+
+/// Options of every scan, with the given durability.
+pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
+    ScanOptions {
+        durability_filter: durability,
+        read_ahead_bytes: SCAN_READ_AHEAD_BYTES,
+        max_fetch_tasks: SCAN_FETCHES_MAX,
+        cache_blocks: true,
+        ..ScanOptions::default()
+    }
+}
+
+/// What is durable: what may be told to anyone. Small records and names come from memory where they were
+/// read lately.
+#[derive(Clone, Copy)]
+pub struct Durable<'a> {
+    pub(super) db: &'a Db,
+    pub(super) shared: &'a Shared,
+}
+
+impl Durable<'_> {
+    /// The names below a parent in a space of names, in order: those behind `after`, at most `limit`.
+    pub async fn names(
+        &self,
+        space: u8,
+        parent: Uuid,
+        after: Option<&str>,
+        limit: Option<usize>,
+    ) -> Result<Arc<Names>, Error> {
+        let recent = &self.shared.recent;
+        let key = PageKey { space, parent, after: after.map(ToOwned::to_owned), limit };
+        if let Some(names) = recent.page(&key) {
+            return Ok(names);
+        }
+        let mut range = Range::below(space, parent);
+        let reading = recent.reading(&range.prefix);
+        if let Some(after) = after {
+            let key = [range.prefix.as_slice(), after.as_bytes()].concat();
+            range = range.behind(Some(key));
+        }
+        let mut names = Names::default();
+        let mut iterator = self.iterate(&range).await?;
+        while limit.is_none_or(|limit| names.len() < limit)
+            && let Some(entry) = iterator.next().await?
+        {
+            let name = entry.key.get(range.prefix.len()..).map(std::str::from_utf8);
+            let Some(Ok(name)) = name else { return Err(corrupt(&entry.key, "not a name")) };
+            names.push(name);
+        }
+        let names = Arc::new(names);
+        recent.keep_page(reading, key, &names);
+        Ok(names)
+    }
+
+    /// Takes note that a record is about to be read, so that it can be asked later whether what was read then
+    /// still holds. None if it was written just now, and may change again before it is durable.
+    pub fn reading<K: Key>(&self, key: &K) -> Option<Reading> {
+        self.shared.recent.reading(&key.encode())
+    }
+
+    /// Which of these reads, by their places, no longer show what is so.
+    pub fn overtaken(&self, readings: &[Option<Reading>]) -> Vec<usize> {
+        self.shared.recent.overtaken(readings)
+    }
+}
+
+impl Read for Durable<'_> {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        let options = ReadOptions::new().with_durability_filter(DurabilityLevel::Remote);
+        Ok(self.db.get_with_options(key, &options).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Remote);
+        Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+    }
+
+    async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
+        Ok(self.get_shared(key).await?.map(Arc::unwrap_or_clone))
+    }
+
+    async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
+        get_recent(self, &self.shared.recent, key).await
+    }
+}
+
+/// The record at a key: from memory, where what was read lately still holds, or else from the store. What
+/// holds is both durable and the newest there is, so that views of either kind may go by it.
+async fn get_recent<K: Key>(
+    view: &impl Read,
+    recent: &Recent,
+    key: &K,
+) -> Result<Option<Arc<K::Value>>, Error> {
+    let key = key.encode();
+    if !is_kept(&key) {
+        return Ok(decoded::<K>(&key, view.get_bytes(&key).await?.as_deref())?.map(Arc::new));
+    }
+    if let Some(known) = recent.record(&key) {
+        return Ok(known);
+    }
+    let reading = recent.reading(&key);
+    let bytes = view.get_bytes(&key).await?;
+    let record = decoded::<K>(&key, bytes.as_deref())?.map(Arc::new);
+    recent.keep_record(reading, key, record.clone(), bytes.map_or(0, |bytes| bytes.len()));
+    Ok(record)
+}
+
+/// What has been accepted, durable or not: for judging a change that will itself wait until everything
+/// before it is durable.
+#[derive(Clone, Copy)]
+pub struct Latest<'a> {
+    pub(super) db: &'a Db,
+    pub(super) shared: &'a Shared,
+}
+
+impl Read for Latest<'_> {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        Ok(self.db.get(key).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Memory);
+        Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+    }
+
+    async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
+        Ok(self.get_shared(key).await?.map(Arc::unwrap_or_clone))
+    }
+
+    async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
+        get_recent(self, &self.shared.recent, key).await
+    }
+}
+
+/// A store that is read without being opened for writing, as `fsck` does.
+pub struct Offline {
+    pub(super) reader: DbReader,
+}
+
+impl Read for Offline {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        Ok(self.reader.get(key).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Memory);
+        Ok(self.reader.scan_with_options(range.bounds(), &options).await?)
+    }
+}
+
+impl Read for super::txn::Transaction {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        Ok(self.inner.get(key).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Memory);
+        Ok(self.inner.scan_with_options(range.bounds(), &options).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_where_the_next_one_begins() {
+        assert_eq!(successor(b"a"), Bound::Excluded(b"b".to_vec()));
+        assert_eq!(successor(b"a\xff\xff"), Bound::Excluded(b"b".to_vec()));
+        assert_eq!(successor(b"\xff"), Bound::Unbounded);
+    }
+}

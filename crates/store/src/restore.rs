@@ -1,0 +1,445 @@
+//! Restoring: the difference between what is and what was, written in one batch.
+//!
+//! Nothing of SlateDB is turned back: not its manifest, its log, or the order of its writers. What was is
+//! written as a change of what is, like any other: all of it or nothing, under the same fence, with the same
+//! keys, and with every checkpoint still there. So a restore can be undone by another one.
+//!
+//! | what | after a restore |
+//! |---|---|
+//! | the store's own record | as it was, but for a new timeline |
+//! | warehouses, namespaces, names, tables, views, their metadata and places | as they were |
+//! | idempotency records | as they were: what was done since is not done any more |
+//! | policies and grants | as they were, by a new revision of the policy log |
+//! | versions | go on, in the new timeline, so that no `ETag` holds twice |
+//! | publications | one for each table and view that changes: the next start writes missing files |
+//! | file deletions | none: no file is deleted because of a restore |
+//! | API keys, signing keys | as they are: what was revoked stays revoked |
+//! | change log | goes on, with an entry for the restore |
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use serde::Serialize;
+use slatedb::DbIterator;
+use uuid::Uuid;
+
+use super::codec::Value;
+use super::error::Error;
+use super::jobs::Work;
+use super::keys::{
+    ChangeKey, JobKey, Key, MetadataKey, NamespaceKey, PieceKey, PublicationKey, StoreKey,
+    TabularKey, WarehouseKey, space,
+};
+use super::open::Store;
+use super::policy_book::PolicyBook;
+use super::read::{Range, Read, corrupt, decode_value};
+use super::records::{
+    Change, NamespaceRecord, PolicyChanges, PolicyRevision, Publication, StoreFormat,
+    TabularRecord, WarehouseRecord,
+};
+use slateberg_authz::action::Maintain;
+use slateberg_authz::permit::Permit;
+use slateberg_model::ident::TabularKind;
+
+/// Spaces whose records become what they were, to the byte.
+const AS_THEY_WERE: [u8; 6] = [
+    space::NAMESPACE_NAMES,
+    space::TABLE_NAMES,
+    space::VIEW_NAMES,
+    space::PLACES,
+    space::UUIDS,
+    space::IDEMPOTENCY,
+];
+
+/// How many things of one kind come back, go, or become what they were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Are not there now, and come back.
+    pub returning: usize,
+    /// Have changed since, and become what they were.
+    pub changing: usize,
+    /// Were not there, and go.
+    pub going: usize,
+}
+
+/// What a restore does, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// Warehouses.
+    pub warehouses: Counts,
+    /// Namespaces.
+    pub namespaces: Counts,
+    /// Tables.
+    pub tables: Counts,
+    /// Views.
+    pub views: Counts,
+    /// Policies that were made at run time.
+    pub policies: Counts,
+    /// Grants.
+    pub grants: Counts,
+    /// Tables that come back, and were purged since: their data files may be gone.
+    pub purged: usize,
+}
+
+/// A restore that was thought out and is not done.
+pub struct Plan {
+    puts: Vec<(Vec<u8>, Vec<u8>)>,
+    deletes: Vec<Vec<u8>>,
+    /// The store's own record as it was.
+    format: Option<StoreFormat>,
+    /// What it does, in numbers.
+    pub told: Told,
+    /// The policies and grants as they were.
+    pub book: PolicyBook,
+    /// What becomes of policies and grants.
+    pub policy_changes: PolicyChanges,
+}
+
+/// What stands at a key now, and what stood there.
+struct Difference {
+    key: Bytes,
+    now: Option<Bytes>,
+    then: Option<Bytes>,
+}
+
+impl Counts {
+    fn add(&mut self, now: bool, then: bool) {
+        match (now, then) {
+            (false, _) => self.returning += 1,
+            (true, true) => self.changing += 1,
+            (true, false) => self.going += 1,
+        }
+    }
+
+    fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl Told {
+    /// Whether nothing changes that anybody could see.
+    pub fn is_empty(&self) -> bool {
+        let Self { warehouses, namespaces, tables, views, policies, grants, purged: _ } = *self;
+        [warehouses, namespaces, tables, views, policies, grants].into_iter().all(Counts::is_empty)
+    }
+}
+
+impl Plan {
+    /// Thinks out how what is becomes what was.
+    pub async fn between(now: &impl Read, then: &impl Read) -> Result<Self, Error> {
+        let (book_now, book) = (PolicyBook::read(now).await?, PolicyBook::read(then).await?);
+        let policy_changes = book_now.changes_to(&book);
+        let mut plan = Self {
+            puts: Vec::new(),
+            deletes: Vec::new(),
+            format: then.get(&StoreKey).await?,
+            told: Told::default(),
+            book,
+            policy_changes,
+        };
+        plan.count_policies();
+        for space in AS_THEY_WERE {
+            for Difference { key, then, .. } in differences(now, then, space).await? {
+                plan.become_of(&key, then);
+            }
+        }
+        plan.warehouses(now, then).await?;
+        plan.namespaces(now, then).await?;
+        let versions = plan.tabulars(now, then).await?;
+        plan.metadata(now, then, &versions).await?;
+        plan.forget_jobs(now).await?;
+        Ok(plan)
+    }
+
+    fn put<K: Key>(&mut self, key: &K, value: &K::Value) {
+        self.puts.push((key.encode(), value.encode()));
+    }
+
+    fn become_of(&mut self, key: &Bytes, then: Option<Bytes>) {
+        match then {
+            Some(value) => self.puts.push((key.to_vec(), value.to_vec())),
+            None => self.deletes.push(key.to_vec()),
+        }
+    }
+
+    fn count_policies(&mut self) {
+        for edit in self.policy_changes.policies.values() {
+            self.told.policies.add(edit.before.is_some(), edit.after.is_some());
+        }
+        self.told.grants.returning = self.policy_changes.granted.len();
+        self.told.grants.going = self.policy_changes.revoked.len();
+    }
+
+    async fn warehouses(&mut self, now: &impl Read, then: &impl Read) -> Result<(), Error> {
+        for different in differences(now, then, space::WAREHOUSE_NAMES).await? {
+            let (before, after) = different.records::<WarehouseKey>()?;
+            self.told.warehouses.add(before.is_some(), after.is_some());
+            let Some(mut after) = after else {
+                self.deletes.push(different.key.to_vec());
+                continue;
+            };
+            let version = |it: &WarehouseRecord| it.definition.as_ref().map(|it| it.version);
+            let highest = before.as_ref().and_then(version).max(version(&after));
+            if let (Some(definition), Some(highest)) = (&mut after.definition, highest) {
+                definition.version = highest + 1;
+            }
+            self.puts.push((different.key.to_vec(), after.encode()));
+        }
+        Ok(())
+    }
+
+    async fn namespaces(&mut self, now: &impl Read, then: &impl Read) -> Result<(), Error> {
+        for different in differences(now, then, space::NAMESPACES).await? {
+            let (before, after) = different.records::<NamespaceKey>()?;
+            self.told.namespaces.add(before.is_some(), after.is_some());
+            let Some(after) = after else {
+                self.deletes.push(different.key.to_vec());
+                continue;
+            };
+            let highest = before.map_or(0, |before| before.version).max(after.version);
+            let after = NamespaceRecord { version: highest + 1, ..after };
+            self.puts.push((different.key.to_vec(), after.encode()));
+        }
+        Ok(())
+    }
+
+    /// Tables and views. Returns the versions that those get whose metadata changes.
+    async fn tabulars(
+        &mut self,
+        now: &impl Read,
+        then: &impl Read,
+    ) -> Result<HashMap<Uuid, u64>, Error> {
+        let different = differences(now, then, space::TABULARS).await?;
+        let mut known = LastVersions::default();
+        if different.iter().any(|different| different.now.is_none()) {
+            known = LastVersions::read(now).await?;
+        }
+        let mut versions = HashMap::new();
+        let mut touched = HashSet::new();
+        for different in different {
+            let (before, after) = different.records::<TabularKey>()?;
+            let Some(either) = before.as_ref().or(after.as_ref()) else { continue };
+            let (id, kind) = (either.id, either.kind);
+            let counts = match kind {
+                TabularKind::Table => &mut self.told.tables,
+                TabularKind::View => &mut self.told.views,
+            };
+            counts.add(before.is_some(), after.is_some());
+            let Some(after) = after else {
+                touched.insert(id);
+                self.deletes.push(different.key.to_vec());
+                self.forget_metadata(now, id).await?;
+                continue;
+            };
+            self.told.purged += usize::from(before.is_none() && known.purged.contains(&id));
+            let version = match &before {
+                // Only its name, or its owner, is another.
+                Some(before) if is_same_metadata(before, &after) => after.version,
+                Some(before) => before.version.max(after.version) + 1,
+                None => known.of(id).max(after.version) + 1,
+            };
+            if version != after.version {
+                touched.insert(id);
+                versions.insert(id, version);
+                let metadata_location = after.metadata_location.clone();
+                self.put(&PublicationKey { id, version }, &Publication { metadata_location });
+            }
+            self.put(&TabularKey(id), &TabularRecord { version, ..after });
+        }
+        let markers = Range::prefix([space::PUBLICATIONS]);
+        for (key, _) in now.scan::<PublicationKey>(&markers, None).await? {
+            if touched.contains(&key.id) {
+                self.deletes.push(key.encode());
+            }
+        }
+        Ok(versions)
+    }
+
+    /// Metadata, at the versions that their records get. Metadata that waited for a purge has no record, and
+    /// does not come back.
+    async fn metadata(
+        &mut self,
+        now: &impl Read,
+        then: &impl Read,
+        versions: &HashMap<Uuid, u64>,
+    ) -> Result<(), Error> {
+        // Where a purge is under way, it is there to the byte, and gets its version all the same.
+        for (id, version) in versions {
+            let head = then.get(&MetadataKey(*id)).await?;
+            let lost =
+                || corrupt(&MetadataKey(*id).encode(), "the metadata of the checkpoint is gone");
+            self.put(&MetadataKey(*id), &head.ok_or_else(lost)?.at_version(*version));
+        }
+        for different in differences(now, then, space::METADATA).await? {
+            let id = different.decoded::<MetadataKey>()?.0;
+            match different.then {
+                _ if versions.contains_key(&id) => {}
+                Some(head) if is_there(then, id).await? => {
+                    self.puts.push((different.key.to_vec(), head.to_vec()));
+                }
+                _ => self.deletes.push(different.key.to_vec()),
+            }
+        }
+        for different in differences(now, then, space::METADATA_PIECES).await? {
+            let id = different.decoded::<PieceKey>()?.id;
+            match different.then {
+                Some(piece) if is_there(then, id).await? => {
+                    self.puts.push((different.key.to_vec(), piece.to_vec()));
+                }
+                _ => self.deletes.push(different.key.to_vec()),
+            }
+        }
+        Ok(())
+    }
+
+    /// A job may be about to delete what is needed again: an outdated metadata file, or a purged table's.
+    /// With the jobs goes the metadata that was kept for them alone. Jobs that have ended are history, and
+    /// stay.
+    async fn forget_jobs(&mut self, now: &impl Read) -> Result<(), Error> {
+        let jobs = Range::prefix([space::JOBS]);
+        for (key, job) in now.scan::<JobKey>(&jobs, None).await? {
+            self.deletes.push(key.encode());
+            let Work::ReachableFrom { id, .. } = job.work else { continue };
+            let restored = TabularKey(id).encode();
+            if !self.puts.iter().any(|(key, _)| *key == restored) {
+                self.forget_metadata(now, id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The metadata of what goes goes whole: a purge under way has kept it on the other side, too.
+    async fn forget_metadata(&mut self, now: &impl Read, id: Uuid) -> Result<(), Error> {
+        self.deletes.push(MetadataKey(id).encode());
+        let pieces = Range::below(space::METADATA_PIECES, id);
+        for (key, _) in now.scan::<PieceKey>(&pieces, None).await? {
+            self.deletes.push(key.encode());
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Carries a plan out, with this entry in the change log and, if policies or grants change, this
+    /// revision of theirs. A new timeline begins with it: nobody knows for sure what versions those tables
+    /// had that are gone by now. It is durable when this returns, and nothing of it is there before.
+    pub async fn restore(
+        &self,
+        permit: &Permit<Maintain>,
+        plan: &Plan,
+        timeline: Uuid,
+        revision: Option<&PolicyRevision>,
+        entry: &Change,
+    ) -> Result<(), Error> {
+        let ((), accepted) = self
+            .transact("restore", permit, |t| async move {
+                // What is deleted and put is put.
+                plan.deletes.iter().try_for_each(|key| t.delete_at(key.clone()))?;
+                plan.puts.iter().try_for_each(|(key, value)| t.put_at(key.clone(), value))?;
+                if let Some(format) = plan.format.clone() {
+                    t.put(&StoreKey, &StoreFormat { timeline: Some(timeline), ..format })?;
+                }
+                if let Some(revision) = revision {
+                    t.revise_policies(revision).await?;
+                }
+                t.log(entry)
+            })
+            .await?;
+        accepted.durable().await
+    }
+}
+
+/// The records of a key now and then.
+type Records<K> = (Option<<K as Key>::Value>, Option<<K as Key>::Value>);
+
+impl Difference {
+    fn decoded<K: Key>(&self) -> Result<K, Error> {
+        K::decode(&self.key).ok_or_else(|| corrupt(&self.key, "not a key of its space"))
+    }
+
+    /// The records on both sides.
+    fn records<K: Key>(&self) -> Result<Records<K>, Error> {
+        let decode = |bytes: &Option<Bytes>| {
+            bytes.as_ref().map(|bytes| decode_value::<K>(&self.key, bytes)).transpose()
+        };
+        Ok((decode(&self.now)?, decode(&self.then)?))
+    }
+}
+
+/// What the change log knows of tables and views that are gone.
+#[derive(Default)]
+struct LastVersions {
+    versions: HashMap<Uuid, u64>,
+    purged: HashSet<Uuid>,
+}
+
+impl LastVersions {
+    async fn read(now: &impl Read) -> Result<Self, Error> {
+        let mut known = Self::default();
+        let mut entries = now.iterate(&Range::prefix([space::CHANGES])).await?;
+        while let Some(entry) = entries.next().await? {
+            let change = decode_value::<ChangeKey>(&entry.key, &entry.value)?;
+            let newest = change.version_after.max(change.version_before).unwrap_or_default();
+            let version = known.versions.entry(change.subject).or_default();
+            *version = newest.max(*version);
+            if change.action == "purge_table" {
+                known.purged.insert(change.subject);
+            }
+        }
+        Ok(known)
+    }
+
+    fn of(&self, id: Uuid) -> u64 {
+        self.versions.get(&id).copied().unwrap_or_default()
+    }
+}
+
+fn is_same_metadata(before: &TabularRecord, after: &TabularRecord) -> bool {
+    before.version == after.version && before.metadata_location == after.metadata_location
+}
+
+async fn is_there(then: &impl Read, id: Uuid) -> Result<bool, Error> {
+    Ok(then.get_bytes(&TabularKey(id).encode()).await?.is_some())
+}
+
+/// The keys of a space at which something else stands now than stood then.
+async fn differences(
+    now: &impl Read,
+    then: &impl Read,
+    space: u8,
+) -> Result<Vec<Difference>, Error> {
+    let range = Range::prefix([space]);
+    let (mut now, mut then) = (now.iterate(&range).await?, then.iterate(&range).await?);
+    let (mut is, mut was) = (next(&mut now).await?, next(&mut then).await?);
+    let mut found = Vec::new();
+    loop {
+        let order = match (&is, &was) {
+            (None, None) => return Ok(found),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((is, _)), Some((was, _))) => is.cmp(was),
+        };
+        let here = if order == Ordering::Greater { None } else { is.take() };
+        let there = if order == Ordering::Less { None } else { was.take() };
+        if order != Ordering::Greater {
+            is = next(&mut now).await?;
+        }
+        if order != Ordering::Less {
+            was = next(&mut then).await?;
+        }
+        let Some(key) = here.as_ref().or(there.as_ref()).map(|(key, _)| key.clone()) else {
+            continue;
+        };
+        let (now, then) = (here.map(|(_, value)| value), there.map(|(_, value)| value));
+        if now != then {
+            found.push(Difference { key, now, then });
+        }
+    }
+}
+
+/// The next entry, copied: what an iterator hands out keeps a whole block in memory.
+async fn next(entries: &mut DbIterator) -> Result<Option<(Bytes, Bytes)>, Error> {
+    let copied = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
+    Ok(entries.next().await?.map(|entry| (copied(&entry.key), copied(&entry.value))))
+}

@@ -1,0 +1,371 @@
+//! [`SealedObjects`]: an object store under SlateDB in which every object is sealed, chunk by chunk.
+//!
+//! SlateDB hands its blocks to a transformer, but neither its manifests nor the footers of its files, in
+//! which the first and the last key stand, and keys hold names. So everything goes through here as well:
+//! whoever reads the bucket sees paths, sizes and times, and no key.
+//!
+//! An object's chunks are [`PLAIN`] bytes, but for the last one, which may be shorter and is there in any
+//! case: an empty object is one empty chunk. Each is bound to the object's path, to its number and to
+//! whether it is the last, so that none can be exchanged, moved, left out or cut off. Where a chunk lies
+//! follows from its number, so that a range is read with one request.
+//!
+//! A clone ([`super::clones`]) shares objects with its parent. Those lie below the parent's path, and open
+//! with the parent's keys and nothing else: no object of one store passes for one of the other's.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use slatedb::object_store::path::Path;
+use slatedb::object_store::{
+    CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions,
+    PutPayload, PutResult, Result, UploadPart,
+};
+use slatedb_common::retry::NonRetryable;
+
+use slateberg_kms as kms;
+use slateberg_kms::keys::{Keys, OVERHEAD, Purpose};
+
+/// Bytes of a chunk before it is sealed.
+const PLAIN: u64 = 16 << 10;
+/// Bytes of a sealed chunk.
+const SEALED: u64 = PLAIN + OVERHEAD as u64;
+/// What errors call this store.
+const STORE: &str = "sealed objects";
+
+/// An object store whose objects are sealed with the keys of an open store.
+pub(super) struct SealedObjects {
+    inner: Arc<dyn ObjectStore>,
+    sealer: Sealer,
+    parent: Option<Parent>,
+}
+
+/// The objects of the store that this one is a clone of.
+struct Parent {
+    sealer: Sealer,
+    access: Access,
+}
+
+/// What may be done to a parent's objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Reading alone, for the clone itself.
+    Read,
+    /// Writing as well, with the parent's own keys, for whoever makes the clone.
+    Write,
+}
+
+/// Seals and opens chunks of the objects below one path.
+#[derive(Clone)]
+struct Sealer {
+    keys: Arc<Keys>,
+    /// The store's path: objects are bound to their paths below it, so that a store can be moved.
+    below: Path,
+}
+
+impl fmt::Debug for SealedObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedObjects").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for SealedObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sealed objects in {}", self.inner)
+    }
+}
+
+impl SealedObjects {
+    /// Seals what is put into `inner` below a path.
+    pub(super) fn new(inner: Arc<dyn ObjectStore>, below: Path, keys: Arc<Keys>) -> Self {
+        Self { inner, sealer: Sealer { keys, below }, parent: None }
+    }
+
+    /// The same for a clone, whose parent's objects are below `below` and sealed with `keys`.
+    pub(super) fn sharing(self, below: Path, keys: Arc<Keys>, access: Access) -> Self {
+        let sealer = Sealer { keys, below };
+        Self { parent: Some(Parent { sealer, access }), ..self }
+    }
+
+    /// Who opens an object.
+    fn opens(&self, path: &Path) -> &Sealer {
+        let parent =
+            self.parent.as_ref().filter(|parent| path.prefix_matches(&parent.sealer.below));
+        parent.map_or(&self.sealer, |parent| &parent.sealer)
+    }
+
+    /// Who seals an object, if it may be written.
+    fn seals(&self, path: &Path) -> Result<&Sealer> {
+        match self.guarded() {
+            Some(below) if path.prefix_matches(below) => Err(not_ours(path)),
+            _ => Ok(self.opens(path)),
+        }
+    }
+
+    /// Below which path nothing may be written or deleted.
+    fn guarded(&self) -> Option<&Path> {
+        let parent = self.parent.as_ref().filter(|parent| parent.access == Access::Read);
+        parent.map(|parent| &parent.sealer.below)
+    }
+
+    /// What is known of an object, with the size that it has unsealed.
+    fn unsealed(meta: ObjectMeta) -> Result<ObjectMeta> {
+        let size = plain_size(meta.size)
+            .ok_or_else(|| tampered(meta.location.as_ref(), "it has no size that chunks make"))?;
+        Ok(ObjectMeta { size, ..meta })
+    }
+
+    /// The range of the sealed object that has to be read for a range of the plain one.
+    async fn sealed_range(&self, path: &Path, options: &GetOptions) -> Result<Option<GetRange>> {
+        Ok(match &options.range {
+            None => None,
+            Some(GetRange::Bounded(range)) if range.start >= range.end => {
+                return Err(generic(format!("{path}: the range {range:?} is empty")));
+            }
+            Some(GetRange::Bounded(range)) => {
+                let end = range.end.div_ceil(PLAIN).saturating_mul(SEALED);
+                Some(GetRange::Bounded(range.start / PLAIN * SEALED..end))
+            }
+            Some(GetRange::Offset(offset)) => Some(GetRange::Offset(offset / PLAIN * SEALED)),
+            Some(GetRange::Suffix(length)) => {
+                let size = self.head(path).await?.size;
+                Some(GetRange::Offset(size.saturating_sub(*length) / PLAIN * SEALED))
+            }
+        })
+    }
+}
+
+impl Sealer {
+    fn name<'a>(&self, path: &'a Path) -> &'a str {
+        let below = path.as_ref().strip_prefix(self.below.as_ref());
+        below.map_or(path.as_ref(), |rest| rest.trim_start_matches('/'))
+    }
+
+    /// Seals chunks of an object from a number on; the last of them may be the object's last.
+    fn seal(&self, path: &Path, first: u64, text: &[u8], with_last: bool) -> Result<Bytes> {
+        let path = self.name(path);
+        let chunks = text.len().div_ceil(PLAIN as usize).max(usize::from(with_last));
+        let mut sealed = Vec::with_capacity(text.len() + chunks * OVERHEAD);
+        for chunk in 0..chunks {
+            let begin = chunk * PLAIN as usize;
+            let plain = &text[begin..text.len().min(begin + PLAIN as usize)];
+            let is_last = with_last && chunk + 1 == chunks;
+            let purpose = Purpose::Chunk { path, index: first + chunk as u64, is_last };
+            self.keys.seal_into(purpose, plain, &mut sealed).map_err(broken)?;
+        }
+        Ok(Bytes::from(sealed))
+    }
+
+    /// Opens chunks of an object from a number on; `chunks` is how many the whole object has.
+    fn open(&self, path: &Path, first: u64, sealed: &[u8], chunks: u64) -> Result<Vec<u8>> {
+        let path = self.name(path);
+        let mut plain = Vec::with_capacity(sealed.len());
+        for (index, sealed) in (first..).zip(sealed.chunks(SEALED as usize)) {
+            let purpose = Purpose::Chunk { path, index, is_last: index + 1 == chunks };
+            self.keys.open_into(purpose, sealed, &mut plain).map_err(broken)?;
+        }
+        Ok(plain)
+    }
+}
+
+/// The size of an object before it was sealed. None if no object has such a size sealed.
+fn plain_size(sealed: u64) -> Option<u64> {
+    let chunks = sealed.div_ceil(SEALED);
+    let last = sealed.checked_sub(chunks.checked_sub(1)? * SEALED)?;
+    // Only the first chunk may be empty.
+    let least = OVERHEAD as u64 + u64::from(chunks > 1);
+    (last >= least).then(|| sealed - chunks * OVERHEAD as u64)
+}
+
+/// A failure of encryption, as an object store tells it: SlateDB would try again for ever.
+fn broken(error: kms::Error) -> Error {
+    tracing::error!(%error, "an object of the store cannot be sealed or opened");
+    Error::Generic { store: STORE, source: Box::new(NonRetryable(Box::new(error))) }
+}
+
+fn not_ours(path: &Path) -> Error {
+    generic(format!("{path} is an object of the store that this one is a clone of"))
+}
+
+fn tampered(path: &str, reason: &'static str) -> Error {
+    broken(kms::Error::Tampered { what: format!("the object {path}"), reason })
+}
+
+fn generic(reason: String) -> Error {
+    Error::Generic { store: STORE, source: Box::new(NonRetryable(reason.into())) }
+}
+
+fn joined(payload: &PutPayload) -> Vec<u8> {
+    let mut text = Vec::with_capacity(payload.content_length());
+    payload.iter().for_each(|bytes| text.extend_from_slice(bytes));
+    text
+}
+
+#[async_trait]
+impl ObjectStore for SealedObjects {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> Result<PutResult> {
+        let sealed = self.seals(location)?.seal(location, 0, &joined(&payload), true)?;
+        self.inner.put_opts(location, sealed.into(), opts).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let (sealer, path) = (self.seals(location)?.clone(), location.clone());
+        let inner = self.inner.put_multipart_opts(location, opts).await?;
+        let state = Mutex::new(Held::default());
+        Ok(Box::new(SealedUpload { inner, sealer, path, state }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if options.head {
+            let result = self.inner.get_opts(location, options).await?;
+            let meta = Self::unsealed(result.meta)?;
+            return Ok(GetResult { range: 0..meta.size, meta, ..result });
+        }
+        let wanted = options.range.clone();
+        let range = self.sealed_range(location, &options).await?;
+        let result = self.inner.get_opts(location, GetOptions { range, ..options }).await?;
+        let (sealed_size, attributes) = (result.meta.size, result.attributes.clone());
+        let (read, extensions) = (result.range.clone(), result.extensions.clone());
+        let meta = Self::unsealed(result.meta.clone())?;
+        let sealed = result.bytes().await?;
+        if read.start % SEALED != 0 || sealed.len() as u64 != read.end.saturating_sub(read.start) {
+            return Err(generic(format!(
+                "{location}: {read:?} was read, which is not what was asked"
+            )));
+        }
+        let first = read.start / SEALED;
+        let chunks = sealed_size.div_ceil(SEALED);
+        let plain = self.opens(location).open(location, first, &sealed, chunks)?;
+        let plain = Bytes::from(plain);
+        let range = match wanted {
+            None => 0..meta.size,
+            Some(wanted) => wanted.as_range(meta.size).map_err(|e| generic(e.to_string()))?,
+        };
+        let part = part(&plain, first * PLAIN, &range);
+        let part = part.ok_or_else(|| generic(format!("{location}: {range:?} was not read")))?;
+        let payload = GetResultPayload::Stream(futures::stream::once(async { Ok(part) }).boxed());
+        Ok(GetResult { payload, meta, range, attributes, extensions })
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let Some(guarded) = self.guarded().cloned() else {
+            return self.inner.delete_stream(locations);
+        };
+        let ours = locations.map(move |path| match path {
+            Ok(path) if path.prefix_matches(&guarded) => Err(not_ours(&path)),
+            other => other,
+        });
+        self.inner.delete_stream(ours.boxed())
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        // What has an impossible size is listed as it is: whoever reads it is told.
+        self.inner.list(prefix).map_ok(listed).boxed()
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list_with_offset(prefix, offset).map_ok(listed).boxed()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let mut listing = self.inner.list_with_delimiter(prefix).await?;
+        listing.objects = listing.objects.into_iter().map(listed).collect();
+        Ok(listing)
+    }
+
+    async fn copy_opts(&self, from: &Path, _to: &Path, _options: CopyOptions) -> Result<()> {
+        // A copy would not open under its new path. SlateDB copies the log of a store that it clones; what
+        // we clone has none.
+        Err(Error::NotSupported { source: format!("{from}: sealed objects are not copied").into() })
+    }
+}
+
+fn listed(meta: ObjectMeta) -> ObjectMeta {
+    ObjectMeta { size: plain_size(meta.size).unwrap_or(meta.size), ..meta }
+}
+
+/// A range of an object from a part of it that begins at an offset.
+fn part(plain: &Bytes, offset: u64, range: &Range<u64>) -> Option<Bytes> {
+    let begin = usize::try_from(range.start.checked_sub(offset)?).ok()?;
+    let end = usize::try_from(range.end.checked_sub(offset)?).ok()?;
+    (begin <= end && end <= plain.len()).then(|| plain.slice(begin..end))
+}
+
+/// An upload in parts. Parts go out in whole chunks; what is left waits for the next part or the end, and
+/// at least one byte does: which chunk is the last is known only then.
+struct SealedUpload {
+    inner: Box<dyn MultipartUpload>,
+    sealer: Sealer,
+    path: Path,
+    state: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    text: BytesMut,
+    /// The number of the next chunk.
+    next: u64,
+}
+
+impl fmt::Debug for SealedUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedUpload").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for SealedUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let sealed = {
+            let mut held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            data.iter().for_each(|bytes| held.text.extend_from_slice(bytes));
+            let whole = held.text.len().saturating_sub(1) as u64 / PLAIN;
+            let first = held.next;
+            held.next += whole;
+            let text = held.text.split_to((whole * PLAIN) as usize);
+            self.sealer.seal(&self.path, first, &text, false)
+        };
+        match sealed {
+            Ok(sealed) if sealed.is_empty() => async { Ok(()) }.boxed(),
+            Ok(sealed) => self.inner.put_part(sealed.into()),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let last = {
+            let held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            self.sealer.seal(&self.path, held.next, &held.text, true)?
+        };
+        self.inner.put_part(last.into()).await?;
+        self.inner.complete().await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

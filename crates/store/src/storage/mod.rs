@@ -1,0 +1,270 @@
+//! Storage: the files or objects under SlateDB, with a record of what fails there at this moment.
+//!
+//! SlateDB retries most failures forever, and logs that at a level that is off by default. All its requests
+//! pass through `watched`, which logs failures as warnings and ends those at once that no retry can change.
+//!
+//! What a full disk means depends on who asks. A start and a subcommand end with the reason. A server goes on
+//! ([`Storage::wait_for_space`]): it serves reads, and its writes wait for space.
+
+mod watched;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use slatedb::object_store::ObjectStore;
+use slatedb_common::retry::NonRetryable;
+
+use super::error::Error;
+use slateberg_base::io_failure::IoFailure;
+use slateberg_telemetry::collection::Collection;
+use watched::Watched;
+
+/// Between two warnings about one file.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+/// After this time without another try, a failure is no current one.
+const CURRENT: Duration = Duration::from_secs(30);
+
+/// What fails at this moment in a store's files or objects. Cheap to clone; clones share it.
+#[derive(Clone, Default)]
+pub struct Storage(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    failures: Mutex<HashMap<Request, Failure>>,
+    /// Whether there are any, so that a success costs no lock.
+    fails: AtomicBool,
+    waits_for_space: AtomicBool,
+    /// Why the journal cannot be written at this moment.
+    stall: Mutex<Option<Stall>>,
+    is_stalled: AtomicBool,
+}
+
+/// A journal that waits until it can be written again.
+struct Stall {
+    since: Instant,
+    warned: Instant,
+    reason: String,
+    is_full: bool,
+}
+
+/// An operation on a file or object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Request {
+    operation: Operation,
+    file: String,
+}
+
+/// What is done with a file or object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Operation {
+    Read,
+    Write,
+    List,
+    Delete,
+    Copy,
+}
+
+/// A failure that is retried.
+struct Failure {
+    since: Instant,
+    last: Instant,
+    warned: Instant,
+    reason: String,
+    is_full: bool,
+}
+
+/// A failure of a file or object that no retry changes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {operation} {file}: {reason}")]
+pub struct StorageError {
+    operation: &'static str,
+    file: String,
+    reason: String,
+    is_damage: bool,
+}
+
+impl StorageError {
+    /// Whether the file is damaged, and not just out of reach.
+    pub fn is_damage(&self) -> bool {
+        self.is_damage
+    }
+
+    /// Finds a failure of a file or object among an error and its sources.
+    pub(super) fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        NonRetryable::find(error)?.0.downcast_ref()
+    }
+}
+
+impl Operation {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::List => "list",
+            Self::Delete => "delete",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+impl Storage {
+    /// Returns the same object store, whose failures are recorded here. `is_local` is for directories, where
+    /// an error says by its kind whether a retry can change it.
+    pub fn watch(&self, inner: Arc<dyn ObjectStore>, is_local: bool) -> Arc<dyn ObjectStore> {
+        Arc::new(Watched::new(inner, self.clone(), is_local))
+    }
+
+    /// From now on, writes that fail for a while, as to a full disk, are retried until they succeed.
+    pub fn wait_for_space(&self) {
+        self.0.waits_for_space.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on, the next failure of such a write is final.
+    pub fn give_up_on_space(&self) {
+        self.0.waits_for_space.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether writes to a full disk are retried.
+    pub(super) fn waits_for_space(&self) -> bool {
+        self.0.waits_for_space.load(Ordering::Relaxed)
+    }
+
+    /// Returns the error of the read, write or listing that has failed without a success for at least this
+    /// time, if there is one.
+    pub fn failing_for(&self, at_least: Duration) -> Option<String> {
+        let failures = self.failures();
+        let failing = failures.iter().find(|(request, failure)| {
+            // Garbage that cannot be deleted keeps nothing from working.
+            request.operation != Operation::Delete
+                && failure.since.elapsed() >= at_least
+                && failure.last.elapsed() < CURRENT
+        });
+        failing.map(|(request, failure)| {
+            let Request { operation, file } = request;
+            format!("cannot {} {file}: {}", operation.verb(), failure.reason)
+        })
+    }
+
+    /// Succeeds unless the journal waits until it can be written again.
+    pub(super) fn check_writable(&self) -> Result<(), Error> {
+        if !self.0.is_stalled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match &*self.stall() {
+            None => Ok(()),
+            Some(Stall { reason, is_full, .. }) => {
+                Err(Error::Stalled { reason: reason.clone(), is_full: *is_full })
+            }
+        }
+    }
+
+    /// Records that the journal cannot be written, for a reason that may pass.
+    pub(super) fn stalled(&self, directory: &Path, error: &io::Error) {
+        let is_full = IoFailure::of(error) == IoFailure::Full;
+        let (now, directory) = (Instant::now(), directory.display());
+        let reason = format!("cannot write the journal in {directory}: {error}");
+        let mut stall = self.stall();
+        let (since, warned) = stall.as_ref().map_or((now, None), |it| (it.since, Some(it.warned)));
+        let is_due = warned.is_none_or(|warned| warned.elapsed() >= WARN_EVERY);
+        if is_due {
+            let seconds = since.elapsed().as_secs();
+            tracing::error!(
+                %directory,
+                %error,
+                seconds,
+                "the journal cannot be written: reads are served, writes are rejected until it can"
+            );
+        }
+        let warned = warned.filter(|_| !is_due).unwrap_or(now);
+        *stall = Some(Stall { since, warned, reason, is_full });
+        self.0.is_stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that the journal was written.
+    pub(super) fn resumed(&self) {
+        if !self.0.is_stalled.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(stall) = self.stall().take() {
+            let seconds = stall.since.elapsed().as_secs();
+            tracing::info!(seconds, "the journal is written again: writes are accepted");
+        }
+        self.0.is_stalled.store(false, Ordering::Relaxed);
+    }
+
+    /// Reports which parts of the storage are full.
+    pub(super) fn collect(&self, into: &mut Collection) {
+        let journal = self.stall().as_ref().is_some_and(|stall| stall.is_full);
+        let files = self
+            .failures()
+            .values()
+            .any(|failure| failure.is_full && failure.last.elapsed() < CURRENT);
+        full_gauge(into, "journal", journal);
+        full_gauge(into, "state", files);
+    }
+
+    fn stall(&self) -> MutexGuard<'_, Option<Stall>> {
+        self.0.stall.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, HashMap<Request, Failure>> {
+        self.0.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, request: Request, reason: String, is_full: bool) {
+        let now = Instant::now();
+        let mut failures = self.failures();
+        failures.retain(|_, failure| failure.last.elapsed() < CURRENT);
+        let known = failures.get_mut(&request);
+        if known.as_ref().is_none_or(|known| known.warned.elapsed() >= WARN_EVERY) {
+            let Request { operation, file } = &request;
+            let seconds = known.as_ref().map_or(0, |known| known.since.elapsed().as_secs());
+            let operation = operation.verb();
+            tracing::warn!(
+                operation,
+                file,
+                error = reason,
+                seconds,
+                "storage request failed: retrying"
+            );
+            if let Some(known) = known {
+                *known = Failure { since: known.since, last: now, warned: now, reason, is_full };
+            } else {
+                let failure = Failure { since: now, last: now, warned: now, reason, is_full };
+                failures.insert(request, failure);
+            }
+        } else if let Some(known) = known {
+            let Failure { since, warned, .. } = *known;
+            *known = Failure { since, last: now, warned, reason, is_full };
+        }
+        self.0.fails.store(true, Ordering::Relaxed);
+    }
+
+    fn succeeded(&self, request: impl FnOnce() -> Request) {
+        if !self.0.fails.load(Ordering::Relaxed) {
+            return;
+        }
+        let request = request();
+        let mut failures = self.failures();
+        if let Some(failure) = failures.remove(&request) {
+            let Request { operation, file } = request;
+            let (operation, seconds) = (operation.verb(), failure.since.elapsed().as_secs());
+            tracing::info!(operation, file, seconds, "storage request succeeded after retries");
+        }
+        self.0.fails.store(!failures.is_empty(), Ordering::Relaxed);
+    }
+}
+
+/// Reports whether a part of the storage is full.
+pub fn full_gauge(into: &mut Collection, storage: &'static str, is_full: bool) {
+    let help = "Whether a part of the storage has no space left: 1 if so, 0 if not.";
+    let attributes = vec![("storage".into(), storage.into())];
+    into.gauge("slateberg.storage.full", "1", help, attributes, f64::from(u8::from(is_full)));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! [`Watched`]: an object store whose failures are recorded, and end retries that cannot succeed.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use slatedb::object_store::path::Path;
+use slatedb::object_store::{
+    CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions,
+    PutPayload, PutResult, Result, UploadPart,
+};
+use slatedb_common::retry::NonRetryable;
+
+use super::{Operation, Request, Storage, StorageError};
+use slateberg_base::io_failure::{IoFailure, io_error};
+
+/// The name of this store in errors.
+const STORE: &str = "storage";
+
+/// An object store whose failures are recorded.
+pub(super) struct Watched {
+    inner: Arc<dyn ObjectStore>,
+    watch: Watch,
+}
+
+/// How failures are recorded.
+#[derive(Clone)]
+struct Watch {
+    storage: Storage,
+    is_local: bool,
+}
+
+impl Watched {
+    pub(super) fn new(inner: Arc<dyn ObjectStore>, storage: Storage, is_local: bool) -> Self {
+        Self { inner, watch: Watch { storage, is_local } }
+    }
+
+    async fn get(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let is_head = options.head;
+        let result = self.inner.get_opts(location, options).await?;
+        if is_head || !self.watch.is_local {
+            return Ok(result);
+        }
+        // A file is read only when its content is taken: it is taken here, where an error is classified.
+        let (meta, range) = (result.meta.clone(), result.range.clone());
+        let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
+        let content = result.bytes().await?;
+        let content = futures::stream::once(async { Ok(content) }).boxed();
+        let payload = GetResultPayload::Stream(content);
+        Ok(GetResult { payload, meta, range, attributes, extensions })
+    }
+
+    /// Returns why a range of an object can never be read: the object ends before it.
+    async fn beyond_end(&self, location: &Path, range: &GetRange) -> Option<String> {
+        let size = self.inner.head(location).await.ok()?.size;
+        let first = match range {
+            GetRange::Bounded(range) => range.start,
+            GetRange::Offset(offset) => *offset,
+            GetRange::Suffix(_) => 0,
+        };
+        (first >= size).then(|| {
+            format!(
+                "it ends after {size} bytes, and bytes from {first} on are needed: it is truncated or damaged"
+            )
+        })
+    }
+
+    /// Ends a read of ranges.
+    async fn ended_read<T>(
+        &self,
+        location: &Path,
+        range: Option<GetRange>,
+        result: Result<T>,
+    ) -> Result<T> {
+        let failed = result.as_ref().is_err_and(is_failure);
+        if let Some(range) = range.filter(|_| failed)
+            && let Some(reason) = self.beyond_end(location, &range).await
+        {
+            return Err(self.watch.finally(Operation::Read, location.as_ref(), reason, true));
+        }
+        self.watch.ended(Operation::Read, location.as_ref(), result)
+    }
+}
+
+impl Watch {
+    fn request(&self, operation: Operation, location: &str) -> Request {
+        let root = if self.is_local { "/" } else { "" };
+        Request { operation, file: format!("{root}{location}") }
+    }
+
+    fn ended<T>(&self, operation: Operation, location: &str, result: Result<T>) -> Result<T> {
+        let error = match result {
+            // The runtime ends, and with it whoever asked.
+            Err(error @ Error::JoinError { .. }) => return Err(error),
+            Err(error) if is_failure(&error) => error,
+            answered => {
+                self.storage.succeeded(|| self.request(operation, location));
+                return answered;
+            }
+        };
+        let reason = reason(&error);
+        if self.is_final(&error) {
+            return Err(self.finally(operation, location, reason, false));
+        }
+        let is_full = io_error(&error).map(IoFailure::of) == Some(IoFailure::Full);
+        self.storage.failed(self.request(operation, location), reason, is_full);
+        Err(error)
+    }
+
+    /// Whether no retry can change an error. Buckets recover from most of what they answer.
+    fn is_final(&self, error: &Error) -> bool {
+        if !self.is_local {
+            return false;
+        }
+        match io_error(error).map(IoFailure::of) {
+            Some(IoFailure::Full) => !self.storage.waits_for_space(),
+            Some(IoFailure::Transient) => false,
+            // Without an error of the system, it is a request that no file can meet.
+            Some(IoFailure::Final) | None => true,
+        }
+    }
+
+    fn finally(
+        &self,
+        operation: Operation,
+        location: &str,
+        reason: String,
+        is_damage: bool,
+    ) -> Error {
+        let request = self.request(operation, location);
+        let (operation, file) = (operation.verb(), request.file.clone());
+        let error = StorageError { operation, file, reason, is_damage };
+        tracing::error!(%error, "storage request failed: no retry can succeed");
+        self.storage.succeeded(|| request);
+        Error::Generic { store: STORE, source: Box::new(NonRetryable(Box::new(error))) }
+    }
+}
+
+/// Whether an error is a failure that SlateDB would retry, and not an answer about the object.
+fn is_failure(error: &Error) -> bool {
+    slatedb_common::retry::should_retry(error)
+}
+
+/// Returns the innermost cause of an error.
+fn reason(error: &Error) -> String {
+    if let Some(io) = io_error(error) {
+        return io.to_string();
+    }
+    let mut reason: &(dyn std::error::Error + 'static) = error;
+    while let Some(source) = reason.source() {
+        reason = source;
+    }
+    reason.to_string()
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Watched {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let put = self.inner.put_opts(location, payload, options).await;
+        self.watch.ended(Operation::Write, location.as_ref(), put)
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let begun = self.inner.put_multipart_opts(location, options).await;
+        let inner = self.watch.ended(Operation::Write, location.as_ref(), begun)?;
+        let (watch, file) = (self.watch.clone(), location.to_string());
+        Ok(Box::new(WatchedUpload { inner, watch, file }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let range = options.range.clone();
+        let got = self.get(location, options).await;
+        self.ended_read(location, range, got).await
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let furthest = ranges.iter().max_by_key(|range| range.start).cloned();
+        let got = self.inner.get_ranges(location, ranges).await;
+        self.ended_read(location, furthest.map(GetRange::Bounded), got).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let watch = self.watch.clone();
+        // An error does not say for which of the locations it is; its reason does, in a directory.
+        let deleted = self.inner.delete_stream(locations);
+        deleted.map(move |deleted| watch.ended(Operation::Delete, "", deleted)).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.watched_list(prefix, self.inner.list(prefix))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.watched_list(prefix, self.inner.list_with_offset(prefix, offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let listed = self.inner.list_with_delimiter(prefix).await;
+        self.watch.ended(Operation::List, prefix.map_or("", Path::as_ref), listed)
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let copied = self.inner.copy_opts(from, to, options).await;
+        self.watch.ended(Operation::Copy, from.as_ref(), copied)
+    }
+}
+
+impl Watched {
+    fn watched_list(
+        &self,
+        prefix: Option<&Path>,
+        listed: BoxStream<'static, Result<ObjectMeta>>,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (watch, prefix) = (self.watch.clone(), prefix.map(Path::to_string).unwrap_or_default());
+        listed.map(move |listed| watch.ended(Operation::List, &prefix, listed)).boxed()
+    }
+}
+
+/// An upload in parts.
+#[derive(Debug)]
+struct WatchedUpload {
+    inner: Box<dyn MultipartUpload>,
+    watch: Watch,
+    file: String,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("is_local", &self.is_local).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for WatchedUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let (watch, file) = (self.watch.clone(), self.file.clone());
+        let put = self.inner.put_part(data);
+        put.map(move |put| watch.ended(Operation::Write, &file, put)).boxed()
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let completed = self.inner.complete().await;
+        self.watch.ended(Operation::Write, &self.file, completed)
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await
+    }
+}

@@ -1,0 +1,193 @@
+//! Transactions: serializable, named, tried again a bounded number of times, never held open across IO
+//! on the warehouse.
+
+use std::future::Future;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use slatedb::config::PutOptions;
+use slatedb::{DbTransaction, ErrorKind, IsolationLevel};
+
+use super::audit::{Outcome, Unaudited};
+use super::codec::Value;
+use super::error::Error;
+use super::flusher::Membership;
+use super::keys::{ChangeKey, Key, PublicationKey, is_kept};
+use super::open::Store;
+use super::records::Change;
+use super::write_marks::Mark;
+use slateberg_authz::action::Action;
+use slateberg_authz::permit::Permit;
+
+/// A transaction under way. What it reads and scans must still be so when it commits.
+pub struct Transaction {
+    pub(super) inner: DbTransaction,
+    store: Store,
+    /// The marks of what it writes of the records that are kept in process.
+    written: Mutex<Vec<Mark>>,
+    /// Its entries in the change log, if they are to be audited.
+    changes: Mutex<Vec<Change>>,
+}
+
+impl Transaction {
+    /// Writes a record.
+    pub fn put<K: Key>(&self, key: &K, value: &K::Value) -> Result<(), Error> {
+        let key = key.encode();
+        self.mark(&key);
+        Ok(self.inner.put_with_options(key, value.encode(), &PutOptions::default())?)
+    }
+
+    /// Removes a record.
+    pub fn delete<K: Key>(&self, key: &K) -> Result<(), Error> {
+        let key = key.encode();
+        self.mark(&key);
+        Ok(self.inner.delete(key)?)
+    }
+
+    /// Writes the bytes of a record.
+    pub(super) fn put_at(&self, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
+        self.mark(&key);
+        Ok(self.inner.put_with_options(key, value, &PutOptions::default())?)
+    }
+
+    /// Removes what stands at a key.
+    pub(super) fn delete_at(&self, key: Vec<u8>) -> Result<(), Error> {
+        self.mark(&key);
+        Ok(self.inner.delete(key)?)
+    }
+
+    /// Takes note that a key is written: before it is, so that nothing is ever written without a mark.
+    fn mark(&self, key: &[u8]) {
+        if is_kept(key) {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            written.extend(self.store.shared.recent.written(key));
+        }
+    }
+
+    /// Adds an entry to the change log.
+    pub fn log(&self, change: &Change) -> Result<(), Error> {
+        if self.store.audit.is_on() {
+            self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change.clone());
+        }
+        let sequence = self.store.shared.next_change.fetch_add(1, Ordering::Relaxed);
+        self.put(&ChangeKey(sequence), change)
+    }
+}
+
+/// A transaction that has committed: later ones see it, and it is not yet durable.
+#[must_use = "what was accepted may be told to nobody before it is durable"]
+pub struct Accepted {
+    membership: Membership,
+    unaudited: Unaudited,
+}
+
+impl Accepted {
+    /// Waits until the transaction and all that went before it are in the bucket. If the store shuts
+    /// first, the outcome is unknown.
+    pub async fn durable(&self) -> Result<(), Error> {
+        let durable = self.membership.durable().await;
+        self.unaudited.end(if durable.is_ok() { Outcome::Done } else { Outcome::Unknown });
+        durable
+    }
+}
+
+impl Store {
+    /// Runs `work` in a serializable transaction and commits it; runs it again, from a new snapshot,
+    /// when others changed what it read. `name` says in logs and metrics what the transaction is for.
+    ///
+    /// An error of `work` ends the transaction without a write.
+    pub async fn transact<A, T, E, F, W>(
+        &self,
+        name: &'static str,
+        _permit: &Permit<A>,
+        work: W,
+    ) -> Result<(T, Accepted), E>
+    where
+        A: Action,
+        E: From<Error>,
+        F: Future<Output = Result<T, E>> + Send,
+        W: Fn(Arc<Transaction>) -> F + Send,
+    {
+        self.check_writable()?;
+        let attempts_max = self.shared.settings.transaction_attempts_max;
+        for attempt in 1..=attempts_max {
+            let transaction = Arc::new(self.begin()?);
+            let value = work(Arc::clone(&transaction)).await?;
+            let transaction = Arc::into_inner(transaction).ok_or_else(|| {
+                Error::Internal(format!("transaction {name} is still held by its work"))
+            })?;
+            match self.commit(transaction).await? {
+                Some(accepted) => return Ok((value, accepted)),
+                None => {
+                    self.shared.metrics.conflict(name);
+                    tracing::debug!(transaction = name, attempt, "transaction conflict");
+                }
+            }
+        }
+        Err(Error::Contended { name, attempts: attempts_max }.into())
+    }
+
+    fn begin(&self) -> Result<Transaction, Error> {
+        let inner = self.db.begin(IsolationLevel::SerializableSnapshot).map_err(Error::from)?;
+        let (written, changes) = (Mutex::default(), Mutex::default());
+        Ok(Transaction { inner, store: self.clone(), written, changes })
+    }
+
+    /// Commits, and takes the markers of landed publications along. None is a conflict.
+    async fn commit(&self, transaction: Transaction) -> Result<Option<Accepted>, Error> {
+        let landed = self.shared.landed.take();
+        let outcome = self.commit_with(transaction, &landed).await;
+        if !matches!(outcome, Ok(Some(_))) {
+            self.shared.landed.give_back(landed);
+        }
+        outcome
+    }
+
+    async fn commit_with(
+        &self,
+        transaction: Transaction,
+        landed: &[PublicationKey],
+    ) -> Result<Option<Accepted>, Error> {
+        for key in landed {
+            transaction.delete(key)?;
+        }
+        let written = transaction.written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let changes = transaction.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Until it is known to have done nothing, its changes may have happened.
+        let unaudited = Unaudited::new(Arc::clone(&self.audit), changes);
+        let writing = self.shared.recent.begin(written);
+        let committed = transaction.inner.commit().await;
+        // Where the end is not known, the marks stay blocked.
+        match &committed {
+            Ok(Some(accepted)) => writing.accepted(accepted.seqnum()),
+            Ok(None) => writing.refused(),
+            Err(error) if error.kind() == ErrorKind::Transaction => writing.refused(),
+            Err(_) => drop(writing),
+        }
+        match committed {
+            // One that wrote nothing waits too: what it has read may not be durable yet.
+            Ok(_) => Ok(Some(Accepted { membership: self.shared.flusher.join(), unaudited })),
+            Err(error) if error.kind() == ErrorKind::Transaction => {
+                unaudited.forget();
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until everything that has been accepted so far is durable. A refusal that was judged by
+    /// state which is not durable yet waits for this: a crash must not make it a lie.
+    pub async fn settled(&self) -> Result<(), Error> {
+        // A snapshot sees everything that anybody can have been judged by until now.
+        let accepted = self.db.snapshot()?.seq();
+        if self.db.status().durable_seq >= accepted {
+            return Ok(());
+        }
+        self.shared.flusher.join().durable().await
+    }
+
+    /// Says that a publication has landed: its marker goes with the next transaction that commits.
+    pub fn landed(&self, key: PublicationKey) {
+        self.shared.landed.add(key);
+    }
+}

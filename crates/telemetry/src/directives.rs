@@ -1,0 +1,219 @@
+//! Checks the directives of `log.level`, such as `warn,slateberg=debug`.
+//!
+//! The filter takes a word that is no level for the name of a crate, and then logs this crate
+//! only: a misspelled level would turn all output off. So each crate that is named has to be
+//! one that logs.
+
+use std::str::FromStr;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+use slateberg_base::setting::InvalidSetting;
+use slateberg_base::similar::nearest;
+
+const KEY: &str = "log.level";
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Crates in this program that log, or could with other features. A test compares this with `Cargo.lock`.
+const CRATES: [&str; 57] = [
+    "apache_avro",
+    "aws_config",
+    "aws_credential_types",
+    "aws_runtime",
+    "aws_sdk_kms",
+    "aws_sdk_sts",
+    "aws_sigv4",
+    "aws_smithy_async",
+    "aws_smithy_http",
+    "aws_smithy_http_client",
+    "aws_smithy_observability",
+    "aws_smithy_runtime",
+    "aws_smithy_runtime_api",
+    "aws_smithy_types",
+    "aws_types",
+    "axum",
+    "cedar_policy",
+    "console_subscriber",
+    "ena",
+    "fail_parallel",
+    "h2",
+    "hyper",
+    "hyper_rustls",
+    "hyper_util",
+    "iana_time_zone",
+    "iceberg",
+    "jiff",
+    "jiff_core",
+    "jni",
+    "mio",
+    "moka",
+    "object_store",
+    "quinn",
+    "quinn_proto",
+    "quinn_udp",
+    "reqwest",
+    "rustls",
+    "rustls_platform_verifier",
+    "slateberg",
+    "slateberg_authn",
+    "slateberg_catalog",
+    "slateberg_kms",
+    "slateberg_objects",
+    "slateberg_store",
+    "slateberg_telemetry",
+    "slatedb",
+    "slatedb_common",
+    "slatedb_mirror",
+    "slatedb_txn_obj",
+    "tokio",
+    "tokio_rustls",
+    "tonic",
+    "tower",
+    "tower_http",
+    "tracing",
+    "tracing_log",
+    "tracing_subscriber",
+];
+
+/// Returns the filter that these directives describe. Rejects unknown levels and crates that log nothing.
+pub(super) fn parse(directives: &str) -> Result<EnvFilter, InvalidSetting> {
+    let parts: Vec<_> = directives.split(',').map(str::trim).collect();
+    for part in &parts {
+        check(part)?;
+    }
+    EnvFilter::try_new(parts.join(",")).map_err(|error| InvalidSetting::new(KEY, error.to_string()))
+}
+
+fn check(directive: &str) -> Result<(), InvalidSetting> {
+    let (target, level) = match directive.rsplit_once('=') {
+        // The equals sign of `crate[span{field=value}]` is no level's.
+        Some((target, level)) if !level.contains(']') => (target, Some(level)),
+        _ => (directive, None),
+    };
+    let named = target.split('[').next().unwrap_or_default();
+    let name = named.split("::").next().unwrap_or_default();
+    match level {
+        Some(level) if !is_level(level) => return Err(unknown_level(level, directive)),
+        None if is_level(target) => return Ok(()),
+        _ => {}
+    }
+    match is_crate(name) || (name.is_empty() && target.starts_with('[')) {
+        true => Ok(()),
+        false if level.is_none() => Err(unknown_level(target, directive)),
+        false => Err(unknown_crate(name)),
+    }
+}
+
+fn is_level(word: &str) -> bool {
+    !word.is_empty() && LevelFilter::from_str(word).is_ok()
+}
+
+/// Whether a crate of this name logs, or a family of crates begins with it: `aws` for
+/// `aws_config` and others.
+fn is_crate(name: &str) -> bool {
+    let is_family = |known: &str| known.strip_prefix(name).is_some_and(|it| it.starts_with('_'));
+    !name.is_empty() && CRATES.iter().any(|known| *known == name || is_family(known))
+}
+
+fn unknown_level(word: &str, directive: &str) -> InvalidSetting {
+    if directive.is_empty() {
+        let message = "expected a level or a directive such as slateberg=debug, got nothing";
+        return InvalidSetting::new(KEY, message).with_help(levels());
+    }
+    let message = format!("unknown level '{word}'");
+    let named = word.split(['[', ':']).next().unwrap_or_default();
+    let known = LEVELS.into_iter().chain(CRATES);
+    InvalidSetting::new(KEY, message).with_help(match nearest(named, known) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None => levels(),
+    })
+}
+
+fn unknown_crate(name: &str) -> InvalidSetting {
+    let message = format!("no crate '{name}' logs in this program");
+    InvalidSetting::new(KEY, message).with_help(match nearest(name, CRATES) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None => {
+            "expected slateberg, or a library such as slatedb, object_store, hyper, h2, rustls, \
+                 reqwest or aws_config"
+                .to_owned()
+        }
+    })
+}
+
+fn levels() -> String {
+    format!("expected one of {}", LEVELS.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(directives: &str) -> String {
+        parse(directives).map(|_| directives.to_owned()).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn an_unknown_level_is_refused_with_the_one_that_was_meant() {
+        let meant = |word: &str, level: &str| {
+            format!("log.level: unknown level '{word}' (did you mean '{level}'?)")
+        };
+        assert_eq!(refused("warning"), meant("warning", "warn"));
+        assert_eq!(refused("trac"), meant("trac", "trace"));
+        assert_eq!(refused("info,slateberg=debgu"), meant("debgu", "debug"));
+        assert_eq!(refused("info,slatebreg"), meant("slatebreg", "slateberg"));
+        let all = "(expected one of off, error, warn, info, debug, trace)";
+        assert_eq!(refused("verbose"), format!("log.level: unknown level 'verbose' {all}"));
+        for nothing in ["", "info,", "=", "info,=debug"] {
+            refused(nothing);
+        }
+    }
+
+    #[test]
+    fn a_crate_that_logs_nothing_is_refused_with_the_one_that_was_meant() {
+        let message =
+            "log.level: no crate 'slatedbb' logs in this program (did you mean 'slatedb'?)";
+        assert_eq!(refused("slatedbb=info"), message);
+        assert!(refused("mine::module=info").contains("expected slateberg"), "mine");
+    }
+
+    #[test]
+    fn levels_crates_modules_and_spans_are_accepted() {
+        for good in [
+            "info",
+            "WARN",
+            "off",
+            "3",
+            "warn,slateberg=info",
+            "warn, slateberg=debug",
+            "warn,slateberg::store::journal=trace",
+            "info,slatedb",
+            "info,aws=debug",
+            "info,h2=off,hyper=warn",
+            "info,slateberg[request{method=GET}]=debug",
+            "info,[request]=debug",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn the_crates_are_those_of_the_lock_file_that_can_log() {
+        let lock = include_str!("../../../Cargo.lock");
+        let packages = lock.split("[[package]]\n").skip(1);
+        let quoted = |line: &str| line.split('"').nth(1).unwrap_or_default().replace('-', "_");
+        let mut names = Vec::new();
+        for package in packages {
+            let name = quoted(package.lines().next().unwrap_or_default());
+            let logs = |line: &str| matches!(line.trim(), "\"log\"," | "\"tracing\",");
+            let is_known = CRATES.contains(&name.as_str());
+            assert!(is_known || !package.lines().any(logs), "CRATES lacks {name}");
+            names.push(name);
+        }
+        for name in CRATES {
+            assert!(names.iter().any(|it| it == name), "no crate of the program is called {name}");
+        }
+        assert!(CRATES.is_sorted());
+    }
+}
