@@ -1,8 +1,8 @@
 //! `clone`: a second catalog that begins as a state of this one, without a copy of anything.
 //!
 //! The state is that of a checkpoint, beside whatever server runs, or that of a directory on which none
-//! does. [`slateberg_store::clones`] defines what a clone consists of and the order of its writes. This module finds
-//! its location and decides whether a clone may be there.
+//! does. [`slateberg_store::clones`] defines what a clone consists of and the order of its writes. This
+//! module finds its location and decides whether a clone may be there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
