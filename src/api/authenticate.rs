@@ -53,7 +53,7 @@ pub async fn authenticate(
     }
 }
 
-/// Notes a credential that was not good, and holds its answer back if its source makes a habit of it.
+/// Counts an invalid credential, and delays the response if its source fails often.
 pub async fn failed(
     state: &ApiState,
     refused: Refused,

@@ -38,7 +38,7 @@ pub struct Settings {
     pub answer_cache_bytes: u64,
     /// Bytes from which on an answer to `loadTable` is compressed for clients that want it.
     pub compression_bytes_min: usize,
-    /// Seconds that requests under way get to end when the server stops.
+    /// Maximum time for requests in flight to complete when the server stops, in seconds.
     pub drain_seconds_max: u64,
     /// How connections are encrypted.
     pub tls: TlsSettings,

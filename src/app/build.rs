@@ -118,7 +118,7 @@ pub enum BuildError {
     #[error("cannot bring the warehouses and the store together: {0}")]
     Warehouses(store::Error),
     /// What an earlier process left cannot be finished.
-    #[error("cannot finish what an earlier run left: {0}")]
+    #[error("cannot complete publications of an earlier run: {0}")]
     Recover(catalog::Error),
     /// The credentials cannot be loaded.
     #[error("cannot load the API keys: {0}")]

@@ -91,7 +91,7 @@ impl Excerpt {
 pub(super) fn help_for(name: &str, expected: &[&str]) -> String {
     match nearest(name, expected.iter().copied()) {
         Some(meant) => format!("did you mean '{meant}'?"),
-        None if expected.is_empty() => "there are no keys here".to_owned(),
+        None if expected.is_empty() => "no keys are allowed here".to_owned(),
         None if expected.len() > EXPECTED_MAX => {
             format!("expected one of {}, ...", expected[..EXPECTED_MAX].join(", "))
         }

@@ -123,7 +123,7 @@ pub struct FileAccessSettings {
     pub delegation: Vec<Delegation>,
     /// The role that is assumed for a table; empty for none.
     pub role_arn: String,
-    /// What the role's trust policy wants to be told besides; empty for nothing.
+    /// External ID that the role's trust policy requires; empty for none.
     pub external_id: String,
     /// Where the role is assumed; empty for AWS.
     pub sts_endpoint: String,

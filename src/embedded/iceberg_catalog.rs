@@ -86,7 +86,7 @@ fn whole(ident: &TabularIdent, readable: Readable) -> Result<TabularState> {
         ReadAccess::Restricted(..) => Err(iceberg::Error::new(
             ErrorKind::FeatureUnsupported,
             format!(
-                "policies show only a part of {ident}, which this trait cannot say: load it by the typed API"
+                "policies show only a part of {ident}, which this trait cannot express: load it with the typed API"
             ),
         )),
     }

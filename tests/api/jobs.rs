@@ -431,7 +431,7 @@ async fn a_table_that_leads_to_what_is_not_there_loses_nothing() {
     let job = shown(&table.app, &started["id"]).await;
     assert_eq!(job["state"], "failed", "{job}");
     let error = job["last-error"].as_str().expect("a text");
-    assert!(error.starts_with("cannot tell which files have to stay"), "{error}");
+    assert!(error.starts_with("cannot determine which files are needed"), "{error}");
     assert_eq!(table.left().await, ALL);
 }
 
@@ -445,7 +445,7 @@ async fn a_purge_beside_a_table_that_cannot_be_read_ends() {
     let job = only_job(&table.app).await;
     assert_eq!(job["state"], "failed", "{job}");
     let error = job["last-error"].as_str().expect("a text");
-    assert!(error.starts_with("cannot tell which files have to stay"), "{error}");
+    assert!(error.starts_with("cannot determine which files are needed"), "{error}");
     assert_eq!(table.left().await, ALL);
 }
 
@@ -457,7 +457,7 @@ async fn a_job_for_a_table_that_is_gone_fails() {
     assert_eq!(table.run().await, 1);
     let job = shown(&table.app, &started["id"]).await;
     assert_eq!(job["state"], "failed");
-    assert_eq!(job["last-error"], "the table is not in the catalog any more");
+    assert_eq!(job["last-error"], "the table is no longer in the catalog");
     assert_eq!(table.left().await, ALL);
 }
 

@@ -37,11 +37,11 @@ const SCOPE_NAMES_MAX: usize = 256;
 /// What a new key is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
-    /// What people call it.
+    /// Display name.
     pub name: String,
     /// The roles that it has.
     pub roles: BTreeSet<String>,
-    /// The only warehouses that it is good for; none if it is good for all.
+    /// Warehouses that the key is limited to; `None` for all.
     pub warehouses: Option<BTreeSet<String>>,
     /// When it expires; none if it does not.
     pub expires_ms: Option<i64>,

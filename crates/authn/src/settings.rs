@@ -16,7 +16,7 @@ use slateberg_base::setting::InvalidSetting;
 pub struct Settings {
     /// Whether everybody who reaches the port may do everything.
     pub insecure_no_auth: bool,
-    /// Whether that is meant so even where other machines reach the port.
+    /// Allows this on non-loopback addresses.
     pub insecure_no_auth_on_public_address: bool,
     /// Whether `GET /metrics` asks for a credential too.
     pub metrics_need_credential: bool,
@@ -36,7 +36,7 @@ pub struct Settings {
     pub own_token_lifetime_seconds: u64,
     /// Days after which slateberg signs its tokens with a new key.
     pub signing_key_lifetime_days: u64,
-    /// Failures of one source within a minute that are answered at once; further ones are slowed.
+    /// Failed attempts per source and minute before responses are delayed.
     pub failures_before_delay: u32,
     /// Milliseconds that the answer to a failure is held back at most.
     pub failure_delay_ms_max: u64,

@@ -114,7 +114,8 @@ impl Default for StagedTables {
 type Nothing = &'static str;
 
 const NOT_HERE: Nothing = "the warehouse hands out no access to files";
-const IN_PART: Nothing = "whoever may read a part of a table only gets at no files";
+const IN_PART: Nothing =
+    "a principal that may read only a part of a table gets no access to its files";
 const NO_RIGHTS: Nothing = "neither reading nor writing its files is allowed";
 const NOT_ALONE: Nothing = "its location holds files of other tables or views, too";
 

@@ -73,7 +73,7 @@ impl Catalog {
         self.store().audit().reopen()
     }
 
-    /// Tells the audit log of a credential that was not good.
+    /// Records an invalid credential in the audit log.
     pub fn audit_refused_credential(
         &self,
         source_address: Option<IpAddr>,

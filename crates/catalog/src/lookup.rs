@@ -107,7 +107,10 @@ pub async fn namespace(
             return Ok(record);
         }
     }
-    Err(Error::unavailable("The namespace changes too fast", ident))
+    Err(Error::unavailable(
+        "Gave up after repeated conflicts: the namespace is changed concurrently. Retry later",
+        ident,
+    ))
 }
 
 /// The id of a table or view; none if it, or its namespace, is not there.
@@ -148,7 +151,10 @@ pub async fn tabular_record(
             return Ok(record);
         }
     }
-    Err(Error::unavailable("The table changes too fast", ident))
+    Err(Error::unavailable(
+        "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+        ident,
+    ))
 }
 
 /// The metadata of a record that was read; none if a commit or a drop has come in between.
@@ -222,7 +228,10 @@ impl Catalog {
                 return Ok(Loadable { permit, rights, record, span });
             }
         }
-        Err(Error::unavailable("The table changes too fast", ident))
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+            ident,
+        ))
     }
 
     /// The state of a table or view as everybody may see it: durable, with its metadata file in the
@@ -277,6 +286,9 @@ impl Catalog {
             let state = state_of(&record, cached.text);
             return Ok(Loaded::State(Readable { state, access }, files));
         }
-        Err(Error::unavailable("The table changes too fast", ident))
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+            ident,
+        ))
     }
 }

@@ -255,8 +255,8 @@ impl Catalog {
                 tracing::error!(
                     location,
                     seconds,
-                    "the store of a warehouse does not take what an earlier run left: its other tables are \
-                     served, this one once that is written"
+                    "the store of a warehouse rejected a metadata file of an earlier run: the other tables are \
+                     served, this one after the file is written"
                 );
                 Ok(Finish::Late)
             }

@@ -38,7 +38,7 @@ pub struct FileAccess {
     pub delegation: Vec<Delegation>,
     /// The role that is assumed for a table (AWS); stores that only speak like AWS need none.
     pub role_arn: Option<String>,
-    /// What the role's trust policy wants to be told besides.
+    /// External ID that the role's trust policy requires.
     pub external_id: Option<String>,
     /// Where the role is assumed, if not at AWS.
     pub sts_endpoint: Option<String>,

@@ -87,7 +87,7 @@ struct Header<'a> {
 
 fn header<'a>(file: &mut Cursor<'a>) -> Result<Header<'a>, String> {
     if file.take(MAGIC.len()).ok() != Some(MAGIC) {
-        return Err("is no Avro file".to_owned());
+        return Err("is not an Avro file".to_owned());
     }
     let (mut schema, mut codec) = (None, None);
     while let Some(count) = file.count()? {
@@ -134,7 +134,7 @@ impl<'a> Cursor<'a> {
 
     /// A length, and as many bytes.
     fn text(&mut self) -> Result<&'a [u8], String> {
-        let bytes = usize::try_from(self.long()?).map_err(|_| "a length is none")?;
+        let bytes = usize::try_from(self.long()?).map_err(|_| "a length is invalid")?;
         self.take(bytes)
     }
 

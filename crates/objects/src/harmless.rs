@@ -1,4 +1,4 @@
-//! Which options of an object store may be said over HTTP: those that hold no secret, name no file of this
+//! Options of an object store that are allowed over HTTP: those that hold no secret, name no file of this
 //! machine, and lead nothing that is worth stealing elsewhere. A list of what is harmless, not of what is
 //! not: an option that a later version of the library brings is refused until somebody has thought of it.
 //!

@@ -38,7 +38,7 @@ pub struct Outcome {
     pub puts: usize,
     /// Puts whose outcome is not known: they failed for another reason than another writer.
     pub unknown: usize,
-    /// What the store must not have done; nothing if it may be relied on.
+    /// Violations by the store; empty if it passed.
     pub broken: Vec<String>,
     /// The longest time that a put took which won.
     pub slowest: Duration,

@@ -129,7 +129,7 @@ impl Store {
         listed(&self.shared.place, now_ms).await
     }
 
-    /// Deletes a checkpoint: what only it needs is garbage then. Says whether it was there.
+    /// Deletes a checkpoint. Data that only it references is garbage-collected. Returns whether it existed.
     pub async fn delete_checkpoint<A: Action>(
         &self,
         _permit: &Permit<A>,

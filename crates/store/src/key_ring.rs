@@ -43,7 +43,7 @@ pub(super) struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
     Done,
-    /// Somebody else was faster: nothing was written.
+    /// Another writer was faster; nothing was written.
     Outrun,
 }
 

@@ -408,13 +408,13 @@ pub struct GrantRecord {
 pub struct ApiKeyRecord {
     /// Its identity.
     pub id: Uuid,
-    /// What people call it.
+    /// Display name.
     pub name: String,
     /// SHA-256 of its text, in hexadecimal.
     pub hash: String,
     /// The roles that it has.
     pub roles: BTreeSet<String>,
-    /// The only warehouses that it is good for; none if it is good for all.
+    /// Warehouses that the key is limited to; `None` for all.
     pub warehouses: Option<BTreeSet<String>>,
     /// When it was made.
     pub created_ms: i64,

@@ -17,10 +17,10 @@ pub struct GrantRequest {
     pub grantee: String,
     /// On what, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// What goes into the log with it.
+    /// Comment recorded in the history.
     #[serde(default)]
     pub comment: Option<String>,
-    /// The number of the newest revision, as whoever asks has seen it.
+    /// Fails unless this is the latest revision.
     #[serde(default)]
     pub expected_revision: Option<u64>,
 }

@@ -14,12 +14,12 @@ use slateberg_model::principal::{IdentityKind, Principal};
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateApiKeyRequest {
-    /// What people call it.
+    /// Display name.
     pub name: String,
     /// The roles that it has.
     #[serde(default)]
     pub roles: BTreeSet<String>,
-    /// The only warehouses that it is good for; all of them if it is not there.
+    /// Warehouses that the key is limited to; all of them if absent.
     #[serde(default)]
     pub warehouses: Option<BTreeSet<String>>,
     /// When it expires, in milliseconds since the Unix epoch; never if it is not there.
@@ -33,11 +33,11 @@ pub struct CreateApiKeyRequest {
 pub struct ApiKey {
     /// Its identity, which is the `client_id` of OAuth too.
     pub id: String,
-    /// What people call it.
+    /// Display name.
     pub name: String,
     /// The roles that it has.
     pub roles: BTreeSet<String>,
-    /// The only warehouses that it is good for; null for all.
+    /// Warehouses that the key is limited to; null for all.
     pub warehouses: Option<BTreeSet<String>>,
     /// When it was made.
     pub created_at_ms: i64,

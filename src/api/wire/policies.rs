@@ -17,10 +17,10 @@ use slateberg_catalog::policies::{PolicyChanges, PolicyRevision};
 pub struct PutPolicyRequest {
     /// One policy or template, in Cedar's language, with its `@id`.
     pub text: String,
-    /// What goes into the log with it.
+    /// Comment recorded in the history.
     #[serde(default)]
     pub comment: Option<String>,
-    /// The number of the newest revision, as whoever asks has seen it.
+    /// Fails unless this is the latest revision.
     #[serde(default)]
     pub expected_revision: Option<u64>,
 }
@@ -29,12 +29,12 @@ pub struct PutPolicyRequest {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RollbackRequest {
-    /// The number of the revision that everything is to be as it was with.
+    /// Revision to return to.
     pub to: u64,
-    /// What goes into the log with it.
+    /// Comment recorded in the history.
     #[serde(default)]
     pub comment: Option<String>,
-    /// The number of the newest revision, as whoever asks has seen it.
+    /// Fails unless this is the latest revision.
     #[serde(default)]
     pub expected_revision: Option<u64>,
 }

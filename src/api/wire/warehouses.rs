@@ -40,7 +40,7 @@ pub struct AccessRequest {
     /// The role that is assumed for a table.
     #[serde(default)]
     pub role_arn: Option<String>,
-    /// What the role's trust policy wants to be told besides.
+    /// External ID that the role's trust policy requires.
     #[serde(default)]
     pub external_id: Option<String>,
     /// Where the role is assumed.
@@ -142,7 +142,7 @@ pub struct Access {
     pub delegation: Vec<Delegation>,
     /// The role that is assumed for a table.
     pub role_arn: Option<String>,
-    /// What the role's trust policy wants to be told besides.
+    /// External ID that the role's trust policy requires.
     pub external_id: Option<String>,
     /// Where the role is assumed.
     pub sts_endpoint: Option<String>,

@@ -234,7 +234,9 @@ fn text(policies: &PolicySet, decision: &Decision) -> String {
         let forbids = summary.as_ref().is_none_or(|summary| summary.forbids);
         let description = match summary {
             Some(summary) => summary.description.unwrap_or_default(),
-            None if id == CREDENTIAL_SCOPE => "the credential is not good for this".to_owned(),
+            None if id == CREDENTIAL_SCOPE => {
+                "the credential is limited to other warehouses".to_owned()
+            }
             None => String::new(),
         };
         let effect = if forbids { "forbid" } else { "permit" };

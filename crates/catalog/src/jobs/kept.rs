@@ -75,7 +75,7 @@ fn hash(location: &str) -> PieceHash {
 fn cannot_tell(error: objects::Error) -> Interrupted {
     match error {
         objects::Error::Unreadable { .. } => {
-            Interrupted::Failed(format!("cannot tell which files have to stay: {error}"))
+            Interrupted::Failed(format!("cannot determine which files are needed: {error}"))
         }
         other => other.into(),
     }

@@ -34,7 +34,7 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
     let (Work::Orphans { dry_run, age_seconds }, Some(table)) =
         (run.job.work.clone(), run.job.table.clone())
     else {
-        return Err(Interrupted::Failed("the job does not say of which table".to_owned()));
+        return Err(Interrupted::Failed("the job names no table".to_owned()));
     };
     if dry_run {
         let started_ms = run.job.progress.started_ms;
@@ -121,7 +121,7 @@ fn is_in(places: &BTreeSet<Vec<String>>, file: &str) -> bool {
 fn cannot_tell(interrupted: Interrupted) -> Interrupted {
     match interrupted {
         Interrupted::Later(error @ (Error::NoSuchFile(_) | Error::Invalid(_))) => {
-            Interrupted::Failed(format!("cannot tell which files have to stay: {error}"))
+            Interrupted::Failed(format!("cannot determine which files are needed: {error}"))
         }
         other => other,
     }
@@ -150,7 +150,7 @@ impl Catalog {
 /// The record of the table, which has to be there.
 async fn record_of(run: &Run, table: &JobTable) -> Result<TabularRecord, Interrupted> {
     let record = run.catalog().store().latest().get(&TabularKey(table.id)).await?;
-    record.ok_or_else(|| Interrupted::Failed("the table is not in the catalog any more".to_owned()))
+    record.ok_or_else(|| Interrupted::Failed("the table is no longer in the catalog".to_owned()))
 }
 
 /// Before when a file has to have been written: the same after a restart.

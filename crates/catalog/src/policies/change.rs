@@ -193,7 +193,7 @@ impl Catalog {
             )));
         }
         if !before.book_in_force && matches!(edit, Edit::Put { .. } | Edit::Grant(_)) {
-            let off = "what is stored is not in force (authz.stored_policies)";
+            let off = "stored policies are not in force (authz.stored_policies is false)";
             return Err(Error::Unprocessable(format!(
                 "Refused: {off}, and can only be taken back"
             )));

@@ -212,7 +212,8 @@ impl Catalog {
 
 /// What decided that is no policy: the credential itself.
 fn no_policy(id: &str) -> InForce {
-    let said = (id == CREDENTIAL_SCOPE).then(|| "The credential is not good for this.".to_owned());
+    let said = (id == CREDENTIAL_SCOPE)
+        .then(|| "The credential is limited to other warehouses.".to_owned());
     InForce {
         id: id.to_owned(),
         origin: Origin::Credential,

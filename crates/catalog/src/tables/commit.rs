@@ -102,7 +102,10 @@ impl Catalog {
                     return Ok(answer);
                 }
             }
-            Err(Error::unavailable("The table changes too fast", brief(&change.ident)))
+            Err(Error::unavailable(
+                "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+                brief(&change.ident),
+            ))
         });
         ended.await?.into_tabular()
     }
@@ -221,7 +224,10 @@ impl Catalog {
             }
             return Ok(());
         }
-        Err(Error::unavailable("The tables change too fast", TRANSACTION))
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the tables are changed concurrently. Retry later",
+            TRANSACTION,
+        ))
     }
 
     /// The permits for all changes: before any requirement is looked at, so that what is said of one table

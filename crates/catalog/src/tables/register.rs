@@ -92,7 +92,10 @@ impl Catalog {
             let new = NewTabular { record, text, publish: false };
             return self.insert(operation, permit, "register_table", ident, new).await;
         }
-        Err(Error::unavailable("The table changes too fast", ident))
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+            ident,
+        ))
     }
 
     /// Gives the table of that name the registered metadata. None if it is gone by now.

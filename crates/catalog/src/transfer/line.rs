@@ -202,13 +202,13 @@ pub struct Grant {
 pub struct ApiKey {
     /// Its identity.
     pub id: Uuid,
-    /// What people call it.
+    /// Display name.
     pub name: String,
     /// SHA-256 of its text, in hexadecimal. The text is 256 random bits, which no hash gives away.
     pub sha256: String,
     /// Its roles.
     pub roles: BTreeSet<String>,
-    /// The only warehouses that it is good for; null for all.
+    /// Warehouses that the key is limited to; null for all.
     pub warehouses: Option<BTreeSet<String>>,
     /// When it was made.
     pub created_at_ms: i64,

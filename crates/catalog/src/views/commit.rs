@@ -45,7 +45,10 @@ impl Catalog {
                     return Ok(answer);
                 }
             }
-            Err(Error::unavailable("The view changes too fast", &change.ident))
+            Err(Error::unavailable(
+                "Gave up after repeated conflicts: the view is changed concurrently. Retry later",
+                &change.ident,
+            ))
         });
         ended.await?.into_tabular()
     }

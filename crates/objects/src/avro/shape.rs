@@ -1,4 +1,4 @@
-//! What values look like in bytes: as much of an Avro schema as it takes to find one's way through them.
+//! Encoding of values in bytes: the part of an Avro schema that is needed to skip and read them.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ pub(super) struct Schema {
 impl Schema {
     /// Takes a schema, as the files have it, apart. How deep it may be is bounded by the JSON parser.
     pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
-        let wrong = |error: serde_json::Error| format!("has a schema that is none: {error}");
+        let wrong = |error: serde_json::Error| format!("has an invalid schema: {error}");
         let json: Json = serde_json::from_slice(json).map_err(wrong)?;
         let mut names = Names::default();
         let root = names.shape(&json, "")?;
@@ -66,7 +66,7 @@ impl Names {
                 return variants.collect::<Result<_, _>>().map(Shape::Union);
             }
             Json::Object(object) => object,
-            _ => return Err("has a schema with a type that is none".to_owned()),
+            _ => return Err("has a schema with an unknown type".to_owned()),
         };
         let part = |name: &str| {
             let found = object.get(name);
@@ -79,7 +79,7 @@ impl Names {
             Some("enum") => self.define(object, namespace, Shape::Number),
             Some("fixed") => {
                 let size = part("size")?.as_u64().and_then(|size| usize::try_from(size).ok());
-                let size = size.ok_or("has a schema with a size that is none")?;
+                let size = size.ok_or("has a schema with an invalid size")?;
                 self.define(object, namespace, Shape::Fixed(size))
             }
             _ => self.shape(part("type")?, namespace),

@@ -173,7 +173,7 @@ fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
         return refused("requests to this kind of store are not signed");
     }
     if !SECONDS.contains(&access.credentials_seconds) {
-        return refused("credentials are good for 900 to 43200 seconds");
+        return refused("the lifetime of credentials must be 900 to 43200 seconds");
     }
     let of_s3 = [&access.role_arn, &access.external_id, &access.sts_endpoint];
     if !is_s3 && of_s3.iter().any(|it| it.is_some()) {
