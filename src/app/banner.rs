@@ -89,7 +89,7 @@ fn management_line(url: Option<String>) -> String {
 /// Of what this is a clone.
 fn clone_line(clone: &CloneOf) -> String {
     let (parent, as_of) = (&clone.parent_url, rfc3339::format(clone.as_of_ms));
-    format!("  clone       of {parent} as of {as_of}; deletes no file of a table\n")
+    format!("  clone       of {parent} as of {as_of}; never deletes table files\n")
 }
 
 /// Where the log is, if it is not where the state is.

@@ -67,7 +67,7 @@ pub(super) struct Rule {
     pub(super) action: ActionConstraint,
     pub(super) resource: ResourceConstraint,
     pub(super) asks: Asks,
-    /// What it tells the names of one page apart by.
+    /// Resource attributes that the policies depend on, to group the names of one page.
     pub(super) distinctions: Distinctions,
     /// What its annotations say of reading; none for a permit to read everything.
     pub(super) read: Option<Arc<ReadRule>>,

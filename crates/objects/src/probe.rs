@@ -271,7 +271,7 @@ impl<'a> Trial<'a> {
                 None => (error.to_string(), may_pass(&error)),
             },
             Ok(Err(Wrong::Broken(what))) => (what, false),
-            Err(_) => (format!("no answer within {} seconds", at_most.as_secs()), true),
+            Err(_) => (format!("no answer within {:.1} s", at_most.as_secs_f64()), true),
         };
         let gone = tokio::time::timeout(CLEANING_MAX, self.store.delete(&self.file)).await;
         // Of a store that could not be written, it is no news that nothing can be deleted there.

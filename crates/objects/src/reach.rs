@@ -34,7 +34,7 @@ pub async fn check(opened: &Opened, at_most: Duration) -> Result<(), Unreached> 
             None => return Ok(()),
         },
         Ok(Ok(_)) => return Ok(()),
-        Err(_) => (format!("no answer within {} seconds", at_most.as_secs()), true),
+        Err(_) => (format!("no answer within {:.1} s", at_most.as_secs_f64()), true),
     };
     Err(Unreached { reason, may_pass })
 }

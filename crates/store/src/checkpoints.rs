@@ -37,7 +37,7 @@ pub(super) const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub struct Checkpoint {
     /// Its identity.
     pub id: Uuid,
-    /// What people call it, if they do: no two have one name.
+    /// Unique name, if it has one.
     pub name: Option<String>,
     /// When it was made.
     pub created_ms: i64,
@@ -63,7 +63,7 @@ impl Checkpoint {
         })
     }
 
-    /// What people call it: by its name, or else its id.
+    /// Returns its name, or its id if it has none.
     pub fn called(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.id.to_string())
     }

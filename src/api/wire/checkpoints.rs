@@ -24,7 +24,7 @@ pub struct CreateCheckpointRequest {
 pub struct Checkpoint {
     /// Its identity.
     pub id: Uuid,
-    /// What people call it; null if they do not.
+    /// Name; null for none.
     pub name: Option<String>,
     /// When it was made.
     pub created_at_ms: i64,

@@ -66,7 +66,7 @@ async fn a_place_that_does_not_work_is_refused_with_what_does_not() {
     let probe = ".slateberg-probe-";
     for (verb, fault, said) in [
         (Verb::Put, Fault::Fail, "cannot write a probe file: "),
-        (Verb::Put, Fault::Hang, "cannot write a probe file: no answer within 1 seconds"),
+        (Verb::Put, Fault::Hang, "cannot write a probe file: no answer within 1.0 s"),
         (Verb::Get, Fault::Fail, "cannot read a probe file: "),
         (Verb::Delete, Fault::Fail, "cannot delete a probe file: "),
     ] {
