@@ -130,7 +130,15 @@ pub fn real_path(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use slateberg_model::warehouse::{Delegation, FileAccess};
+    use uuid::Uuid;
+
     use super::*;
+    use crate::open::open_url;
+    use crate::vend::Vendor;
+    use crate::warehouse_files::{Objects, Root};
 
     fn of(url: &str) -> Extent {
         Extent::of(&Location::parse(url).expect("it is valid"))
@@ -173,5 +181,53 @@ mod tests {
         assert!(at("dangling/x").overlaps(&at("later")));
         assert!(!at("link").overlaps(&at("later")));
         assert!(Extent::of_path(&root.join("link")).overlaps(&at("state/manifest")));
+    }
+
+    #[test]
+    fn a_reserved_location_has_no_vendor_however_the_table_got_there() {
+        let url = "s3://lake/w";
+        let options = [
+            ("aws_region", "eu-central-1"),
+            ("aws_access_key_id", "AKIDEXAMPLE"),
+            ("aws_secret_access_key", "wJalrXUtnFEMI"),
+        ];
+        let options: BTreeMap<_, _> =
+            options.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let parse = |text: &str| Location::parse(text).expect("it is a location");
+        let reserved = |what, url: &str| Reservation {
+            setting: "state.url",
+            what,
+            url: url.to_owned(),
+            extent: Extent::of(&parse(url)),
+        };
+        // A start rejects a state or a log inside a warehouse: this is the check behind that one.
+        let reserved = Reserved::default()
+            .with(reserved("the catalog's own state", "s3://lake/w/the-state"))
+            .with(reserved("the log of the catalog's own state", "s3a://lake/w/x/log"));
+        let id = Uuid::nil();
+        for ways in [Delegation::VendedCredentials, Delegation::RemoteSigning] {
+            let opened = open_url(url, &options).expect("it opens");
+            let role_arn = Some("arn:aws:iam::123456789012:role/lake".to_owned());
+            let access = FileAccess { delegation: vec![ways], role_arn, ..FileAccess::default() };
+            let vendor = Vendor::open(&parse(url), &options, &access).expect("it opens");
+            let root = Root {
+                location: parse(url),
+                object_store: opened.object_store,
+                vendor: vendor.map(Arc::new),
+            };
+            let objects = Objects::new([(id, vec![root])]).reserving(reserved.clone());
+            let has_vendor = |place: &str| objects.vendor(id, &parse(place)).is_some();
+            assert!(has_vendor("s3://lake/w/ns/t") && has_vendor("s3://lake/w/the-state-2"));
+            for place in [
+                "s3://lake/w/the-state",
+                "s3://lake/w/the-state/",
+                "s3a://lake/w/the-state/manifest",
+                "s3://lake/w/the%2Dstate/wal",
+                "s3://lake/w/x/log/0001",
+                "s3://lake/w/x",
+            ] {
+                assert!(!has_vendor(place), "{place} {ways:?}");
+            }
+        }
     }
 }
