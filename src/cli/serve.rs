@@ -14,6 +14,7 @@ use crate::app::banner::{banner, banner_line};
 use crate::app::build::Seams;
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
+use crate::config::layers::Place;
 use crate::config::{Read, Settings};
 use slateberg_base::descriptors;
 use slateberg_telemetry::logs;
@@ -63,7 +64,11 @@ impl Serve {
             let Read { settings, warnings, .. } = checked.read;
             logs::init(&settings.log).map_err(|error| Failure::new(Exit::Settings, error))?;
             for warning in warnings {
-                let (variable, help) = (warning.place.to_string(), warning.help);
+                let variable = match warning.place {
+                    Place::Variable(name) => name,
+                    other => other.to_string(),
+                };
+                let help = warning.help;
                 tracing::warn!(variable, help, "unknown environment variable");
             }
             serve(settings, seams).await
