@@ -64,8 +64,8 @@ const FENCES: [(&str, &[&str]); 33] = [
         &[
             "api/",
             "objects/sign/",
+            "objects/location.rs",
             "objects/reachable.rs",
-            "objects/reserved.rs",
             "telemetry/otlp/",
         ],
     ),

@@ -12,6 +12,7 @@ use slateberg::config::Settings;
 
 use crate::support::app::{Answer, TestApp};
 use crate::support::avro::{manifest, manifest_list};
+use crate::support::fsck::assert_sound;
 use crate::support::table::{append, create_table, creating_updates, set_property};
 use crate::support::view::create_view;
 
@@ -111,6 +112,42 @@ async fn no_request_takes_a_location_at_inside_or_around_that_of_another_table_o
         let status = app.post(path, body).await.status.as_u16();
         assert!(status == 200 || status == 204, "{path}: {status}");
     }
+}
+
+#[tokio::test]
+async fn a_percent_encoded_spelling_of_a_taken_location_is_rejected() {
+    let app = scene().await;
+    for (name, location) in [
+        ("decoded", "memory:///warehouse/spelled/a b"),
+        ("encoded", "memory:///warehouse/spelled/c%20d"),
+    ] {
+        app.post("/v1/namespaces/hidden/tables", at(name, location)).await.expect(200);
+    }
+    for location in [
+        "memory:///warehouse/spelled/a%20b",
+        "memory:///warehouse/spelled/%61%20b",
+        "memory:///warehouse/spelled/%61 b/inside",
+        "memory:///warehouse/spelle%64",
+        "memory:///warehouse/spelled/c d",
+        "memory:///warehouse/spelled/c d/inside",
+        "memory:///warehouse/spelled/%63%20d",
+        "memory:///warehouse/place/%74able",
+        "memory:///warehouse/hidde%6E",
+    ] {
+        for (path, body) in requests(location) {
+            let rejected = app.refused(path, body.clone()).await;
+            assert_eq!(rejected.error().0, 400, "{path} {body}");
+            let message = rejected.message();
+            assert!(message.contains("overlaps"), "{path} {body}: {message}");
+        }
+    }
+    // A location that becomes free is free in every spelling, and the store keeps no key of it.
+    app.delete("/v1/namespaces/hidden/tables/encoded").await.expect(204);
+    app.post(TABLES, at("x", "memory:///warehouse/spelled/c d")).await.expect(200);
+    app.delete("/v1/namespaces/hidden/tables/decoded").await.expect(204);
+    app.post(TABLES, at("y", "memory:///warehouse/spelled/%61%20b")).await.expect(200);
+    app.app.catalog.close().await.expect("it closes");
+    assert_sound(Arc::clone(&app.bucket)).await;
 }
 
 #[tokio::test]

@@ -59,8 +59,7 @@ impl Catalog {
                 // A table at the root of the warehouse does not own everything in it.
                 let Some(record) = store.get(&TabularKey(id)).await? else { continue };
                 let places = places_of(&record).filter_map(|place| Location::parse(place).ok());
-                let parts = location.parts();
-                let mut around = places.filter(|place| parts.starts_with(&place.parts()));
+                let mut around = places.filter(|place| location.may_be_within(place));
                 if around.any(|place| !self.objects().is_whole(&place)) {
                     owners.insert(id);
                 }

@@ -82,17 +82,19 @@ impl Catalog {
         if objects.is_whole(location) {
             return rejected("it is that of a whole warehouse. Choose a location below it");
         }
-        let parts = location.parts();
+        let length = location.parts().len();
         // A table at the root of the warehouse, from the time before this check, is around
         // everything.
         let root = objects.location(warehouse).filter(|root| location.is_within(root));
         let root_parts = root.map_or(0, |root| root.parts().len());
-        let mut taken = has_others_around(store, id, &parts, root_parts + 1..parts.len()).await?;
+        let mut taken = has_others_around(store, id, location, root_parts + 1..length).await?;
         if !is_made_for(location, id) {
-            taken = taken || has_others_below(store, id, &parts).await?;
-            let levels = NamespaceIdent(parts[root_parts..].to_vec());
-            let namespace = lookup::namespace_id(store, warehouse, &levels);
-            taken = taken || root.is_some() && namespace.await?.is_some();
+            taken = taken || has_others_below(store, id, location).await?;
+            for parts in location.spellings() {
+                let levels = NamespaceIdent(parts[root_parts..].to_vec());
+                let namespace = lookup::namespace_id(store, warehouse, &levels);
+                taken = taken || root.is_some() && namespace.await?.is_some();
+            }
         }
         match taken {
             false => Ok(()),

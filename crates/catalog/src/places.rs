@@ -7,6 +7,7 @@
 //! by now; so before files are deleted, it can be asked who else may need them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use uuid::Uuid;
 
@@ -19,7 +20,7 @@ use slateberg_model::text::Text;
 use slateberg_model::view::ViewMetadata;
 use slateberg_objects::location::Location;
 use slateberg_store::keys::{Key, PlaceKey, TabularKey, UuidKey, space};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::read::{Range as KeyRange, Read};
 use slateberg_store::records::{FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 use slateberg_store::{self as store, Store};
@@ -32,8 +33,8 @@ const PATHS: [&str; 4] = [
     "write.folder-storage.path",
 ];
 
-/// Places that one table or view may have: its location, and one for each of these properties.
-const PLACES_MAX: usize = PATHS.len() + 1;
+/// Keys that one table or view may have: its location and each of these properties, in two spellings.
+const PLACES_MAX: usize = 2 * (PATHS.len() + 1);
 
 /// Tables and views that one transaction gives their keys.
 const BATCH: usize = 256;
@@ -56,10 +57,10 @@ pub(super) fn places_of(record: &TabularRecord) -> impl Iterator<Item = &String>
     std::iter::once(&record.location).chain(&record.further_paths)
 }
 
-/// The keys of all places of a table or view.
+/// Returns the keys of all places of a table or view: one for each spelling.
 fn places(record: &TabularRecord) -> BTreeSet<Vec<String>> {
     let all = places_of(record).filter_map(|text| Location::parse(text).ok());
-    all.map(|location| location.parts()).collect()
+    all.flat_map(|location| location.spellings()).collect()
 }
 
 /// Writes by what a table or view is found that has become another, has come, or has gone: its
@@ -98,14 +99,16 @@ pub(super) async fn at(
     below: bool,
     limit: usize,
 ) -> Result<Option<BTreeSet<Uuid>>> {
-    let parts = location.parts();
-    let mut ranges: Vec<_> = (1..=parts.len()).map(|end| PlaceKey::at(&parts[..end])).collect();
-    if below {
-        ranges.push(PlaceKey::below(&parts));
+    let mut ranges = BTreeSet::new();
+    for parts in location.spellings() {
+        ranges.extend((1..=parts.len()).map(|end| PlaceKey::at(&parts[..end])));
+        if below {
+            ranges.insert(PlaceKey::below(&parts));
+        }
     }
     let mut found = BTreeSet::new();
     for prefix in ranges {
-        let places = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(limit)).await?;
+        let places = store.scan::<PlaceKey>(&KeyRange::prefix(prefix), Some(limit)).await?;
         if places.len() >= limit {
             return Ok(None);
         }
@@ -120,38 +123,44 @@ pub(super) async fn with_uuid(
     uuid: Uuid,
     limit: usize,
 ) -> Result<Option<BTreeSet<Uuid>>> {
-    let range = Range::below(space::UUIDS, uuid);
+    let range = KeyRange::below(space::UUIDS, uuid);
     let found = store.scan::<UuidKey>(&range, Some(limit)).await?;
     Ok((found.len() < limit).then(|| found.into_iter().map(|(key, _)| key.id).collect()))
 }
 
 /// Whether no other table or view has a place at, around or below this one.
 pub(super) async fn is_alone(store: &impl Read, id: Uuid, location: &Location) -> Result<bool> {
-    let parts = location.parts();
-    Ok(!has_others_below(store, id, &parts).await?
-        && !has_others_around(store, id, &parts, 1..parts.len()).await?)
+    Ok(!has_others_below(store, id, location).await?
+        && !has_others_around(store, id, location, 1..location.parts().len()).await?)
 }
 
 /// Returns whether another table or view has a place at or below this one.
 pub(super) async fn has_others_below(
     store: &impl Read,
     id: Uuid,
-    parts: &[String],
+    location: &Location,
 ) -> Result<bool> {
-    has_others(store, id, PlaceKey::below(parts)).await
+    for parts in location.spellings() {
+        if has_others(store, id, PlaceKey::below(&parts)).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
-/// Returns whether another table or view has a place at the beginning of these parts, of one of
-/// these lengths.
+/// Returns whether another table or view has a place at the beginning of this one, of one of these
+/// lengths in parts.
 pub(super) async fn has_others_around(
     store: &impl Read,
     id: Uuid,
-    parts: &[String],
-    mut lengths: impl Iterator<Item = usize>,
+    location: &Location,
+    lengths: Range<usize>,
 ) -> Result<bool> {
-    while let Some(around) = lengths.next().and_then(|length| parts.get(..length)) {
-        if has_others(store, id, PlaceKey::at(around)).await? {
-            return Ok(true);
+    for parts in location.spellings() {
+        for around in lengths.clone().map_while(|length| parts.get(..length)) {
+            if has_others(store, id, PlaceKey::at(around)).await? {
+                return Ok(true);
+            }
         }
     }
     Ok(false)
@@ -159,7 +168,7 @@ pub(super) async fn has_others_around(
 
 async fn has_others(store: &impl Read, id: Uuid, prefix: Vec<u8>) -> Result<bool> {
     // One more than a table itself may have there.
-    let found = store.scan::<PlaceKey>(&Range::prefix(prefix), Some(PLACES_MAX + 1)).await?;
+    let found = store.scan::<PlaceKey>(&KeyRange::prefix(prefix), Some(PLACES_MAX + 1)).await?;
     Ok(found.iter().any(|(key, _)| key.id != id))
 }
 
@@ -168,14 +177,20 @@ async fn has_others(store: &impl Read, id: Uuid, prefix: Vec<u8>) -> Result<bool
 pub(super) async fn others_below(
     store: &impl Read,
     id: Uuid,
-    parts: &[String],
+    location: &Location,
     limit: usize,
 ) -> Result<Option<BTreeSet<Vec<String>>>> {
-    let range = Range::prefix(PlaceKey::below(parts));
-    let found = store.scan::<PlaceKey>(&range, Some(limit)).await?;
-    let is_complete = found.len() < limit;
-    let others = found.into_iter().map(|(key, _)| key).filter(|key| key.id != id);
-    Ok(is_complete.then(|| others.map(|key| key.parts).collect()))
+    let mut others = BTreeSet::new();
+    for parts in location.spellings() {
+        let range = KeyRange::prefix(PlaceKey::below(&parts));
+        let found = store.scan::<PlaceKey>(&range, Some(limit)).await?;
+        if found.len() >= limit {
+            return Ok(None);
+        }
+        let keys = found.into_iter().map(|(key, _)| key).filter(|key| key.id != id);
+        others.extend(keys.map(|key| key.parts));
+    }
+    Ok(Some(others))
 }
 
 /// Whether a location was made for the table with this id and nothing else: it ends in it. Nobody
@@ -196,7 +211,7 @@ pub async fn ensure_whereabouts(store: &Store, permit: &Permit<Maintain>) -> Res
     }
     let mut after = None;
     loop {
-        let range = Range::prefix([space::TABULARS]).behind(after.take());
+        let range = KeyRange::prefix([space::TABULARS]).behind(after.take());
         let batch = store.latest().scan::<TabularKey>(&range, Some(BATCH)).await?;
         let Some((last, _)) = batch.last() else { return Ok(()) };
         after = Some(last.encode());

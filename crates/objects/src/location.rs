@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
+
 /// A location, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Location {
@@ -74,6 +76,22 @@ impl Location {
     pub fn parts(&self) -> Vec<String> {
         let (store, bucket) = self.place();
         [store.to_owned(), bucket].into_iter().chain(self.segments.iter().cloned()).collect()
+    }
+
+    /// Returns the parts in each spelling that may name the same files: as they are written and, if that
+    /// differs, with percent-encoded characters decoded. Some clients decode a location and others do not,
+    /// so that locations overlap if any of their spellings do. All spellings have the same length.
+    pub fn spellings(&self) -> Vec<Vec<String>> {
+        let parts = self.parts();
+        let decoded = |part: &String| percent_decode_str(part).decode_utf8_lossy().into_owned();
+        let decoded: Vec<_> = parts.iter().map(decoded).collect();
+        if decoded == parts { vec![parts] } else { vec![decoded, parts] }
+    }
+
+    /// Returns whether this location is `around` or lies below it in any spelling.
+    pub fn may_be_within(&self, around: &Self) -> bool {
+        let around = around.spellings();
+        self.spellings().iter().any(|parts| around.iter().any(|around| parts.starts_with(around)))
     }
 
     /// The kind of store, and the bucket in it. Azure's schemes mean the same containers, and those of an

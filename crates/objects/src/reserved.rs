@@ -9,8 +9,6 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
-
 use super::location::Location;
 
 /// Symbolic links that are followed on the way to a path that does not exist.
@@ -32,14 +30,7 @@ impl Extent {
 
     /// Returns the extent of a location without a look at the file system.
     pub fn as_written(location: &Location) -> Self {
-        let parts = location.parts();
-        let mut extent = Self(Vec::with_capacity(1));
-        if parts.iter().any(|part| part.contains('%')) {
-            let decoded = |part: &String| percent_decode_str(part).decode_utf8_lossy().into_owned();
-            extent.add(parts.iter().map(decoded).collect());
-        }
-        extent.add(parts);
-        extent
+        Self(location.spellings())
     }
 
     /// Returns the extent of a local file or directory.

@@ -148,21 +148,20 @@ impl Kept {
         if self.directories.len() + files.len() > DIRECTORIES_MAX {
             self.directories.clear();
         }
-        let own: Vec<_> = self.places.iter().map(Location::parts).collect();
         let mut is_around_others = false;
-        for place in &own {
+        for place in &self.places {
             is_around_others |= has_others_below(&store, self.itself, place).await?;
         }
         for file in files {
             let Some((directory, _)) = file.rsplit_once('/') else { continue };
             let Ok(location) = Location::parse(directory) else { continue };
-            let parts = location.parts();
-            let own = own.iter().filter(|place| parts.starts_with(place)).map(Vec::len).max();
+            let own = self.places.iter().filter(|place| location.may_be_within(place));
+            let own = own.map(|place| place.parts().len()).max();
             if self.directories.contains_key(directory) || own.is_some() && !is_around_others {
                 continue;
             }
-            let lengths = own.unwrap_or(0) + 1..=parts.len();
-            let is_others = has_others_around(&store, self.itself, &parts, lengths).await?;
+            let lengths = own.unwrap_or(0) + 1..location.parts().len() + 1;
+            let is_others = has_others_around(&store, self.itself, &location, lengths).await?;
             self.directories.insert(directory.to_owned(), is_others);
         }
         Ok(())

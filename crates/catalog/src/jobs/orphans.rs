@@ -98,23 +98,25 @@ async fn places_of_others(
     record: &TabularRecord,
 ) -> Result<BTreeSet<Vec<String>>, Interrupted> {
     let Ok(location) = Location::parse(&record.location) else { return Ok(BTreeSet::new()) };
-    let (store, parts) = (run.catalog().store().latest(), location.parts());
+    let store = run.catalog().store().latest();
     run.catalog().check_own_location(record).await.map_err(|error| match error {
         Error::Conflict(reason) => Interrupted::Failed(reason),
         other => other.into(),
     })?;
-    let others = others_below(&store, record.id, &parts, OTHERS_MAX).await?;
+    let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
     let mut others = others.ok_or_else(too_many)?;
     // The location was chosen for this table, and another table was put there later.
-    others.remove(&parts);
+    for parts in location.spellings() {
+        others.remove(&parts);
+    }
     Ok(others)
 }
 
 /// Returns whether a file lies at one of these places.
 fn is_in(places: &BTreeSet<Vec<String>>, file: &str) -> bool {
     let Ok(file) = Location::parse(file) else { return !places.is_empty() };
-    let parts = file.parts();
-    (1..=parts.len()).any(|length| places.contains(&parts[..length]))
+    let is_at = |parts: Vec<String>| (1..=parts.len()).any(|end| places.contains(&parts[..end]));
+    file.spellings().into_iter().any(is_at)
 }
 
 /// Where what a table leads to is not there or cannot be read, nobody knows what has to stay.
@@ -135,9 +137,9 @@ impl Catalog {
         if is_made_for(&location, record.id) {
             return Ok(());
         }
-        let (store, parts) = (self.store().latest(), location.parts());
+        let (store, end) = (self.store().latest(), location.parts().len() + 1);
         let root = self.objects().location(record.warehouse).map_or(0, |it| it.parts().len());
-        match has_others_around(&store, record.id, &parts, root + 1..=parts.len()).await? {
+        match has_others_around(&store, record.id, &location, root + 1..end).await? {
             false => Ok(()),
             true => Err(Error::Conflict(
                 "Cannot remove orphans: the location of the table is at or inside that of another table or view"
