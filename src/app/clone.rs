@@ -13,7 +13,7 @@ use super::state::{STATE_DIR, State};
 use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
 use crate::config::Settings;
 use slateberg_authz::permit::{Permit, Task};
-use slateberg_base::progress::Progress;
+use slateberg_base::progress::{Phase, Progress};
 use slateberg_catalog::places::ensure_whereabouts;
 use slateberg_objects::location::Location;
 use slateberg_store::checkpoints::Checkpoint;
@@ -63,7 +63,9 @@ pub async fn clone_catalog(
     seams: &Seams,
     wanted: Option<&Wanted>,
     to: &str,
+    progress: &Progress,
 ) -> Result<Cloned, StoppedError> {
+    let phase = progress.phase("opening the catalog", None);
     check_there(settings)?;
     let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
     let parent = State::offline(settings, seams).await?;
@@ -87,7 +89,7 @@ pub async fn clone_catalog(
     };
     let store = Store::open(place, target.settings.store.clone()).await;
     let store = store.map_err(|error| target.failed(error))?.audited(audit);
-    let finished = finish(&store, seams, &of).await;
+    let finished = finish(&store, seams, &of, phase, progress).await;
     let closed = store.close().await;
     let report = finished?;
     closed?;
@@ -95,12 +97,20 @@ pub async fn clone_catalog(
 }
 
 /// Makes the store a catalog of its own, and says what `fsck` finds in it.
-async fn finish(store: &Store, seams: &Seams, of: &CloneOf) -> Result<Report, StoppedError> {
+async fn finish(
+    store: &Store,
+    seams: &Seams,
+    of: &CloneOf,
+    mut phase: Phase,
+    progress: &Progress,
+) -> Result<Report, StoppedError> {
+    phase.next("writing the clone", None);
     let permit = &Permit::for_task(Task::Clone);
     ensure_whereabouts(store, permit).await?;
     let entry = offline_entry(seams.clock.as_ref(), "clone", of.pin, of.parent_url.clone());
     store.become_clone(permit, seams.ids.random(), of, &entry).await?;
-    Ok(walk(&store.latest(), &Progress::default()).await?)
+    drop(phase);
+    Ok(walk(&store.latest(), progress).await?)
 }
 
 /// Pins what is to be cloned, or finds what an earlier try has pinned.

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::build::{BuildError, OfflineCatalog, Seams, at_state, uses_data_dir};
 use crate::config::Settings;
+use slateberg_base::numbers::count;
 use slateberg_base::progress::Progress;
 use slateberg_objects::{self as objects, Objects, metadata_file};
 use slateberg_store::damage::DamagedFile;
@@ -51,7 +52,8 @@ impl FsckReport {
 
     /// What was found, in one line.
     pub fn summary(&self) -> String {
-        let files = format!("{} files: {} damaged", self.files, self.damaged_files.len());
+        let damaged = self.damaged_files.len();
+        let files = format!("{}: {damaged} damaged", count(self.files, "file", "files"));
         match &self.records {
             Some(records) => format!("{files}; {}", records.summary()),
             None => format!("{files}; the records cannot be read, and were not checked"),

@@ -17,6 +17,7 @@ pub mod loss;
 mod measure;
 mod offline;
 pub mod policies;
+pub mod preview;
 pub mod run;
 pub mod state;
 pub mod stop_signals;

@@ -1,7 +1,7 @@
 //! A catalog whose store is worked on by a subcommand, while no server runs on it.
 //!
 //! Who opens a store in a local directory has its lock; who opens one in a bucket fences the server that runs
-//! on it, as any second writer does. What may be found out without that is read only ([`preview`]).
+//! on it, as any second writer does. A [preview](super::preview) only reads.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -130,31 +130,6 @@ impl Wanted {
     }
 }
 
-/// Says what a restore would do, reading only.
-pub async fn preview(
-    settings: &Settings,
-    seams: &Seams,
-    wanted: &Wanted,
-) -> Result<(Checkpoint, Told), StoppedError> {
-    let _lock = lock_there(settings)?;
-    let state = State::offline(settings, seams).await?;
-    let now_ms = seams.clock.now_ms();
-    let place = &state.place;
-    let reading = async {
-        let now = Store::open_offline(place).await;
-        let now = now.map_err(|source| at_state(&state.url, source))?;
-        let kept = Store::checkpoints_offline(place, now_ms).await;
-        let kept = kept.map_err(|source| at_state(&state.url, source))?;
-        Ok((now, kept))
-    };
-    let (now, kept) = Box::pin(state.within_reach(reading)).await?;
-    let found = wanted.find(&kept)?;
-    let then = Store::open_checkpoint(place, found.id).await?;
-    refuse_newer(&then).await?;
-    let plan = Plan::between(&now, &then).await?;
-    Ok((found, plan.told))
-}
-
 /// Writes a catalog as lines: as it is, while no server runs, or as a checkpoint has kept it, which may be
 /// read beside a running server.
 pub async fn export_lines(
@@ -162,7 +137,9 @@ pub async fn export_lines(
     seams: &Seams,
     wanted: Option<&Wanted>,
     out: &mut impl Write,
+    progress: &Progress,
 ) -> Result<Counts, StoppedError> {
+    let phase = progress.phase("opening the store", None);
     check_there(settings)?;
     let _lock = if wanted.is_none() { lock_data_dir(settings)? } else { None };
     let state = State::offline(settings, seams).await?;
@@ -178,7 +155,8 @@ pub async fn export_lines(
         Ok::<_, StoppedError>((opened, found.created_ms))
     };
     let (store, as_of_ms) = opening.await?;
-    Ok(export(&store, &rfc3339::format(as_of_ms), out).await?)
+    drop(phase);
+    Ok(export(&store, &rfc3339::format(as_of_ms), out, progress).await?)
 }
 
 impl StoppedCatalog {
@@ -268,11 +246,16 @@ impl StoppedCatalog {
     }
 
     /// Takes the catalog back to what a checkpoint has kept, after making one of what is now.
-    pub async fn restore(&self, wanted: &Wanted) -> Result<Restored, StoppedError> {
+    pub async fn restore(
+        &self,
+        wanted: &Wanted,
+        progress: &Progress,
+    ) -> Result<Restored, StoppedError> {
         let to = wanted.find(&self.checkpoints().await?)?;
         let then = self.store.at_checkpoint(to.id).await?;
         refuse_newer(&then).await?;
-        let plan = Plan::between(&self.store.latest(), &then).await?;
+        let plan = Plan::between(&self.store.latest(), &then, progress).await?;
+        let phase = progress.phase("writing changes", None);
         let revision = self.revision(&plan, &to).await?;
         let name = format!("before-restore-{}", rfc3339::format(self.clock.now_ms()));
         let undo = self.create_checkpoint(Some(name), None).await?;
@@ -281,25 +264,31 @@ impl StoppedCatalog {
         self.store.restore(&self.permit, &plan, timeline, revision.as_ref(), &entry).await?;
         // What was kept may be in the format of an older binary.
         self.upgrade().await?;
-        let report = walk(&self.store.latest(), &Progress::default()).await?;
+        drop(phase);
+        let report = self.walk(progress).await?;
         Ok(Restored { to, undo, told: plan.told, report })
     }
 
     /// Brings the lines of an export into this catalog, which has to be empty but for what an earlier try has
-    /// left. `open` opens the lines from the beginning; they are read twice.
+    /// left. `open` opens the lines from the beginning, of which there are this many `bytes`. They are read
+    /// twice.
     pub async fn import<R: BufRead>(
         &self,
         open: impl Fn() -> std::io::Result<R>,
-        progress: impl FnMut(usize),
+        bytes: Option<u64>,
+        progress: &Progress,
     ) -> Result<Counts, StoppedError> {
         let permit = Permit::for_task(Task::Import);
-        let checked = check::check(open().map_err(transfer::Error::from)?, &self.reserved)?;
+        let lines = open().map_err(transfer::Error::from)?;
+        let mut phase = progress.phase("checking bytes", bytes);
+        let checked = check::check(lines, &self.reserved, &phase)?;
+        phase.next("importing lines", Some(checked.counts.lines as u64));
         import::check_target(&self.store, &checked).await?;
         let revision = self.imported_policies(&checked.book).await?;
         let lines = open().map_err(transfer::Error::from)?;
         // Where the lines come from, versions may have gone on.
         self.store.begin_timeline(&permit, self.ids.random()).await?;
-        import::write(&self.store, &permit, &checked, lines, progress).await?;
+        import::write(&self.store, &permit, &checked, lines, &phase).await?;
         let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
         let revision = revision.as_ref();
         let written = self.store.transact("import_policies", &permit, |t| async move {
@@ -341,8 +330,8 @@ impl StoppedCatalog {
     }
 
     /// What `fsck` finds in the records.
-    pub async fn walk(&self) -> Result<Report, StoppedError> {
-        Ok(walk(&self.store.latest(), &Progress::default()).await?)
+    pub async fn walk(&self, progress: &Progress) -> Result<Report, StoppedError> {
+        Ok(walk(&self.store.latest(), progress).await?)
     }
 
     /// The revision of the policy log that a plan needs, if it does. A set of policies with which no server
@@ -415,12 +404,7 @@ pub(super) fn offline_entry(
 }
 
 /// Refuses records that a newer binary has written.
-async fn refuse_newer(then: &Offline) -> Result<(), StoppedError> {
+pub(super) async fn refuse_newer(then: &Offline) -> Result<(), StoppedError> {
     let format = then.get(&StoreKey).await?;
     Ok(format.map_or(Ok(()), |format| format.check())?)
-}
-
-fn lock_there(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {
-    check_there(settings)?;
-    lock_data_dir(settings)
 }

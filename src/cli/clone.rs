@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::exit::Outcome;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
+use super::progress::progress;
 use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::clone::{Cloned, clone_catalog};
@@ -34,7 +35,8 @@ impl Clone {
         self.common.work(async |settings| {
             let wanted = self.checkpoint.as_deref().map(Wanted::parse);
             let seams = Seams::default();
-            let done = clone_catalog(settings, &seams, wanted.as_ref(), &self.to).await?;
+            let done =
+                clone_catalog(settings, &seams, wanted.as_ref(), &self.to, &progress()).await?;
             match self.output {
                 Output::Json => print_json(&shown(&done)),
                 Output::Table => print(&text(&done)),

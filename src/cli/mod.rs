@@ -64,7 +64,7 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Create, list and delete checkpoints
     Checkpoint(checkpoint::Checkpoint),
-    /// Restore the catalog to a checkpoint, while no server uses it
+    /// Restore the catalog to a checkpoint
     Restore(restore::Restore),
     /// Clone the catalog without copying it, to try something out
     Clone(clone::Clone),

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use super::print;
+pub(super) use slateberg_base::numbers::{count, grouped};
 use slateberg_base::rfc3339;
 
 /// The heading of the options that every subcommand has.
@@ -61,24 +62,6 @@ pub(super) fn lines_of(rows: &[[String; 2]]) -> String {
 /// A member of an answer as text; empty if it is none.
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
-}
-
-/// A number and the noun that goes with it, such as `1,234 tables`.
-pub(super) fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number as u64), if number == 1 { one } else { many })
-}
-
-/// A number with commas, such as `1,234`.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// A size in its largest unit.

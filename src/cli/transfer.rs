@@ -1,7 +1,7 @@
 //! `slateberg export` and `slateberg import`: the whole catalog as lines of JSON, without secrets.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,10 +10,12 @@ use serde_json::json;
 
 use super::exit::Outcome;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, count, print_json};
+use super::progress::progress;
 use super::{Common, print, walked};
 use crate::app::build::Seams;
 use crate::app::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
 use crate::config::Settings;
+use slateberg_base::progress::Progress;
 use slateberg_catalog::transfer::export::Counts;
 use slateberg_store::fsck::Report;
 
@@ -65,7 +67,12 @@ impl Export {
         let (seams, wanted) = (Seams::default(), wanted.as_ref());
         if self.file.as_os_str() == "-" {
             let mut out = BufWriter::new(io::stdout());
-            return export_lines(settings, &seams, wanted, &mut out).await;
+            // Lines and progress do not mix on one terminal.
+            let progress = match io::stdout().is_terminal() {
+                true => Progress::default(),
+                false => progress(),
+            };
+            return export_lines(settings, &seams, wanted, &mut out, &progress).await;
         }
         let shown = self.file.display();
         let failed = |error: io::Error| StoppedError::Refused(format!("{shown}: {error}"));
@@ -73,7 +80,7 @@ impl Export {
         let file = file.map_err(failed)?;
         let written = async {
             let mut out = BufWriter::new(&file);
-            let counts = export_lines(settings, &seams, wanted, &mut out).await?;
+            let counts = export_lines(settings, &seams, wanted, &mut out, &progress()).await?;
             drop(out);
             file.sync_all().map_err(failed)?;
             Ok(counts)
@@ -113,11 +120,15 @@ impl Import {
 }
 
 async fn import(settings: &Settings, file: &Path) -> Result<(Counts, Report), StoppedError> {
+    let progress = progress();
+    let opening = progress.phase("opening the store", None);
     let catalog = StoppedCatalog::open_or_make(settings, &Seams::default()).await?;
+    drop(opening);
     let open = || File::open(file).map(BufReader::new);
     let done = async {
-        let counts = catalog.import(open, |lines| say(&format!("{lines} lines\n"))).await?;
-        Ok::<_, StoppedError>((counts, catalog.walk().await?))
+        let bytes = file.metadata().ok().map(|metadata| metadata.len());
+        let counts = catalog.import(open, bytes, &progress).await?;
+        Ok::<_, StoppedError>((counts, catalog.walk(&progress).await?))
     };
     let done = done.await;
     let closed = catalog.close().await;

@@ -10,11 +10,11 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
 use slateberg::app::build::Seams;
-use slateberg::app::stopped::{
-    Restored, StoppedCatalog, StoppedError, Wanted, export_lines, preview,
-};
+use slateberg::app::preview::preview;
+use slateberg::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, export_lines};
 use slateberg::config::Settings;
 use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_base::progress::Progress;
 
 use super::encryption::encrypted;
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -41,7 +41,7 @@ async fn restore(
 ) -> Result<Restored, StoppedError> {
     let wanted = Wanted::parse(to);
     let catalog = StoppedCatalog::open(settings, &seams(bucket)).await.expect("it opens");
-    let restored = catalog.restore(&wanted).await;
+    let restored = catalog.restore(&wanted, &Progress::default()).await;
     catalog.close().await.expect("it closes");
     if let Ok(restored) = &restored {
         assert_eq!(restored.report.broken, Vec::<String>::new());
@@ -122,9 +122,9 @@ async fn everything_comes_back_and_the_way_back_can_be_gone_too() {
     assert_eq!(seen(&app).await, before);
     assert_eq!(book(&app).await, book_before);
     let told = done.told;
-    assert_eq!((told.tables.returning, told.tables.changing, told.tables.going), (2, 2, 1));
-    assert_eq!((told.views.returning, told.namespaces.going, told.namespaces.changing), (1, 1, 1));
-    assert_eq!((told.policies.returning, told.grants.going, told.purged), (1, 1, 1));
+    assert_eq!((told.tables.restored, told.tables.changed, told.tables.removed), (2, 2, 1));
+    assert_eq!((told.views.restored, told.namespaces.removed, told.namespaces.changed), (1, 1, 1));
+    assert_eq!((told.policies.restored, told.grants.removed, told.purged), (1, 1, 1));
     assert_sound(Arc::clone(&app.bucket)).await;
 
     let undo = done.undo.name.expect("it has a name");
@@ -196,14 +196,15 @@ async fn what_goes_on_from_an_export_has_tags_of_its_own() {
     let before = tag_after(&app, "0").await;
     app.app.catalog.close().await.expect("the catalog closes");
     let (settings, mut lines) = (Settings::clone(&app.app.settings), Vec::new());
-    let exported = export_lines(&settings, &seams(&app.bucket), None, &mut lines).await;
+    let silent = Progress::default();
+    let exported = export_lines(&settings, &seams(&app.bucket), None, &mut lines, &silent).await;
     exported.expect("it is exported");
     let app = app.restart_closed().await;
     assert_eq!(app.get(TABLE).await.expect(200).header("etag"), before, "it is still the same");
 
     let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let other = StoppedCatalog::open_or_make(&settings, &seams(&bucket)).await.expect("it opens");
-    other.import(|| Ok(lines.as_slice()), |_| ()).await.expect("it is imported");
+    other.import(|| Ok(lines.as_slice()), None, &silent).await.expect("it is imported");
     other.close().await.expect("it closes");
     let other = TestApp::with(bucket, settings).await;
     let mut tags = vec![before];
@@ -297,8 +298,9 @@ async fn a_time_is_that_of_the_newest_checkpoint_until_then() {
     app.app.catalog.close().await.expect("it closes");
     let (bucket, settings) = (&app.bucket, Settings::clone(&app.app.settings));
     let found = async |to: &str| {
-        let (found, told) = preview(&settings, &seams(bucket), &Wanted::parse(to)).await?;
-        Ok::<_, StoppedError>((found.name.expect("a name"), told.namespaces.going))
+        let (found, told) =
+            preview(&settings, &seams(bucket), &Wanted::parse(to), &Progress::default()).await?;
+        Ok::<_, StoppedError>((found.name.expect("a name"), told.namespaces.removed))
     };
     assert_eq!(found(&after_first).await.expect("one"), ("first".to_owned(), 1));
     assert_eq!(found("2100-01-01T00:00:00Z").await.expect("one"), ("second".to_owned(), 0));

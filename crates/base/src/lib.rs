@@ -9,6 +9,7 @@ pub mod error_chain;
 pub mod ids;
 pub mod io_failure;
 pub mod network;
+pub mod numbers;
 pub mod pace;
 pub mod progress;
 pub mod rate;

@@ -8,6 +8,8 @@ pub trait ProgressSink: Send + Sync {
     fn begin(&self, phase: &str, total: Option<u64>);
     /// More of the running phase is done.
     fn advance(&self, by: u64);
+    /// Part of what is done has failed.
+    fn fail(&self, by: u64);
     /// The running phase has ended.
     fn end(&self);
 }
@@ -40,6 +42,13 @@ impl Phase {
     pub fn advance(&self, by: u64) {
         if let Some(sink) = &self.0 {
             sink.advance(by);
+        }
+    }
+
+    /// Reports that part of what is done has failed.
+    pub fn fail(&self, by: u64) {
+        if let Some(sink) = &self.0 {
+            sink.fail(by);
         }
     }
 

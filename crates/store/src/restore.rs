@@ -16,12 +16,13 @@
 //! | API keys, signing keys | as they are: what was revoked stays revoked |
 //! | change log | goes on, with an entry for the restore |
 
-use std::cmp::Ordering;
+mod differences;
+mod objects;
+
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use serde::Serialize;
-use slatedb::DbIterator;
 use uuid::Uuid;
 
 use super::codec::Value;
@@ -38,8 +39,12 @@ use super::records::{
     Change, NamespaceRecord, PolicyChanges, PolicyRevision, Publication, StoreFormat,
     TabularRecord, WarehouseRecord,
 };
+use differences::{Difference, differences};
+use objects::Found;
+pub use objects::{Object, ObjectKind, Objects};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
+use slateberg_base::progress::{Phase, Progress};
 use slateberg_model::ident::TabularKind;
 
 /// Spaces whose records become what they were, to the byte.
@@ -52,19 +57,19 @@ const AS_THEY_WERE: [u8; 6] = [
     space::IDEMPOTENCY,
 ];
 
-/// How many things of one kind come back, go, or become what they were.
+/// Numbers of objects of one kind that a restore changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Are not there now, and come back.
-    pub returning: usize,
-    /// Have changed since, and become what they were.
-    pub changing: usize,
-    /// Were not there, and go.
-    pub going: usize,
+    /// Objects that do not exist now.
+    pub restored: usize,
+    /// Objects that have changed since.
+    pub changed: usize,
+    /// Objects that did not exist then.
+    pub removed: usize,
 }
 
-/// What a restore does, in numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+/// The changes of a restore.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Told {
     /// Warehouses.
     pub warehouses: Counts,
@@ -78,8 +83,11 @@ pub struct Told {
     pub policies: Counts,
     /// Grants.
     pub grants: Counts,
-    /// Tables that come back, and were purged since: their data files may be gone.
+    /// Restored tables that were purged since: their data files may be gone.
     pub purged: usize,
+    /// The warehouses, namespaces, tables and views by name.
+    #[serde(skip)]
+    pub objects: Objects,
 }
 
 /// A restore that was thought out and is not done.
@@ -88,46 +96,45 @@ pub struct Plan {
     deletes: Vec<Vec<u8>>,
     /// The store's own record as it was.
     format: Option<StoreFormat>,
-    /// What it does, in numbers.
+    /// What it changes.
     pub told: Told,
+    found: Vec<Found>,
     /// The policies and grants as they were.
     pub book: PolicyBook,
     /// What becomes of policies and grants.
     pub policy_changes: PolicyChanges,
 }
 
-/// What stands at a key now, and what stood there.
-struct Difference {
-    key: Bytes,
-    now: Option<Bytes>,
-    then: Option<Bytes>,
-}
-
 impl Counts {
     fn add(&mut self, now: bool, then: bool) {
         match (now, then) {
-            (false, _) => self.returning += 1,
-            (true, true) => self.changing += 1,
-            (true, false) => self.going += 1,
+            (false, _) => self.restored += 1,
+            (true, true) => self.changed += 1,
+            (true, false) => self.removed += 1,
         }
     }
 
-    fn is_empty(self) -> bool {
-        self == Self::default()
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 
 impl Told {
     /// Whether nothing changes that anybody could see.
     pub fn is_empty(&self) -> bool {
-        let Self { warehouses, namespaces, tables, views, policies, grants, purged: _ } = *self;
+        let Self { warehouses, namespaces, tables, views, policies, grants, .. } = self;
         [warehouses, namespaces, tables, views, policies, grants].into_iter().all(Counts::is_empty)
     }
 }
 
 impl Plan {
     /// Thinks out how what is becomes what was.
-    pub async fn between(now: &impl Read, then: &impl Read) -> Result<Self, Error> {
+    pub async fn between(
+        now: &impl Read,
+        then: &impl Read,
+        progress: &Progress,
+    ) -> Result<Self, Error> {
+        let phase = &progress.phase("comparing records", None);
         let (book_now, book) = (PolicyBook::read(now).await?, PolicyBook::read(then).await?);
         let policy_changes = book_now.changes_to(&book);
         let mut plan = Self {
@@ -135,20 +142,22 @@ impl Plan {
             deletes: Vec::new(),
             format: then.get(&StoreKey).await?,
             told: Told::default(),
+            found: Vec::new(),
             book,
             policy_changes,
         };
         plan.count_policies();
         for space in AS_THEY_WERE {
-            for Difference { key, then, .. } in differences(now, then, space).await? {
+            for Difference { key, then, .. } in differences(now, then, space, phase).await? {
                 plan.become_of(&key, then);
             }
         }
-        plan.warehouses(now, then).await?;
-        plan.namespaces(now, then).await?;
-        let versions = plan.tabulars(now, then).await?;
-        plan.metadata(now, then, &versions).await?;
+        plan.warehouses(now, then, phase).await?;
+        plan.namespaces(now, then, phase).await?;
+        let versions = plan.tabulars(now, then, phase).await?;
+        plan.metadata(now, then, phase, &versions).await?;
         plan.forget_jobs(now).await?;
+        plan.told.objects = Objects::named(std::mem::take(&mut plan.found), now, then).await?;
         Ok(plan)
     }
 
@@ -167,14 +176,25 @@ impl Plan {
         for edit in self.policy_changes.policies.values() {
             self.told.policies.add(edit.before.is_some(), edit.after.is_some());
         }
-        self.told.grants.returning = self.policy_changes.granted.len();
-        self.told.grants.going = self.policy_changes.revoked.len();
+        self.told.grants.restored = self.policy_changes.granted.len();
+        self.told.grants.removed = self.policy_changes.revoked.len();
     }
 
-    async fn warehouses(&mut self, now: &impl Read, then: &impl Read) -> Result<(), Error> {
-        for different in differences(now, then, space::WAREHOUSE_NAMES).await? {
+    async fn warehouses(
+        &mut self,
+        now: &impl Read,
+        then: &impl Read,
+        phase: &Phase,
+    ) -> Result<(), Error> {
+        for different in differences(now, then, space::WAREHOUSE_NAMES, phase).await? {
             let (before, after) = different.records::<WarehouseKey>()?;
             self.told.warehouses.add(before.is_some(), after.is_some());
+            let WarehouseKey(name) = different.decoded()?;
+            self.found.push(Found {
+                kind: ObjectKind::Warehouse,
+                now: before.is_some().then(|| (None, name.clone())),
+                then: after.is_some().then_some((None, name)),
+            });
             let Some(mut after) = after else {
                 self.deletes.push(different.key.to_vec());
                 continue;
@@ -189,10 +209,18 @@ impl Plan {
         Ok(())
     }
 
-    async fn namespaces(&mut self, now: &impl Read, then: &impl Read) -> Result<(), Error> {
-        for different in differences(now, then, space::NAMESPACES).await? {
+    async fn namespaces(
+        &mut self,
+        now: &impl Read,
+        then: &impl Read,
+        phase: &Phase,
+    ) -> Result<(), Error> {
+        for different in differences(now, then, space::NAMESPACES, phase).await? {
             let (before, after) = different.records::<NamespaceKey>()?;
             self.told.namespaces.add(before.is_some(), after.is_some());
+            let name = |it: &NamespaceRecord| (Some(it.parent), it.name.clone());
+            let (now, then) = (before.as_ref().map(name), after.as_ref().map(name));
+            self.found.push(Found { kind: ObjectKind::Namespace, now, then });
             let Some(after) = after else {
                 self.deletes.push(different.key.to_vec());
                 continue;
@@ -209,8 +237,9 @@ impl Plan {
         &mut self,
         now: &impl Read,
         then: &impl Read,
+        phase: &Phase,
     ) -> Result<HashMap<Uuid, u64>, Error> {
-        let different = differences(now, then, space::TABULARS).await?;
+        let different = differences(now, then, space::TABULARS, phase).await?;
         let mut known = LastVersions::default();
         if different.iter().any(|different| different.now.is_none()) {
             known = LastVersions::read(now).await?;
@@ -226,6 +255,9 @@ impl Plan {
                 TabularKind::View => &mut self.told.views,
             };
             counts.add(before.is_some(), after.is_some());
+            let name = |it: &TabularRecord| (Some(it.namespace), it.name.clone());
+            let (named, was_named) = (before.as_ref().map(name), after.as_ref().map(name));
+            self.found.push(Found { kind: kind.into(), now: named, then: was_named });
             let Some(after) = after else {
                 touched.insert(id);
                 self.deletes.push(different.key.to_vec());
@@ -262,6 +294,7 @@ impl Plan {
         &mut self,
         now: &impl Read,
         then: &impl Read,
+        phase: &Phase,
         versions: &HashMap<Uuid, u64>,
     ) -> Result<(), Error> {
         // Where a purge is under way, it is there to the byte, and gets its version all the same.
@@ -271,7 +304,7 @@ impl Plan {
                 || corrupt(&MetadataKey(*id).encode(), "the metadata of the checkpoint is gone");
             self.put(&MetadataKey(*id), &head.ok_or_else(lost)?.at_version(*version));
         }
-        for different in differences(now, then, space::METADATA).await? {
+        for different in differences(now, then, space::METADATA, phase).await? {
             let id = different.decoded::<MetadataKey>()?.0;
             match different.then {
                 _ if versions.contains_key(&id) => {}
@@ -281,7 +314,7 @@ impl Plan {
                 _ => self.deletes.push(different.key.to_vec()),
             }
         }
-        for different in differences(now, then, space::METADATA_PIECES).await? {
+        for different in differences(now, then, space::METADATA_PIECES, phase).await? {
             let id = different.decoded::<PieceKey>()?.id;
             match different.then {
                 Some(piece) if is_there(then, id).await? => {
@@ -350,23 +383,6 @@ impl Store {
     }
 }
 
-/// The records of a key now and then.
-type Records<K> = (Option<<K as Key>::Value>, Option<<K as Key>::Value>);
-
-impl Difference {
-    fn decoded<K: Key>(&self) -> Result<K, Error> {
-        K::decode(&self.key).ok_or_else(|| corrupt(&self.key, "not a key of its space"))
-    }
-
-    /// The records on both sides.
-    fn records<K: Key>(&self) -> Result<Records<K>, Error> {
-        let decode = |bytes: &Option<Bytes>| {
-            bytes.as_ref().map(|bytes| decode_value::<K>(&self.key, bytes)).transpose()
-        };
-        Ok((decode(&self.now)?, decode(&self.then)?))
-    }
-}
-
 /// What the change log knows of tables and views that are gone.
 #[derive(Default)]
 struct LastVersions {
@@ -401,45 +417,4 @@ fn is_same_metadata(before: &TabularRecord, after: &TabularRecord) -> bool {
 
 async fn is_there(then: &impl Read, id: Uuid) -> Result<bool, Error> {
     Ok(then.get_bytes(&TabularKey(id).encode()).await?.is_some())
-}
-
-/// The keys of a space at which something else stands now than stood then.
-async fn differences(
-    now: &impl Read,
-    then: &impl Read,
-    space: u8,
-) -> Result<Vec<Difference>, Error> {
-    let range = Range::prefix([space]);
-    let (mut now, mut then) = (now.iterate(&range).await?, then.iterate(&range).await?);
-    let (mut is, mut was) = (next(&mut now).await?, next(&mut then).await?);
-    let mut found = Vec::new();
-    loop {
-        let order = match (&is, &was) {
-            (None, None) => return Ok(found),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some((is, _)), Some((was, _))) => is.cmp(was),
-        };
-        let here = if order == Ordering::Greater { None } else { is.take() };
-        let there = if order == Ordering::Less { None } else { was.take() };
-        if order != Ordering::Greater {
-            is = next(&mut now).await?;
-        }
-        if order != Ordering::Less {
-            was = next(&mut then).await?;
-        }
-        let Some(key) = here.as_ref().or(there.as_ref()).map(|(key, _)| key.clone()) else {
-            continue;
-        };
-        let (now, then) = (here.map(|(_, value)| value), there.map(|(_, value)| value));
-        if now != then {
-            found.push(Difference { key, now, then });
-        }
-    }
-}
-
-/// The next entry, copied: what an iterator hands out keeps a whole block in memory.
-async fn next(entries: &mut DbIterator) -> Result<Option<(Bytes, Bytes)>, Error> {
-    let copied = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
-    Ok(entries.next().await?.map(|entry| (copied(&entry.key), copied(&entry.value))))
 }

@@ -8,11 +8,12 @@ use serde_json::Value;
 use super::MigrateError;
 use super::rest::{Rest, plural};
 use super::source::{Contents, FoundNamespace, FoundTabular};
+use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 
 impl Rest {
-    /// Everything that the catalog has.
-    pub(super) async fn contents(&self) -> Result<Contents, MigrateError> {
+    /// Lists the whole catalog. Reports the tables and views that it finds.
+    pub(super) async fn contents(&self, progress: &Phase) -> Result<Contents, MigrateError> {
         let mut contents = Contents::default();
         let mut left: Vec<Vec<String>> = vec![Vec::new()];
         while let Some(parent) = left.pop() {
@@ -20,7 +21,9 @@ impl Rest {
             if !parent.is_empty() {
                 let properties = self.properties(&parent, &mut contents).await?;
                 for kind in [TabularKind::Table, TabularKind::View] {
+                    let known = contents.tabulars.len();
                     self.tabulars(kind, &parent, &mut contents).await?;
+                    progress.advance((contents.tabulars.len() - known) as u64);
                 }
                 contents.namespaces.push(FoundNamespace { levels: parent, properties });
             }

@@ -7,19 +7,20 @@
 
 mod listing;
 mod locations;
-mod progress;
 mod rest;
 mod source;
 mod sql;
 mod work;
 
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
 use super::client::{ClientError, Connection};
 use super::exit::{Exit, Failure, Outcome};
-use super::output::{Output, print_json, table};
+use super::output::{Output, grouped, print_json, table};
+use super::progress::progress;
 use super::{key_value, print, runtime};
 use slateberg_base::secret::Secret;
 use work::{Summary, Tally};
@@ -112,7 +113,9 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 impl Migrate {
     /// Runs the migration and prints a summary. Fails unless everything is in the catalog.
     pub fn run(self) -> Outcome {
-        let summary = runtime()?.block_on(work::migrate(&self))?;
+        let summary = runtime()?.block_on(work::migrate(&self, &progress()))?;
+        // The summary goes to standard output even if there is no standard error.
+        let _ = stderr().write_all(summary.line().as_bytes());
         match self.connection.output {
             Output::Json => print_json(&summary.json()),
             Output::Table => print(&told(&summary)),
@@ -135,10 +138,10 @@ fn told(summary: &Summary) -> String {
         let Tally { done, present, conflicts, failed } = tally;
         [
             what.to_owned(),
-            done.to_string(),
-            present.to_string(),
-            conflicts.to_string(),
-            failed.to_string(),
+            grouped(*done as u64),
+            grouped(*present as u64),
+            grouped(*conflicts as u64),
+            grouped(*failed as u64),
         ]
     };
     let rows = [
@@ -147,7 +150,7 @@ fn told(summary: &Summary) -> String {
         row("views", &summary.views),
     ];
     let head = if summary.dry_run { "WOULD BE NEW" } else { "NEW" };
-    let text = table(["", head, "THERE ALREADY", "CONFLICTS", "FAILED"], &rows);
+    let text = table(["", head, "EXISTING", "CONFLICTS", "FAILED"], &rows);
     let notes: String = summary.notes.iter().map(|note| format!("{note}\n")).collect();
     format!("{notes}{text}")
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Kind, Migrate, MigrateError, locations, rest, sql};
 use crate::config::client as environment;
+use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 
 /// A namespace of a source.
@@ -50,7 +51,10 @@ pub(super) enum Source {
 
 impl Source {
     /// Opens what is to be migrated, and reads what it has.
-    pub(super) async fn open(wanted: &Migrate) -> Result<(Self, Contents), MigrateError> {
+    pub(super) async fn open(
+        wanted: &Migrate,
+        progress: &Phase,
+    ) -> Result<(Self, Contents), MigrateError> {
         let (source, mut contents) = match wanted.from {
             Kind::Rest => {
                 let source = rest::Rest::source(rest::Wanted {
@@ -65,7 +69,7 @@ impl Source {
                     scope: &wanted.source_scope,
                 });
                 let source = source.await?;
-                let contents = source.contents().await?;
+                let contents = source.contents(progress).await?;
                 (Self::Rest(Box::new(source)), contents)
             }
             Kind::Sql => {

@@ -4,10 +4,11 @@ use futures::StreamExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::progress::Progress;
 use super::rest::{Rest, located};
 use super::source::{Contents, FoundNamespace, FoundTabular, Located, Source};
 use super::{Migrate, MigrateError};
+use slateberg_base::numbers::grouped;
+use slateberg_base::progress::Progress;
 use slateberg_model::ident::TabularKind;
 
 /// How many of one kind came to which end.
@@ -57,6 +58,15 @@ impl Tally {
         *count += 1;
     }
 
+    fn plus(self, other: Self) -> Self {
+        Self {
+            done: self.done + other.done,
+            present: self.present + other.present,
+            conflicts: self.conflicts + other.conflicts,
+            failed: self.failed + other.failed,
+        }
+    }
+
     fn is_complete(self) -> bool {
         self.conflicts == 0 && self.failed == 0
     }
@@ -81,6 +91,16 @@ impl Summary {
     /// Whether all of the source is in the catalog now.
     pub(super) fn is_complete(&self) -> bool {
         !self.unread && [self.namespaces, self.tables, self.views].iter().all(|it| it.is_complete())
+    }
+
+    /// The numbers of tables and views, in one line.
+    pub(super) fn line(&self) -> String {
+        let Tally { done, present, conflicts, failed } = self.tables.plus(self.views);
+        let (all, missing) = (done + present + conflicts + failed, conflicts + failed);
+        let verb = if self.dry_run { "would be migrated" } else { "migrated" };
+        let [there, all, missing] =
+            [done + present, all, missing].map(|count| grouped(count as u64));
+        format!("{there} of {all} {verb}, {missing} failed\n")
     }
 
     pub(super) fn json(&self) -> Value {
@@ -110,15 +130,20 @@ impl Summary {
     }
 }
 
-/// Reads the source, and registers what it has.
-pub(super) async fn migrate(wanted: &Migrate) -> Result<Summary, MigrateError> {
+/// Reads the source and registers its tables and views.
+pub(super) async fn migrate(
+    wanted: &Migrate,
+    progress: &Progress,
+) -> Result<Summary, MigrateError> {
     let target = Rest::target(&wanted.connection, wanted.warehouse.as_deref()).await?;
-    let (source, contents) = Source::open(wanted).await?;
+    let mut phase = progress.phase("reading the source", None);
+    let (source, contents) = Source::open(wanted, &phase).await?;
     let mut summary = Summary { dry_run: wanted.dry_run, ..Summary::default() };
     let Contents { namespaces, tabulars, failures, notes } = contents;
     summary.unread = !failures.is_empty();
     summary.notes = notes;
     summary.notes.extend(failures.into_iter().map(|reason| format!("failed: {reason}")));
+    phase.next("creating namespaces", Some(namespaces.len() as u64));
     let work = Work { source, target, root: wanted.root(), dry_run: wanted.dry_run };
     for levels in (1..=work.root.len()).map(|end| work.root[..end].to_vec()) {
         work.namespace(&FoundNamespace { levels, properties: Default::default() }, &mut summary)
@@ -127,16 +152,17 @@ pub(super) async fn migrate(wanted: &Migrate) -> Result<Summary, MigrateError> {
     for found in namespaces {
         let levels = work.placed(&found.levels);
         work.namespace(&FoundNamespace { levels, ..found }, &mut summary).await;
+        phase.advance(1);
     }
-    let progress = Progress::of(tabulars.len());
+    phase.next("registering tables and views", Some(tabulars.len() as u64));
     let work = &work;
     let ends = tabulars.iter().map(|found| async move { (found, work.tabular(found).await) });
     let mut ends = futures::stream::iter(ends).buffer_unordered(usize::from(wanted.concurrency));
     while let Some((found, end)) = ends.next().await {
-        progress.one(end.is_missing());
+        phase.advance(1);
+        phase.fail(u64::from(end.is_missing()));
         summary.add(found, &end);
     }
-    drop(progress);
     summary.notes.sort();
     Ok(summary)
 }

@@ -69,8 +69,6 @@ async fn a_checkpoint_is_made_restored_and_exported() {
     assert!(!lines.contains(&key), "the text of a key is nowhere");
     drop(server);
 
-    let told = said(offline(at, &[&restore[..3], &DATA].concat()));
-    assert!(told.contains("Nothing was changed"), "{told}");
     let told = said(offline(at, &[&restore[..], &DATA].concat()));
     assert!(told.contains("restored to checkpoint mine of "), "{told}");
     let undo = told.lines().last().expect("a line").split_whitespace().last().expect("a name");
@@ -87,6 +85,56 @@ async fn a_checkpoint_is_made_restored_and_exported() {
     let server = Server::start(at, &[]);
     assert_eq!(status(&server, &key, "/v1/namespaces/later").await, 200);
     assert!(!said(server.run(at, &key, &["checkpoint", "list"])).contains("mine"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_without_yes_names_every_change_beside_a_running_server() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = directory.path();
+    let (server, key) = with_table(at).await;
+    post(&server, &key, "/v1/namespaces/ns/tables", &create_table("dropped")).await;
+    post(&server, &key, "/v1/namespaces/ns/tables", &create_table("old")).await;
+    said(server.run(at, &key, &["checkpoint", "create", "mine"]));
+    let update =
+        json!({ "requirements": [], "updates": [crate::support::table::set_property("k", "v")] });
+    post(&server, &key, "/v1/namespaces/ns/tables/t", &update).await;
+    let renamed = json!({
+        "source": { "namespace": ["ns"], "name": "old" },
+        "destination": { "namespace": ["ns"], "name": "new" },
+    });
+    post(&server, &key, "/v1/tables/rename", &renamed).await;
+    let path = format!("{}/v1/namespaces/ns/tables/dropped", server.uri);
+    let sent = reqwest::Client::new().delete(path).bearer_auth(&key).send();
+    assert_eq!(sent.await.expect("it answers").status(), 204);
+    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["later"] })).await;
+    for number in 0..52 {
+        let table = create_table(&format!("t{number:02}"));
+        post(&server, &key, "/v1/namespaces/later/tables", &table).await;
+    }
+
+    let restore = ["restore", "--to", "mine", "--data-dir", "data"];
+    let output = offline(at, &restore);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let text = said(output);
+    assert!(text.contains("RESTORED\ntable     default/ns/dropped\n"), "{text}");
+    assert!(text.contains("default/ns/old (now default/ns/new)\n"), "{text}");
+    assert!(text.contains("table    default/ns/t\n"), "{text}");
+    assert!(text.contains("namespace  default/later\ntable      default/later/t00\n"), "{text}");
+    assert!(text.contains("default/later/t48\nand 3 more\n"), "{text}");
+    assert!(text.ends_with("add --yes to apply the changes.\n"), "{text}");
+    let text = said(offline(at, &[&restore[..], &["--output", "json"]].concat()));
+    let changes = serde_json::from_str::<Value>(&text).expect("JSON")["changes"].take();
+    assert_eq!(changes["tables"], json!({ "restored": 1, "changed": 2, "removed": 52 }));
+    let objects = &changes["objects"];
+    assert_eq!(objects["restored"], json!([{ "kind": "table", "name": "default/ns/dropped" }]));
+    let renamed =
+        json!({ "kind": "table", "name": "default/ns/old", "renamed-from": "default/ns/new" });
+    let changed = json!([renamed, { "kind": "table", "name": "default/ns/t" }]);
+    assert_eq!(objects["changed"], changed);
+    assert_eq!(objects["removed"].as_array().map(Vec::len), Some(53));
+    // Nothing was changed, and the server goes on.
+    assert_eq!(status(&server, &key, "/v1/namespaces/later/tables/t51").await, 200);
+    post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["after"] })).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +186,7 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     post(&third, &third_key, "/v1/namespaces", &json!({ "namespace": ["mine"] })).await;
     third.stop();
     let told = refused(offline(at, &[&["import", "all.jsonl"][..], &other].concat()));
-    assert!(told.contains("the catalog is not empty: it has 1 namespaces"), "{told}");
+    assert!(told.contains("the catalog is not empty. Not in the export: 1 namespace\n"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

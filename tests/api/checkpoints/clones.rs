@@ -13,6 +13,7 @@ use slateberg::app::build::App;
 use slateberg::app::clone::{Cloned, clone_catalog};
 use slateberg::app::stopped::{StoppedCatalog, StoppedError, Wanted};
 use slateberg::config::Settings;
+use slateberg_base::progress::Progress;
 use slateberg_store::records::{FORMAT_OF_CLONES, FORMAT_VERSION};
 
 use super::{PATH, TABLE, book, change, furnished, grant, keep, restore, seams, seen};
@@ -30,7 +31,14 @@ async fn clone_to(
     of: Option<&str>,
     to: &str,
 ) -> Result<Cloned, StoppedError> {
-    clone_catalog(settings, &seams(bucket), of.map(Wanted::parse).as_ref(), to).await
+    clone_catalog(
+        settings,
+        &seams(bucket),
+        of.map(Wanted::parse).as_ref(),
+        to,
+        &Progress::default(),
+    )
+    .await
 }
 
 /// A clone of a checkpoint, which serves.
@@ -252,7 +260,7 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
     clone.app.catalog.close().await.expect("it closes");
     let settings = Settings::clone(&clone.app.settings);
     let done = restore(&clone.bucket, &settings, "of-the-clone").await.expect("it is restored");
-    assert_eq!(done.told.namespaces.going, 1);
+    assert_eq!(done.told.namespaces.removed, 1);
     let clone = clone.restart_closed().await;
     assert_eq!(seen(&clone).await, before);
     clone.delete(&format!("{TABLE}?purgeRequested=true")).await.expect(400);
@@ -261,11 +269,16 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
     clone.app.catalog.close().await.expect("it closes");
     let mut lines = Vec::new();
     let export = slateberg::app::stopped::export_lines;
-    export(&settings, &seams(&clone.bucket), None, &mut lines).await.expect("it is exported");
+    export(&settings, &seams(&clone.bucket), None, &mut lines, &Progress::default())
+        .await
+        .expect("it is exported");
     let settings = Settings { state: memory_settings().state, ..settings };
     let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let other = StoppedCatalog::open_or_make(&settings, &seams(&bucket)).await.expect("it opens");
-    other.import(|| Ok(lines.as_slice()), |_| ()).await.expect("it is imported");
+    other
+        .import(|| Ok(lines.as_slice()), None, &Progress::default())
+        .await
+        .expect("it is imported");
     other.close().await.expect("it closes");
 }
 

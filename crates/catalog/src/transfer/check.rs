@@ -9,6 +9,7 @@ use super::export::Counts;
 use super::line::{Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
 use crate::places::further_paths;
+use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
@@ -78,10 +79,12 @@ pub(super) fn at(number: usize, reason: &str) -> Error {
 }
 
 /// Checks all lines: each in itself, against those before it, and against what the target keeps for itself.
-pub fn check(lines: impl BufRead, reserved: &Reserved) -> Result<Checked> {
+/// Reports the bytes that are done.
+pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<Checked> {
     let mut checked = Checked { reserved: reserved.clone(), ..Checked::default() };
     let mut lines = Reader::new(lines);
     while let Some((number, line)) = lines.read()? {
+        bytes.advance(lines.text.len() as u64);
         checked.counts.add(&line);
         checked.line(number, line).map_err(|reason| at(number, &reason))?;
     }

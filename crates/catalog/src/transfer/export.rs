@@ -7,7 +7,10 @@ use uuid::Uuid;
 
 use super::line::{End, Header, Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
+use slateberg_base::numbers::count;
+use slateberg_base::progress::Progress;
 use slateberg_model::ident::TabularKind;
+use slateberg_store as store;
 use slateberg_store::keys::{
     ApiKeyKey, Key, NamespaceKey, StoreKey, TabularKey, WarehouseKey, space,
 };
@@ -60,7 +63,12 @@ impl Counts {
 
 /// Writes everything that a store holds, but for what belongs to its own history: logs, jobs, and answers
 /// that are remembered.
-pub async fn export(store: &impl Read, as_of: &str, out: &mut impl Write) -> Result<Counts> {
+pub async fn export(
+    store: &impl Read,
+    as_of: &str,
+    out: &mut impl Write,
+    progress: &Progress,
+) -> Result<Counts> {
     let format = store.get(&StoreKey).await?;
     let format =
         format.ok_or_else(|| Error::Refused("there is no catalog in the store".to_owned()))?;
@@ -79,7 +87,7 @@ pub async fn export(store: &impl Read, as_of: &str, out: &mut impl Write) -> Res
         lines.write(&Line::Warehouse(Box::new(Warehouse::of(name, record))))?;
     }
     namespaces(store, &mut places, &mut lines).await?;
-    tabulars(store, &places, &mut lines).await?;
+    tabulars(store, &places, &mut lines, progress).await?;
     let book = PolicyBook::read(store).await?;
     for policy in book.policies.into_values() {
         lines.write(&Line::Policy(policy.into()))?;
@@ -156,9 +164,8 @@ async fn namespaces<W: Write>(
         }
     }
     if left > 0 {
-        return Err(Error::Refused(format!(
-            "{left} namespaces have no parent: see slateberg fsck"
-        )));
+        let orphans = count(left, "namespace without a parent", "namespaces without a parent");
+        return Err(Error::Refused(format!("cannot export {orphans}. Run slateberg fsck")));
     }
     Ok(())
 }
@@ -167,7 +174,17 @@ async fn tabulars<W: Write>(
     store: &impl Read,
     places: &HashMap<Uuid, Place>,
     lines: &mut Lines<'_, W>,
+    progress: &Progress,
 ) -> Result<()> {
+    let mut phase = progress.phase("counting tables and views", None);
+    let mut total = 0;
+    // The records are small beside the metadata that the export reads one by one.
+    let mut entries = store.iterate(&Range::prefix([space::TABULARS])).await?;
+    while entries.next().await.map_err(store::Error::from)?.is_some() {
+        total += 1;
+        phase.advance(1);
+    }
+    phase.next("exporting tables and views", Some(total));
     let mut after = None;
     loop {
         let range = Range::prefix([space::TABULARS]).behind(after.take());
@@ -176,6 +193,7 @@ async fn tabulars<W: Write>(
         after = Some(last.encode());
         for (_, record) in batch {
             lines.write(&tabular(store, places, record).await?)?;
+            phase.advance(1);
         }
     }
 }

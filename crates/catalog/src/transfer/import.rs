@@ -14,6 +14,8 @@ use super::{Error, Result};
 use crate::places::{further_paths, put_whereabouts};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
+use slateberg_base::numbers::count;
+use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::text::Text;
 use slateberg_store::Store;
@@ -36,30 +38,28 @@ pub async fn check_target(store: &Store, checked: &Checked) -> Result<()> {
     let namespaces = latest.scan::<NamespaceKey>(&Range::prefix([space::NAMESPACES]), None).await?;
     let strangers = namespaces.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
     if strangers > 0 {
-        return Err(not_empty(strangers, "namespaces"));
+        return Err(not_empty(&count(strangers, "namespace", "namespaces")));
     }
     let tabulars = latest.scan::<TabularKey>(&Range::prefix([space::TABULARS]), None).await?;
     let strangers = tabulars.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
     if strangers > 0 {
-        return Err(not_empty(strangers, "tables and views"));
+        return Err(not_empty(&count(strangers, "table or view", "tables and views")));
     }
     Ok(())
 }
 
-fn not_empty(count: usize, what: &str) -> Error {
-    Error::Refused(format!(
-        "the catalog is not empty: it has {count} {what} that are not in the export"
-    ))
+fn not_empty(others: &str) -> Error {
+    Error::Refused(format!("the catalog is not empty. Not in the export: {others}"))
 }
 
-/// Writes all lines but for policies and grants, which are one change of the policy book. Tells how many
-/// lines are done after each batch.
+/// Writes all lines except policies and grants, which are one change of the policy book. Reports the lines of
+/// each batch.
 pub async fn write(
     store: &Store,
     permit: &Permit<Maintain>,
     checked: &Checked,
     lines: impl BufRead,
-    mut progress: impl FnMut(usize),
+    progress: &Phase,
 ) -> Result<()> {
     let mut lines = Reader::new(lines);
     loop {
@@ -74,9 +74,11 @@ pub async fn write(
             }
             batch.push((number, line));
         }
-        let Some(done) = batch.last().map(|(number, _)| *number) else { return Ok(()) };
+        if batch.is_empty() {
+            return Ok(());
+        }
         write_batch(store, permit, checked, &batch).await?;
-        progress(done);
+        progress.advance(batch.len() as u64);
     }
 }
 

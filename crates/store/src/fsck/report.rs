@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::codec::Document;
 use crate::invariants::Broken;
+use slateberg_base::numbers::count;
 
 /// What a walk through the store has found.
 #[derive(Debug, Default, Serialize)]
@@ -29,9 +30,13 @@ impl Report {
     /// What was found, in one line.
     pub fn summary(&self) -> String {
         let Self { records, namespaces, tables, views, broken, .. } = self;
-        let broken = broken.len();
         format!(
-            "{records} records: {namespaces} namespaces, {tables} tables, {views} views; {broken} broken"
+            "{}: {}, {}, {}; {} broken",
+            count(*records, "record", "records"),
+            count(*namespaces, "namespace", "namespaces"),
+            count(*tables, "table", "tables"),
+            count(*views, "view", "views"),
+            broken.len()
         )
     }
 }

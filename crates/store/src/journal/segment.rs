@@ -114,12 +114,13 @@ pub(super) fn read_behind(
     after: u64,
     keys: Option<&Keys>,
 ) -> Result<Frames, WalError> {
-    let found = read_left(directory, after, keys)?;
+    // Read before the frames: a server may acknowledge further ones while this reads.
     let acknowledged = match mark::read(directory) {
         Ok(acknowledged) => acknowledged,
         Err(mark::Unreadable::Damaged(file)) => return Err(WalError::DataError(Arc::new(file))),
         Err(mark::Unreadable::Io(error)) => return Err(unavailable(error)),
     };
+    let found = read_left(directory, after, keys)?;
     match acknowledged.and_then(|mark| mark::lost_frames(directory, mark, found.last(after))) {
         Some(lost) => Err(WalError::DataError(Arc::new(lost))),
         None => Ok(found),

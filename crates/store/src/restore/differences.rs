@@ -1,0 +1,78 @@
+//! The differences between two states of the store, key by key.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+use slatedb::DbIterator;
+
+use crate::error::Error;
+use crate::keys::Key;
+use crate::read::{Range, Read, corrupt, decode_value};
+use slateberg_base::progress::Phase;
+
+/// A key whose values in two states differ.
+pub(super) struct Difference {
+    pub(super) key: Bytes,
+    pub(super) now: Option<Bytes>,
+    pub(super) then: Option<Bytes>,
+}
+
+/// The records of a key in the two states.
+pub(super) type Records<K> = (Option<<K as Key>::Value>, Option<<K as Key>::Value>);
+
+impl Difference {
+    pub(super) fn decoded<K: Key>(&self) -> Result<K, Error> {
+        K::decode(&self.key).ok_or_else(|| corrupt(&self.key, "not a key of its space"))
+    }
+
+    /// Decodes the records of both states.
+    pub(super) fn records<K: Key>(&self) -> Result<Records<K>, Error> {
+        let decode = |bytes: &Option<Bytes>| {
+            bytes.as_ref().map(|bytes| decode_value::<K>(&self.key, bytes)).transpose()
+        };
+        Ok((decode(&self.now)?, decode(&self.then)?))
+    }
+}
+
+/// Returns the keys of a space whose values differ.
+pub(super) async fn differences(
+    now: &impl Read,
+    then: &impl Read,
+    space: u8,
+    phase: &Phase,
+) -> Result<Vec<Difference>, Error> {
+    let range = Range::prefix([space]);
+    let (mut now, mut then) = (now.iterate(&range).await?, then.iterate(&range).await?);
+    let (mut is, mut was) = (next(&mut now).await?, next(&mut then).await?);
+    let mut found = Vec::new();
+    loop {
+        let order = match (&is, &was) {
+            (None, None) => return Ok(found),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((is, _)), Some((was, _))) => is.cmp(was),
+        };
+        phase.advance(1);
+        let here = if order == Ordering::Greater { None } else { is.take() };
+        let there = if order == Ordering::Less { None } else { was.take() };
+        if order != Ordering::Greater {
+            is = next(&mut now).await?;
+        }
+        if order != Ordering::Less {
+            was = next(&mut then).await?;
+        }
+        let Some(key) = here.as_ref().or(there.as_ref()).map(|(key, _)| key.clone()) else {
+            continue;
+        };
+        let (now, then) = (here.map(|(_, value)| value), there.map(|(_, value)| value));
+        if now != then {
+            found.push(Difference { key, now, then });
+        }
+    }
+}
+
+/// The next entry, copied: what an iterator hands out keeps a whole block in memory.
+async fn next(entries: &mut DbIterator) -> Result<Option<(Bytes, Bytes)>, Error> {
+    let copied = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
+    Ok(entries.next().await?.map(|entry| (copied(&entry.key), copied(&entry.value))))
+}

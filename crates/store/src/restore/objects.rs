@@ -1,0 +1,138 @@
+//! The names of the warehouses, namespaces, tables and views that a restore changes.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::keys::{NamespaceKey, WarehouseKey, space};
+use crate::read::{Range, Read};
+use slateberg_model::ident::TabularKind;
+
+/// The kind of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectKind {
+    /// A warehouse.
+    Warehouse,
+    /// A namespace.
+    Namespace,
+    /// A table.
+    Table,
+    /// A view.
+    View,
+}
+
+/// An object that a restore changes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Object {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// The warehouse, the levels of the namespace, and the name.
+    pub name: Vec<String>,
+    /// The present name, if the restore renames the object.
+    pub renamed_from: Option<Vec<String>>,
+}
+
+/// The objects that a restore changes, in the order of their kinds and names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Objects that do not exist now.
+    pub restored: Vec<Object>,
+    /// Objects that have changed since.
+    pub changed: Vec<Object>,
+    /// Objects that did not exist then.
+    pub removed: Vec<Object>,
+}
+
+/// A parent and a name in it. A warehouse has no parent.
+pub(super) type NameIn = (Option<Uuid>, String);
+
+/// An object whose parents have no names yet.
+pub(super) struct Found {
+    pub(super) kind: ObjectKind,
+    pub(super) now: Option<NameIn>,
+    pub(super) then: Option<NameIn>,
+}
+
+/// The names of the warehouses and namespaces of one state.
+struct Names {
+    warehouses: HashMap<Uuid, String>,
+    namespaces: HashMap<Uuid, (Uuid, String)>,
+}
+
+impl From<TabularKind> for ObjectKind {
+    fn from(kind: TabularKind) -> Self {
+        match kind {
+            TabularKind::Table => Self::Table,
+            TabularKind::View => Self::View,
+        }
+    }
+}
+
+impl Objects {
+    /// Names the objects of a plan.
+    pub(super) async fn named(
+        found: Vec<Found>,
+        now: &impl Read,
+        then: &impl Read,
+    ) -> Result<Self, Error> {
+        let mut objects = Self::default();
+        if found.is_empty() {
+            return Ok(objects);
+        }
+        let (names_now, names_then) = (Names::read(now).await?, Names::read(then).await?);
+        for Found { kind, now, then } in found {
+            let before = now.map(|name| names_now.path(name));
+            let after = then.map(|name| names_then.path(name));
+            let (list, name, renamed_from) = match (before, after) {
+                (Some(before), Some(after)) => {
+                    let renamed_from = (before != after).then_some(before);
+                    (&mut objects.changed, after, renamed_from)
+                }
+                (None, Some(after)) => (&mut objects.restored, after, None),
+                (Some(before), None) => (&mut objects.removed, before, None),
+                (None, None) => continue,
+            };
+            list.push(Object { kind, name, renamed_from });
+        }
+        for list in [&mut objects.restored, &mut objects.changed, &mut objects.removed] {
+            list.sort();
+        }
+        Ok(objects)
+    }
+}
+
+impl Names {
+    async fn read(state: &impl Read) -> Result<Self, Error> {
+        let warehouses = Range::prefix([space::WAREHOUSE_NAMES]);
+        let warehouses = state.scan::<WarehouseKey>(&warehouses, None).await?;
+        let namespaces = Range::prefix([space::NAMESPACES]);
+        let namespaces = state.scan::<NamespaceKey>(&namespaces, None).await?;
+        Ok(Self {
+            warehouses: warehouses.into_iter().map(|(key, record)| (record.id, key.0)).collect(),
+            namespaces: namespaces
+                .into_iter()
+                .map(|(key, record)| (key.0, (record.parent, record.name)))
+                .collect(),
+        })
+    }
+
+    fn path(&self, (mut parent, name): NameIn) -> Vec<String> {
+        let mut path = vec![name];
+        // A damaged store may have a cycle of parents.
+        while let Some(id) = parent
+            && path.len() <= self.namespaces.len() + 1
+        {
+            let (above, name) = match self.namespaces.get(&id) {
+                Some((above, name)) => (Some(*above), name.clone()),
+                None => (None, self.warehouses.get(&id).cloned().unwrap_or_else(|| id.to_string())),
+            };
+            path.push(name);
+            parent = above;
+        }
+        path.reverse();
+        path
+    }
+}
