@@ -8,6 +8,7 @@ use super::lock::{DataDirLock, LockError};
 use super::measure::Measures;
 pub use super::offline::OfflineCatalog;
 use super::policies;
+use super::start_log::logged;
 use super::state::{STATE_DIR, State};
 use super::warehouses::{self, Opening};
 use crate::api::access_log::AccessLog;
@@ -25,6 +26,7 @@ use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::ids::{Ids, RandomIds};
+use slateberg_base::progress::Progress;
 use slateberg_base::secret::Secret;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_catalog::policies::Sources;
@@ -190,6 +192,14 @@ impl App {
     /// Opens the catalog, and finishes what an earlier process left. An object store that does not answer is
     /// waited for as long as `state.start_seconds_max` says.
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
+        logged(|progress| Self::start(settings, seams, progress)).await
+    }
+
+    async fn start(
+        settings: Settings,
+        seams: Seams,
+        progress: Progress,
+    ) -> Result<Self, BuildError> {
         let contradictions = settings.contradictions();
         if !contradictions.is_empty() {
             return Err(BuildError::Invalid(contradictions));
@@ -208,12 +218,16 @@ impl App {
         };
         let measures = Measures::default();
         let lock = lock_data_dir(&settings)?;
+        let phase = progress.phase("connecting to the storage of the state", None);
         let mut state = State::with_keys(&settings, &seams, &measures.kms).await?;
         state.measure(&measures.object_stores);
         check_object_cache(&settings, &state.place)?;
         // In boxes: together they would take much of a thread's stack.
         Box::pin(state.tried(&seams)).await?;
-        let opening = Box::pin(Self::open(settings, seams, files, lock, &state, measures));
+        drop(phase);
+        let _phase = progress.phase("opening warehouses and policies", None);
+        let opening = Self::open(settings, seams, files, lock, &state, measures, &progress);
+        let opening = Box::pin(opening);
         let app = Box::pin(state.within_reach(opening)).await?;
         state.place.storage.wait_for_space();
         app.register();
@@ -228,13 +242,13 @@ impl App {
         lock: Option<DataDirLock>,
         state: &State,
         measures: Measures,
+        progress: &Progress,
     ) -> Result<Self, BuildError> {
         let Files { issuers, policies, bootstrap_key, audit, exporter } = files;
-        let opener = measures.warehouses(&seams.opener);
+        let (opener, state_url) = (measures.warehouses(&seams.opener), state.url.clone());
         let issuer_client = client_for(&issuers)?;
-        let state_url = state.url.clone();
         let (permit, now_ms) = (Permit::for_task(Task::Open), seams.clock.now_ms());
-        let (store, format) = open_store(state, &settings, &seams, &permit).await?;
+        let (store, format) = open_store(state, &settings, &seams, &permit, progress).await?;
         let store = store.audited(audit);
         let stores = warehouses::stores(&settings, &opener, &state_url, &format.clone_of)?;
         let opening = Opening {
@@ -263,7 +277,7 @@ impl App {
             clock: seams.clock,
             ids: seams.ids,
         });
-        finish_publications(&catalog, settings.state.start_patience()).await?;
+        finish_publications(&catalog, settings.state.start_patience(), progress).await?;
         // Last of all that can fail: a key that is minted is one that its owner gets to see.
         let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
             store: authn_store,
@@ -322,7 +336,9 @@ async fn open_store(
     settings: &Settings,
     seams: &Seams,
     permit: &Permit<Maintain>,
+    progress: &Progress,
 ) -> Result<(Store, StoreFormat), BuildError> {
+    let _phase = progress.phase("opening the store", None);
     let failed = |source| at_state(&state.url, source);
     let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
     catalog::places::ensure_whereabouts(&store, permit).await.map_err(BuildError::Recover)?;
@@ -332,8 +348,13 @@ async fn open_store(
 }
 
 /// Finishes what an earlier process has begun to publish.
-async fn finish_publications(catalog: &Catalog, patience: Duration) -> Result<(), BuildError> {
-    let outcome = catalog.finish_publications(patience).await.map_err(BuildError::Recover)?;
+async fn finish_publications(
+    catalog: &Catalog,
+    patience: Duration,
+    progress: &Progress,
+) -> Result<(), BuildError> {
+    let outcome =
+        catalog.finish_publications(patience, progress).await.map_err(BuildError::Recover)?;
     let FinishedPublications { finished, replaced, unfinished } = outcome;
     if finished > 0 {
         tracing::info!(publications = finished, "completed publications of an earlier run");

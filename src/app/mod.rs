@@ -19,6 +19,7 @@ mod offline;
 pub mod policies;
 pub mod preview;
 pub mod run;
+mod start_log;
 pub mod state;
 pub mod stop_signals;
 pub mod stopped;

@@ -144,3 +144,32 @@ async fn rejected_credentials_are_logged_with_their_reason_and_limited() {
     assert_eq!(rejected[0]["fields"]["source"], "127.0.0.1");
     assert!(!rejected[0].to_string().contains("sb_wrong"));
 }
+
+#[test]
+fn a_start_that_waits_for_its_storage_is_logged_with_its_step() {
+    let directory = tempfile::tempdir().expect("there is room");
+    // It accepts connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = format!("http://{}", silent.local_addr().expect("an address"));
+    let settings = format!(
+        "[log]\nformat = \"json\"\n[state]\nurl = \"s3://bucket/state\"\nstart_seconds_max = 12\n[state.options]\n\
+         aws_endpoint = {endpoint:?}\naws_allow_http = \"true\"\naws_region = \"us-east-1\"\n\
+         aws_access_key_id = \"a\"\naws_secret_access_key = \"b\"\n"
+    );
+    fs::write(directory.path().join("slateberg.toml"), settings).expect("there is room");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_slateberg"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--config", "slateberg.toml"])
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let log = BufReader::new(child.stderr.take().expect("stderr is piped"));
+    let lines = log.lines().map_while(Result::ok);
+    // The error at the end is text.
+    let lines: Vec<Value> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    child.wait().expect("it ends");
+    let continues = with_message(&lines, "the start continues");
+    let steps: Vec<_> = continues.iter().map(|line| &line["fields"]["step"]).collect();
+    assert!(steps.contains(&&json!("connecting to the storage of the state")), "{lines:?}");
+}

@@ -15,6 +15,7 @@ use super::flights::Flight;
 use super::lanes::Entered;
 use super::{Catalog, Error, Result};
 use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_model::text::Text;
 use slateberg_objects::{self as objects, metadata_file};
@@ -175,8 +176,12 @@ impl Catalog {
     /// longer configured stay. A warehouse whose store does not take a file within `patience` is waited for
     /// no longer: its files are retried beside the requests, and requests for their tables return 503 until
     /// then.
-    pub async fn finish_publications(&self, patience: Duration) -> Result<FinishedPublications> {
-        self.finish_publications_of(None, patience).await
+    pub async fn finish_publications(
+        &self,
+        patience: Duration,
+        progress: &Progress,
+    ) -> Result<FinishedPublications> {
+        self.finish_publications_of(None, patience, progress).await
     }
 
     /// The same for one warehouse alone, if there is one.
@@ -184,6 +189,7 @@ impl Catalog {
         &self,
         warehouse: Option<Uuid>,
         patience: Duration,
+        progress: &Progress,
     ) -> Result<FinishedPublications> {
         let store = self.store().latest();
         let markers =
@@ -191,7 +197,9 @@ impl Catalog {
         let mut outcome = FinishedPublications::default();
         // Warehouses whose patience is used up.
         let mut late = HashSet::new();
+        let phase = progress.phase("publishing metadata files", Some(markers.len() as u64));
         for (key, marker) in &markers {
+            phase.advance(1);
             let record = store.get(&TabularKey(key.id)).await?;
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
                 continue;

@@ -12,6 +12,7 @@ use crate::change_log::Entry as Logged;
 use crate::namespaces::contents_of;
 use crate::turns::Turn;
 use crate::{Catalog, Error, Operation, Result};
+use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::stores::Roots;
 use slateberg_store::keys::{JobKey, WarehouseKey, space};
@@ -170,7 +171,12 @@ impl Catalog {
                 let shut = Some("metadata files are being written".into());
                 let not_yet = with_stores.with_settings(Entry { shut, ..entry.clone() });
                 all.serve(not_yet);
-                self.finish_publications_of(Some(entry.warehouse.id), Duration::MAX).await?;
+                self.finish_publications_of(
+                    Some(entry.warehouse.id),
+                    Duration::MAX,
+                    &Progress::default(),
+                )
+                .await?;
                 all.serve(with_stores);
             }
         }

@@ -1,0 +1,67 @@
+//! The log of a slow start: what the server waits for, and how far it is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use slateberg_base::progress::{Progress, ProgressSink};
+
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Runs a start, which reports its progress, and logs a line every few seconds until it has ended.
+pub(super) async fn logged<F: Future>(start: impl FnOnce(Progress) -> F) -> F::Output {
+    let log = Arc::<StartLog>::default();
+    let progress = Progress::new(Arc::clone(&log) as Arc<dyn ProgressSink>);
+    let mut started = Box::pin(start(progress));
+    loop {
+        tokio::select! {
+            started = &mut started => return started,
+            () = sleep(LINE_INTERVAL) => log.line(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct StartLog(Mutex<Vec<Step>>);
+
+/// A running phase of a start. The last one is part of those before it.
+struct Step {
+    name: String,
+    begun: Instant,
+    done: u64,
+    total: Option<u64>,
+}
+
+impl StartLog {
+    fn change(&self, change: impl FnOnce(&mut Vec<Step>)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn line(&self) {
+        self.change(|steps| {
+            let Some(Step { name, begun, done, total }) = steps.last() else { return };
+            let (step, seconds) = (name.as_str(), begun.elapsed().as_secs());
+            // The numbers of a step that is not counted say nothing.
+            let done = total.map(|_| *done);
+            tracing::info!(step, seconds, done, total = *total, "the start continues");
+        });
+    }
+}
+
+impl ProgressSink for StartLog {
+    fn begin(&self, phase: &str, total: Option<u64>) {
+        let name = phase.to_owned();
+        self.change(|steps| steps.push(Step { name, begun: Instant::now(), done: 0, total }));
+    }
+
+    fn advance(&self, by: u64) {
+        self.change(|steps| steps.last_mut().into_iter().for_each(|step| step.done += by));
+    }
+
+    fn fail(&self, _: u64) {}
+
+    fn end(&self) {
+        self.change(|steps| drop(steps.pop()));
+    }
+}
