@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-use super::settings::Settings;
+use slateberg_config::server::Settings;
 
 /// Bodies are counted in units of this many bytes.
 const UNIT_BYTES: usize = 1024;

@@ -20,9 +20,9 @@ use tokio::sync::Semaphore;
 use super::coding::Coding;
 use super::files::FilesKey;
 use super::respond::{NO_STORE, in_parts, tagged_json};
-use super::settings::Settings;
 use super::tag::{Shown, Tag};
 use slateberg_catalog::reading::ReadVersion;
+use slateberg_config::server::Settings;
 use slateberg_telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
 
 /// Bytes that an entry takes beside its body.

@@ -15,7 +15,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::guard::{Guarded, REQUEST_ID};
-use super::listen_settings::CorsSettings;
+use slateberg_config::server::listen::CorsSettings;
 
 /// What pages of other origins may do.
 pub struct Cors(CorsLayer);

@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, Method, StatusCode, header};
 
 use super::error::ApiError;
-use super::listen_settings::CorsSettings;
+use slateberg_config::server::listen::CorsSettings;
 use slateberg_model::principal::{self, Principal};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

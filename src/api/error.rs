@@ -1,4 +1,4 @@
-//! Every error, as HTTP has it: the only table of status codes and exception names.
+//! Every error, as HTTP has it: the only table of status codes.
 //!
 //! Clients switch on `code` and `type`, as the specification's `ErrorModel` has them; texts that Java's
 //! compatibility kit asserts come from below as they are.
@@ -79,7 +79,7 @@ impl From<catalog::Error> for ApiError {
     fn from(error: catalog::Error) -> Self {
         use catalog::Error as E;
         let message = error.to_string();
-        let (status, kind) = exception(&error);
+        let (status, kind) = (status(&error), error.exception());
         let answer = Self::new(status, kind, message);
         match error {
             E::CommitStateUnknown { operator, .. }
@@ -90,30 +90,28 @@ impl From<catalog::Error> for ApiError {
     }
 }
 
-/// The status of an error of the catalog, and the name of its exception.
-pub fn exception(error: &catalog::Error) -> (StatusCode, &'static str) {
+/// The status of an error of the catalog.
+fn status(error: &catalog::Error) -> StatusCode {
     use catalog::Error as E;
     match error {
-        E::NoSuchWarehouse(_) => (StatusCode::NOT_FOUND, "NoSuchWarehouseException"),
-        E::NoSuchNamespace(_) => (StatusCode::NOT_FOUND, "NoSuchNamespaceException"),
-        E::NoSuchTable(_) => (StatusCode::NOT_FOUND, "NoSuchTableException"),
-        E::NoSuchView(_) => (StatusCode::NOT_FOUND, "NoSuchViewException"),
-        E::NoSuchFile(_) | E::NoSuchPolicy(_) | E::NoSuchJob(_) | E::NoSuchCheckpoint(_) => {
-            (StatusCode::NOT_FOUND, "NotFoundException")
-        }
-        E::AlreadyExists(_) => (StatusCode::CONFLICT, "AlreadyExistsException"),
-        E::NamespaceNotEmpty(_) => (StatusCode::CONFLICT, "NamespaceNotEmptyException"),
-        E::WarehouseNotEmpty(_) => (StatusCode::CONFLICT, "WarehouseNotEmptyException"),
-        E::Conflict(_) => (StatusCode::CONFLICT, "ConflictException"),
-        E::CommitFailed(_) => (StatusCode::CONFLICT, "CommitFailedException"),
-        E::CommitStateUnknown { .. } => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "CommitStateUnknownException")
-        }
-        E::Invalid(_) | E::Unusable(_) => (StatusCode::BAD_REQUEST, "IllegalArgumentException"),
-        E::Unprocessable(_) => (StatusCode::UNPROCESSABLE_ENTITY, "UnprocessableEntityException"),
-        E::Forbidden(_) => (StatusCode::FORBIDDEN, "ForbiddenException"),
-        E::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "SlowDownException"),
-        E::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError"),
+        E::NoSuchWarehouse(..)
+        | E::NoSuchNamespace(..)
+        | E::NoSuchTable(..)
+        | E::NoSuchView(..)
+        | E::NoSuchFile(..)
+        | E::NoSuchPolicy(..)
+        | E::NoSuchJob(..)
+        | E::NoSuchCheckpoint(..) => StatusCode::NOT_FOUND,
+        E::AlreadyExists(..)
+        | E::NamespaceNotEmpty(..)
+        | E::WarehouseNotEmpty(..)
+        | E::Conflict(..)
+        | E::CommitFailed(..) => StatusCode::CONFLICT,
+        E::Invalid(..) | E::Unusable(..) => StatusCode::BAD_REQUEST,
+        E::Unprocessable(..) => StatusCode::UNPROCESSABLE_ENTITY,
+        E::Forbidden(..) => StatusCode::FORBIDDEN,
+        E::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        E::CommitStateUnknown { .. } | E::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

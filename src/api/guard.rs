@@ -334,7 +334,7 @@ mod tests {
     use axum::routing::get;
 
     use super::*;
-    use crate::api::settings::Settings;
+    use slateberg_config::server::Settings;
 
     async fn status(guarded: &mut Guarded, path: &str) -> StatusCode {
         let request = Request::builder().uri(path).body(Body::empty()).expect("a request");

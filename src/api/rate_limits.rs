@@ -16,8 +16,8 @@ use governor::{Quota, RateLimiter};
 use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
 
-use super::listen_settings::RateLimitSettings;
 use slateberg_base::network::network;
+use slateberg_config::server::listen::RateLimitSettings;
 
 /// Time as limits count it: it never goes back, whatever happens to the machine's clock.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::build::App;
+use super::App;
 use super::run::Bound;
 use slateberg_base::rfc3339;
 use slateberg_store::records::CloneOf;
@@ -12,8 +12,8 @@ use slateberg_store::records::CloneOf;
 /// The lines that greet whoever started the server.
 pub fn banner(app: &App, bound: &Bound) -> String {
     let uri = bound.url();
-    let warehouse = &app.settings.default_warehouse;
-    let served = app.catalog.warehouses();
+    let warehouse = &app.runtime.settings.default_warehouse;
+    let served = app.runtime.catalog.warehouses();
     let warehouses: Vec<_> = served
         .all()
         .map(|entry| &entry.warehouse)
@@ -45,10 +45,10 @@ Spark
 {spark}    --conf spark.sql.defaultCatalog=slateberg
 "#,
         version = env!("CARGO_PKG_VERSION"),
-        state = app.state_url,
+        state = app.runtime.state_url,
         management = management_line(bound.management_url()),
-        clone = app.catalog.clone_of().map(clone_line).unwrap_or_default(),
-        log = log_line(&app.settings.state.wal_url),
+        clone = app.runtime.catalog.clone_of().map(clone_line).unwrap_or_default(),
+        log = log_line(&app.runtime.settings.state.wal_url),
         warehouses = warehouses.join("\n"),
         access_line = access.line,
         python = access.python,
@@ -58,7 +58,7 @@ Spark
 
 /// The same for machines, as one line of JSON: where the server is, and the admin key of a first start.
 pub fn banner_line(app: &App, bound: &Bound) -> String {
-    let served = app.catalog.warehouses();
+    let served = app.runtime.catalog.warehouses();
     let warehouses: BTreeMap<_, _> = served
         .all()
         .map(|entry| (&entry.warehouse.name, entry.warehouse.storage.location.to_string()))
@@ -68,12 +68,12 @@ pub fn banner_line(app: &App, bound: &Bound) -> String {
         "version": env!("CARGO_PKG_VERSION"),
         "url": bound.url(),
         "management-url": bound.management_url(),
-        "state": app.state_url,
+        "state": app.runtime.state_url,
         "warehouses": warehouses,
-        "admin-key": app.minted_key.as_ref().map(|key| key.reveal()),
+        "admin-key": app.runtime.minted_key.as_ref().map(|key| key.reveal()),
     });
     let line = json!({
-        "timestamp": rfc3339::format(app.catalog.now_ms()),
+        "timestamp": rfc3339::format(app.runtime.catalog.now_ms()),
         "level": "INFO",
         "target": "slateberg::ready",
         "fields": fields,
@@ -109,16 +109,16 @@ struct Access {
 
 impl Access {
     fn of(app: &App) -> Self {
-        if app.authn.lets_everybody_in() {
+        if app.runtime.authn.lets_everybody_in() {
             let line = "none: anyone who can reach the port has full access (insecure-no-auth)";
             return Self { line: line.to_owned(), python: String::new(), spark: String::new() };
         }
-        let (line, key) = match &app.minted_key {
+        let (line, key) = match &app.runtime.minted_key {
             Some(key) => {
                 let key = key.reveal();
                 (format!("admin key {key}\n{:14}keep it: it is not shown again", ""), key)
             }
-            None if app.settings.authn.brings_bootstrap_key() => {
+            None if app.runtime.settings.authn.brings_bootstrap_key() => {
                 ("the admin key is the bootstrap key of the settings".to_owned(), "YOUR_KEY")
             }
             None => {

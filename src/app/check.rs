@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-use super::build::{BuildError, Seams, check_object_cache};
-use super::issuers::read_file;
-use super::locations;
-use super::policies;
-use super::state::State;
 use super::tls::Tls;
 use super::tls::files::TlsError;
-use super::warehouses::{self, Configured};
-use crate::config::Settings;
 use slateberg_authn::issuers::Issuers;
 use slateberg_base::setting::InvalidSetting;
+use slateberg_config::Settings;
 use slateberg_kms::local::LocalKms;
 use slateberg_kms::settings::KmsKind;
+use slateberg_runtime::build::{BuildError, Seams, check_object_cache};
+use slateberg_runtime::issuers::read_file;
+use slateberg_runtime::locations;
+use slateberg_runtime::policies;
+use slateberg_runtime::state::State;
+use slateberg_runtime::warehouses::{self, Configured};
 use slateberg_telemetry::otlp::Exporter;
 use slateberg_telemetry::settings::AuditTo;
 

@@ -11,14 +11,14 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::background::Background;
-use super::build::App;
+use super::App;
 use super::connections::{self, KEEPALIVE_AFTER, Limits};
 use super::stop_signals::StopSignals;
 use super::tls::Tls;
 use super::tls::files::TlsError;
 use crate::api::guard::Guarded;
-use crate::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::background::Background;
 use slateberg_store as store;
 
 /// Time for which a start waits for an address in use: a server that was killed has it for a moment longer.
@@ -157,13 +157,13 @@ pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
 /// Has the certificates looked at and told of until the server stops.
 pub fn attend(app: &App, tls: &Arc<Tls>, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
     let told = Arc::clone(tls);
-    app.measures.registry.register("tls", move |into| told.collect(into));
+    app.runtime.measures.registry.register("tls", move |into| told.collect(into));
     tokio::spawn(Arc::clone(tls).watch(stopping))
 }
 
 /// Serves until a signal comes or the store shuts, then drains and closes.
 pub async fn run(mut app: App, bound: Bound, signals: &mut StopSignals) -> Result<(), RunError> {
-    let mut background = Background::start(&mut app);
+    let mut background = Background::start(&mut app.runtime);
     let ended = serve_until_stopped(&app, bound, signals, &mut background).await;
     background.finish().await;
     ended
@@ -187,7 +187,7 @@ async fn serve_until_stopped(
     }
     let lost = tokio::select! {
         () = signals.told() => None,
-        lost = app.catalog.store_closed() => Some(lost),
+        lost = app.runtime.catalog.store_closed() => Some(lost),
         (ended, ..) = select_all(serving.iter_mut()) => {
             return ended.map_err(|panic| RunError::Serve(io::Error::other(panic)));
         }
@@ -195,15 +195,15 @@ async fn serve_until_stopped(
     tracing::info!("shutting down: draining requests in flight");
     app.leaving.begin();
     background.stop();
-    let drain_max = Duration::from_secs(app.settings.server.drain_seconds_max);
+    let drain_max = Duration::from_secs(app.runtime.settings.server.drain_seconds_max);
     if tokio::time::timeout(drain_max, join_all(&mut serving)).await.is_err() {
         tracing::warn!(seconds = drain_max.as_secs(), "some requests did not complete in time");
     }
     // A task may wait for space on a disk.
-    app.catalog.give_up_on_space();
+    app.runtime.catalog.give_up_on_space();
     background.ended().await;
     match lost {
         Some(lost) => Err(RunError::StoreClosed(lost)),
-        None => app.catalog.close().await.map_err(RunError::Close),
+        None => app.runtime.catalog.close().await.map_err(RunError::Close),
     }
 }

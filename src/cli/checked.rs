@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::Sources;
 use super::exit::Exit;
-use crate::app::build::Seams;
 use crate::app::check::{Findings, check};
-use crate::config::layers::Place;
-use crate::config::problem::Problem;
-use crate::config::{Read, Settings, read};
+use slateberg_config::layers::Place;
+use slateberg_config::problem::Problem;
+use slateberg_config::{Read, Settings, read};
+use slateberg_runtime::build::Seams;
 
 /// Settings, and everything that is wrong with them.
 pub(super) struct Checked {

@@ -12,9 +12,9 @@ use super::duration::{duration, hours};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table, text, time};
 use super::{Common, ask_server, print};
-use crate::app::build::Seams;
-use crate::app::stopped::{StoppedCatalog, StoppedError};
-use crate::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::stopped::{StoppedCatalog, StoppedError};
 use slateberg_store::checkpoints::Checkpoint as Kept;
 
 const PATH: &str = "/management/v1/checkpoints";

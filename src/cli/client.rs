@@ -13,8 +13,8 @@ use url::{Url, form_urlencoded};
 
 use super::exit::Exit;
 use super::output::{GLOBAL, OUTPUT_HELP, Output};
-use crate::config::client as environment;
 use slateberg_base::secret::Secret;
+use slateberg_config::client as environment;
 
 const HEADING: &str = "Connection options";
 const URL_HELP: &str = "URL of the server [env: SLATEBERG_URL] [default: http://127.0.0.1:8181]";

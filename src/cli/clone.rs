@@ -7,10 +7,10 @@ use super::exit::Outcome;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::progress::progress;
 use super::{Common, print, walked};
-use crate::app::build::Seams;
-use crate::app::clone::{Cloned, clone_catalog};
-use crate::app::stopped::Wanted;
 use slateberg_base::rfc3339;
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::clone::{Cloned, clone_catalog};
+use slateberg_runtime::stopped::Wanted;
 use slateberg_store::records::CloneOf;
 
 /// Clone the catalog without copying it, to try something out. Both catalogs then change independently.

@@ -9,8 +9,8 @@ use super::checked::{Checked, add_place};
 use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
 use super::{Common, print, runtime};
-use crate::app::build::Seams;
-use crate::config::read;
+use slateberg_config::read;
+use slateberg_runtime::build::Seams;
 
 /// Validate or print the effective settings.
 #[derive(Debug, Args)]
@@ -78,14 +78,14 @@ impl Reading {
         let settings = read.settings_with_places();
         match self.output {
             Output::Table => {
-                let row = |it: &crate::config::show::Setting| {
+                let row = |it: &slateberg_config::show::Setting| {
                     [it.key.clone(), it.value.to_string(), it.place.to_string()]
                 };
                 let rows: Vec<_> = settings.iter().map(row).collect();
                 print(&table(["KEY", "VALUE", "FROM"], &rows));
             }
             Output::Json => {
-                let one = |it: &crate::config::show::Setting| {
+                let one = |it: &slateberg_config::show::Setting| {
                     let mut shown = json!({ "key": it.key, "value": it.value });
                     add_place(&mut shown, &it.place);
                     shown

@@ -9,8 +9,8 @@ use super::checked::Checked;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::{Common, print, runtime};
-use crate::app::build::Seams;
 use crate::app::doctor::{Check, Severity, examine};
+use slateberg_runtime::build::Seams;
 
 /// Test buckets, KMS, issuers, clocks, ports and files of a configuration.
 #[derive(Debug, Args)]

@@ -9,13 +9,12 @@ use serde_json::json;
 use super::migrate::MigrateError;
 use super::output::Output;
 use super::{client, policy};
-use crate::app::build::BuildError;
-use crate::app::lock::LockError;
 use crate::app::run::RunError;
-use crate::app::stopped::StoppedError;
-use crate::config;
 use slateberg_catalog::transfer;
 use slateberg_kms as kms;
+use slateberg_runtime::build::BuildError;
+use slateberg_runtime::lock::LockError;
+use slateberg_runtime::stopped::StoppedError;
 use slateberg_store as store;
 
 /// Why a subcommand ends without success. The values are those of `sysexits.h` where it has one.
@@ -157,8 +156,8 @@ impl From<RunError> for Failure {
     }
 }
 
-impl From<config::Error> for Failure {
-    fn from(error: config::Error) -> Self {
+impl From<slateberg_config::Error> for Failure {
+    fn from(error: slateberg_config::Error) -> Self {
         Self::new(Exit::Settings, error)
     }
 }

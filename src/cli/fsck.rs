@@ -10,8 +10,8 @@ use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::progress::progress;
 use super::{Common, print};
-use crate::app::build::Seams;
-use crate::app::fsck::{FsckReport, fsck};
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::fsck::{FsckReport, fsck};
 
 /// Check every file and record of a catalog, without writing, while no server runs on it.
 #[derive(Debug, Args)]

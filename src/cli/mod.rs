@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Error as ConfigError, Settings, Sources, load};
 use exit::{Exit, Failure, Outcome};
 use output::{GLOBAL, OUTPUT_HELP, Output};
+use slateberg_config::{Error as ConfigError, Settings, Sources, load};
 use slateberg_store::fsck::Report;
 
 mod accept_loss;

@@ -10,12 +10,12 @@ use super::ls::joined;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, grouped, json_text, table};
 use super::progress::progress;
 use super::{Common, print, walked};
-use crate::app::build::Seams;
-use crate::app::preview::{check_unused, preview};
-use crate::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted};
-use crate::config::Settings;
 use slateberg_base::progress::Progress;
 use slateberg_base::rfc3339;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::preview::{check_unused, preview};
+use slateberg_runtime::stopped::{Restored, StoppedCatalog, StoppedError, Wanted};
 use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::restore::{Counts, Object, Objects, Told};
 

@@ -11,12 +11,12 @@ use super::checked::Checked;
 use super::exit::{Exit, Failure, Outcome};
 use super::{Common, print, runtime};
 use crate::app::banner::{banner, banner_line};
-use crate::app::build::Seams;
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
-use crate::config::layers::Place;
-use crate::config::{Read, Settings};
 use slateberg_base::descriptors;
+use slateberg_config::layers::Place;
+use slateberg_config::{Read, Settings};
+use slateberg_runtime::build::Seams;
 use slateberg_telemetry::logs;
 use slateberg_telemetry::settings::Format;
 
@@ -112,7 +112,7 @@ async fn serve(settings: Settings, seams: Seams) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     };
     let app = built?;
-    match app.settings.log.format {
+    match app.runtime.settings.log.format {
         Format::Text => print(&banner(&app, &bound)),
         Format::Json => print(&banner_line(&app, &bound)),
     }

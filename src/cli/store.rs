@@ -13,12 +13,12 @@ use super::accept_loss::AcceptLoss;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::{Common, key_value, print};
-use crate::app::build::{BuildError, Seams};
-use crate::app::state;
-use crate::config::Settings;
+use slateberg_config::Settings;
 use slateberg_objects::open::Opened;
 use slateberg_objects::probe::{Findings, ProbeError, probe_state};
 use slateberg_objects::race::{Course, Outcome as Races, race};
+use slateberg_runtime::build::{BuildError, Seams};
+use slateberg_runtime::state;
 
 /// How long the probe and one put of a race may take.
 const PROBE_MAX: Duration = Duration::from_secs(30);

@@ -12,11 +12,11 @@ use super::exit::Outcome;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, count, print_json};
 use super::progress::progress;
 use super::{Common, print, walked};
-use crate::app::build::Seams;
-use crate::app::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
-use crate::config::Settings;
 use slateberg_base::progress::Progress;
 use slateberg_catalog::transfer::export::Counts;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
 use slateberg_store::fsck::Report;
 
 /// Write the catalog to a file of JSON lines, without secrets.

@@ -1,7 +1,7 @@
 //! Keys and grants that have no effect: what the response warns about, and names in place of ids.
 
 use serde_json::{Value, json};
-use slateberg::config::Settings;
+use slateberg_config::Settings;
 
 use crate::support::app::TestApp;
 

@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg::app::build::Seams;
+use slateberg_runtime::build::Seams;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
 use crate::support::bucket::bucket;
@@ -100,13 +100,13 @@ async fn the_first_start_mints_an_admin_key_and_later_ones_do_not() {
         (&json!("service-account"), &json!("bootstrap"), &json!(["admin"]), &Value::Null)
     );
     let app = app.restart().await;
-    assert!(app.app.minted_key.is_none());
+    assert!(app.app.runtime.minted_key.is_none());
     app.get_as(&key, "/v1/config").await.expect(200);
     // A start after the forced revocation of every key creates none either.
     let id = whoami["id"].as_str().expect("an id").to_owned();
     app.delete(&format!("{KEYS}/{id}?force=true")).await.expect(204);
     let app = app.restart().await;
-    assert!(app.app.minted_key.is_none());
+    assert!(app.app.runtime.minted_key.is_none());
     app.get_as(&key, "/v1/config").await.expect_error(401, "NotAuthorizedException");
 }
 
@@ -114,12 +114,13 @@ async fn the_first_start_mints_an_admin_key_and_later_ones_do_not() {
 async fn a_start_can_be_asked_for_a_further_admin_key() {
     let app = TestApp::secured().await;
     let first = app.credential().to_owned();
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
     settings.authn.new_admin_key = true;
     let app = TestApp::with(Arc::clone(&app.bucket), settings).await;
-    let further = app.app.minted_key.as_ref().expect("it was asked for").reveal().to_owned();
+    let further =
+        app.app.runtime.minted_key.as_ref().expect("it was asked for").reveal().to_owned();
     assert_ne!(first, further);
     for key in [first, further] {
         app.get_as(&key, KEYS).await.expect(200);
@@ -130,7 +131,7 @@ async fn a_start_can_be_asked_for_a_further_admin_key() {
 async fn no_key_is_in_the_bucket() {
     let app = TestApp::secured().await;
     let (_, made) = app.make_key(json!({ "name": "etl" })).await;
-    app.app.catalog.flush().await.expect("it is flushed");
+    app.app.runtime.catalog.flush().await.expect("it is flushed");
     let objects: Vec<_> = app.bucket.list(None).try_collect().await.expect("it can be listed");
     assert!(!objects.is_empty());
     for object in objects {
@@ -183,7 +184,7 @@ async fn keys_survive_a_restart_with_their_scope() {
     let before = app.get_as(&key, "/management/v1/whoami").await.expect(200).body;
     let app = app.restart().await;
     assert_eq!(app.get_as(&key, "/management/v1/whoami").await.expect(200).body, before);
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     crate::support::fsck::assert_sound(Arc::clone(&app.bucket)).await;
 }
 
@@ -228,7 +229,7 @@ async fn a_key_is_sent_as_bearer_or_as_x_api_key() {
 async fn a_key_for_one_warehouse_does_not_see_the_others() {
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    let lake = slateberg::config::WarehouseSettings {
+    let lake = slateberg_config::WarehouseSettings {
         location: "memory:///lake".to_owned(),
         ..Default::default()
     };
@@ -331,7 +332,7 @@ async fn there_are_so_many_keys_and_no_more() {
 #[tokio::test]
 async fn a_server_that_lets_everybody_in_makes_no_keys() {
     let app = TestApp::new().await;
-    assert!(app.app.minted_key.is_none());
+    assert!(app.app.runtime.minted_key.is_none());
     let whoami = app.get("/management/v1/whoami").await.expect(200).body;
     assert_eq!((&whoami["kind"], &whoami["method"]), (&json!("anonymous"), &json!("none")));
     // It would be good once the server asks for credentials.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rcgen::{CertificateParams, DnType, SanType, date_time_ymd};
 use reqwest::Client;
 use serde_json::{Value, json};
-use slateberg::api::tls_settings::{ClientCertificates, TlsSettings};
-use slateberg::config::Settings;
 use slateberg_authn::settings::{NameFrom, SubjectKind, SubjectSettings};
+use slateberg_config::Settings;
+use slateberg_config::server::tls::{ClientCertificates, TlsSettings};
 
 use crate::support::app::TestApp;
 use crate::support::certificates::{TestCa, TestCertificate, TlsFiles};

@@ -224,7 +224,7 @@ async fn signing_keys_are_published_and_rotated() {
         assert!(!keys.to_string().contains("\"d\""), "no private half: {keys}");
         serde_json::from_value::<JwkSet>(keys).expect("a key set")
     };
-    let rotate = async || app.app.authn.own_tokens().rotate().await.expect("it rotates");
+    let rotate = async || app.app.runtime.authn.own_tokens().rotate().await.expect("it rotates");
     let old = token(&by_credential(&app, &id, &key).await.expect(200));
     assert_eq!((published().await.keys.len(), rotate().await), (1, 0));
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use axum::http::Method;
 use serde_json::{Value, json};
 use slateberg::api::router::ENDPOINTS;
-use slateberg::config::WarehouseSettings;
+use slateberg_config::WarehouseSettings;
 
 use crate::support::app::TestApp;
 use crate::support::table::{append, create_table, schema, set_property};

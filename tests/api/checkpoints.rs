@@ -9,12 +9,12 @@ use axum::http::Method;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
-use slateberg::app::build::Seams;
-use slateberg::app::preview::preview;
-use slateberg::app::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, export_lines};
-use slateberg::config::Settings;
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::progress::Progress;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::preview::preview;
+use slateberg_runtime::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, export_lines};
 
 use super::encryption::encrypted;
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -51,8 +51,8 @@ async fn restore(
 
 /// A catalog that was taken back to a checkpoint, and serves again.
 async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
-    app.app.catalog.close().await.expect("the catalog closes");
-    let settings = Settings::clone(&app.app.settings);
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
+    let settings = Settings::clone(&app.app.runtime.settings);
     let done = restore(&app.bucket, &settings, to).await.expect("it is restored");
     (app.restart_closed().await, done)
 }
@@ -181,7 +181,7 @@ async fn no_version_comes_twice_when_the_change_log_has_forgotten_the_table() {
     let mut tags = vec![tag_after(&app, "1").await, tag_after(&app, "2").await];
     app.delete(TABLE).await.expect(204);
     app.create_namespace(&["later"]).await;
-    app.app.catalog.expire().await.expect("the change log is trimmed");
+    app.app.runtime.catalog.expire().await.expect("the change log is trimmed");
     let (app, _) = restored(app, "before").await;
     for value in ["3", "4", "5"] {
         let tag = tag_after(&app, value).await;
@@ -194,8 +194,8 @@ async fn no_version_comes_twice_when_the_change_log_has_forgotten_the_table() {
 async fn what_goes_on_from_an_export_has_tags_of_its_own() {
     let app = TestApp::with_table().await;
     let before = tag_after(&app, "0").await;
-    app.app.catalog.close().await.expect("the catalog closes");
-    let (settings, mut lines) = (Settings::clone(&app.app.settings), Vec::new());
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
+    let (settings, mut lines) = (Settings::clone(&app.app.runtime.settings), Vec::new());
     let silent = Progress::default();
     let exported = export_lines(&settings, &seams(&app.bucket), None, &mut lines, &silent).await;
     exported.expect("it is exported");
@@ -229,7 +229,7 @@ async fn a_metadata_file_that_was_deleted_since_is_written_again() {
     let location = purged["metadata-location"].as_str().expect("a file").to_owned();
     keep(&app, "before").await;
     app.delete("/v1/namespaces/ns/tables/purged?purgeRequested=true").await.expect(204);
-    assert_eq!(app.app.catalog.run_jobs().await.expect("it runs"), 1);
+    assert_eq!(app.app.runtime.catalog.run_jobs().await.expect("it runs"), 1);
     assert_eq!(app.file(&location).await, None);
     let (app, done) = restored(app, "before").await;
     assert_eq!(done.told.purged, 1);
@@ -249,11 +249,11 @@ async fn nothing_is_deleted_because_of_a_restore() {
     let register = json!({ "name": "again", "metadata-location": location });
     app.post("/v1/namespaces/ns/register", register).await.expect(200);
     let (app, done) = restored(app, "before").await;
-    assert_eq!(app.app.catalog.run_jobs().await.expect("it runs"), 0);
+    assert_eq!(app.app.runtime.catalog.run_jobs().await.expect("it runs"), 0);
     assert!(app.file(&location).await.is_some());
     let undo = done.undo.name.expect("it has a name");
     let (app, _) = restored(app, &undo).await;
-    assert_eq!(app.app.catalog.run_jobs().await.expect("it runs"), 0);
+    assert_eq!(app.app.runtime.catalog.run_jobs().await.expect("it runs"), 0);
     app.get("/v1/namespaces/ns/tables/again").await.expect(200);
     assert_sound(Arc::clone(&app.bucket)).await;
 }
@@ -295,8 +295,8 @@ async fn a_time_is_that_of_the_newest_checkpoint_until_then() {
     let after_first = slateberg_base::rfc3339::format(SystemClock.now_ms());
     app.create_namespace(&["second"]).await;
     keep(&app, "second").await;
-    app.app.catalog.close().await.expect("it closes");
-    let (bucket, settings) = (&app.bucket, Settings::clone(&app.app.settings));
+    app.app.runtime.catalog.close().await.expect("it closes");
+    let (bucket, settings) = (&app.bucket, Settings::clone(&app.app.runtime.settings));
     let found = async |to: &str| {
         let (found, told) =
             preview(&settings, &seams(bucket), &Wanted::parse(to), &Progress::default()).await?;

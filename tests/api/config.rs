@@ -135,7 +135,7 @@ async fn an_operator_can_ask_for_health() {
     assert_eq!(app.get("/health").await.expect(200).body, json!({ "status": "ok" }));
     let ready = app.get("/ready").await.expect(200);
     assert_eq!(ready.body, json!({ "status": "ready", "role": "writer" }));
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     app.get("/health").await.expect(200);
     let closed = app.get("/ready").await.expect_error(503, "SlowDownException");
     assert_eq!(closed.header("retry-after"), "1");

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::http::Method;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
-use slateberg::config::FileAccessSettings;
 use slateberg_authz::bundled::default_policies;
 use slateberg_base::secret::Secret;
+use slateberg_config::FileAccessSettings;
 use slateberg_model::warehouse::Delegation;
 
 use crate::support::app::{Answer, TestApp, memory_settings};

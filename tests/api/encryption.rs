@@ -9,9 +9,9 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::config::Settings;
+use slateberg_config::Settings;
 use slateberg_kms::settings::KmsKind;
+use slateberg_runtime::build::Seams;
 use tempfile::NamedTempFile;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -122,8 +122,8 @@ async fn the_bucket_tells_no_name_no_property_and_no_schema() {
         fill(&app).await;
         let mut objects = state(app.bucket.as_ref()).await;
         // Once more with everything in sorted runs, and their keys in the manifest.
-        app.app.catalog.flush().await.expect("it can be flushed");
-        app.app.catalog.close().await.expect("it closes");
+        app.app.runtime.catalog.flush().await.expect("it can be flushed");
+        app.app.runtime.catalog.close().await.expect("it closes");
         objects.extend(state(app.bucket.as_ref()).await);
         let mut kinds = std::collections::BTreeSet::new();
         for (path, bytes) in &objects {
@@ -198,7 +198,7 @@ async fn keys_are_wrapped_anew_without_a_stop_and_the_old_wrapping_key_can_go() 
 async fn a_wrong_key_a_missing_ring_or_none_at_all_is_refused_and_nothing_is_written() {
     let (app, file) = encrypted().await;
     fill(&app).await;
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     let bucket = Arc::clone(&app.bucket);
     let before = state(bucket.as_ref()).await;
     let wrong = key_file(&KEYS[1..]);
@@ -222,7 +222,7 @@ async fn a_wrong_key_a_missing_ring_or_none_at_all_is_refused_and_nothing_is_wri
 #[tokio::test]
 async fn a_plain_catalog_is_not_taken_for_an_encrypted_one() {
     let app = TestApp::new().await;
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     let before = state(app.bucket.as_ref()).await;
     let text = refused(&app.bucket, settings(&key_file(&KEYS))).await;
     assert!(text.contains("the store is not encrypted"), "{text}");
@@ -236,7 +236,7 @@ async fn the_ring_of_another_catalog_is_refused() {
     let (one, file) = encrypted().await;
     let other = TestApp::with(Arc::new(InMemory::new()), settings(&file)).await;
     for app in [&one, &other] {
-        app.app.catalog.close().await.expect("it closes");
+        app.app.runtime.catalog.close().await.expect("it closes");
     }
     let ring = other.bucket.get(&Path::from(RING)).await.expect("it is there").bytes().await;
     let ring = ring.expect("it can be read");
@@ -252,7 +252,7 @@ const KINDS: [&str; 4] = [RING, "/manifest/", "/wal/", "/compacted/"];
 async fn a_flipped_bit_is_found_in_each_kind_of_object() {
     let (app, file) = encrypted().await;
     fill(&app).await;
-    app.app.catalog.flush().await.expect("it can be flushed");
+    app.app.runtime.catalog.flush().await.expect("it can be flushed");
     let commit = json!({ "requirements": [], "updates": [set_property("late", "x")] });
     app.post(TABLE, commit).await.expect(200);
     // As a crash leaves it: the last commit is in the log alone.

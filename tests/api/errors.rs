@@ -84,7 +84,7 @@ async fn bodies_that_do_not_fit_into_memory_together_are_turned_away() {
 #[tokio::test]
 async fn a_server_that_stops_says_503_and_not_500() {
     let app = TestApp::with_table_and_view().await;
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     let table = "/v1/namespaces/ns/tables/t";
     let commit = json!({ "requirements": [], "updates": [
         { "action": "set-properties", "updates": { "a": "1" } } ]});

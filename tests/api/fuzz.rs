@@ -190,7 +190,7 @@ impl Worker {
 
     /// Lets the server do what it does by itself, and takes back what was managed.
     async fn sweep_managed(&mut self) {
-        let catalog = &self.app.app.catalog;
+        let catalog = &self.app.app.runtime.catalog;
         catalog.run_jobs().await.expect("jobs run");
         catalog.expire().await.expect("it expires");
         let before = self.app.get(&format!("{MANAGEMENT}/policies")).await;
@@ -261,7 +261,7 @@ impl Worker {
         let app = self.app.restart().await;
         let after = (app.seen("/v1").await, managed(&app).await);
         assert_eq!(after, before, "{}: after a restart", self.name);
-        app.app.catalog.close().await.expect("the catalog closes");
+        app.app.runtime.catalog.close().await.expect("the catalog closes");
         let findings = findings(Arc::clone(&app.bucket)).await;
         assert_eq!(findings, Vec::<String>::new(), "{}", self.name);
         self.tally

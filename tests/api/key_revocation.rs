@@ -80,7 +80,7 @@ async fn a_revoked_key_stays_listed_with_who_revoked_it_also_after_a_restart() {
     let listed = app.get(KEYS).await.expect(200).body;
     assert_eq!(listed["api-keys"].as_array().expect("a list")[1], revoked);
     app.get_as(&key, "/v1/config").await.expect_error(401, "NotAuthorizedException");
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     crate::support::fsck::assert_sound(std::sync::Arc::clone(&app.bucket)).await;
 }
 

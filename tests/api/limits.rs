@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use slateberg::api::listen_settings::RateLimitSettings;
+use slateberg_config::server::listen::RateLimitSettings;
 
 use crate::support::app::{Answer, TestApp};
 use crate::support::served::Served;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
-use slateberg::app::build::{OfflineCatalog, Seams};
+use slateberg_runtime::build::{OfflineCatalog, Seams};
 use slateberg_store::codec::Document;
 use slateberg_store::keys::{Key, MetadataKey, PieceKey, StoreKey, TabularKey, space};
 use slateberg_store::read::{Offline, Range, Read};
@@ -94,14 +94,14 @@ impl Long {
 
     async fn restart(&mut self) {
         let bucket: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(&self.bucket);
-        self.app.app.catalog.close().await.expect("the catalog closes");
+        self.app.app.runtime.catalog.close().await.expect("the catalog closes");
         assert_sound(Arc::clone(&bucket)).await;
         self.app = TestApp::on(bucket).await;
     }
 
     /// The store as it is in the bucket now, whatever is written to it later.
     async fn store(&self) -> Offline {
-        self.app.app.catalog.forget_landed().await.expect("the catalog is open");
+        self.app.app.runtime.catalog.forget_landed().await.expect("the catalog is open");
         let copy: Arc<dyn ObjectStore> = Arc::new(self.bucket.fork());
         let seams = Seams { opener: bucket_opener(copy), ..Seams::default() };
         OfflineCatalog::open(&memory_settings(), &seams).await.expect("the store opens").store
@@ -122,7 +122,7 @@ impl Long {
 
     /// Closes the catalog, and changes its store without it.
     async fn behind_its_back(&self, change: impl AsyncFnOnce(&Db)) {
-        self.app.app.catalog.close().await.expect("the catalog closes");
+        self.app.app.runtime.catalog.close().await.expect("the catalog closes");
         let bucket: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(&self.bucket);
         let db = Db::open("state", bucket).await.expect("the store opens");
         change(&db).await;
@@ -194,7 +194,7 @@ async fn a_drop_and_a_purge_leave_no_piece() {
         table.app.delete(&format!("{TABLE}{query}")).await.expect(204);
         assert_eq!(table.pieces().await.is_empty(), query.is_empty(), "a purge needs them yet");
         assert_sound(Arc::new(table.bucket.fork())).await;
-        table.app.app.catalog.run_jobs().await.expect("jobs run");
+        table.app.app.runtime.catalog.run_jobs().await.expect("jobs run");
         assert!(table.pieces().await.is_empty());
         table.restart().await;
     }

@@ -5,8 +5,8 @@ use std::process::Command;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
 
 use crate::support::app::TestApp;
 use crate::support::table::set_property;
@@ -24,7 +24,7 @@ async fn every_cache_reports_its_size_and_its_limit() {
     let app = TestApp::with_table().await;
     app.get("/v1/namespaces/ns/tables").await.expect(200);
     // The records are in a sorted run now, so that the next read of the table brings its blocks into the caches.
-    app.app.catalog.flush().await.expect("it is flushed");
+    app.app.runtime.catalog.flush().await.expect("it is flushed");
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     for cache in ["answer", "version", "record", "page", "block", "meta"] {
@@ -61,7 +61,7 @@ fn parallel_commits_to_a_directory_succeed_with_a_single_blocking_thread() {
             });
             join_all(commits).await;
         }
-        app.app.catalog.close().await.expect("it closes");
+        app.app.runtime.catalog.close().await.expect("it closes");
     });
 }
 
@@ -74,7 +74,7 @@ async fn the_smallest_budget_takes_a_body_of_the_longest_size_and_serves_it() {
     for key in ["a", "b"] {
         app.commit("ns", "t", vec![], vec![set_property(key, &long)]).await.expect(200);
     }
-    app.app.catalog.flush().await.expect("it is flushed");
+    app.app.runtime.catalog.flush().await.expect("it is flushed");
     let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200).body;
     let properties = &loaded["metadata"]["properties"];
     assert_eq!(properties["a"].as_str().map(str::len), Some(long.len()));

@@ -7,8 +7,8 @@ use axum::http::Method;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
 
 use crate::support::app::{Answer, TestApp};
 use crate::support::avro::{manifest, manifest_list};
@@ -146,7 +146,7 @@ async fn a_percent_encoded_spelling_of_a_taken_location_is_rejected() {
     app.post(TABLES, at("x", "memory:///warehouse/spelled/c d")).await.expect(200);
     app.delete("/v1/namespaces/hidden/tables/decoded").await.expect(204);
     app.post(TABLES, at("y", "memory:///warehouse/spelled/%61%20b")).await.expect(200);
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     assert_sound(Arc::clone(&app.bucket)).await;
 }
 
@@ -220,7 +220,7 @@ async fn tables_that_overlap_already_go_on() {
     app.post(TABLES, at("whole", "memory:///warehouse")).await.expect(200);
     app.post(TABLES, at("twin", "memory:///warehouse/ns/x")).await.expect(200);
     app.post(TABLES, at("other_twin", "memory:///warehouse/ns/x")).await.expect(200);
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     let app = TestApp::on(Arc::clone(&app.bucket)).await;
     for name in ["t", "around", "whole", "twin", "other_twin"] {
         app.get(&format!("{TABLES}/{name}")).await.expect(200);
@@ -334,7 +334,7 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
     for dry_run in [true, false] {
         let body = orphans("around", dry_run);
         let job = app.request_as(&owner, Method::POST, JOBS, &body).await.expect(202).body;
-        app.app.catalog.run_jobs().await.expect("jobs run");
+        app.app.runtime.catalog.run_jobs().await.expect("jobs run");
         let path = format!("{JOBS}/{}", job["id"].as_str().expect("an id"));
         let job = app.get(&path).await.expect(200).body;
         assert_eq!((&job["state"], &job["files"]["done"]), (&json!("done"), &json!(1)), "{job}");
@@ -348,7 +348,7 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
     body["resource"] = json!("table:default/b/t");
     app.delete("/v1/namespaces/a/tables/inside").await.expect(204);
     let job = app.post(JOBS, body).await.expect(202).body;
-    app.app.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
     let path = format!("{JOBS}/{}", job["id"].as_str().expect("an id"));
     let job = app.get(&path).await.expect(200).body;
     let found = job["found"].as_array().expect("a list");
@@ -409,11 +409,11 @@ async fn no_table_and_no_job_reaches_the_state_through_a_symbolic_link() {
     let body = json!({ "kind": "orphan-removal", "resource": "table:default/ns/t",
                        "dry-run": true, "older-than-seconds": 0 });
     let job = app.post(JOBS, body).await.expect(202).body;
-    app.app.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
     let path = format!("{JOBS}/{}", job["id"].as_str().expect("an id"));
     let job = app.get(&path).await.expect(200).body;
     assert_eq!(job["found"], json!([format!("{location}/lost")]), "{job}");
     app.delete(&format!("{TABLES}/t?purgeRequested=true")).await.expect(204);
-    app.app.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
     assert!(manifests.iter().all(|name| state("manifest").contains(name)), "the state is whole");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg::app::build::Seams;
+use slateberg_runtime::build::Seams;
 
 use crate::support::app::{Answer, TestApp, bucket_opener, memory_settings};
 use crate::support::fsck::assert_sound;
@@ -68,7 +68,7 @@ async fn policies_survive_a_restart_and_are_sound() {
     let app = app.restart().await;
     assert_eq!(app.get(POLICIES).await.expect(200).body, before);
     app.get_as(&key, KEYS).await.expect(200);
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     assert_sound(Arc::clone(&app.bucket)).await;
 }
 
@@ -314,7 +314,7 @@ async fn what_is_stored_can_be_left_out_of_force_and_taken_back() {
     let app = TestApp::secured().await;
     let key = app.credential().to_owned();
     app.put_policy("p", &lists_keys("p", "x")).await.expect(200);
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
     // Files that take a name which a stored policy has.
@@ -334,7 +334,7 @@ async fn what_is_stored_can_be_left_out_of_force_and_taken_back() {
     assert_eq!(without.policies_of("file").await, ["admins", "p"]);
     without.put_policy("q", &lists_keys("q", "x")).await.expect(422);
     without.delete(&format!("{POLICIES}/p")).await.expect(200);
-    without.app.catalog.close().await.expect("the catalog closes");
+    without.app.runtime.catalog.close().await.expect("the catalog closes");
 
     settings.authz.stored_policies = true;
     let mut mended = TestApp::with(Arc::clone(&app.bucket), settings).await;

@@ -206,7 +206,7 @@ async fn whatever_is_done_what_is_in_force_is_what_the_log_ends_with() {
             assert_eq!(told["policies"], json!(state.policies), "seed {seed}, revision {number}");
             assert_eq!(told["grants"], json!(state.grants), "seed {seed}, revision {number}");
         }
-        app.app.catalog.close().await.expect("the catalog closes");
+        app.app.runtime.catalog.close().await.expect("the catalog closes");
         crate::support::fsck::assert_sound(app.bucket).await;
     }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::json;
-use slateberg::app::tasks::policy_files::PolicyFiles;
 use slateberg_authz::bundled::default_policies;
+use slateberg_runtime::tasks::policy_files::PolicyFiles;
 
 use crate::support::app::TestApp;
 
@@ -25,7 +25,7 @@ async fn app_with(directory: &Path) -> (TestApp, PolicyFiles) {
         settings.authz.policy_paths = vec![directory.to_owned()];
     })
     .await;
-    let files = PolicyFiles::of(&app.app).expect("there are files");
+    let files = PolicyFiles::of(&app.app.runtime).expect("there are files");
     (app, files)
 }
 
@@ -122,5 +122,5 @@ async fn files_that_do_not_fit_change_nothing() {
 #[tokio::test]
 async fn a_server_without_files_of_its_own_has_none_to_look_at() {
     let app = TestApp::secured().await;
-    assert!(PolicyFiles::of(&app.app).is_none());
+    assert!(PolicyFiles::of(&app.app.runtime).is_none());
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use serde_json::Value;
-use slateberg::config::Settings;
+use slateberg_config::Settings;
 
 use crate::support::app::TestApp;
 use crate::support::avro::unfolding_manifest;
@@ -37,7 +37,7 @@ async fn the_files_of_a_small_table_are_deleted_when_its_purge_is_answered() {
     app.create_namespace(&["ns"]).await;
     app.post("/v1/namespaces/ns/tables", create_table("t")).await.expect(200);
     let table = Filled::of(app).await;
-    let catalog = table.app.app.catalog.clone();
+    let catalog = table.app.app.runtime.catalog.clone();
     let jobs = tokio::spawn(async move {
         loop {
             catalog.jobs_wanted(Duration::from_secs(600)).await;

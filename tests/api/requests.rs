@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
 
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::bucket;
@@ -98,7 +98,7 @@ async fn cold_load(bucket: &Arc<FaultStore>, cache: &Path) -> usize {
     let app = TestApp::with(Arc::clone(bucket) as _, settings).await;
     app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     let asked = bucket.count(Verb::Get, "/compacted/") - before;
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     asked
 }
 
@@ -108,7 +108,7 @@ async fn what_the_local_disk_has_is_not_asked_of_the_bucket_again() {
     let app = TestApp::on(Arc::clone(&bucket) as _).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
-    app.app.catalog.close().await.expect("the catalog closes");
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
     let (none, cache) = (Path::new(""), tempfile::tempdir().expect("a directory"));
     assert!(cold_load(&bucket, none).await > 0);
     assert!(cold_load(&bucket, cache.path()).await > 0, "the directory is new");

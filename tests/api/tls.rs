@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use rcgen::date_time_ymd;
 use reqwest::{Client, Version};
-use slateberg::api::tls_settings::TlsSettings;
 use slateberg::app::run;
+use slateberg_config::server::tls::TlsSettings;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 

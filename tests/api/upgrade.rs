@@ -67,7 +67,7 @@ async fn places_and_uuids_get_their_keys_from_whatever_format_they_come() {
         let body = json!({ "name": "second", "metadata-location": loaded["metadata-location"] });
         table.app.post("/v1/namespaces/ns/register", body).await.expect(200);
         let Filled { app, location } = table;
-        app.app.catalog.close().await.expect("it closes");
+        app.app.runtime.catalog.close().await.expect("it closes");
         let bucket = app.bucket;
         set_back(Arc::clone(&bucket), format).await;
         assert_eq!(findings(Arc::clone(&bucket)).await, Vec::<String>::new(), "it lacks nothing");

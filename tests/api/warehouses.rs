@@ -2,7 +2,7 @@
 //! a prefix.
 
 use serde_json::{Value, json};
-use slateberg::config::WarehouseSettings;
+use slateberg_config::WarehouseSettings;
 
 use crate::support::app::TestApp;
 use crate::support::table::{create_table, set_property};

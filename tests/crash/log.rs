@@ -113,7 +113,7 @@ async fn a_false_conflict_costs_neither_the_writer_nor_a_commit() {
     scene.faults.inject_times(Verb::Put, LOG, Fault::FalseConflict, 2);
     scene.set("b").await.expect(200);
     scene.faults.inject_times(Verb::Put, MANIFESTS, Fault::FalseConflict, 2);
-    scene.app.app.catalog.flush().await.expect("the store is open");
+    scene.app.app.runtime.catalog.flush().await.expect("the store is open");
     assert_eq!(scene.faults.left(), 0, "the manifest met its conflicts");
     scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::FalseConflict, 2);
     scene.set("c").await.expect(200);

@@ -127,9 +127,9 @@ async fn after_a_warm_up_the_first_read_asks_the_bucket_for_nothing() {
     const SORTED_RUNS: &str = "state/compacted/";
     let scene = Scene::new().await;
     scene.set("a").await.expect(200);
-    scene.app.app.catalog.flush().await.expect("the store is open");
+    scene.app.app.runtime.catalog.flush().await.expect("the store is open");
     let warm = Scene::on(Arc::clone(&scene.bucket)).await;
-    let warmed = warm.app.app.catalog.warm_up(PATIENCE).await;
+    let warmed = warm.app.app.runtime.catalog.warm_up(PATIENCE).await;
     assert!(warmed.of > 0 && warmed.files == warmed.of, "{warmed:?}");
     let fetched = warm.faults.count(Verb::Get, SORTED_RUNS);
     assert!(fetched > 0, "the warm-up asks for them");

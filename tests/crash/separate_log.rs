@@ -6,12 +6,12 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use slateberg::app::App;
-use slateberg::app::build::{BuildError, OfflineCatalog, Seams};
-use slateberg::config::Settings;
 use slateberg_base::progress::Progress;
+use slateberg_config::Settings;
 use slateberg_kms::settings::KmsKind;
 use slateberg_objects::conditional::Conditional;
 use slateberg_objects::open::{Opened, Opener};
+use slateberg_runtime::build::{BuildError, OfflineCatalog, Seams};
 use slateberg_store::fsck::walk;
 use tempfile::NamedTempFile;
 
@@ -133,7 +133,7 @@ async fn the_log_is_not_left_behind() {
     let buckets = Buckets::new();
     let app = buckets.start(settings()).await.expect("it starts");
     app.create_namespace(&["ns"]).await;
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     let mut elsewhere = settings();
     elsewhere.state.wal_url = format!("{LOG_URL}/another");
     for (settings, said) in

@@ -7,8 +7,8 @@ use futures::TryStreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use slateberg::app::App;
-use slateberg::app::build::{BuildError, OfflineCatalog, Seams};
-use slateberg::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::build::{BuildError, OfflineCatalog, Seams};
 
 use crate::scene::{PATIENCE, Scene, TABLE, within};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -94,7 +94,7 @@ async fn a_store_that_falls_silent_while_it_is_opened_ends_the_start() {
 #[tokio::test]
 async fn a_start_whose_store_answers_and_whose_manifests_fail_ends_with_the_last_error() {
     let faults = FaultStore::new(bucket());
-    start(&faults, 5).await.expect("it starts").catalog.close().await.expect("it closes");
+    start(&faults, 5).await.expect("it starts").runtime.catalog.close().await.expect("it closes");
     faults.inject(Verb::Get, MANIFESTS, Fault::Fail);
     let refused = refusal(start(&faults, 1).await);
     assert!(matches!(refused, BuildError::Silent { .. }), "{refused}");
@@ -146,7 +146,7 @@ async fn a_store_that_ignores_the_tag_of_an_object_is_refused() {
 #[tokio::test]
 async fn a_state_that_fsck_cannot_reach_is_no_sound_one() {
     let faults = FaultStore::new(bucket());
-    start(&faults, 5).await.expect("it starts").catalog.close().await.expect("it closes");
+    start(&faults, 5).await.expect("it starts").runtime.catalog.close().await.expect("it closes");
     faults.inject(Verb::Any, EVERYTHING, Fault::Hang);
     let mut settings = memory_settings();
     settings.state.start_seconds_max = 1;
@@ -188,6 +188,6 @@ async fn a_warehouse_that_is_down_is_not_waited_for_for_ever() {
     within(PATIENCE, "landing", landed).await;
     let properties = app.get(TABLE).await.body["metadata"]["properties"].clone();
     assert_eq!(properties["left"], "left", "{properties}");
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     assert_sound(Arc::clone(&scene.bucket)).await;
 }

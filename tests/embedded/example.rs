@@ -1,6 +1,6 @@
 //! The example runs, and the page on embedding shows what it does.
 
-#[path = "../../examples/embedded.rs"]
+#[path = "../../crates/embedded/examples/embedded.rs"]
 #[allow(dead_code, reason = "a test is its own main")]
 mod embedded;
 
@@ -23,8 +23,10 @@ async fn the_example_does_what_it_says() {
 
 #[test]
 fn the_page_shows_the_example() {
-    let (page, example) =
-        (include_str!("../../docs/embedding.md"), include_str!("../../examples/embedded.rs"));
+    let (page, example) = (
+        include_str!("../../docs/embedding.md"),
+        include_str!("../../crates/embedded/examples/embedded.rs"),
+    );
     let example: Vec<_> = example.lines().map(str::trim).collect();
     let blocks = blocks(page);
     assert!(blocks.len() > 4, "the page has code");

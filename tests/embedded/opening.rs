@@ -7,8 +7,8 @@ use std::time::Duration;
 use iceberg::spec::TableMetadata;
 use iceberg::{Catalog, ErrorKind};
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::embedded::{EmbeddedCatalog, Error, OpenError, Settings, StoreError, cause};
+use slateberg_embedded::{EmbeddedCatalog, Error, OpenError, Settings, StoreError, cause};
+use slateberg_runtime::build::Seams;
 
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::bucket;
@@ -43,7 +43,7 @@ async fn what_was_made_in_process_is_served_over_http() {
         serde_json::from_value(served["metadata"].clone()).expect("it is valid");
     assert_eq!(&metadata, last.metadata());
     server.create_namespace(&["later"]).await;
-    server.app.catalog.close().await.expect("it closes");
+    server.app.runtime.catalog.close().await.expect("it closes");
     drop(server);
 
     let again = open_in(directory.path()).await;

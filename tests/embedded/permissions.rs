@@ -5,11 +5,11 @@ use std::path::Path;
 
 use iceberg::{Catalog, ErrorKind};
 use serde_json::Value;
-use slateberg::embedded::{EmbeddedCatalog, Error, Identity, IdentityKind, cause};
 use slateberg_authn::issuers::Issuers;
 use slateberg_authn::settings::IssuerSettings;
 use slateberg_authz::bundled::default_policies;
 use slateberg_catalog::reading::ReadAccess;
+use slateberg_embedded::{EmbeddedCatalog, Error, Identity, IdentityKind, cause};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_telemetry::settings::AuditTo;
 
@@ -100,10 +100,10 @@ async fn policies_see_the_principal_that_the_host_names() {
 }
 
 fn with_policies(
-    mut settings: slateberg::embedded::Settings,
+    mut settings: slateberg_embedded::Settings,
     directory: &Path,
     own: &str,
-) -> slateberg::embedded::Settings {
+) -> slateberg_embedded::Settings {
     let mut files: Vec<_> = default_policies().into_iter().map(|it| (it.name, it.text)).collect();
     files.push(("own.cedar".to_owned(), own.to_owned()));
     for (name, text) in files {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use slateberg::embedded::{Error, Identity};
+use slateberg_embedded::{Error, Identity};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_model::page::{Listing, PageRequest};
 use tracing::field::{Field, Visit};
@@ -98,7 +98,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Host {
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let span = context.span(&id).expect("it has begun");
         let told = span.extensions_mut().remove::<Told>();
-        if span.metadata().target().starts_with("slateberg::embedded") {
+        if span.metadata().target().starts_with("slateberg_embedded") {
             self.0.lock().expect("nobody panics").0.extend(told);
         }
     }

@@ -10,7 +10,7 @@ use iceberg::transaction::{AddColumn, ApplyTransactionAction, Transaction};
 use iceberg::{
     Catalog, ErrorKind, Namespace, NamespaceIdent, Result, TableCommit, TableCreation, TableIdent,
 };
-use slateberg::embedded::{Error, IcebergCatalog, cause};
+use slateberg_embedded::{Error, IcebergCatalog, cause};
 use tokio::sync::Barrier;
 
 use crate::support::bucket::bucket;

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use serde_json::value::to_raw_value;
-use slateberg::config::WarehouseSettings;
-use slateberg::embedded::{EmbeddedCatalog, Error, Identity};
 use slateberg_catalog::tables::commit::TableChange;
 use slateberg_catalog::tables::create::CreateTable;
 use slateberg_catalog::tables::register::RegisterTable;
 use slateberg_catalog::views::commit::ViewChange;
 use slateberg_catalog::views::create::CreateView;
+use slateberg_config::WarehouseSettings;
+use slateberg_embedded::{EmbeddedCatalog, Error, Identity};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_model::page::{Listing, PageRequest, decode_token};
 use slateberg_model::requirement::TableRequirement;

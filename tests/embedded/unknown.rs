@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use iceberg::{Catalog, ErrorKind};
-use slateberg::embedded::{Error, cause};
+use slateberg_embedded::{Error, cause};
 
 use crate::support::app::memory_settings;
 use crate::support::bucket::bucket;

@@ -137,7 +137,7 @@ async fn outcome_of(seed: u64) -> Outcome {
     }
     let findings = findings(bucket).await;
     assert!(findings.is_empty(), "seed {seed}: {findings:#?}");
-    app.app.catalog.close().await.expect("the store closes");
+    app.app.runtime.catalog.close().await.expect("the store closes");
     Outcome { steps, chains }
 }
 

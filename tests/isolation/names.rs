@@ -157,7 +157,7 @@ async fn history_of(seed: u64) -> Vec<Event> {
     }
     let findings = findings(bucket).await;
     assert!(findings.is_empty(), "seed {seed}: {findings:#?}\n{}", Listing(&history.events()));
-    app.app.catalog.close().await.expect("the store closes");
+    app.app.runtime.catalog.close().await.expect("the store closes");
     history.events()
 }
 

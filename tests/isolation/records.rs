@@ -51,7 +51,7 @@ fn place(object_store: Arc<dyn ObjectStore>) -> Place {
 
 /// The store's settings of a usual catalog.
 fn settings() -> Settings {
-    slateberg::config::Settings::default().with_memory_shares().store
+    slateberg_config::Settings::default().with_memory_shares().store
 }
 
 /// A store whose log takes its time, on a bucket.

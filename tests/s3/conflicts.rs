@@ -1,8 +1,8 @@
 //! An honest writer, and a store whose answers to its conditional puts are not what they seem.
 
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
 
 use crate::proxy::{Meddling, Proxy};
 use crate::support::app::{TestApp, memory_settings};
@@ -52,7 +52,7 @@ async fn no_answer_of_the_store_shuts_an_honest_writer_or_loses_its_commits() {
             proxy.meddle(part, meddlings);
             app.commit("ns", "t", vec![], vec![set_property(&key, "yes")]).await.expect(200);
             if part == MANIFESTS {
-                app.app.catalog.flush().await.expect("the store is open");
+                app.app.runtime.catalog.flush().await.expect("the store is open");
             }
             assert_eq!(proxy.left(), 0, "{key}: {meddlings:?} came to pass");
             app.get("/ready").await.expect(200);
@@ -63,5 +63,5 @@ async fn no_answer_of_the_store_shuts_an_honest_writer_or_loses_its_commits() {
     for key in keys {
         assert_eq!(loaded.body["metadata"]["properties"][&key], "yes", "{key}");
     }
-    app.app.catalog.close().await.expect("it closes in order");
+    app.app.runtime.catalog.close().await.expect("it closes in order");
 }

@@ -13,14 +13,14 @@ use object_store::path::Path;
 use serde_json::{Value, json};
 use slateberg::api::guard::Guarded;
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::config::Settings;
 use slateberg_authz::bundled::default_policies;
 use slateberg_authz::policy_set::PolicyFile;
 use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_config::Settings;
 use slateberg_objects::conditional::Conditional;
 use slateberg_objects::location::Location;
 use slateberg_objects::open::{Opened, Opener};
+use slateberg_runtime::build::Seams;
 use tower::ServiceExt;
 
 use super::bucket::{bucket, encrypt_if_wanted};
@@ -151,14 +151,14 @@ impl TestApp {
         let seams = Seams { opener, clock: Arc::clone(&clock), ..Seams::default() };
         let app = App::build(settings, seams).await.expect("the catalog opens");
         let router = app.router();
-        let credential = app.minted_key.as_ref().map(|key| key.reveal().to_owned());
+        let credential = app.runtime.minted_key.as_ref().map(|key| key.reveal().to_owned());
         Self { app, router, credential, bucket, clock }
     }
 
     /// A catalog that was opened otherwise. It has no bucket of the test's.
     pub fn of(app: App) -> Self {
         let router = app.router();
-        let credential = app.minted_key.as_ref().map(|key| key.reveal().to_owned());
+        let credential = app.runtime.minted_key.as_ref().map(|key| key.reveal().to_owned());
         let (bucket, clock) = (Arc::new(InMemory::new()), Arc::new(SystemClock));
         Self { app, router, credential, bucket, clock }
     }
@@ -172,13 +172,13 @@ impl TestApp {
 
     /// Stops the catalog, and opens it anew on what it left.
     pub async fn restart(self) -> Self {
-        self.app.catalog.close().await.expect("the catalog closes");
+        self.app.runtime.catalog.close().await.expect("the catalog closes");
         self.restart_closed().await
     }
 
     /// Opens a catalog anew that was closed, on what there is by now.
     pub async fn restart_closed(self) -> Self {
-        let settings = Settings::clone(&self.app.settings);
+        let settings = Settings::clone(&self.app.runtime.settings);
         let credential = self.credential;
         let app = Self::with_clock(self.bucket, settings, self.clock).await;
         // A later start mints no key: the one that there was is as good as before.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use object_store::memory::InMemory;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt};
-use slateberg::config::Settings;
+use slateberg_config::Settings;
 use slateberg_kms::settings::KmsKind;
 use slateberg_objects::open::open_url;
 use uuid::Uuid;

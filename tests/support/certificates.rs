@@ -8,7 +8,7 @@ use rcgen::{
     CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyIdMethod,
     KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
-use slateberg::api::tls_settings::{ClientCertificates, TlsSettings};
+use slateberg_config::server::tls::{ClientCertificates, TlsSettings};
 
 /// A CA.
 pub struct TestCa(CertifiedIssuer<'static, KeyPair>);

@@ -13,9 +13,9 @@ use iceberg::table::Table;
 use iceberg::transaction::{ApplyTransactionAction, Transaction};
 use iceberg::{Catalog, NamespaceIdent, TableCreation, TableIdent};
 use object_store::ObjectStore;
-use slateberg::app::build::Seams;
-use slateberg::config::Settings;
-use slateberg::embedded::{Builder, EmbeddedCatalog, IcebergCatalog};
+use slateberg_config::Settings;
+use slateberg_embedded::{Builder, EmbeddedCatalog, IcebergCatalog};
+use slateberg_runtime::build::Seams;
 
 use super::app::{bucket_opener, memory_settings};
 use super::bucket::encrypt_if_wanted;

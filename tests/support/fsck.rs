@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use object_store::ObjectStore;
-use slateberg::app::build::Seams;
-use slateberg::app::fsck::fsck;
 use slateberg_base::progress::Progress;
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::fsck::fsck;
 
 use super::app::{bucket_opener, memory_settings};
 

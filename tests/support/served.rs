@@ -3,8 +3,9 @@
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use serde_json::Value;
 use slateberg::app::connections::{self, Limits};
+use slateberg::app::run;
 use slateberg::app::tls::Tls;
-use slateberg::app::{run, tasks};
+use slateberg_runtime::tasks;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -25,9 +26,9 @@ impl Served {
     /// Serves a catalog, encrypted if its settings say so.
     pub async fn start(app: TestApp) -> Self {
         let (stop, stopping) = watch::channel(false);
-        tasks::spawn(&app.app, &stopping);
+        tasks::spawn(&app.app.runtime, &stopping);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let tls = Tls::open(&app.app.settings).expect("the files are good");
+        let tls = Tls::open(&app.app.runtime.settings).expect("the files are good");
         let scheme = if tls.is_some() { "https" } else { "http" };
         let uri = format!("{scheme}://{}", listener.local_addr().expect("an address"));
         if let Some(tls) = &tls {

@@ -24,6 +24,7 @@ pub mod denials;
 mod described;
 pub mod encryption;
 pub mod error;
+mod exception;
 pub mod expiry;
 mod file_permits;
 pub mod flights;

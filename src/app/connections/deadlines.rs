@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::activity::{Activity, Moment, Phase};
-use crate::api::settings::Settings;
+use slateberg_config::server::Settings;
 
 /// How long a connection may wait for its client.
 #[derive(Debug, Clone, Copy)]

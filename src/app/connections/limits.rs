@@ -7,10 +7,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::HEADER_BYTES_MAX;
 use super::deadlines::Patience;
-use crate::api::settings::Settings;
 use crate::app::App;
 use slateberg_base::descriptors;
 use slateberg_base::rate::Every;
+use slateberg_config::server::Settings;
 use slateberg_telemetry::connections::PortConnections;
 
 /// Connections of the management port, which clients cannot take.
@@ -41,9 +41,9 @@ pub struct Limits {
 impl Limits {
     /// Those of the port for clients.
     pub fn of_clients(app: &App) -> Self {
-        let settings = &app.settings.server;
+        let settings = &app.runtime.settings.server;
         let limit = descriptors::limit();
-        let connections_max = clients_max(settings, app.settings.memory_bytes_max, limit);
+        let connections_max = clients_max(settings, app.runtime.settings.memory_bytes_max, limit);
         let taken = (connections_max + OPERATORS_MAX) as u64;
         if limit.saturating_sub(taken) < RESERVE_MIN {
             tracing::warn!(
@@ -52,12 +52,16 @@ impl Limits {
                 "server.connections_max leaves few file descriptors for the store: raise the limit of open files"
             );
         }
-        Self::new(settings, connections_max, &app.measures.connections.clients)
+        Self::new(settings, connections_max, &app.runtime.measures.connections.clients)
     }
 
     /// Those of the port for operators.
     pub fn of_operators(app: &App) -> Self {
-        Self::new(&app.settings.server, OPERATORS_MAX, &app.measures.connections.operators)
+        Self::new(
+            &app.runtime.settings.server,
+            OPERATORS_MAX,
+            &app.runtime.measures.connections.operators,
+        )
     }
 
     fn new(settings: &Settings, connections_max: usize, counters: &Arc<PortConnections>) -> Self {

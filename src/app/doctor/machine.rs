@@ -9,13 +9,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Check;
-use crate::app::build::Seams;
-use crate::app::state::State;
 use crate::app::tls::Tls;
-use crate::app::warehouses::Configured;
-use crate::config::Settings;
 use slateberg_base::clock::Clock;
 use slateberg_base::ids::PROBES;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::state::State;
+use slateberg_runtime::warehouses::Configured;
 use slateberg_telemetry::settings::AuditTo;
 
 /// Timeout for the response of the program that has a port.

@@ -6,9 +6,9 @@
 mod machine;
 mod remote;
 
-use crate::config::Settings;
+use slateberg_config::Settings;
 
-use super::build::Seams;
+use slateberg_runtime::build::Seams;
 
 /// Whether something is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

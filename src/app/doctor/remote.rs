@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use super::Check;
-use crate::app::build::Seams;
-use crate::app::issuers::{client, fetch};
-use crate::app::state::State;
-use crate::app::warehouses::Configured;
-use crate::config::Settings;
 use slateberg_authn::issuers::Issuers;
+use slateberg_config::Settings;
 use slateberg_kms::data_key::DataKey;
 use slateberg_kms::{self as kms, Binding};
 use slateberg_objects::location::Location;
 use slateberg_objects::open::Opened;
 use slateberg_objects::probe::{Findings, ProbeError, probe, probe_state};
 use slateberg_objects::vend::{Files, Rights};
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::issuers::{client, fetch};
+use slateberg_runtime::state::State;
+use slateberg_runtime::warehouses::Configured;
 
 /// How long a store may take to answer all requests of a check.
 const STORE_MAX: Duration = Duration::from_secs(15);

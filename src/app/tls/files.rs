@@ -11,8 +11,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, crypto};
 
-use crate::api::tls_settings::{ClientCertificates, TlsSettings};
 use slateberg_authn::client_certificates::Validity;
+use slateberg_config::server::tls::{ClientCertificates, TlsSettings};
 
 /// What clients may speak on a connection, the best first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];

@@ -11,9 +11,9 @@ use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 
 use self::files::{Files, Ready, TlsError};
-use crate::api::tls_settings::TlsSettings;
-use crate::config::Settings;
 use slateberg_authn::client_certificates::{ClientCertificates, Presented, Validity};
+use slateberg_config::Settings;
+use slateberg_config::server::tls::TlsSettings;
 use slateberg_telemetry::collection::Collection;
 
 /// The server's side of TLS. What it shows and whom it trusts may change while it runs.

@@ -16,8 +16,8 @@ use crate::bench::latency::slow;
 use crate::bench::report::{Figures, Outcome, Record, summary};
 use crate::cli::exit::Outcome as Ended;
 use crate::cli::{key_value, print, runtime};
-use crate::config::{self, Sources};
 use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_config::{self, Sources};
 use slateberg_objects::open::{check_options, known_options, laid_over, open_url};
 
 /// Answer every GET with what another URL answers.
@@ -89,7 +89,7 @@ impl BarePut {
     async fn put(&self) -> Result<(), Box<dyn Error>> {
         let options = self.options.iter().cloned().collect();
         check_options(&self.store, &options)?;
-        let ambient = config::load(&Sources { config: None })?.ambient_options;
+        let ambient = slateberg_config::load(&Sources { config: None })?.ambient_options;
         let all = laid_over(&self.store, known_options(&self.store, &ambient), &options);
         let opened = open_url(&self.store, &all)?;
         let opened = slow(opened, Duration::from_millis(self.latency_ms));

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::app::build::Seams;
 use crate::bench::latency::{memory_opener, slow_opener};
 use crate::cli::exit::Outcome;
 use crate::cli::serve;
-use crate::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
 
 /// Serve the catalog from a slow bucket, or from one in memory.
 #[derive(Debug, Args)]

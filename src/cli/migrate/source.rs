@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Kind, Migrate, MigrateError, locations, rest, sql};
-use crate::config::client as environment;
 use slateberg_base::progress::Phase;
+use slateberg_config::client as environment;
 use slateberg_model::ident::TabularKind;
 
 /// A namespace of a source.

@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::Error;
-use crate::app::policies::{self, build, read};
 use crate::cli::client::Connection;
 use crate::cli::output::{Output, print_json, table, text as cell};
 use crate::cli::{key_value, print};
@@ -22,6 +21,7 @@ use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::rfc3339;
 use slateberg_model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
 use slateberg_model::read_restrictions::{ReadRule, ReadRules};
+use slateberg_runtime::policies::{self, build, read};
 
 /// The exit code of a denial.
 pub(super) const DENIED: u8 = 3;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::exit::Outcome;
 use super::{ask_server, client};
-use crate::app::policies;
+use slateberg_runtime::policies;
 
 mod ask;
 mod diff;

@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Error;
-use crate::app::policies::{self, build, read};
 use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
 use crate::cli::print;
 use slateberg_authz::expectations::{Expectations, Outcome, Verdict};
+use slateberg_runtime::policies::{self, build, read};
 
 /// Test policy files against expected decisions.
 #[derive(Debug, Args)]

@@ -7,11 +7,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Error;
-use crate::app::policies::{build, read};
 use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use crate::cli::print;
 use slateberg_authz::policy_set::PolicySet;
 use slateberg_authz::problem::Problem;
+use slateberg_runtime::policies::{build, read};
 
 /// Validate policy files against the schema.
 #[derive(Debug, Args)]

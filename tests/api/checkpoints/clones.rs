@@ -9,11 +9,11 @@ use futures::future::join_all;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
-use slateberg::app::build::App;
-use slateberg::app::clone::{Cloned, clone_catalog};
-use slateberg::app::stopped::{StoppedCatalog, StoppedError, Wanted};
-use slateberg::config::Settings;
+use slateberg::app::App;
 use slateberg_base::progress::Progress;
+use slateberg_config::Settings;
+use slateberg_runtime::clone::{Cloned, clone_catalog};
+use slateberg_runtime::stopped::{StoppedCatalog, StoppedError, Wanted};
 use slateberg_store::records::{FORMAT_OF_CLONES, FORMAT_VERSION};
 
 use super::{PATH, TABLE, book, change, furnished, grant, keep, restore, seams, seen};
@@ -43,7 +43,7 @@ async fn clone_to(
 
 /// A clone of a checkpoint, which serves.
 async fn cloned(app: &TestApp, of: &str) -> TestApp {
-    let settings = Settings::clone(&app.app.settings);
+    let settings = Settings::clone(&app.app.runtime.settings);
     let done = clone_to(&app.bucket, &settings, Some(of), CLONE).await.expect("it is made");
     assert_eq!(done.report.broken, Vec::<String>::new());
     assert_eq!((done.url.as_str(), done.of.checkpoint.as_deref()), (CLONE, Some(of)));
@@ -52,7 +52,7 @@ async fn cloned(app: &TestApp, of: &str) -> TestApp {
 
 /// A server on another state in the same bucket, that is asked with the same key.
 async fn served(app: &TestApp, url: &str) -> TestApp {
-    let mut settings = Settings::clone(&app.app.settings);
+    let mut settings = Settings::clone(&app.app.runtime.settings);
     settings.state.url = url.to_owned();
     settings.state.wal_url = String::new();
     let mut clone = TestApp::with(Arc::clone(&app.bucket), settings).await;
@@ -131,7 +131,11 @@ async fn a_clone_deletes_no_file_and_says_so() {
     let jobs = "/management/v1/jobs";
     clone.post(jobs, orphans(false)).await.expect_error(400, "IllegalArgumentException");
     clone.post(jobs, orphans(true)).await.expect(202);
-    assert_eq!(clone.app.catalog.run_jobs().await.expect("they run"), 1, "the search alone");
+    assert_eq!(
+        clone.app.runtime.catalog.run_jobs().await.expect("they run"),
+        1,
+        "the search alone"
+    );
     let after = files(&clone).await;
     assert!(before.iter().all(|file| after.contains(file)), "{before:#?} {after:#?}");
     assert_eq!(after.len(), before.len() + 4);
@@ -141,7 +145,7 @@ async fn a_clone_deletes_no_file_and_says_so() {
         let key = format!("k{number}");
         app.commit("ns", "t", vec![], vec![set_property(&key, "v")]).await.expect(200);
     }
-    app.app.catalog.run_jobs().await.expect("they run");
+    app.app.runtime.catalog.run_jobs().await.expect("they run");
     let now = files(&app).await;
     assert!(before.iter().any(|file| !now.contains(file)));
     // What it deletes, the clone has the text of.
@@ -218,7 +222,7 @@ async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
     keep(&clone, "of-the-clone").await;
     assert_eq!(clone.get(PATH).await.expect(200).body["checkpoints"][0]["name"], "of-the-clone");
     // A clone of an encrypted catalog is not opened as a plain one.
-    clone.app.catalog.close().await.expect("it closes");
+    clone.app.runtime.catalog.close().await.expect("it closes");
     let mut settings = memory_settings();
     settings.state.url = CLONE.to_owned();
     settings.encryption = slateberg_kms::settings::Settings::default();
@@ -257,8 +261,8 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
     let before = seen(&clone).await;
     change(&app).await;
     clone.create_namespace(&["tried"]).await;
-    clone.app.catalog.close().await.expect("it closes");
-    let settings = Settings::clone(&clone.app.settings);
+    clone.app.runtime.catalog.close().await.expect("it closes");
+    let settings = Settings::clone(&clone.app.runtime.settings);
     let done = restore(&clone.bucket, &settings, "of-the-clone").await.expect("it is restored");
     assert_eq!(done.told.namespaces.removed, 1);
     let clone = clone.restart_closed().await;
@@ -266,9 +270,9 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
     clone.delete(&format!("{TABLE}?purgeRequested=true")).await.expect(400);
 
     // Its export is that of a catalog like any other, which is one where it is imported.
-    clone.app.catalog.close().await.expect("it closes");
+    clone.app.runtime.catalog.close().await.expect("it closes");
     let mut lines = Vec::new();
-    let export = slateberg::app::stopped::export_lines;
+    let export = slateberg_runtime::stopped::export_lines;
     export(&settings, &seams(&clone.bucket), None, &mut lines, &Progress::default())
         .await
         .expect("it is exported");
@@ -284,7 +288,7 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
 
 #[tokio::test]
 async fn an_older_binary_refuses_a_clone_and_takes_its_parent() {
-    use slateberg::app::build::OfflineCatalog;
+    use slateberg_runtime::build::OfflineCatalog;
     use slateberg_store::keys::StoreKey;
     use slateberg_store::read::Read;
 
@@ -294,7 +298,8 @@ async fn an_older_binary_refuses_a_clone_and_takes_its_parent() {
     let mut formats = Vec::new();
     for app in [&app, &clone] {
         let seams = seams(&app.bucket);
-        let catalog = OfflineCatalog::open(&app.app.settings, &seams).await.expect("it opens");
+        let catalog =
+            OfflineCatalog::open(&app.app.runtime.settings, &seams).await.expect("it opens");
         let format = catalog.store.get(&StoreKey).await.expect("it is read").expect("it is there");
         formats.push((format.format_version, format.catalog_id));
     }
@@ -308,7 +313,7 @@ async fn an_older_binary_refuses_a_clone_and_takes_its_parent() {
 async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
     let app = furnished().await;
     keep(&app, "before").await;
-    let settings = Settings::clone(&app.app.settings);
+    let settings = Settings::clone(&app.app.runtime.settings);
     let before = app.get(PATH).await.expect(200).body;
     let state = app.files("memory:///").await;
     for (of, to, expected) in [
@@ -334,7 +339,7 @@ async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
     assert!(told.contains("there is something else there"), "{told}");
     clone.get(TABLE).await.expect(200);
     keep(&clone, "again").await;
-    let theirs = Settings::clone(&clone.app.settings);
+    let theirs = Settings::clone(&clone.app.runtime.settings);
     let told = refused(clone_to(&app.bucket, &theirs, Some("again"), "memory:///third").await);
     assert!(told.contains("this catalog is a clone itself, of memory:///state"), "{told}");
 }
@@ -343,8 +348,8 @@ async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
 async fn stopped() -> (Arc<dyn ObjectStore>, Settings) {
     let app = furnished().await;
     keep(&app, "before").await;
-    app.app.catalog.close().await.expect("it closes");
-    (Arc::clone(&app.bucket), Settings::clone(&app.app.settings))
+    app.app.runtime.catalog.close().await.expect("it closes");
+    (Arc::clone(&app.bucket), Settings::clone(&app.app.runtime.settings))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -389,8 +394,8 @@ async fn cut_off_after(writes: usize) -> bool {
         }
     }
     let clone = App::build(theirs, seams(&bucket)).await.expect("it is served");
-    assert!(clone.catalog.clone_of().is_some(), "after {writes} writes");
-    parent.app.catalog.close().await.expect("nothing has disturbed the parent");
+    assert!(clone.runtime.catalog.clone_of().is_some(), "after {writes} writes");
+    parent.app.runtime.catalog.close().await.expect("nothing has disturbed the parent");
     true
 }
 
@@ -398,7 +403,7 @@ async fn cut_off_after(writes: usize) -> bool {
 async fn a_clone_inside_a_warehouse_is_rejected() {
     let app = furnished().await;
     keep(&app, "before").await;
-    let settings = Settings::clone(&app.app.settings);
+    let settings = Settings::clone(&app.app.runtime.settings);
     let to = "memory:///warehouse/clone";
     let message = refused(clone_to(&app.bucket, &settings, Some("before"), to).await);
     assert!(message.contains("state") && message.contains("is there"), "{message}");

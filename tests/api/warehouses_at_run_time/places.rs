@@ -8,8 +8,8 @@ use axum::http::Method;
 use object_store::ObjectStore;
 use serde_json::json;
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::config::Settings;
+use slateberg_config::Settings;
+use slateberg_runtime::build::Seams;
 
 use super::{LAKE, WAREHOUSES, at, lake};
 use crate::support::app::{TestApp, memory_settings};
@@ -166,7 +166,7 @@ async fn on_this_machine_a_warehouse_is_where_there_is_room_for_them() {
         let tables = format!("/v1/{name}/namespaces/ns/tables");
         app.post(&tables, create_table("t")).await.expect(200);
     }
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     drop(app);
 
     // Where there is no room any more, nothing is served, and the rest is.
@@ -185,7 +185,7 @@ async fn a_link_that_comes_later_widens_nothing_at_the_next_start() {
     let app = local(&root, |_| {}).await;
     let place = root.join("data/warehouse/one");
     app.post(WAREHOUSES, at("one", &url(&place))).await.expect(201);
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     drop(app);
     std::fs::remove_dir(&place).expect("it is empty");
     std::os::unix::fs::symlink("/etc", &place).expect("a link");

@@ -33,7 +33,7 @@ async fn a_name_and_a_place_are_given_once() {
         for name in ["lake", "sea"] {
             app.delete(&format!("{WAREHOUSES}/{name}")).await;
         }
-        assert_eq!(app.app.catalog.warehouses().all().count(), 1);
+        assert_eq!(app.app.runtime.catalog.warehouses().all().count(), 1);
     }
 }
 
@@ -83,7 +83,7 @@ async fn nothing_is_made_in_a_warehouse_that_is_deleted() {
 async fn a_namespace_of_a_request_that_came_before_the_delete_is_not_made_in_the_next_warehouse() {
     let app = TestApp::new().await;
     app.post(WAREHOUSES, lake()).await.expect(201);
-    let catalog = &app.app.catalog;
+    let catalog = &app.app.runtime.catalog;
     let early = catalog.warehouses().by_prefix(Some("lake")).expect("it is there");
     app.delete(LAKE).await.expect(204);
     for _ in 0..2 {

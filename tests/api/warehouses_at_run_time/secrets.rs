@@ -8,9 +8,9 @@ use futures::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::json;
 use slateberg::app::App;
-use slateberg::app::build::Seams;
 use slateberg_base::secret::Secret;
 use slateberg_objects::open::{OpenError, Opener};
+use slateberg_runtime::build::Seams;
 
 use super::{WAREHOUSES, at};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -84,7 +84,7 @@ async fn credentials_are_used_by_their_name_and_told_to_nobody() {
     let everything = app.get(WAREHOUSES).await.expect(200).body.to_string() + &made.to_string();
     assert!(!everything.contains(KEY) && !everything.contains("AKIA"), "{everything}");
     // Nor does it stand in the bucket.
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     let objects: Vec<_> = bucket.list(None).try_collect().await.expect("memory is listed");
     for object in objects {
         let bytes = bucket.get(&object.location).await.expect("it is there").bytes().await;
@@ -136,7 +136,7 @@ async fn no_secret_is_taken_over_http() {
 #[tokio::test]
 async fn options_of_the_configuration_that_could_be_secrets_are_not_told() {
     let mut settings = memory_settings();
-    let lake = slateberg::config::WarehouseSettings {
+    let lake = slateberg_config::WarehouseSettings {
         location: "s3://bucket/lake".to_owned(),
         options: [("aws_secret_access_key", KEY), ("aws_region", "eu")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use slateberg::app::App;
-use slateberg::app::build::Seams;
-use slateberg::config::{Settings, WarehouseSettings};
 use slateberg_base::secret::Secret;
+use slateberg_config::{Settings, WarehouseSettings};
+use slateberg_runtime::build::Seams;
 
 use super::{LAKE, WAREHOUSES, at, fill, fill_more, lake};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -27,7 +27,7 @@ async fn the_configuration_takes_over_what_is_where_it_says() {
     let made = app.post(WAREHOUSES, lake()).await.expect(201).body;
     fill(&app).await;
     let before = app.seen("/v1/lake").await;
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     let bucket = Arc::clone(&app.bucket);
 
     let seams = Seams { opener: bucket_opener(Arc::clone(&bucket)), ..Seams::default() };
@@ -43,7 +43,7 @@ async fn the_configuration_takes_over_what_is_where_it_says() {
     let told = app.get(LAKE).await.expect(200).body;
     assert_eq!((&told["source"], &told["id"]), (&json!("configuration"), &made["id"]));
     app.delete(LAKE).await.expect_error(409, "ConflictException");
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
 
     // One that leaves the configuration is not served, and keeps its place and its name.
     let app = TestApp::on(Arc::clone(&bucket)).await;
@@ -77,7 +77,7 @@ async fn one_that_cannot_be_opened_keeps_nobody_from_the_others_and_can_be_mende
     fill(&app).await;
     app.post("/v1/namespaces", json!({ "namespace": ["mine"] })).await.expect(200);
     let before = app.seen("/v1/lake").await;
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
 
     let app = TestApp::with(Arc::clone(&app.bucket), with_credentials("b")).await;
     app.get("/v1/namespaces/mine").await.expect(200);
@@ -104,7 +104,7 @@ async fn one_that_cannot_be_opened_keeps_nobody_from_the_others_and_can_be_mende
 async fn a_configured_warehouse_that_overlaps_with_one_from_the_api_is_rejected() {
     let app = TestApp::new().await;
     app.post(WAREHOUSES, lake()).await.expect(201);
-    app.app.catalog.close().await.expect("it closes");
+    app.app.runtime.catalog.close().await.expect("it closes");
     let mut settings = memory_settings();
     let pond = WarehouseSettings { location: "memory:///lake/pond".into(), ..Default::default() };
     settings.warehouses.insert("pond".to_owned(), pond);

@@ -1,0 +1,21 @@
+//! Rank 7: all settings. This layer is the only reader of settings files and of the environment.
+//!
+//! Later sources win: the defaults, then `config/*.toml` or the file of `--config`, then variables
+//! `SLATEBERG__SECTION__KEY`, then flags.
+
+mod bounds;
+pub mod client;
+pub mod layers;
+pub mod load;
+mod memory;
+pub mod problem;
+mod rules;
+mod secrets;
+pub mod server;
+pub mod settings;
+pub mod show;
+mod type_names;
+mod variables;
+
+pub use load::{Error, Read, Sources, load, read};
+pub use settings::{FileAccessSettings, Settings, WarehouseSettings};

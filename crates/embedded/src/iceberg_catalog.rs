@@ -1,0 +1,226 @@
+//! `iceberg::Catalog` on the typed API.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use iceberg::io::FileIO;
+use iceberg::table::Table;
+use iceberg::{
+    Catalog, ErrorKind, Namespace, NamespaceIdent, Result, Runtime, TableCommit, TableCreation,
+    TableIdent,
+};
+
+use super::cause::{about_namespace, about_table};
+use super::translate::{
+    change_of, creation_of, metadata_of, namespace_below, namespace_of, table_of,
+};
+use super::{EmbeddedCatalog, Error};
+use slateberg_catalog::reading::{ReadAccess, Readable};
+use slateberg_catalog::tables::register::RegisterTable;
+use slateberg_catalog::tabulars::TabularState;
+use slateberg_model::ident::TabularIdent;
+use slateberg_model::page::{Listing, PageRequest};
+
+/// What the locations of files begin with that the crate reads and writes by itself.
+const LOCAL: &str = "file:";
+/// A listing that is one page.
+const EVERYTHING: PageRequest = PageRequest { listing: Listing(0), after: None, limit: None };
+
+/// An open catalog for engines that know `iceberg::Catalog`: one warehouse, for one principal. Cheap to
+/// clone.
+///
+/// Errors have the kinds that the trait says, and the catalog's own error as their source
+/// ([`super::cause()`]).
+#[derive(Debug, Clone)]
+pub struct IcebergCatalog {
+    catalog: EmbeddedCatalog,
+    file_io: Option<FileIO>,
+}
+
+impl IcebergCatalog {
+    pub(super) fn new(catalog: EmbeddedCatalog) -> Self {
+        Self { catalog, file_io: None }
+    }
+
+    /// The same catalog, with what the files of its tables are read and written by. For warehouses in
+    /// directories that is the crate's own; for others there is none without this, and methods that return a
+    /// table are refused as [`ErrorKind::FeatureUnsupported`] before they do anything.
+    #[must_use]
+    pub fn with_file_io(self, file_io: FileIO) -> Self {
+        Self { file_io: Some(file_io), ..self }
+    }
+
+    /// What files are read and written by. The crate's own takes a URL of a bucket for the name of a local
+    /// directory, so that it is only taken where everything is local.
+    fn file_io(&self) -> Result<FileIO> {
+        if let Some(file_io) = &self.file_io {
+            return Ok(file_io.clone());
+        }
+        let warehouse = self.catalog.warehouse().map_err(|error| self.about_table(error))?;
+        match warehouse.storage.locations().find(|location| !location.starts_with(LOCAL)) {
+            None => Ok(FileIO::new_with_fs()),
+            Some(location) => Err(iceberg::Error::new(
+                ErrorKind::FeatureUnsupported,
+                format!("there is no FileIO for {location}: set one with with_file_io"),
+            )),
+        }
+    }
+
+    /// A closed catalog stays closed, however often it is asked.
+    fn about_table(&self, error: Error) -> iceberg::Error {
+        let error = about_table(error);
+        let retryable = error.retryable() && !self.catalog.is_closed();
+        error.with_retryable(retryable)
+    }
+
+    fn about_namespace(&self, error: Error) -> iceberg::Error {
+        let error = about_namespace(error);
+        let retryable = error.retryable() && !self.catalog.is_closed();
+        error.with_retryable(retryable)
+    }
+}
+
+/// A table that may be read as a whole. A table of the crate scans all rows and columns, and could not be
+/// told otherwise.
+fn whole(ident: &TabularIdent, readable: Readable) -> Result<TabularState> {
+    match readable.access {
+        ReadAccess::Whole => Ok(readable.state),
+        ReadAccess::Restricted(..) => Err(iceberg::Error::new(
+            ErrorKind::FeatureUnsupported,
+            format!(
+                "policies show only a part of {ident}, which this trait cannot express: load it with the typed API"
+            ),
+        )),
+    }
+}
+
+fn table(ident: TableIdent, state: &TabularState, file_io: FileIO) -> Result<Table> {
+    let metadata = metadata_of(&ident, &state.text)?;
+    let builder = Table::builder()
+        .identifier(ident)
+        .metadata(metadata)
+        .file_io(file_io)
+        .runtime(Runtime::try_current()?);
+    match &state.metadata_location {
+        Some(location) => builder.metadata_location(location).build(),
+        None => builder.build(),
+    }
+}
+
+#[async_trait]
+impl Catalog for IcebergCatalog {
+    async fn list_namespaces(
+        &self,
+        parent: Option<&NamespaceIdent>,
+    ) -> Result<Vec<NamespaceIdent>> {
+        let inside = parent.map(namespace_of);
+        let listed = self.catalog.list_namespaces(inside.as_ref(), &EVERYTHING).await;
+        let page = listed.map_err(|error| self.about_namespace(error))?;
+        page.names().map(|name| namespace_below(parent, name)).collect()
+    }
+
+    /// Answers the properties that the namespace was given, without the location that it has by default.
+    async fn create_namespace(
+        &self,
+        namespace: &NamespaceIdent,
+        properties: HashMap<String, String>,
+    ) -> Result<Namespace> {
+        let given = properties.clone().into_iter().collect();
+        let made = self.catalog.create_namespace(namespace_of(namespace), given).await;
+        made.map_err(|error| self.about_namespace(error))?;
+        Ok(Namespace::with_properties(namespace.clone(), properties))
+    }
+
+    async fn get_namespace(&self, namespace: &NamespaceIdent) -> Result<Namespace> {
+        let loaded = self.catalog.load_namespace(&namespace_of(namespace)).await;
+        let properties = loaded.map_err(|error| self.about_namespace(error))?;
+        Ok(Namespace::with_properties(namespace.clone(), properties.into_iter().collect()))
+    }
+
+    async fn namespace_exists(&self, namespace: &NamespaceIdent) -> Result<bool> {
+        let found = self.catalog.namespace_exists(&namespace_of(namespace)).await;
+        found.map_err(|error| self.about_namespace(error))
+    }
+
+    async fn update_namespace(
+        &self,
+        namespace: &NamespaceIdent,
+        properties: HashMap<String, String>,
+    ) -> Result<()> {
+        let properties = properties.into_iter().collect();
+        let set = self.catalog.set_namespace_properties(namespace_of(namespace), properties).await;
+        set.map_err(|error| self.about_namespace(error))
+    }
+
+    async fn drop_namespace(&self, namespace: &NamespaceIdent) -> Result<()> {
+        let dropped = self.catalog.drop_namespace(namespace_of(namespace)).await;
+        dropped.map_err(|error| self.about_namespace(error))
+    }
+
+    async fn list_tables(&self, namespace: &NamespaceIdent) -> Result<Vec<TableIdent>> {
+        let listed = self.catalog.list_tables(&namespace_of(namespace), &EVERYTHING).await;
+        let page = listed.map_err(|error| self.about_table(error))?;
+        let named = |name: &str| TableIdent::new(namespace.clone(), name.to_owned());
+        Ok(page.names().map(named).collect())
+    }
+
+    async fn create_table(
+        &self,
+        namespace: &NamespaceIdent,
+        creation: TableCreation,
+    ) -> Result<Table> {
+        let file_io = self.file_io()?;
+        let request = creation_of(namespace, creation).map_err(|error| self.about_table(error))?;
+        let ident = request.ident.clone();
+        let made = self.catalog.create_table(request).await;
+        let made = whole(&ident, made.map_err(|error| self.about_table(error))?)?;
+        table(TableIdent::new(namespace.clone(), ident.name), &made, file_io)
+    }
+
+    async fn load_table(&self, ident: &TableIdent) -> Result<Table> {
+        let file_io = self.file_io()?;
+        let found = table_of(ident);
+        let loaded = self.catalog.load_table(&found).await;
+        let loaded = whole(&found, loaded.map_err(|error| self.about_table(error))?)?;
+        table(ident.clone(), &loaded, file_io)
+    }
+
+    async fn drop_table(&self, ident: &TableIdent) -> Result<()> {
+        let dropped = self.catalog.drop_table(table_of(ident), false).await;
+        dropped.map_err(|error| self.about_table(error))
+    }
+
+    /// Drops a table, whose files a background job deletes.
+    async fn purge_table(&self, ident: &TableIdent) -> Result<()> {
+        let purged = self.catalog.drop_table(table_of(ident), true).await;
+        purged.map_err(|error| self.about_table(error))
+    }
+
+    async fn table_exists(&self, ident: &TableIdent) -> Result<bool> {
+        let found = self.catalog.table_exists(&table_of(ident)).await;
+        found.map_err(|error| self.about_table(error))
+    }
+
+    async fn rename_table(&self, source: &TableIdent, destination: &TableIdent) -> Result<()> {
+        let renamed = self.catalog.rename_table(table_of(source), table_of(destination)).await;
+        renamed.map_err(|error| self.about_table(error))
+    }
+
+    async fn register_table(&self, ident: &TableIdent, metadata_location: String) -> Result<Table> {
+        let file_io = self.file_io()?;
+        let wanted = table_of(ident);
+        let request = RegisterTable { ident: wanted.clone(), metadata_location, overwrite: false };
+        let made = self.catalog.register_table(request).await;
+        let made = whole(&wanted, made.map_err(|error| self.about_table(error))?)?;
+        table(ident.clone(), &made, file_io)
+    }
+
+    async fn update_table(&self, commit: TableCommit) -> Result<Table> {
+        let file_io = self.file_io()?;
+        let ident = commit.identifier().clone();
+        let change = change_of(commit).map_err(|error| self.about_table(error))?;
+        let committed = self.catalog.commit_table(change).await;
+        let committed = committed.map_err(|error| self.about_table(error))?;
+        table(ident, &committed, file_io)
+    }
+}

@@ -1,0 +1,270 @@
+//! `clone`: a second catalog that begins as a state of this one, without a copy of anything.
+//!
+//! The state is that of a checkpoint, beside whatever server runs, or that of a directory on which none
+//! does. [`slateberg_store::clones`] defines what a clone consists of and the order of its writes. This
+//! module finds its location and decides whether a clone may be there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::locations;
+use super::state::{STATE_DIR, State};
+use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::progress::{Phase, Progress};
+use slateberg_catalog::places::ensure_whereabouts;
+use slateberg_config::Settings;
+use slateberg_objects::location::Location;
+use slateberg_store::checkpoints::Checkpoint;
+use slateberg_store::fsck::{Report, walk};
+use slateberg_store::keys::StoreKey;
+use slateberg_store::open::Place;
+use slateberg_store::read::Read;
+use slateberg_store::records::{CloneOf, StoreFormat};
+use slateberg_store::{self as store, Store};
+use slateberg_telemetry::audit::AuditLog;
+
+/// For how long the state is kept that nobody has named, until it is pinned.
+const PASSING_SECONDS: u64 = 60 * 60;
+
+/// A clone that is done.
+pub struct Cloned {
+    /// Where its state is.
+    pub url: String,
+    /// The data directory that it is in, if it was made for one.
+    pub data_dir: Option<PathBuf>,
+    /// What it is a clone of.
+    pub of: CloneOf,
+    /// What `fsck` finds in its records.
+    pub report: Report,
+}
+
+/// Where a clone goes.
+struct Target {
+    settings: Settings,
+    data_dir: Option<PathBuf>,
+    state: State,
+}
+
+/// What a clone begins with.
+struct Source {
+    pin: Checkpoint,
+    /// What people call the checkpoint that was cloned.
+    called: Option<String>,
+    as_of_ms: i64,
+    format: StoreFormat,
+}
+
+/// Makes a clone of the catalog at `to`: the URL of a state, or a data directory. `wanted` says of which
+/// state; without it, the state is that of now, of a local directory on which no server runs.
+pub async fn clone_catalog(
+    settings: &Settings,
+    seams: &Seams,
+    wanted: Option<&Wanted>,
+    to: &str,
+    progress: &Progress,
+) -> Result<Cloned, StoppedError> {
+    let phase = progress.phase("opening the catalog", None);
+    check_there(settings)?;
+    let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
+    let parent = State::offline(settings, seams).await?;
+    let target = Target::of(settings, seams, to).await?;
+    target.check(&parent)?;
+    locations::check_clone(settings, &parent.url, &target.state.url)?;
+    let _lock = target.lock()?;
+    Box::pin(target.state.tried(seams)).await?;
+    let source = Box::pin(source(settings, seams, &parent, &target, wanted)).await?;
+    let place = &target.state.place;
+    let shared = Store::share(&parent.place, source.pin.id, place).await;
+    shared.map_err(|error| target.failed(error))?;
+    let of = CloneOf {
+        parent_url: parent.url.clone(),
+        parent_catalog: source.format.catalog_id,
+        pin: source.pin.id,
+        pin_name: source.pin.name.clone().unwrap_or_default(),
+        checkpoint: source.called,
+        as_of_ms: source.as_of_ms,
+        cloned_ms: seams.clock.now_ms(),
+    };
+    let store = Store::open(place, target.settings.store.clone()).await;
+    let store = store.map_err(|error| target.failed(error))?.audited(audit);
+    let finished = finish(&store, seams, &of, phase, progress).await;
+    let closed = store.close().await;
+    let report = finished?;
+    closed?;
+    Ok(Cloned { url: target.state.url, data_dir: target.data_dir, of, report })
+}
+
+/// Makes the store a catalog of its own, and says what `fsck` finds in it.
+async fn finish(
+    store: &Store,
+    seams: &Seams,
+    of: &CloneOf,
+    mut phase: Phase,
+    progress: &Progress,
+) -> Result<Report, StoppedError> {
+    phase.next("writing the clone", None);
+    let permit = &Permit::for_task(Task::Clone);
+    ensure_whereabouts(store, permit).await?;
+    let entry = offline_entry(seams.clock.as_ref(), "clone", of.pin, of.parent_url.clone());
+    store.become_clone(permit, seams.ids.random(), of, &entry).await?;
+    drop(phase);
+    Ok(walk(&store.latest(), progress).await?)
+}
+
+/// Pins what is to be cloned, or finds what an earlier try has pinned.
+async fn source(
+    settings: &Settings,
+    seams: &Seams,
+    parent: &State,
+    target: &Target,
+    wanted: Option<&Wanted>,
+) -> Result<Source, StoppedError> {
+    let failed = |source| at_state(&parent.url, source);
+    let place = &parent.place;
+    let begun = Store::begun_clone(place, &target.state.place).await;
+    let begun = begun.map_err(|error| target.failed(error))?;
+    let kept = Store::checkpoints_offline(place, seams.clock.now_ms()).await.map_err(failed)?;
+    let chosen = wanted.map(|wanted| wanted.find(&kept)).transpose()?;
+    if let Some(pin) = begun {
+        let gone = || unfinished(target, "the checkpoint that it was begun from is gone");
+        let pin = kept.into_iter().find(|kept| kept.id == pin).ok_or_else(gone)?;
+        if let Some(chosen) = &chosen
+            && !Store::is_same_state(place, pin.id, chosen.id).await?
+        {
+            return Err(unfinished(target, "it was begun from another checkpoint"));
+        }
+        let format = format_of(place, &pin).await?;
+        let as_of_ms = chosen.as_ref().map_or(pin.created_ms, |chosen| chosen.created_ms);
+        return Ok(Source { called: chosen.map(|chosen| chosen.called()), as_of_ms, pin, format });
+    }
+    if let Some(chosen) = chosen {
+        let format = format_of(place, &chosen).await?;
+        let pin = pin(place, &chosen, seams).await?;
+        let as_of_ms = chosen.created_ms;
+        return Ok(Source { called: Some(chosen.called()), as_of_ms, pin, format });
+    }
+    // Whoever opens a store in a bucket fences the server that runs on it.
+    if place.directory.is_none() {
+        return Err(StoppedError::Refused(
+            "say which state with --checkpoint: `slateberg checkpoint create NAME` makes one beside a running \
+             server, and with --offline while none runs"
+                .to_owned(),
+        ));
+    }
+    let catalog = StoppedCatalog::open(settings, seams).await?;
+    let pinned = pin_now(&catalog, place, seams).await;
+    let closed = catalog.close().await;
+    let source = pinned?;
+    closed.map(|()| source)
+}
+
+/// Pins the state of a stopped catalog.
+async fn pin_now(
+    catalog: &StoppedCatalog,
+    place: &Place,
+    seams: &Seams,
+) -> Result<Source, StoppedError> {
+    let passing = catalog.create_checkpoint(None, Some(PASSING_SECONDS)).await?;
+    let format = format_of(place, &passing).await?;
+    let pinned = pin(place, &passing, seams).await;
+    catalog.delete_checkpoint(&passing.id.to_string()).await?;
+    Ok(Source { pin: pinned?, called: None, as_of_ms: passing.created_ms, format })
+}
+
+async fn pin(parent: &Place, of: &Checkpoint, seams: &Seams) -> Result<Checkpoint, StoppedError> {
+    let id = seams.ids.random().simple().to_string();
+    let name = format!("clone-{}", &id[..8]);
+    made_or_refused(Store::pin(parent, of.id, &name, seams.clock.now_ms()).await?)
+}
+
+/// The record of a state that may be cloned.
+async fn format_of(parent: &Place, at: &Checkpoint) -> Result<StoreFormat, StoppedError> {
+    let format = Store::open_checkpoint(parent, at.id).await?.get(&StoreKey).await?;
+    let missing = || StoppedError::Refused("there is no catalog in the store".to_owned());
+    let format = format.ok_or_else(missing)?;
+    format.check()?;
+    match &format.clone_of {
+        None => Ok(format),
+        Some(clone) => Err(StoppedError::Refused(format!(
+            "this catalog is a clone itself, of {}: clone that one, or export this one",
+            clone.parent_url
+        ))),
+    }
+}
+
+fn unfinished(target: &Target, reason: &str) -> StoppedError {
+    StoppedError::Refused(format!(
+        "there is an unfinished clone at {}, and {reason}: delete it first",
+        target.state.url
+    ))
+}
+
+impl Target {
+    /// The place that a word means, opened as the parent's is.
+    async fn of(settings: &Settings, seams: &Seams, to: &str) -> Result<Self, StoppedError> {
+        let mut settings = settings.clone().with_memory_shares();
+        let mut data_dir = None;
+        settings.state.url = if to.contains("://") {
+            to.trim_end_matches('/').to_owned()
+        } else {
+            let absolute = std::path::absolute(to);
+            let absolute = absolute.map_err(|error| refused_place(to, &error.to_string()))?;
+            let text = absolute.to_str().ok_or_else(|| refused_place(to, "it is not UTF-8"))?;
+            let url = format!("file://{}/{STATE_DIR}", text.trim_end_matches('/'));
+            data_dir = Some(absolute);
+            url
+        };
+        let parsed = Location::parse(&settings.state.url);
+        parsed.map_err(|error| refused_place(to, &error.to_string()))?;
+        // A clone has its log beside the rest.
+        settings.state.wal_url = String::new();
+        settings.state.wal_options.clear();
+        let state = State::offline(&settings, seams).await?;
+        Ok(Self { settings, data_dir, state })
+    }
+
+    /// Refuses a place that is not in the parent's bucket, or that is in the parent, or around it.
+    fn check(&self, parent: &State) -> Result<(), StoppedError> {
+        let url = &self.state.url;
+        let bucket = |url: &str| {
+            Location::parse(url).ok().map(|it| (it.scheme().to_owned(), it.authority().to_owned()))
+        };
+        if bucket(url).is_none() || bucket(url) != bucket(&parent.url) {
+            let reason = format!(
+                "a clone shares objects with {}, and has to be in the same bucket, or on the same machine",
+                parent.url
+            );
+            return Err(refused_place(url, &reason));
+        }
+        let (theirs, own) = (Path::new(&parent.place.path), Path::new(&self.state.place.path));
+        if own.starts_with(theirs) || theirs.starts_with(own) {
+            return Err(refused_place(url, "it is not beside the catalog that is cloned"));
+        }
+        for path in [&parent.place.path, &self.state.place.path] {
+            if !Store::can_share(path) {
+                let reason = format!("'{path}' has characters that object stores write otherwise");
+                return Err(refused_place(url, &reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps others out of its data directory.
+    fn lock(&self) -> Result<Option<super::lock::DataDirLock>, BuildError> {
+        let Some(data_dir) = &self.data_dir else { return Ok(None) };
+        let mut settings = self.settings.clone();
+        settings.data_dir.clone_from(data_dir);
+        settings.state.url = String::new();
+        lock_data_dir(&settings)
+    }
+
+    fn failed(&self, source: store::Error) -> StoppedError {
+        at_state(&self.state.url, source).into()
+    }
+}
+
+fn refused_place(to: &str, reason: &str) -> StoppedError {
+    StoppedError::Refused(format!("cannot make a clone at {to}: {reason}"))
+}

@@ -1,0 +1,128 @@
+//! `fsck`: the files of the store, every record, and the metadata files that the records promise.
+
+use futures::StreamExt;
+use serde::Serialize;
+
+use super::build::{BuildError, OfflineCatalog, Seams, at_state, uses_data_dir};
+use slateberg_base::numbers::count;
+use slateberg_base::progress::Progress;
+use slateberg_config::Settings;
+use slateberg_objects::{self as objects, Objects, metadata_file};
+use slateberg_store::damage::DamagedFile;
+use slateberg_store::files::check_files;
+use slateberg_store::fsck::{Published, Report, walk};
+use slateberg_store::keys::StoreKey;
+use slateberg_store::read::Read;
+use slateberg_store::records::CloneOf;
+
+/// Metadata files that are read at once.
+const READS_MAX: usize = 16;
+
+/// What `fsck` has found.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FsckReport {
+    /// Where the state is.
+    pub state_url: String,
+    /// The parent, if the catalog is a clone.
+    pub clone_of: Option<CloneOf>,
+    /// Whether the data directory was checked without its lock, since it cannot be written.
+    pub is_unlocked: bool,
+    /// Files of the store that were read.
+    pub files: usize,
+    /// Files of the store that are missing or damaged.
+    pub damaged_files: Vec<DamagedFile>,
+    /// The records. `None` if a damaged file hides them.
+    pub records: Option<Report>,
+}
+
+impl FsckReport {
+    /// Everything that is wrong, one line each.
+    pub fn findings(&self) -> Vec<String> {
+        let files = self.damaged_files.iter().map(ToString::to_string);
+        let records = self.records.iter().flat_map(|report| report.broken.iter().cloned());
+        files.chain(records).collect()
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.damaged_files.is_empty()
+            && self.records.as_ref().is_some_and(|report| report.broken.is_empty())
+    }
+
+    /// What was found, in one line.
+    pub fn summary(&self) -> String {
+        let damaged = self.damaged_files.len();
+        let files = format!("{}: {damaged} damaged", count(self.files, "file", "files"));
+        match &self.records {
+            Some(records) => format!("{files}; {}", records.summary()),
+            None => format!("{files}; the records cannot be read, and were not checked"),
+        }
+    }
+}
+
+/// Checks a whole catalog, without writing, while no server runs on its directory. An error is a catalog
+/// that cannot be read at all.
+pub async fn fsck(
+    settings: &Settings,
+    seams: &Seams,
+    progress: &Progress,
+) -> Result<FsckReport, BuildError> {
+    let settings = &settings.clone().with_memory_shares();
+    let (state, lock) = OfflineCatalog::prepare(settings, seams).await?;
+    let url = state.url.clone();
+    let failed = |source| at_state(&url, source);
+    let checking = async { check_files(&state.place, progress).await.map_err(failed) };
+    let files = state.within_reach(Box::pin(checking)).await?;
+    let mut report = FsckReport {
+        state_url: url.clone(),
+        clone_of: None,
+        is_unlocked: lock.is_none() && uses_data_dir(settings),
+        files: files.count,
+        damaged_files: files.damaged,
+        records: None,
+    };
+    if files.hides_records {
+        return Ok(report);
+    }
+    let catalog = {
+        let _phase = progress.phase("opening the store", None);
+        OfflineCatalog::open_at(&state, lock, settings, seams).await?
+    };
+    let format = catalog.store.get(&StoreKey).await.map_err(failed)?;
+    report.clone_of = format.and_then(|format| format.clone_of);
+    let mut records = walk(&catalog.store, progress).await.map_err(failed)?;
+    check_metadata_files(&catalog.objects, &mut records, progress).await;
+    report.records = Some(records);
+    Ok(report)
+}
+
+/// Checks that every metadata file holds what its record says.
+async fn check_metadata_files(objects: &Objects, report: &mut Report, progress: &Progress) {
+    let published = std::mem::take(&mut report.published);
+    let phase = progress.phase("checking metadata files", Some(published.len() as u64));
+    let checks = futures::stream::iter(published).map(|published| {
+        let objects = objects.clone();
+        async move { check_metadata_file(&objects, &published).await }
+    });
+    let mut checks = checks.buffered(READS_MAX);
+    while let Some(finding) = checks.next().await {
+        phase.advance(1);
+        report.broken.extend(finding);
+    }
+}
+
+/// What is wrong with a metadata file, if anything is. One that is still to be published may be missing, and
+/// the next start writes it. If it is there, it has to be right.
+async fn check_metadata_file(objects: &Objects, published: &Published) -> Option<String> {
+    let Published { warehouse, metadata_location: location, document, is_pending } = published;
+    match metadata_file::holds(objects, *warehouse, location, &document.text).await {
+        Ok(true) => None,
+        Err(objects::Error::NotFound(_)) if *is_pending => None,
+        Ok(false) | Err(objects::Error::Unreadable { .. }) if *is_pending => Some(format!(
+            "{location} differs from its record. The next start of the server writes it again"
+        )),
+        Ok(false) => Some(format!("{location} differs from its record")),
+        Err(error) => Some(format!("{location}: {error}")),
+    }
+}

@@ -1,0 +1,144 @@
+//! The keys of issuers: fetched in the background, and pushed to where tokens are verified.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use slateberg_authn::issuers::Issuer;
+use slateberg_authn::key_set::KeySet;
+use slateberg_base::error_chain::chain;
+use slateberg_telemetry::issuers::IssuerFetches;
+
+/// How long one request to an issuer may take.
+const FETCH_MAX: Duration = Duration::from_secs(10);
+/// Bytes that an issuer's answer may have.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// The pause after a look that failed, so that an issuer that comes back is noticed.
+const RETRY_EVERY: Duration = Duration::from_secs(10);
+/// Where discovery has an issuer's document, below its `iss`.
+const DISCOVERY: &str = "/.well-known/openid-configuration";
+
+/// Why an issuer's keys are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// It does not answer.
+    #[error("{0}")]
+    Http(#[from] reqwest::Error),
+    /// It answers with something else than what was asked for.
+    #[error("{url}: {reason}")]
+    Answer {
+        /// What was asked.
+        url: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+}
+
+/// An issuer's document, as far as it matters here.
+#[derive(Deserialize)]
+struct Discovery {
+    issuer: String,
+    jwks_uri: String,
+    #[serde(default)]
+    token_endpoint: Option<String>,
+}
+
+/// A client that follows nobody elsewhere: where keys come from is the settings' to say.
+pub fn client() -> Result<reqwest::Client, FetchError> {
+    let none = reqwest::redirect::Policy::none();
+    Ok(reqwest::Client::builder().timeout(FETCH_MAX).redirect(none).build()?)
+}
+
+/// Reads an issuer's keys from its file, if it has one.
+pub fn read_file(issuer: &Issuer) -> Result<(), String> {
+    if issuer.is_fetched() {
+        return Ok(());
+    }
+    let file = &issuer.settings.jwks_file;
+    let wrong = |reason: String| {
+        format!("authn.issuers.{}.jwks_file: {}: {reason}", issuer.name, file.display())
+    };
+    let text = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
+    issuer.keys.push(KeySet::parse(&text).map_err(wrong)?, None);
+    Ok(())
+}
+
+/// Keeps an issuer's keys fresh until the server stops: now, from time to time, and when somebody brings
+/// a token with a key that is not known. What was known stays while the issuer does not answer.
+pub async fn keep_fresh(
+    issuer: Arc<Issuer>,
+    client: reqwest::Client,
+    refresh: Duration,
+    fetches: Arc<IssuerFetches>,
+    clock: impl Fn() -> i64,
+    mut stopping: watch::Receiver<bool>,
+) {
+    loop {
+        let looked = tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => return,
+            looked = fetch(&issuer, &client) => looked,
+        };
+        let pause = match looked {
+            Ok((keys, token_url)) => {
+                fetches.done(&issuer.name, clock());
+                issuer.keys.push(keys, token_url.as_deref());
+                refresh
+            }
+            Err(error) => {
+                fetches.failed(&issuer.name);
+                issuer.keys.failed();
+                let issuer = &issuer.name;
+                let error = chain(&error);
+                tracing::warn!(issuer, error, "failed to fetch the keys of an issuer");
+                RETRY_EVERY.min(refresh)
+            }
+        };
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(pause) => {}
+            () = issuer.keys.wanted() => {}
+        }
+    }
+}
+
+/// Fetches an issuer's keys, and the URL where clients get tokens.
+pub async fn fetch(
+    issuer: &Issuer,
+    client: &reqwest::Client,
+) -> Result<(KeySet, Option<String>), FetchError> {
+    let settings = &issuer.settings;
+    let (url, token_url) = match settings.jwks_url.as_str() {
+        "" => {
+            let url = format!("{}{DISCOVERY}", settings.issuer.trim_end_matches('/'));
+            let wrong = |reason| FetchError::Answer { url: url.clone(), reason };
+            let found: Discovery = serde_json::from_slice(&get(client, &url).await?)
+                .map_err(|error| wrong(error.to_string()))?;
+            if found.issuer != settings.issuer {
+                return Err(wrong(format!("it calls itself {}", found.issuer)));
+            }
+            (found.jwks_uri, found.token_endpoint)
+        }
+        url => (url.to_owned(), None),
+    };
+    let text = get(client, &url).await?;
+    let keys = KeySet::parse(&text).map_err(|reason| FetchError::Answer { url, reason })?;
+    Ok((keys, token_url))
+}
+
+async fn get(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, FetchError> {
+    let mut response = client.get(url).send().await?.error_for_status()?;
+    let wrong = |reason: String| FetchError::Answer { url: url.to_owned(), reason };
+    if !response.status().is_success() {
+        return Err(wrong(format!("answered {}", response.status())));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(wrong(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")));
+        }
+    }
+    Ok(body)
+}

@@ -1,0 +1,321 @@
+//! The locations that settings name, and whether two of them overlap that must not: those of the
+//! catalog itself and those of its warehouses.
+
+use super::build::BuildError;
+use super::warehouses::{Place, data_dir};
+use slateberg_config::Settings;
+use slateberg_objects::location::Location;
+use slateberg_objects::reserved::{Extent, Reservation, Reserved};
+use slateberg_store::records::CloneOf;
+use slateberg_telemetry::settings::AuditTo;
+
+/// What is at the URL of a state.
+const STATE: &str = "the catalog's own state";
+/// URLs of objects, by which a location cannot be compared with others.
+const NOT_COMPARABLE: [&str; 2] = ["http", "https"];
+
+/// Returns what the catalog keeps for itself by these settings: its state is at a URL.
+pub fn reserved(settings: &Settings, state_url: &str) -> Result<Reserved, BuildError> {
+    let state_setting = if settings.state.url.is_empty() { "data_dir" } else { "state.url" };
+    let mut reserved = Reserved::default().with(at_url(state_setting, STATE, state_url)?);
+    let log_url = settings.state.wal_url.trim_end_matches('/');
+    if !log_url.is_empty() {
+        let log = at_url("state.wal_url", "the log of the catalog's own state", log_url)?;
+        if let Some(state) = reserved.overlapping(&log.extent) {
+            let state = &state.url;
+            return Err(BuildError::Setting(format!(
+                "state.wal_url: cannot use location '{log_url}': it overlaps with that of the state, {state}. \
+                 Set a location outside of the state"
+            )));
+        }
+        reserved = reserved.with(log);
+    }
+    let data_dir = data_dir(settings)?;
+    let cache = &settings.store.object_cache_dir;
+    let key_file = &settings.encryption.local_key_file;
+    let audit_file = Some(&settings.audit.file).filter(|_| settings.audit.to == AuditTo::File);
+    let lock = settings.state.url.is_empty().then(|| data_dir.join("lock"));
+    for (setting, what, path) in [
+        ("data_dir", "the lock of the catalog", lock.as_ref()),
+        ("store.object_cache_dir", "the catalog's object cache", Some(cache)),
+        ("audit.file", "the catalog's audit log", audit_file),
+        ("encryption.local_key_file", "the catalog's encryption key", Some(key_file)),
+    ] {
+        if let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) {
+            let (url, extent) = (path.display().to_string(), Extent::of_path(path));
+            reserved = reserved.with(Reservation { setting, what, url, extent });
+        }
+    }
+    Ok(reserved)
+}
+
+/// Returns the same for a catalog that may be a clone: it shares objects with the state of its parent.
+pub(super) fn of_clone(
+    settings: &Settings,
+    state_url: &str,
+    clone_of: &Option<CloneOf>,
+) -> Result<Reserved, BuildError> {
+    let reserved = reserved(settings, state_url)?;
+    let Some(CloneOf { parent_url, .. }) = clone_of else { return Ok(reserved) };
+    let what = "the state of the catalog that this one is a clone of";
+    Ok(reserved.with(at_url("state.url", what, parent_url)?))
+}
+
+/// Rejects a clone at a location that overlaps with a warehouse of its parent, whose settings these
+/// are.
+pub(super) fn check_clone(
+    settings: &Settings,
+    parent_url: &str,
+    url: &str,
+) -> Result<(), BuildError> {
+    let clone = at_url("clone", "the state of the clone", url)?;
+    let reserved = reserved(settings, parent_url)?.with(clone);
+    problems_with(settings, &reserved).into_iter().next().map_or(Ok(()), Err)
+}
+
+fn at_url(setting: &'static str, what: &'static str, url: &str) -> Result<Reservation, BuildError> {
+    let location = comparable(url);
+    let location =
+        location.map_err(|reason| BuildError::Setting(format!("{setting}: {reason}")))?;
+    Ok(Reservation { setting, what, url: url.to_owned(), extent: Extent::of(&location) })
+}
+
+fn comparable(url: &str) -> Result<Location, String> {
+    let location = Location::parse(url).map_err(|error| error.to_string())?;
+    match NOT_COMPARABLE.contains(&location.scheme()) {
+        true => Err(format!("invalid location '{url}': expected s3://, gs://, az:// or file://")),
+        false => Ok(location),
+    }
+}
+
+/// Returns everything that is wrong with the locations of these settings.
+pub fn problems(settings: &Settings, state_url: &str) -> Vec<BuildError> {
+    let reserved = match reserved(settings, state_url) {
+        Ok(reserved) => reserved,
+        Err(error) => return vec![error],
+    };
+    problems_with(settings, &reserved)
+}
+
+fn problems_with(settings: &Settings, reserved: &Reserved) -> Vec<BuildError> {
+    let mut claims = Claims::default();
+    let mut problems = Vec::new();
+    for (name, warehouse) in &settings.warehouses {
+        // A warehouse without a valid location is reported when it is opened.
+        let Ok(place) = Place::of(settings, name, warehouse) else { continue };
+        let urls = std::iter::once(&place.location).chain(&warehouse.allowed_locations);
+        if let Err(overlap) = claims.add(reserved, name, urls) {
+            problems.push(overlap.of_settings(name));
+        }
+    }
+    problems
+}
+
+/// Rejects settings by which the state and the warehouses overlap.
+pub(super) fn check(settings: &Settings, state_url: &str) -> Result<(), BuildError> {
+    problems(settings, state_url).into_iter().next().map_or(Ok(()), Err)
+}
+
+/// The locations of warehouses, each with the name of its warehouse.
+#[derive(Default)]
+pub(super) struct Claims(Vec<(String, Extent)>);
+
+/// Why a warehouse cannot have a location.
+pub(super) struct Overlap {
+    url: String,
+    with: With,
+}
+
+enum With {
+    /// The location means nothing that others can be compared with.
+    Nothing(String),
+    Reserved(Reservation),
+    Warehouse(String),
+}
+
+impl Claims {
+    /// Adds the locations of a warehouse, or returns which of them overlaps with what.
+    pub(super) fn add<'a>(
+        &mut self,
+        reserved: &Reserved,
+        name: &str,
+        urls: impl Iterator<Item = &'a String>,
+    ) -> Result<(), Overlap> {
+        let mut own = Vec::new();
+        let mut found = None;
+        for url in urls {
+            let with = match comparable(url) {
+                Err(reason) => Some(With::Nothing(reason)),
+                Ok(location) => {
+                    let extent = Extent::of(&location);
+                    let with = self.overlapping(reserved, &extent);
+                    own.push((name.to_owned(), extent));
+                    with
+                }
+            };
+            found = found.or(with.map(|with| Overlap { url: url.clone(), with }));
+        }
+        self.0.extend(own);
+        found.map_or(Ok(()), Err)
+    }
+
+    fn overlapping(&self, reserved: &Reserved, extent: &Extent) -> Option<With> {
+        if let Some(reservation) = reserved.overlapping(extent) {
+            return Some(With::Reserved(reservation.clone()));
+        }
+        let other = self.0.iter().find(|(_, other)| other.overlaps(extent));
+        other.map(|(name, _)| With::Warehouse(name.clone()))
+    }
+}
+
+impl Overlap {
+    /// The warehouse that the location overlaps with.
+    pub(super) fn other(&self) -> Option<&str> {
+        match &self.with {
+            With::Warehouse(other) => Some(other),
+            With::Nothing(_) | With::Reserved(_) => None,
+        }
+    }
+
+    /// The reason, without a cure.
+    pub(super) fn reason(&self) -> String {
+        let url = &self.url;
+        match &self.with {
+            With::Nothing(reason) => reason.clone(),
+            With::Reserved(reservation) => {
+                format!("cannot use location '{url}': {} is there", reservation.what)
+            }
+            With::Warehouse(other) => format!(
+                "cannot use location '{url}': it overlaps with that of the warehouse {other}"
+            ),
+        }
+    }
+
+    /// The error of settings, with what an operator can do.
+    pub(super) fn of_settings(&self, name: &str) -> BuildError {
+        let cure = match &self.with {
+            With::Nothing(_) => String::new(),
+            With::Reserved(Reservation { setting, url, what, .. }) if *what == STATE => format!(
+                " ({url}). A principal that may delete files of a table there could delete the catalog. Set \
+                 warehouses.{name}.location to another location; or, if tables are in this one, stop every \
+                 server, move all files of the state to a location outside of the warehouses, and set \
+                 {setting} to that"
+            ),
+            With::Reserved(Reservation { setting, url, .. }) => {
+                format!(" ({url}). Set warehouses.{name}.location or {setting} to another location")
+            }
+            With::Warehouse(other) => format!(
+                ". A principal that may read one of the two could read the files of the other. Set another location for \
+                 {name} or {other}"
+            ),
+        };
+        BuildError::Setting(format!("warehouses.{name}.location: {}{cure}", self.reason()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::STATE_DIR;
+    use slateberg_config::WarehouseSettings;
+
+    fn told(change: impl FnOnce(&mut Settings)) -> Vec<String> {
+        let mut settings = Settings { data_dir: "/no-such/data".into(), ..Settings::default() };
+        change(&mut settings);
+        let url = match settings.state.url.as_str() {
+            "" => format!("file:///no-such/data/{STATE_DIR}"),
+            url => url.to_owned(),
+        };
+        problems(&settings, &url).iter().map(ToString::to_string).collect()
+    }
+
+    fn warehouse(settings: &mut Settings, name: &str, location: &str) {
+        let warehouse = WarehouseSettings { location: location.to_owned(), ..Default::default() };
+        settings.warehouses.insert(name.to_owned(), warehouse);
+    }
+
+    #[test]
+    fn default_layouts_do_not_overlap() {
+        assert_eq!(told(|_| {}), Vec::<String>::new());
+        assert_eq!(told(|it| it.state.url = "s3://b/catalog".to_owned()), Vec::<String>::new());
+        let beside = told(|it| {
+            it.state.url = "s3://b/catalog/state".to_owned();
+            warehouse(it, "default", "s3://b/catalog/warehouse");
+            warehouse(it, "other", "s3://b/catalog/warehouse2");
+        });
+        assert_eq!(beside, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_state_inside_around_or_at_a_warehouse_is_found_however_it_is_written() {
+        for (state, location) in [
+            ("s3://b/wh/state", "s3://b/wh"),
+            ("s3://b/wh", "s3a://b/wh/tables"),
+            ("s3://b/wh/", "s3://B/wh/"),
+            ("abfss://c@one.dfs.core.windows.net/wh", "az://c/wh/x"),
+            ("file:///no-such/wh/state", "file:///no-such/wh"),
+        ] {
+            let told = told(|it| {
+                it.state.url = state.to_owned();
+                warehouse(it, "default", location);
+            });
+            assert_eq!(told.len(), 1, "{state} {location}: {told:?}");
+            assert!(told[0].starts_with("warehouses.default.location: cannot use"), "{told:?}");
+            assert!(told[0].contains("the catalog's own state is there"), "{told:?}");
+            assert!(told[0].contains("set state.url to that"), "{told:?}");
+        }
+        let told = told(|it| warehouse(it, "default", "file:///no-such/data"));
+        assert!(told[0].contains("set data_dir to that"), "{told:?}");
+    }
+
+    #[test]
+    fn all_that_the_catalog_keeps_for_itself_is_compared_with_every_location() {
+        let told = told(|it| {
+            it.state.url = "s3://b/state".to_owned();
+            it.state.wal_url = "s3://b/wh/log".to_owned();
+            it.store.object_cache_dir = "/no-such/one/cache".into();
+            it.audit.to = AuditTo::File;
+            it.audit.file = "/no-such/two/audit.log".into();
+            it.encryption.local_key_file = "/no-such/three/key".into();
+            warehouse(it, "default", "s3://b/wh");
+            warehouse(it, "one", "file:///no-such/one");
+            warehouse(it, "two", "file:///no-such/two");
+            warehouse(it, "three", "s3://other/w");
+            let three = it.warehouses.get_mut("three").expect("it exists");
+            three.allowed_locations = vec!["file:///no-such/three".to_owned()];
+        });
+        for (number, what) in
+            ["log", "object cache", "encryption key", "audit log"].into_iter().enumerate()
+        {
+            assert!(told[number].contains(what), "{what}: {told:#?}");
+        }
+    }
+
+    #[test]
+    fn warehouses_that_overlap_are_found_and_one_may_overlap_with_itself() {
+        let told = told(|it| {
+            it.state.url = "s3://b/state".to_owned();
+            warehouse(it, "default", "s3://b/wh");
+            warehouse(it, "inside", "s3a://b/wh/inside");
+            warehouse(it, "alone", "s3://c/wh");
+            let alone = it.warehouses.get_mut("alone").expect("it exists");
+            alone.allowed_locations = vec!["s3://c/wh/more".to_owned()];
+        });
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("warehouses.inside.location: cannot use"), "{told:?}");
+        assert!(told[0].contains("it overlaps with that of the warehouse default"), "{told:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_rejected() {
+        for url in ["s3://b/wh/../state", "https://b.s3.us-east-1.amazonaws.com/state"] {
+            let told = told(|it| it.state.url = url.to_owned());
+            assert!(told.len() == 1 && told[0].starts_with("state.url: "), "{told:?}");
+        }
+        let told = told(|it| {
+            it.state.url = "s3://b/state".to_owned();
+            it.state.wal_url = "s3://b/state/wal".to_owned();
+        });
+        assert!(told.len() == 1 && told[0].starts_with("state.wal_url: "), "{told:?}");
+    }
+}

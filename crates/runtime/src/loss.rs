@@ -1,0 +1,38 @@
+//! Accepting that acknowledged changes at the end of a journal are lost.
+
+use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::state::State;
+use slateberg_config::Settings;
+use slateberg_store::Store;
+use slateberg_store::loss::AcceptedLoss;
+
+/// What became of a journal that may have lost its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing is lost, and nothing was written.
+    Nothing,
+    /// This is damaged. Nothing was written: the operator has not confirmed.
+    Unconfirmed(String),
+    /// The loss was accepted: the server starts with what is left.
+    Accepted(AcceptedLoss),
+}
+
+/// Accepts the loss at the end of the journal of a stopped catalog, if the operator has confirmed that.
+pub async fn accept_loss(
+    settings: &Settings,
+    seams: &Seams,
+    is_confirmed: bool,
+) -> Result<Loss, BuildError> {
+    check_there(settings)?;
+    let _lock = lock_data_dir(settings)?;
+    let state = State::offline(settings, seams).await?;
+    let failed = |source| at_state(&state.url, source);
+    match Store::find_loss(&state.place).await.map_err(failed)? {
+        None => Ok(Loss::Nothing),
+        Some(damage) if !is_confirmed => Ok(Loss::Unconfirmed(damage)),
+        Some(_) => {
+            let accepted = Store::accept_loss(&state.place).await.map_err(failed)?;
+            Ok(Loss::Accepted(accepted))
+        }
+    }
+}

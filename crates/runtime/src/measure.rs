@@ -1,0 +1,78 @@
+//! What is measured, and who tells of it.
+
+use std::sync::Arc;
+
+use super::build::Runtime;
+use slateberg_objects::measured::measured_opener;
+use slateberg_objects::open::Opener;
+use slateberg_telemetry::connections::Connections;
+use slateberg_telemetry::counters::Counters;
+use slateberg_telemetry::issuers::IssuerFetches;
+use slateberg_telemetry::process;
+use slateberg_telemetry::registry::Registry;
+use slateberg_telemetry::requests::{Requests, TaskRuns};
+
+/// What is measured with while a catalog is opened, and from then on.
+pub struct Measures {
+    /// Who has something to report.
+    pub registry: Arc<Registry>,
+    /// Counters of requests.
+    pub counters: Arc<Counters>,
+    /// Open connections.
+    pub connections: Arc<Connections>,
+    pub(super) task_runs: Arc<TaskRuns>,
+    pub(super) object_stores: Arc<Requests>,
+    pub(super) kms: Arc<Requests>,
+    pub(super) issuers: Arc<IssuerFetches>,
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        Self {
+            registry: Arc::default(),
+            counters: Arc::default(),
+            connections: Arc::default(),
+            task_runs: Arc::default(),
+            object_stores: Arc::new(Requests::to_object_stores()),
+            kms: Arc::new(Requests::to_kms()),
+            issuers: Arc::default(),
+        }
+    }
+}
+
+impl Measures {
+    /// The same opener, for what warehouses are in.
+    pub(super) fn warehouses(&self, opener: &Opener) -> Opener {
+        measured_opener(Arc::clone(opener), Arc::clone(&self.object_stores), "warehouse")
+    }
+
+    /// Has them told.
+    fn register(&self) {
+        let counters = Arc::clone(&self.counters);
+        self.registry.register("counters", move |into| counters.collect(into));
+        self.registry.register("process", process::collect);
+        let issuers = Arc::clone(&self.issuers);
+        self.registry.register("issuers", move |into| issuers.collect(into));
+        let connections = Arc::clone(&self.connections);
+        self.registry.register("connections", move |into| connections.collect(into));
+        let task_runs = Arc::clone(&self.task_runs);
+        self.registry.register("background", move |into| task_runs.collect(into));
+        for (name, requests) in [("object_stores", &self.object_stores), ("kms", &self.kms)] {
+            let requests = Arc::clone(requests);
+            self.registry.register(name, move |into| requests.collect(into));
+        }
+    }
+}
+
+impl Runtime {
+    /// Has the parts told that have something to tell.
+    pub(super) fn register(&self) {
+        self.measures.register();
+        let registry = &self.measures.registry;
+        let catalog = self.catalog.clone();
+        registry.register("catalog", move |into| catalog.collect(into));
+        if let Some(exporter) = &self.exporter {
+            exporter.register(registry);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! A catalog that is read without a server.
+
+use super::build::{BuildError, Seams, at_state, check_there, uses_data_dir};
+use super::lock::DataDirLock;
+use super::state::State;
+use super::warehouses;
+use slateberg_config::Settings;
+use slateberg_objects::Objects;
+use slateberg_store::Store;
+use slateberg_store::read::Offline;
+
+/// A store that is read without a server, and the warehouses' files.
+pub struct OfflineCatalog {
+    /// The records.
+    pub store: Offline,
+    /// The files, for warehouses that are configured or were made at run time.
+    pub objects: Objects,
+    /// Where the state is.
+    pub state_url: String,
+    _lock: Option<DataDirLock>,
+}
+
+impl OfflineCatalog {
+    /// Opens the store for reading alone, while no server runs on its directory.
+    pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+        let settings = &settings.clone().with_memory_shares();
+        let (state, lock) = Self::prepare(settings, seams).await?;
+        Self::open_at(&state, lock, settings, seams).await
+    }
+
+    /// Locks the data directory, and finds out where the state is. There is no lock for a bucket, nor for a
+    /// directory that cannot be written and has no lock file.
+    pub(super) async fn prepare(
+        settings: &Settings,
+        seams: &Seams,
+    ) -> Result<(State, Option<DataDirLock>), BuildError> {
+        check_there(settings)?;
+        let lock = match uses_data_dir(settings) {
+            true => DataDirLock::take_for_reading(&settings.data_dir)?,
+            false => None,
+        };
+        Ok((State::offline(settings, seams).await?, lock))
+    }
+
+    /// Opens the store of a state for reading alone.
+    pub(super) async fn open_at(
+        state: &State,
+        lock: Option<DataDirLock>,
+        settings: &Settings,
+        seams: &Seams,
+    ) -> Result<Self, BuildError> {
+        let state_url = state.url.clone();
+        let failed = |source| at_state(&state_url, source);
+        let opening = async {
+            let store = Store::open_offline(&state.place).await.map_err(failed)?;
+            let (opener, stores) =
+                (&seams.opener, warehouses::stores(settings, &seams.opener, &state_url, &None)?);
+            let objects = warehouses::offline_objects(settings, opener, &store, &stores).await?;
+            Ok((store, objects))
+        };
+        let (store, objects) = Box::pin(state.within_reach(Box::pin(opening))).await?;
+        Ok(Self { store, objects, state_url, _lock: lock })
+    }
+}

@@ -1,0 +1,292 @@
+//! The place of the catalog's state: from the settings to a store that may be opened.
+//!
+//! A start does not wait for ever. A bucket is tried out first (`State::tried`), again and again while it
+//! does not answer, for `state.start_seconds_max`. From then on it has to go on answering as long as the
+//! start lasts (`State::within_reach`), however long that is: a log may be long, silence may not.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::build::{BuildError, Seams, check_there};
+use super::directory_probe;
+use super::locations;
+use super::warehouses::{Keys, data_dir_url, open};
+use slateberg_base::retry::Backoff;
+use slateberg_config::Settings;
+use slateberg_kms as kms;
+use slateberg_kms::measured::measured as measured_kms;
+use slateberg_objects::measured::measured;
+use slateberg_objects::open::{Opened, Opener};
+use slateberg_objects::probe::{self, Findings, ProbeError, probe_state};
+use slateberg_objects::reach;
+use slateberg_store::encryption::Encryption;
+use slateberg_store::open::Place;
+use slateberg_store::separate_log::Log;
+use slateberg_store::storage::Storage;
+use slateberg_telemetry::requests::Requests;
+
+/// The directory of a data directory that the state is in.
+pub(super) const STATE_DIR: &str = "state";
+/// How long one try at a bucket may take.
+const TRY_MAX: Duration = Duration::from_secs(10);
+/// Between two tries.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Between two looks at whether a bucket still answers, and how long one may take.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_MAX: Duration = Duration::from_secs(5);
+/// From so many milliseconds on, clocks that differ are worth a word.
+const CLOCK_SKEW_WARNED_MS: u64 = 10_000;
+
+/// Where the state is.
+pub struct State {
+    /// Its URL.
+    pub url: String,
+    /// What the store opens.
+    pub place: Place,
+    /// The object stores that it needs, with their URLs: the state's, and the log's if that is another.
+    parts: Vec<(String, Opened)>,
+    patience: Duration,
+}
+
+impl State {
+    /// Opens what the settings name, without a request.
+    pub fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+        let opener = &seams.opener;
+        let url = match settings.state.url.trim_end_matches('/') {
+            "" => data_dir_url(settings, STATE_DIR)?,
+            url => url.to_owned(),
+        };
+        let options = &settings.state.options;
+        let keys = keys("state.url", "state.options", options);
+        let opened = open(&url, options, settings, opener, &keys)?;
+        let storage = Storage::default();
+        let mut place = Place {
+            object_store: storage.watch(opened.object_store.clone(), opened.directory.is_some()),
+            path: opened.path.to_string(),
+            conditional_update: opened.conditional_update,
+            directory: opened.directory.clone(),
+            log: None,
+            encryption: None,
+            storage: storage.clone(),
+        };
+        let mut parts = vec![(url.clone(), opened)];
+        if let Some((log_url, opened)) = open_log(settings, opener)? {
+            if place.directory.is_some() {
+                return Err(BuildError::Setting(
+                    "state.wal_url: the state is in a local directory, whose log is a journal beside it; \
+                     leave this out"
+                        .to_owned(),
+                ));
+            }
+            place.log = Some(Log {
+                object_store: storage.watch(opened.object_store.clone(), false),
+                path: opened.path.clone(),
+                url: log_url.clone(),
+                state_url: url.clone(),
+                id: seams.ids.random(),
+            });
+            // Objects of a log are written once, and nothing is ever replaced there.
+            parts.push((log_url, Opened { conditional_update: false, ..opened }));
+        }
+        let patience = settings.state.start_patience();
+        Ok(Self { url, place, parts, patience })
+    }
+
+    /// The object stores that it needs, with their URLs: the state's, and the log's if that is another.
+    pub fn parts(&self) -> &[(String, Opened)] {
+        &self.parts
+    }
+
+    /// Opens what the settings name, with the keys that it is encrypted with. Every command that opens the
+    /// store comes here, so that none of them works on a state that a warehouse overlaps with.
+    pub(super) async fn with_keys(
+        settings: &Settings,
+        seams: &Seams,
+        requests: &Arc<Requests>,
+    ) -> Result<Self, BuildError> {
+        let mut state = Self::of(settings, seams)?;
+        locations::check(settings, &state.url)?;
+        let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
+        let kms = kms::open(&settings.encryption).await?;
+        let kms = kms.map(|kms| measured_kms(kms, Arc::clone(requests)));
+        state.place.encryption = kms.map(|kms| Encryption { kms, clock, ids });
+        Ok(state)
+    }
+
+    /// The same for a subcommand, of whose requests nobody asks for numbers.
+    pub(super) async fn offline(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
+        Self::with_keys(settings, seams, &Arc::new(Requests::to_kms())).await
+    }
+
+    /// From now on, what the store asks of the buckets is measured.
+    pub(super) fn measure(&mut self, requests: &Arc<Requests>) {
+        let place = &mut self.place;
+        place.object_store = measured(Arc::clone(&place.object_store), requests, "state");
+        if let Some(log) = &mut place.log {
+            log.object_store = measured(Arc::clone(&log.object_store), requests, "log");
+        }
+    }
+
+    /// Waits until the buckets answer, checks that they are safe for a state, and logs the findings. Leaves
+    /// nothing behind. Of a directory, it checks that it can be written.
+    pub(super) async fn tried(&self, seams: &Seams) -> Result<(), BuildError> {
+        if let Some(directory) = self.place.directory.clone() {
+            let id = seams.ids.random();
+            let failed = |source| BuildError::Directory {
+                directory: directory.display().to_string(),
+                source,
+            };
+            let path = directory.clone();
+            let probed = spawn_blocking(move || directory_probe::probe(&path, id)).await;
+            return probed.map_err(std::io::Error::other).flatten().map_err(failed);
+        }
+        for (url, opened) in &self.parts {
+            let found = self.wait_for(url, opened, seams).await?;
+            tell(url, &found);
+        }
+        Ok(())
+    }
+
+    async fn wait_for(
+        &self,
+        url: &str,
+        opened: &Opened,
+        seams: &Seams,
+    ) -> Result<Findings, BuildError> {
+        let deadline = Instant::now() + self.patience;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+        let mut tried = Vec::new();
+        let mut last: Option<ProbeError> = None;
+        loop {
+            let id = seams.ids.random();
+            let at_most = left().clamp(PAUSE_MIN, TRY_MAX);
+            match probe_state(opened, id, seams.clock.as_ref(), at_most).await {
+                Ok(found) => {
+                    // What a try wrote that got no answer may have come to be after it was deleted.
+                    for id in tried {
+                        probe::remove(opened, id).await;
+                    }
+                    return Ok(found);
+                }
+                Err(source) if !source.may_pass => {
+                    return Err(BuildError::Unfit { url: url.to_owned(), source });
+                }
+                Err(source) if left().is_zero() => {
+                    let seconds = self.patience.as_secs();
+                    // The last try may have had too little time to find anything out.
+                    let source = last.filter(|_| at_most < TRY_MAX).unwrap_or(source);
+                    return Err(BuildError::Unreachable { url: url.to_owned(), seconds, source });
+                }
+                Err(error) => {
+                    let seconds_left = left().as_secs();
+                    tracing::warn!(url, %error, seconds_left, "waiting for the object store");
+                    tried.push(id);
+                    last = Some(error);
+                }
+            }
+            let _ = timeout(left(), backoff.wait()).await;
+        }
+    }
+
+    /// Runs a start, and gives up when one of the object stores, or one of the store's files, has not
+    /// answered for `state.start_seconds_max`.
+    pub(super) async fn within_reach<T>(
+        &self,
+        opening: impl Future<Output = Result<T, BuildError>>,
+    ) -> Result<T, BuildError> {
+        tokio::select! {
+            opened = opening => opened,
+            silent = self.silence() => Err(silent),
+        }
+    }
+
+    /// Returns when an object store has been silent for too long, has failed one request again and again, or
+    /// cannot be asked for want of credentials.
+    async fn silence(&self) -> BuildError {
+        let silent = |url: &str, last| {
+            let (url, seconds) = (url.to_owned(), self.patience.as_secs());
+            BuildError::Silent { url, seconds, last }
+        };
+        let mut answered = vec![Instant::now(); self.parts.len()];
+        loop {
+            sleep(LOOK_EVERY).await;
+            for ((url, opened), answered) in self.parts.iter().zip(&mut answered) {
+                let at_most = LOOK_MAX.min(self.patience);
+                let Err(error) = reach::check(opened, at_most).await else {
+                    *answered = Instant::now();
+                    continue;
+                };
+                if !error.may_pass {
+                    return BuildError::Credentials(error.reason);
+                }
+                if answered.elapsed() >= self.patience {
+                    return silent(url, error.reason);
+                }
+                let seconds = answered.elapsed().as_secs();
+                tracing::warn!(url, %error, seconds, "the object store has stopped answering");
+            }
+            if let Some(error) = self.place.storage.failing_for(self.patience) {
+                return silent(&self.url, error);
+            }
+        }
+    }
+}
+
+/// Returns the object stores that the state of these settings needs, with their URLs. Creates no data
+/// directory.
+pub fn stores(settings: &Settings, seams: &Seams) -> Result<Vec<(String, Opened)>, BuildError> {
+    check_there(settings)?;
+    Ok(State::of(settings, seams)?.parts)
+}
+
+/// The object store at a URL. What the options do not say comes from the environment.
+pub fn store_at(
+    url: &str,
+    options: &BTreeMap<String, String>,
+    settings: &Settings,
+    seams: &Seams,
+) -> Result<Opened, BuildError> {
+    let keys = keys("--url", "--option", options);
+    open(url.trim_end_matches('/'), options, settings, &seams.opener, &keys)
+}
+
+fn open_log(settings: &Settings, opener: &Opener) -> Result<Option<(String, Opened)>, BuildError> {
+    match settings.state.wal_url.trim_end_matches('/') {
+        "" if settings.state.wal_options.is_empty() => Ok(None),
+        "" => Err(BuildError::Setting("state.wal_options: requires state.wal_url".to_owned())),
+        url => {
+            let options = &settings.state.wal_options;
+            let keys = keys("state.wal_url", "state.wal_options", options);
+            Ok(Some((url.to_owned(), open(url, options, settings, opener, &keys)?)))
+        }
+    }
+}
+
+fn keys<'a>(url: &str, options: &str, own: &'a BTreeMap<String, String>) -> Keys<'a> {
+    Keys { url: url.to_owned(), options: options.to_owned(), own }
+}
+
+fn tell(url: &str, found: &Findings) {
+    let Findings { put, head, clock_ahead_ms } = *found;
+    let (put_ms, head_ms) = (milliseconds(put), milliseconds(head));
+    tracing::info!(url, put_ms, head_ms, clock_ahead_ms, "the object store is fit for the state");
+    if clock_ahead_ms.unsigned_abs() >= CLOCK_SKEW_WARNED_MS {
+        tracing::warn!(
+            url,
+            clock_ahead_ms,
+            "the clocks of the object store and of this machine differ: garbage is told by its age, and from \
+             15 minutes on S3 refuses every request"
+        );
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10_000.0).round() / 10.0
+}

@@ -1,0 +1,410 @@
+//! A catalog whose store is worked on by a subcommand, while no server runs on it.
+//!
+//! Who opens a store in a local directory has its lock; who opens one in a bucket fences the server that runs
+//! on it, as any second writer does. A [preview](super::preview) only reads.
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::locations;
+use super::lock::DataDirLock;
+use super::policies;
+use super::state::State;
+use slateberg_authz::action::Maintain;
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_authz::schema::Schema;
+use slateberg_base::clock::Clock;
+use slateberg_base::ids::Ids;
+use slateberg_base::progress::Progress;
+use slateberg_base::rfc3339;
+use slateberg_catalog as catalog;
+use slateberg_catalog::checkpoints::checked_name;
+use slateberg_catalog::places::ensure_whereabouts;
+use slateberg_catalog::policies::Sources;
+use slateberg_catalog::transfer::export::{Counts, export};
+use slateberg_catalog::transfer::{self, check, import};
+use slateberg_config::Settings;
+use slateberg_objects::reserved::Reserved;
+use slateberg_store::checkpoints::{Checkpoint, Made, NewCheckpoint};
+use slateberg_store::fsck::{Report, walk};
+use slateberg_store::keys::StoreKey;
+use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::read::{Offline, Read};
+use slateberg_store::records::{Change, PolicyRevision};
+use slateberg_store::restore::{Plan, Told};
+use slateberg_store::{self as store, Store};
+use slateberg_telemetry::audit::AuditLog;
+
+/// Who is said to have done what a subcommand has done to the store.
+pub const OFFLINE: &str = "offline";
+
+/// From the first to the last millisecond of a second.
+const LAST_OF_SECOND_MS: i64 = 999;
+
+/// Why something could not be done to a catalog without a server.
+#[derive(Debug, thiserror::Error)]
+pub enum StoppedError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The store fails.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// What is wanted is not possible.
+    #[error(transparent)]
+    Catalog(#[from] catalog::Error),
+    /// A catalog cannot become lines, or lines a catalog.
+    #[error(transparent)]
+    Transfer(#[from] transfer::Error),
+    /// The same, of what only subcommands do.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A catalog that this process writes to alone.
+pub struct StoppedCatalog {
+    /// The records.
+    pub store: Store,
+    /// Where the state is.
+    pub state_url: String,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
+    pub(super) sources: Sources,
+    pub(super) permit: Permit<Maintain>,
+    reserved: Reserved,
+    _lock: Option<DataDirLock>,
+}
+
+/// Which state is wanted back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// The one that the checkpoint of this id or name has kept.
+    Checkpoint(String),
+    /// The one of the newest checkpoint that was made at this time or before.
+    Time(i64),
+}
+
+/// A restore that is done.
+pub struct Restored {
+    /// To which checkpoint.
+    pub to: Checkpoint,
+    /// The checkpoint that undoes it.
+    pub undo: Checkpoint,
+    /// What it has done, in numbers.
+    pub told: Told,
+    /// What `fsck` finds in the records after it.
+    pub report: Report,
+}
+
+impl Wanted {
+    /// What a text wants: a time if it is one, or else a checkpoint.
+    pub fn parse(text: &str) -> Self {
+        rfc3339::parse(text).map_or_else(|| Self::Checkpoint(text.to_owned()), Self::Time)
+    }
+
+    pub(super) fn find(&self, kept: &[Checkpoint]) -> Result<Checkpoint, StoppedError> {
+        let found = match self {
+            Self::Checkpoint(word) => kept.iter().find(|kept| kept.is_called(word)),
+            // Times of checkpoints are kept in whole seconds: it was made before this one was over.
+            Self::Time(ms) => {
+                let until = |kept: &&Checkpoint| kept.created_ms + LAST_OF_SECOND_MS <= *ms;
+                // What was pinned for a clone is the state of another time.
+                kept.iter().rev().filter(|kept| !kept.for_clone).find(until)
+            }
+        };
+        let missing = || {
+            StoppedError::Refused(match self {
+                Self::Checkpoint(word) => format!("there is no checkpoint '{word}'"),
+                Self::Time(ms) => format!(
+                    "there is no checkpoint from {} or before: the oldest is {}",
+                    rfc3339::format(*ms),
+                    kept.first().map_or("none".to_owned(), |it| rfc3339::format(it.created_ms))
+                ),
+            })
+        };
+        found.cloned().ok_or_else(missing)
+    }
+}
+
+/// Writes a catalog as lines: as it is, while no server runs, or as a checkpoint has kept it, which may be
+/// read beside a running server.
+pub async fn export_lines(
+    settings: &Settings,
+    seams: &Seams,
+    wanted: Option<&Wanted>,
+    out: &mut impl Write,
+    progress: &Progress,
+) -> Result<Counts, StoppedError> {
+    let phase = progress.phase("opening the store", None);
+    check_there(settings)?;
+    let _lock = if wanted.is_none() { lock_data_dir(settings)? } else { None };
+    let state = State::offline(settings, seams).await?;
+    let now_ms = seams.clock.now_ms();
+    let opening = async {
+        let failed = |source| at_state(&state.url, source);
+        let Some(wanted) = wanted else {
+            return Ok((Store::open_offline(&state.place).await.map_err(failed)?, now_ms));
+        };
+        let kept = Store::checkpoints_offline(&state.place, now_ms).await.map_err(failed)?;
+        let found = wanted.find(&kept)?;
+        let opened = Store::open_checkpoint(&state.place, found.id).await.map_err(failed)?;
+        Ok::<_, StoppedError>((opened, found.created_ms))
+    };
+    let (store, as_of_ms) = opening.await?;
+    drop(phase);
+    Ok(export(&store, &rfc3339::format(as_of_ms), out, progress).await?)
+}
+
+impl StoppedCatalog {
+    /// Opens a catalog that is there.
+    pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, StoppedError> {
+        check_there(settings)?;
+        Self::open_or_make(settings, seams).await
+    }
+
+    /// Opens a catalog, or makes an empty one.
+    pub async fn open_or_make(settings: &Settings, seams: &Seams) -> Result<Self, StoppedError> {
+        let sources = policies::from_files(&settings.authz).map_err(BuildError::Policies)?;
+        let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
+        let lock = lock_data_dir(settings)?;
+        let state = State::offline(settings, seams).await?;
+        Box::pin(state.tried(seams)).await?;
+        let opening = async {
+            let settings = settings.clone().with_memory_shares();
+            let opened = Store::open(&state.place, settings.store).await;
+            opened.map_err(|source| at_state(&state.url, source))
+        };
+        let store = Box::pin(state.within_reach(Box::pin(opening))).await?;
+        let catalog = Self {
+            store: store.audited(audit),
+            state_url: state.url.clone(),
+            clock: Arc::clone(&seams.clock),
+            ids: Arc::clone(&seams.ids),
+            sources,
+            permit: Permit::for_task(Task::Restore),
+            reserved: locations::reserved(settings, &state.url)?,
+            _lock: lock,
+        };
+        catalog.upgrade().await?;
+        Ok(catalog)
+    }
+
+    /// Brings the records into this binary's format, as a start does.
+    async fn upgrade(&self) -> Result<(), StoppedError> {
+        ensure_whereabouts(&self.store, &self.permit).await?;
+        let (id, now_ms) = (self.ids.random(), self.clock.now_ms());
+        self.store.ensure_format(&self.permit, id, now_ms).await?;
+        Ok(())
+    }
+
+    /// Closes the store in order.
+    pub async fn close(&self) -> Result<(), StoppedError> {
+        Ok(self.store.close().await?)
+    }
+
+    /// The checkpoints, from the oldest on.
+    pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, StoppedError> {
+        Ok(self.store.checkpoints(self.clock.now_ms()).await?)
+    }
+
+    /// Makes a checkpoint.
+    pub async fn create_checkpoint(
+        &self,
+        name: Option<String>,
+        lifetime_seconds: Option<u64>,
+    ) -> Result<Checkpoint, StoppedError> {
+        let name = name.map(checked_name).transpose()?;
+        let wanted = NewCheckpoint { name, lifetime: lifetime_seconds.map(Duration::from_secs) };
+        let made = self.store.create_checkpoint(&self.permit, &wanted, self.clock.now_ms()).await?;
+        let made = made_or_refused(made)?;
+        self.log("create_checkpoint", &made).await?;
+        Ok(made)
+    }
+
+    /// Deletes the checkpoint of this id or name.
+    pub async fn delete_checkpoint(&self, word: &str) -> Result<(), StoppedError> {
+        let found = Wanted::Checkpoint(word.to_owned()).find(&self.checkpoints().await?)?;
+        self.store.delete_checkpoint(&self.permit, found.id).await?;
+        self.log("delete_checkpoint", &found).await
+    }
+
+    async fn log(&self, action: &'static str, about: &Checkpoint) -> Result<(), StoppedError> {
+        let name = about.name.clone().unwrap_or_default();
+        let entry = &self.entry(action, about.id, name);
+        let written = self.store.transact(action, &self.permit, |t| async move { t.log(entry) });
+        let ((), accepted) = written.await?;
+        Ok(accepted.durable().await?)
+    }
+
+    /// An entry in the change log.
+    pub(super) fn entry(&self, action: &str, subject: Uuid, name: String) -> Change {
+        offline_entry(self.clock.as_ref(), action, subject, name)
+    }
+
+    /// Takes the catalog back to what a checkpoint has kept, after making one of what is now.
+    pub async fn restore(
+        &self,
+        wanted: &Wanted,
+        progress: &Progress,
+    ) -> Result<Restored, StoppedError> {
+        let to = wanted.find(&self.checkpoints().await?)?;
+        let then = self.store.at_checkpoint(to.id).await?;
+        refuse_newer(&then).await?;
+        let plan = Plan::between(&self.store.latest(), &then, progress).await?;
+        let phase = progress.phase("writing changes", None);
+        let revision = self.revision(&plan, &to).await?;
+        let name = format!("before-restore-{}", rfc3339::format(self.clock.now_ms()));
+        let undo = self.create_checkpoint(Some(name), None).await?;
+        let entry = self.entry("restore", to.id, to.called());
+        let timeline = self.ids.random();
+        self.store.restore(&self.permit, &plan, timeline, revision.as_ref(), &entry).await?;
+        // What was kept may be in the format of an older binary.
+        self.upgrade().await?;
+        drop(phase);
+        let report = self.walk(progress).await?;
+        Ok(Restored { to, undo, told: plan.told, report })
+    }
+
+    /// Brings the lines of an export into this catalog, which has to be empty but for what an earlier try has
+    /// left. `open` opens the lines from the beginning, of which there are this many `bytes`. They are read
+    /// twice.
+    pub async fn import<R: BufRead>(
+        &self,
+        open: impl Fn() -> std::io::Result<R>,
+        bytes: Option<u64>,
+        progress: &Progress,
+    ) -> Result<Counts, StoppedError> {
+        let permit = Permit::for_task(Task::Import);
+        let lines = open().map_err(transfer::Error::from)?;
+        let mut phase = progress.phase("checking bytes", bytes);
+        let checked = check::check(lines, &self.reserved, &phase)?;
+        phase.next("importing lines", Some(checked.counts.lines as u64));
+        import::check_target(&self.store, &checked).await?;
+        let revision = self.imported_policies(&checked.book).await?;
+        let lines = open().map_err(transfer::Error::from)?;
+        // Where the lines come from, versions may have gone on.
+        self.store.begin_timeline(&permit, self.ids.random()).await?;
+        import::write(&self.store, &permit, &checked, lines, &phase).await?;
+        let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
+        let revision = revision.as_ref();
+        let written = self.store.transact("import_policies", &permit, |t| async move {
+            if let Some(revision) = revision {
+                t.revise_policies(revision).await?;
+            }
+            t.log(entry)
+        });
+        let ((), accepted) = written.await?;
+        accepted.durable().await?;
+        Ok(checked.counts)
+    }
+
+    /// The revision of the policy log that adds the policies and grants of an export.
+    async fn imported_policies(
+        &self,
+        imported: &PolicyBook,
+    ) -> Result<Option<PolicyRevision>, StoppedError> {
+        let known = PolicyBook::read(&self.store.latest()).await?;
+        let mut book = known.clone();
+        book.number += 1;
+        book.policies.extend(imported.policies.clone());
+        book.grants.extend(imported.grants.clone());
+        let changes = known.changes_to(&book);
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let number = book.number;
+        Ok(Some(PolicyRevision {
+            number,
+            at_ms: self.clock.now_ms(),
+            by: OFFLINE.to_owned(),
+            action: "import".to_owned(),
+            comment: None,
+            in_force: self.in_force(book)?,
+            rolled_back_to: None,
+            changes,
+        }))
+    }
+
+    /// What `fsck` finds in the records.
+    pub async fn walk(&self, progress: &Progress) -> Result<Report, StoppedError> {
+        Ok(walk(&self.store.latest(), progress).await?)
+    }
+
+    /// The revision of the policy log that a plan needs, if it does. A set of policies with which no server
+    /// would start is refused.
+    async fn revision(
+        &self,
+        plan: &Plan,
+        to: &Checkpoint,
+    ) -> Result<Option<PolicyRevision>, StoppedError> {
+        if plan.policy_changes.is_empty() {
+            return Ok(None);
+        }
+        let number = PolicyBook::read(&self.store.latest()).await?.number + 1;
+        let book = PolicyBook { number, ..plan.book.clone() };
+        let in_force = self.in_force(book)?;
+        let called = to.called();
+        Ok(Some(PolicyRevision {
+            number,
+            at_ms: self.clock.now_ms(),
+            by: OFFLINE.to_owned(),
+            action: "restore".to_owned(),
+            comment: Some(format!("restored to checkpoint {called}")),
+            in_force,
+            rolled_back_to: None,
+            changes: plan.policy_changes.clone(),
+        }))
+    }
+
+    /// Which set of policies a book makes with the policy files.
+    pub(super) fn in_force(&self, book: PolicyBook) -> Result<String, StoppedError> {
+        let sources = Sources { book: Arc::new(book), ..self.sources.clone() };
+        let set = sources.build(Arc::new(Schema::bundled()));
+        let set =
+            set.map_err(|problems| BuildError::Policies(policies::Error::Invalid(problems)))?;
+        Ok(set.revision().to_string())
+    }
+}
+
+/// The checkpoint that was made, or why none was.
+pub(super) fn made_or_refused(made: Made) -> Result<Checkpoint, StoppedError> {
+    let refused = match made {
+        Made::Checkpoint(made) => return Ok(made),
+        Made::Taken(taken) => {
+            format!("there is a checkpoint '{}' already", taken.name.unwrap_or_default())
+        }
+        Made::TooMany(max) => format!("there are {max} checkpoints already: delete some"),
+    };
+    Err(StoppedError::Refused(refused))
+}
+
+/// An entry in the change log for what a subcommand has done.
+pub(super) fn offline_entry(
+    clock: &dyn Clock,
+    action: &str,
+    subject: Uuid,
+    name: String,
+) -> Change {
+    Change {
+        at_ms: clock.now_ms(),
+        action: action.to_owned(),
+        principal: OFFLINE.to_owned(),
+        warehouse: Uuid::nil(),
+        subject,
+        name,
+        version_before: None,
+        version_after: None,
+        allowed: None,
+        origin: None,
+    }
+}
+
+/// Refuses records that a newer binary has written.
+pub(super) async fn refuse_newer(then: &Offline) -> Result<(), StoppedError> {
+    let format = then.get(&StoreKey).await?;
+    Ok(format.map_or(Ok(()), |format| format.check())?)
+}

@@ -1,0 +1,139 @@
+//! What goes on in the background, each on its own and all until the server stops.
+
+mod audit_file;
+mod hangups;
+mod jobs;
+mod memory;
+pub mod policy_files;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::build::Runtime;
+use super::issuers::keep_fresh;
+use hangups::Hangups;
+use policy_files::{PolicyFiles, watch_policy_files};
+use slateberg_authn::issuers::Issuer;
+use slateberg_telemetry::requests::TaskRuns;
+use slateberg_telemetry::settings::AuditTo;
+
+/// How often markers of landed publications are taken out, should no commit do it.
+const FORGET_LANDED_EVERY: Duration = Duration::from_secs(10);
+/// How often expired records are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(60);
+/// How often the log becomes a file of level 0, so that a start has little to replay.
+const FLUSH_EVERY: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether a signing key's time is over.
+const ROTATE_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// Starts every task. Each ends soon after `stopping` turns true.
+pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    let runs = || Arc::clone(&runtime.measures.task_runs);
+    let forget = runtime.catalog.clone();
+    let expire = runtime.catalog.clone();
+    let flush = runtime.catalog.clone();
+    let authn = runtime.authn.clone();
+    let mut tasks = vec![
+        tokio::spawn(repeat(
+            ("forget_landed", runs()),
+            FORGET_LANDED_EVERY,
+            stopping.clone(),
+            move || {
+                let catalog = forget.clone();
+                async move { catalog.forget_landed().await.map(|()| 0) }
+            },
+        )),
+        tokio::spawn(repeat(("expire", runs()), EXPIRE_EVERY, stopping.clone(), move || {
+            let catalog = expire.clone();
+            async move { catalog.expire().await }
+        })),
+        tokio::spawn(repeat(("flush", runs()), FLUSH_EVERY, stopping.clone(), move || {
+            let catalog = flush.clone();
+            async move { catalog.flush().await.map(|()| 0) }
+        })),
+        tokio::spawn(repeat(
+            ("rotate_signing_keys", runs()),
+            ROTATE_EVERY,
+            stopping.clone(),
+            move || {
+                let authn = authn.clone();
+                async move { authn.own_tokens().rotate().await }
+            },
+        )),
+        tokio::spawn(jobs::run_jobs(runtime.catalog.clone(), stopping.clone())),
+        tokio::spawn(memory::return_memory(stopping.clone())),
+    ];
+    tasks.extend(warm_up(runtime, stopping));
+    tasks.extend(watch_issuers(runtime, stopping));
+    if runtime.settings.audit.to == AuditTo::File {
+        let (catalog, hangups) = (runtime.catalog.clone(), Hangups::listen());
+        let reopen = audit_file::reopen_at_hangup(catalog, hangups, stopping.clone());
+        tasks.push(tokio::spawn(reopen));
+    }
+    tasks.extend(PolicyFiles::of(runtime).map(|files| {
+        let period = runtime.settings.authz.policy_reload();
+        tokio::spawn(watch_policy_files(files, period, Hangups::listen(), stopping.clone()))
+    }));
+    tasks
+}
+
+/// Fetches what reads need, if that is in a bucket.
+fn warm_up(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Option<JoinHandle<()>> {
+    let at_most = Duration::from_secs(runtime.settings.store.warm_up_seconds_max);
+    if at_most.is_zero() || runtime.state_url.starts_with("file:") {
+        return None;
+    }
+    let (catalog, mut stopping) = (runtime.catalog.clone(), stopping.clone());
+    Some(tokio::spawn(async move {
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => {}
+            _ = catalog.warm_up(at_most) => {}
+        }
+    }))
+}
+
+/// One task for each issuer whose keys are fetched.
+fn watch_issuers(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    let Some(client) = &runtime.issuer_client else { return Vec::new() };
+    let refresh = runtime.authn.settings().issuer_refresh();
+    let fetched = runtime.authn.issuers().all().filter(|issuer| issuer.is_fetched());
+    let start = |issuer: &Arc<Issuer>| {
+        let fetches = Arc::clone(&runtime.measures.issuers);
+        let (issuer, catalog) = (Arc::clone(issuer), runtime.catalog.clone());
+        let clock = move || catalog.now_ms();
+        let (client, stopping) = (client.clone(), stopping.clone());
+        tokio::spawn(keep_fresh(issuer, client, refresh, fetches, clock, stopping))
+    };
+    fetched.map(start).collect()
+}
+
+/// Does `work` again and again, with a pause of `period` before each time.
+async fn repeat<F, W, E>(
+    (name, runs): (&'static str, Arc<TaskRuns>),
+    period: Duration,
+    mut stopping: watch::Receiver<bool>,
+    work: W,
+) where
+    F: Future<Output = Result<usize, E>> + Send,
+    W: Fn() -> F + Send,
+    E: std::fmt::Debug,
+{
+    loop {
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(period) => {}
+        }
+        let done = work().await;
+        runs.ended(name, done.is_ok());
+        match done {
+            Ok(0) => {}
+            Ok(records) => tracing::debug!(task = name, records, "background task"),
+            Err(error) => tracing::warn!(task = name, ?error, "background task failed"),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! From the configuration, and from the records of what was made at run time, to the warehouses
+//! that are served.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::build::BuildError;
+use super::locations::{self, Claims, Overlap};
+use slateberg_authz::action::Maintain;
+use slateberg_authz::permit::Permit;
+use slateberg_base::ids::Ids;
+use slateberg_base::setting::InvalidSetting;
+use slateberg_catalog::warehouses::change::same_place;
+use slateberg_catalog::warehouses::served::{Entry, Served, storage_of};
+use slateberg_config::{Settings, WarehouseSettings};
+use slateberg_model::warehouse::{self, StorageProfile, Warehouse};
+use slateberg_objects::harmless::is_harmless;
+use slateberg_objects::location::Location;
+use slateberg_objects::open::{OpenError, Opened, Opener};
+use slateberg_objects::stores::Stores;
+use slateberg_objects::vend::Vendor;
+use slateberg_objects::warehouse_files::Root;
+use slateberg_objects::{self as objects, Objects};
+use slateberg_store::keys::{NamespaceNameKey, StoreKey, WarehouseKey, space};
+use slateberg_store::read::{Range, Read};
+use slateberg_store::records::{CloneOf, WarehouseRecord};
+use slateberg_store::{self as store, Store};
+
+/// The directory of the data directory that warehouses are in.
+const DIRECTORY: &str = "warehouse";
+
+/// What the stores of warehouses are opened with that are made at run time.
+pub fn stores(
+    settings: &Settings,
+    opener: &Opener,
+    state_url: &str,
+    clone_of: &Option<CloneOf>,
+) -> Result<Stores, BuildError> {
+    let mut local_dirs = settings.catalog.local_warehouse_dirs.clone();
+    if let Some(directory) = local_dirs.iter().find(|directory| !directory.is_absolute()) {
+        let directory = directory.display();
+        return Err(BuildError::Setting(format!(
+            "catalog.local_warehouse_dirs: {directory}: expected an absolute path"
+        )));
+    }
+    local_dirs.push(data_dir(settings)?.join(DIRECTORY));
+    Ok(Stores {
+        opener: opener.clone(),
+        ambient_options: settings.ambient_options.clone(),
+        credentials: settings.credentials.clone(),
+        local_dirs,
+        in_memory: state_url.starts_with("memory:"),
+        reserved: locations::of_clone(settings, state_url, clone_of)?,
+    })
+}
+
+/// What is needed to bring the configured warehouses into the store.
+pub(super) struct Opening<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) opener: &'a Opener,
+    pub(super) ids: &'a dyn Ids,
+    pub(super) permit: &'a Permit<Maintain>,
+    pub(super) now_ms: i64,
+    /// The catalog that this one is a clone of: its warehouses are where its parent's are.
+    pub(super) clone_of: Option<&'a CloneOf>,
+}
+
+/// Opens all warehouses: those of the configuration, where it is an error that one cannot be
+/// opened, and those that were made at run time, where the others are served all the same.
+pub(super) async fn open_all(
+    opening: &Opening<'_>,
+    store: &Store,
+    stores: &Stores,
+) -> Result<Served, BuildError> {
+    let Opening { settings, opener, ids, permit, now_ms, clone_of } = opening;
+    let failed = BuildError::Warehouses;
+    let mut served = Served::new(&settings.default_warehouse);
+    served.objects = served.objects.guarding(stores.secrets()).reserving(stores.reserved.clone());
+    served.objects = served.objects.reading(settings.catalog.file_bytes_max);
+    let mut claims = Claims::default();
+    for (name, warehouse) in &settings.warehouses {
+        let known = store.durable().get(&WarehouseKey(name.clone())).await.map_err(failed)?;
+        let parents = known.as_ref().filter(|_| clone_of.is_some());
+        let parents = parents.map(|known| known.location.as_str());
+        let configured = Configured::new(settings, name, warehouse, parents, opener)?;
+        let urls = std::iter::once(&configured.location).chain(&warehouse.allowed_locations);
+        let claimed = claims.add(&stores.reserved, name, urls);
+        claimed.map_err(|overlap| overlap.of_settings(name))?;
+        warn_if_moved(name, warehouse, known.as_ref(), &configured.location);
+        check_taken_over(name, known.as_ref(), &configured.location)?;
+        let (location, id) = (&configured.location, ids.random());
+        let record = store.ensure_warehouse(permit, name, location, id, *now_ms).await;
+        let entry = configured.entry(name, warehouse, record.map_err(failed)?);
+        served = served.with_roots(entry, Ok(configured.roots));
+    }
+    for (name, record) in records(&store.durable()).await.map_err(failed)? {
+        let Some(definition) = &record.definition else {
+            warn_if_left_out(&name, &record, settings, store).await?;
+            continue;
+        };
+        let storage = storage_of(&record.location, definition);
+        let claimed = claims.add(&stores.reserved, &name, storage.locations());
+        let opened = match claimed {
+            Ok(()) => stores.open(&storage).map_err(|error| error.to_string()),
+            Err(overlap) => Err(reject_configured(&name, &overlap, &served)?),
+        };
+        if let Err(reason) = &opened {
+            tracing::error!(warehouse = name, reason, "a warehouse cannot be served");
+        }
+        served = served.with(Entry::made(&name, record.clone(), definition), opened);
+    }
+    Ok(served)
+}
+
+/// A warehouse that was made at run time and stands in the configuration by now is the
+/// configuration's, if it is where it was.
+fn check_taken_over(
+    name: &str,
+    known: Option<&WarehouseRecord>,
+    location: &str,
+) -> Result<(), BuildError> {
+    let Some(made) = known.filter(|known| known.definition.is_some()) else { return Ok(()) };
+    if !same_place(&made.location, location) {
+        return Err(BuildError::Setting(format!(
+            "warehouses.{name}: a warehouse of this name was made through the API at {}, and the configuration \
+             says {location}: give it another name here, or that location",
+            made.location
+        )));
+    }
+    tracing::warn!(
+        warehouse = name,
+        "a warehouse of the configuration replaces one that was created through the API"
+    );
+    Ok(())
+}
+
+/// Tells of a warehouse that is where it is by default, and by default was elsewhere.
+fn warn_if_moved(
+    name: &str,
+    warehouse: &WarehouseSettings,
+    known: Option<&WarehouseRecord>,
+    location: &str,
+) {
+    if let Some(known) = known
+        && warehouse.location.is_empty()
+        && !same_place(&known.location, location)
+    {
+        tracing::warn!(
+            warehouse = name,
+            location,
+            before = known.location,
+            "the location of the warehouse has changed, since it depends on the location of the state: if it has tables, \
+             set the old location"
+        );
+    }
+}
+
+/// Says that tables are out of reach: those of a warehouse that has been taken out of the
+/// configuration.
+async fn warn_if_left_out(
+    name: &str,
+    record: &WarehouseRecord,
+    settings: &Settings,
+    store: &Store,
+) -> Result<(), BuildError> {
+    if settings.warehouses.contains_key(name) {
+        return Ok(());
+    }
+    // Whatever is in a warehouse is in a namespace of it.
+    let namespaces = Range::below(space::NAMESPACE_NAMES, record.id);
+    let found = store.durable().scan::<NamespaceNameKey>(&namespaces, Some(1)).await;
+    if !found.map_err(BuildError::Warehouses)?.is_empty() {
+        tracing::warn!(
+            warehouse = name,
+            location = record.location,
+            "the warehouse is not in the settings any more, and not served: if its tables are wanted, add \
+             [warehouses.{name}] with this location"
+        );
+    }
+    Ok(())
+}
+
+/// Rejects settings with a location that overlaps with that of a warehouse from the API. Returns
+/// the reason why the warehouse is not served, if the settings are not to blame.
+fn reject_configured(name: &str, overlap: &Overlap, served: &Served) -> Result<String, BuildError> {
+    let others = overlap.other().and_then(|other| served.find(Some(other)).ok());
+    match others.filter(|other| other.is_configured()) {
+        None => Ok(overlap.reason()),
+        Some(other) => {
+            let other = &other.warehouse.name;
+            Err(BuildError::Setting(format!(
+                "warehouses.{other}.location: the warehouse {name}, which was created through the API, {}. Set \
+                 another location for {other}",
+                overlap.reason()
+            )))
+        }
+    }
+}
+
+/// The files of all warehouses, for whoever reads the store without a server.
+pub(super) async fn offline_objects(
+    settings: &Settings,
+    opener: &Opener,
+    store: &impl Read,
+    stores: &Stores,
+) -> Result<Objects, BuildError> {
+    let format = store.get(&StoreKey).await.map_err(BuildError::Warehouses)?;
+    let is_clone = format.is_some_and(|format| format.clone_of.is_some());
+    let mut objects = Objects::default().reading(settings.catalog.file_bytes_max);
+    objects = objects.reserving(stores.reserved.clone());
+    for (name, record) in records(store).await.map_err(BuildError::Warehouses)? {
+        objects = match (settings.warehouses.get(&name), &record.definition) {
+            (Some(configured), _) => {
+                let parents = is_clone.then_some(record.location.as_str());
+                let configured = Configured::new(settings, &name, configured, parents, opener)?;
+                objects.with(record.id, configured.roots)
+            }
+            (None, Some(definition)) => {
+                match stores.open(&storage_of(&record.location, definition)) {
+                    Ok(roots) => objects.with(record.id, roots.all),
+                    Err(error) => objects.with_shut(record.id, error.to_string()),
+                }
+            }
+            (None, None) => objects,
+        };
+    }
+    Ok(objects)
+}
+
+async fn records(store: &impl Read) -> Result<Vec<(String, WarehouseRecord)>, store::Error> {
+    let range = Range::prefix([space::WAREHOUSE_NAMES]);
+    let found = store.scan::<WarehouseKey>(&range, None).await?;
+    Ok(found.into_iter().map(|(key, record)| (key.0, record)).collect())
+}
+
+/// A configured warehouse's location, and the places that its tables may be in.
+pub struct Configured {
+    /// Its URL.
+    pub location: String,
+    options: BTreeMap<String, String>,
+    roots: Vec<Root>,
+    /// The stores of all its locations, with their URLs.
+    pub opened: Vec<(String, Opened)>,
+}
+
+impl Configured {
+    /// A warehouse of the settings. Of a clone, `parents` is where its parent has it.
+    pub fn new(
+        settings: &Settings,
+        name: &str,
+        warehouse: &WarehouseSettings,
+        parents: Option<&str>,
+        opener: &Opener,
+    ) -> Result<Self, BuildError> {
+        let at = |reason: String| BuildError::Setting(format!("warehouses.{name}: {reason}"));
+        warehouse::validate_name(name).map_err(|refusal| at(refusal.to_string()))?;
+        let place = match parents.filter(|_| warehouse.location.is_empty()) {
+            Some(location) => Place::of_parent(settings, location, warehouse),
+            None => Place::of(settings, name, warehouse)?,
+        };
+        let Place { location, options } = place;
+        let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
+        let access = warehouse.access.clone().into();
+        let (mut roots, mut all_opened) = (Vec::new(), Vec::new());
+        for url in urls {
+            let parsed = Location::parse(url).map_err(|error| at(error.to_string()))?;
+            let key = if *url == location { "location" } else { "allowed_locations" };
+            let keys = Keys {
+                url: format!("warehouses.{name}.{key}"),
+                options: format!("warehouses.{name}.options"),
+                own: &warehouse.options,
+            };
+            let opened = open(url, &options, settings, opener, &keys)?;
+            let object_store = Arc::clone(&opened.object_store);
+            all_opened.push((url.clone(), opened));
+            let options = all_options(url, &options, settings);
+            let vendor = Vendor::open(&parsed, &options, &access);
+            let vendor = vendor.map_err(|error| at(error.to_string()))?.map(Arc::new);
+            roots.push(Root { location: parsed, object_store, vendor });
+        }
+        Ok(Self { location, options, roots, opened: all_opened })
+    }
+
+    /// Its locations.
+    pub fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    /// The warehouse, as the catalog serves it. Options that could be secrets stay here.
+    fn entry(&self, name: &str, configured: &WarehouseSettings, record: WarehouseRecord) -> Entry {
+        let scheme = self.roots.first().map_or("", |root| root.location.scheme());
+        let shown = self.options.iter().filter(|(option, _)| is_harmless(scheme, option));
+        let storage = StorageProfile {
+            location: self.location.clone(),
+            allowed_locations: configured.allowed_locations.clone(),
+            options: shown.map(|(option, value)| (option.clone(), value.clone())).collect(),
+            credentials: None,
+            access: configured.access.clone().into(),
+        };
+        let warehouse = Warehouse {
+            id: record.id,
+            name: name.to_owned(),
+            storage,
+            client_defaults: configured.client_defaults.clone(),
+            client_overrides: configured.client_overrides.clone(),
+            version: 0,
+        };
+        Entry { warehouse: warehouse.into(), record: record.into(), shut: None }
+    }
+}
+
+/// Where a warehouse is.
+pub(super) struct Place {
+    pub(super) location: String,
+    options: BTreeMap<String, String>,
+}
+
+impl Place {
+    /// Where a clone's parent has a warehouse. What is in the bucket of the state is opened as that
+    /// is.
+    fn of_parent(settings: &Settings, location: &str, warehouse: &WarehouseSettings) -> Self {
+        let bucket = |url: &str| {
+            let parsed = Location::parse(url).ok();
+            parsed.map(|it| (it.scheme().to_owned(), it.authority().to_owned()))
+        };
+        let mut options = warehouse.options.clone();
+        let is_beside = bucket(location) == bucket(settings.state.url.trim_end_matches('/'));
+        if is_beside {
+            let base = settings.state.options.clone();
+            options = objects::open::laid_over(location, base, &options);
+        }
+        Self { location: location.to_owned(), options }
+    }
+
+    /// Where the settings say, or else beside the state: in the data directory, or in the state's
+    /// bucket. What is in a bucket is not for a machine to lose.
+    pub(super) fn of(
+        settings: &Settings,
+        name: &str,
+        warehouse: &WarehouseSettings,
+    ) -> Result<Self, BuildError> {
+        let options = warehouse.options.clone();
+        let state = settings.state.url.trim_end_matches('/');
+        match warehouse.location.trim_end_matches('/') {
+            "" => {}
+            location => return Ok(Self { location: location.to_owned(), options }),
+        }
+        let parsed = Location::parse(state).ok();
+        let Some(bucket) = parsed.filter(|it| !matches!(it.scheme(), "file" | "memory")) else {
+            let location = data_dir_url(settings, &format!("{DIRECTORY}/{name}"))?;
+            return Ok(Self { location, options });
+        };
+        if bucket.path().is_empty() {
+            return Err(BuildError::Setting(format!(
+                "warehouses.{name}.location: expected one, as the state has the whole of {state}, which leaves \
+                 no place beside it"
+            )));
+        }
+        let location = format!("{state}-{DIRECTORY}/{name}");
+        let options = objects::open::laid_over(&location, settings.state.options.clone(), &options);
+        Ok(Self { location, options })
+    }
+}
+
+/// The keys of a URL in the settings and of its options, and the options that are there.
+pub(super) struct Keys<'a> {
+    pub(super) url: String,
+    pub(super) options: String,
+    pub(super) own: &'a BTreeMap<String, String>,
+}
+
+/// Opens a URL with its own options and, behind them, those of the environment that fit.
+pub(super) fn open(
+    url: &str,
+    options: &BTreeMap<String, String>,
+    settings: &Settings,
+    opener: &Opener,
+    keys: &Keys<'_>,
+) -> Result<Opened, BuildError> {
+    objects::open::check_options(url, keys.own)
+        .and_then(|()| opener(url, &all_options(url, options, settings)))
+        .map_err(|error| BuildError::Invalid(vec![keys.invalid(error)]))
+}
+
+impl Keys<'_> {
+    /// The problem at the key that it is about: an option, or the URL.
+    fn invalid(&self, error: OpenError) -> InvalidSetting {
+        let option = error.option.as_ref().filter(|option| self.own.contains_key(*option));
+        let (key, message) = match option {
+            Some(option) => (format!("{}.{option}", self.options), error.reason),
+            None => (self.url.clone(), format!("cannot open {}: {}", error.url, error.reason)),
+        };
+        InvalidSetting { help: error.help, ..InvalidSetting::new(key, message) }
+    }
+}
+
+/// A URL's own options and, behind them, those of the environment that fit. One that the
+/// environment says under another of its names is the same option.
+fn all_options(
+    url: &str,
+    options: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> BTreeMap<String, String> {
+    let ambient = objects::open::known_options(url, &settings.ambient_options);
+    objects::open::laid_over(url, ambient, options)
+}
+
+/// The URL of a directory below the data directory.
+pub(super) fn data_dir_url(settings: &Settings, below: &str) -> Result<String, BuildError> {
+    let directory = data_dir(settings)?;
+    let text = directory.to_str().ok_or_else(|| wrong_data_dir(settings, "not UTF-8"))?;
+    Ok(format!("file://{}/{below}", text.trim_end_matches('/')))
+}
+
+/// The data directory, from the root.
+pub(super) fn data_dir(settings: &Settings) -> Result<PathBuf, BuildError> {
+    let absolute = std::path::absolute(Path::new(&settings.data_dir));
+    absolute.map_err(|error| wrong_data_dir(settings, &error.to_string()))
+}
+
+fn wrong_data_dir(settings: &Settings, reason: &str) -> BuildError {
+    BuildError::Setting(format!("data_dir: {}: {reason}", settings.data_dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(state: &str, location: &str) -> Result<Place, BuildError> {
+        let mut settings = Settings { data_dir: "/data".into(), ..Settings::default() };
+        settings.state.url = state.to_owned();
+        settings.state.options = BTreeMap::from([("aws_region".to_owned(), "here".to_owned())]);
+        let warehouse = WarehouseSettings { location: location.to_owned(), ..Default::default() };
+        Place::of(&settings, "lake", &warehouse)
+    }
+
+    #[test]
+    fn a_warehouse_without_a_location_is_beside_the_state() {
+        let found = |state, location| {
+            let Place { location, options } = place(state, location).expect("there is a place");
+            (location, options.len())
+        };
+        let at = |location: &str, options| (location.to_owned(), options);
+        assert_eq!(found("", ""), at("file:///data/warehouse/lake", 0));
+        assert_eq!(found("file:///other", ""), at("file:///data/warehouse/lake", 0));
+        assert_eq!(found("s3://b/p/", ""), at("s3://b/p-warehouse/lake", 1));
+        assert_eq!(found("s3://b/p", "s3://c/w/"), at("s3://c/w", 0));
+        let refused = place("s3://b", "").map(|it| it.location).expect_err("there is none");
+        assert!(refused.to_string().starts_with("warehouses.lake.location: "), "{refused}");
+    }
+}

@@ -1,0 +1,61 @@
+//! An open catalog with the HTTP routes before it.
+
+use std::sync::Arc;
+
+use crate::api::access_log::AccessLog;
+use crate::api::answers::Answers;
+use crate::api::authenticate::RejectionLog;
+use crate::api::files::FilesKept;
+use crate::api::guard::Guarded;
+use crate::api::leaving::Leaving;
+use crate::api::router::{Routers, routers};
+use crate::api::state::{self, ApiState};
+use slateberg_config::Settings;
+use slateberg_runtime::Runtime;
+use slateberg_runtime::build::{BuildError, Seams};
+
+/// A catalog, ready to serve.
+pub struct App {
+    /// The open catalog and its parts.
+    pub runtime: Runtime,
+    answers: Arc<Answers>,
+    /// Whether the server is about to stop.
+    pub(super) leaving: Arc<Leaving>,
+}
+
+impl App {
+    /// Opens the catalog of these settings, see [`Runtime::open`].
+    pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
+        let runtime = Runtime::open(settings, seams).await?;
+        let answers = Arc::new(Answers::new(&runtime.settings.server));
+        let cached = Arc::clone(&answers);
+        runtime.measures.registry.register("answers", move |into| {
+            cached.usage().collect(into, "answer", "Answers to loadTable");
+        });
+        Ok(Self { runtime, answers, leaving: Arc::default() })
+    }
+
+    /// The routes that clients ask for: all of the server's, if operators have no port of their own.
+    pub fn router(&self) -> Guarded {
+        self.routers().clients
+    }
+
+    /// The server's routes, by who asks for them.
+    pub fn routers(&self) -> Routers {
+        let Runtime { catalog, authn, settings, measures, tracer, .. } = &self.runtime;
+        routers(ApiState::new(state::Parts {
+            catalog: catalog.clone(),
+            answers: Arc::clone(&self.answers),
+            files: FilesKept::default(),
+            authn: authn.clone(),
+            settings: settings.server.clone(),
+            access_log: AccessLog::new(&settings.log),
+            rejections: RejectionLog::default(),
+            counters: Arc::clone(&measures.counters),
+            registry: Arc::clone(&measures.registry),
+            tracer: tracer.clone(),
+            leaving: Arc::clone(&self.leaving),
+            scheme: if settings.server.tls.is_on() { "https" } else { "http" },
+        }))
+    }
+}
