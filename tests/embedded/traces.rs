@@ -98,7 +98,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Host {
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let span = context.span(&id).expect("it has begun");
         let told = span.extensions_mut().remove::<Told>();
-        if span.metadata().target().starts_with("slateberg_embedded") {
+        if span.metadata().target().starts_with("slateberg::embedded") {
             self.0.lock().expect("nobody panics").0.extend(told);
         }
     }
