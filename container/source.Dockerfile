@@ -1,6 +1,7 @@
 # Builds slateberg from this checkout, for trying it out: docker compose -f container/compose.yaml up --build.
 # Releases take container/Dockerfile, which packs a binary that was built reproducibly (make image).
 FROM rust:1.95.0-bookworm AS build
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /slateberg
 COPY . .
 # Static, as the final image has no libc.
