@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Check;
 use slateberg_authn::issuers::Issuers;
+use slateberg_base::error_chain::chain;
 use slateberg_config::Settings;
 use slateberg_kms::data_key::DataKey;
 use slateberg_kms::{self as kms, Binding};
@@ -182,18 +183,4 @@ pub(super) async fn issuers(settings: &Settings) -> Vec<Check> {
         });
     }
     checks
-}
-
-/// An error with all of its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }
