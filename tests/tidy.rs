@@ -42,7 +42,7 @@ const FENCES: [(&str, &[&str]); 32] = [
         "sha2",
         &[
             "api/",
-            "embedded/handle.rs",
+            "embedded/asked.rs",
             "authn/",
             "model/text.rs",
             "model/read_restrictions.rs",

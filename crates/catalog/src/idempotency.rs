@@ -176,26 +176,55 @@ fn key(operation: &Operation, idempotency: &Idempotency) -> IdempotencyKey {
 }
 
 macro_rules! refusals {
-    ($($variant:ident)*) => {
-        /// A final refusal as the name of its variant and its text.
+    (
+        remembered { $($variant:ident = $code:literal)* }
+        forgotten { $($forgotten:pat_param)|+ }
+    ) => {
+        /// A refusal that is remembered, as its code and its text.
         fn refusal_parts(refusal: &Error) -> Option<(&'static str, String)> {
             match refusal {
-                $(Error::$variant(text) => Some((stringify!($variant), text.clone())),)*
-                _ => None,
+                $(Error::$variant(text) => Some(($code, text.clone())),)*
+                $($forgotten)|+ => None,
             }
         }
 
-        fn refusal_from(kind: &str, text: String) -> Error {
-            match kind {
-                $(stringify!($variant) => Error::$variant(text),)*
-                other => Error::internal(format!("unknown refusal in a record: {other}")),
+        fn refusal_from(code: &str, text: String) -> Error {
+            match code {
+                $($code => Error::$variant(text),)*
+                other => Error::internal(format!("a record has a refusal of an unknown kind: {other}")),
             }
         }
     };
 }
 
+// The codes are part of the store's format: one that was ever written keeps its meaning.
 refusals! {
-    NoSuchWarehouse NoSuchNamespace NoSuchTable NoSuchView NoSuchFile NoSuchPolicy NoSuchCheckpoint
-    AlreadyExists
-    NamespaceNotEmpty WarehouseNotEmpty Conflict CommitFailed Invalid Unprocessable
+    remembered {
+        NoSuchWarehouse = "NoSuchWarehouse"
+        NoSuchNamespace = "NoSuchNamespace"
+        NoSuchTable = "NoSuchTable"
+        NoSuchView = "NoSuchView"
+        NoSuchFile = "NoSuchFile"
+        NoSuchJob = "NoSuchJob"
+        NoSuchPolicy = "NoSuchPolicy"
+        NoSuchCheckpoint = "NoSuchCheckpoint"
+        AlreadyExists = "AlreadyExists"
+        NamespaceNotEmpty = "NamespaceNotEmpty"
+        WarehouseNotEmpty = "WarehouseNotEmpty"
+        Conflict = "Conflict"
+        CommitFailed = "CommitFailed"
+        Invalid = "Invalid"
+        Unprocessable = "Unprocessable"
+    }
+    // `Forbidden` is final for its request, but the client may get the permit that it lacks.
+    forgotten {
+        Error::Forbidden(_)
+        | Error::Unusable(_)
+        | Error::CommitStateUnknown { .. }
+        | Error::Unavailable { .. }
+        | Error::Internal { .. }
+    }
 }
+
+#[cfg(test)]
+mod tests;

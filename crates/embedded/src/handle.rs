@@ -1,12 +1,11 @@
 //! The handle of an open catalog: where its calls are done, as whom, and under which key.
 
-use std::fmt;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use tracing::field::display;
 use uuid::Uuid;
 
+use super::asked::Asked;
 use super::call::{Call, Named, named, told};
 #[cfg(feature = "iceberg")]
 use super::iceberg_catalog::IcebergCatalog;
@@ -64,7 +63,7 @@ impl EmbeddedCatalog {
 
     /// The same catalog for one change that is made at most once, whoever repeats it with this key, as with
     /// an `Idempotency-Key` over HTTP: within `catalog.idempotency_lifetime_seconds`, by this principal. The
-    /// same change again, by the same version of slateberg, is answered the same again; another one is
+    /// same change again is answered the same again, also by a later version of slateberg; another one is
     /// refused as [`Unprocessable`](super::Error::Unprocessable), and so is a request over HTTP with the key
     /// of a call.
     #[must_use]
@@ -126,19 +125,12 @@ impl EmbeddedCatalog {
         }
     }
 
-    /// A call that changes something. What it is called and what it asks for are the request that a key
-    /// belongs to.
-    pub(super) fn changing(&self, named: Named, asked: &dyn fmt::Debug) -> Result<Call<'_>> {
+    /// A call that changes something. A key belongs to the call's name, its warehouse and what it asks for.
+    pub(super) fn changing(&self, named: Named, asked: impl FnOnce() -> Asked) -> Result<Call<'_>> {
         let name = named.name;
         let call = self.reading(named)?;
         let idempotency = self.key.map(|key| {
-            let mut hash = Sha256::new();
-            for part in [name, &call.warehouse.name, &format!("{asked:?}")] {
-                // The length in front keeps two requests apart whose parts run together the same way.
-                hash.update((part.len() as u64).to_be_bytes());
-                hash.update(part);
-            }
-            let fingerprint = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+            let fingerprint = asked().fingerprint(name, &call.warehouse.name);
             Idempotency { key, fingerprint }
         });
         let operation = Operation { idempotency, ..call.operation };

@@ -5,6 +5,7 @@
 //!
 //! - [`open`]: from settings to an open catalog, by the same composition as a server's, and its end.
 //! - [`handle`]: the typed API begins here: in which warehouse, as whom, under which key.
+//! - `asked`: what a call asks for, as its key is bound to it.
 //! - `call`: what becomes of each call, and the span that it is for the host's own traces.
 //! - [`namespaces`], [`tables`], [`views`]: its methods, one for each use case of [`slateberg_catalog`].
 //! - `iceberg_catalog`, with the feature `iceberg`: the same as `iceberg::Catalog`, for engines that know
@@ -13,6 +14,7 @@
 //! What it deliberately does not do: know anything of records, policies or keys of its own. A call goes
 //! the way of a request, from the warehouse that it may see to a use case that asks for its permit.
 
+mod asked;
 mod call;
 #[cfg(feature = "iceberg")]
 pub mod cause;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::asked::Asked;
 use super::call::named;
 use super::{EmbeddedCatalog, Result};
 use slateberg_catalog::namespaces::{Properties, Removals};
@@ -15,7 +16,9 @@ impl EmbeddedCatalog {
         ident: NamespaceIdent,
         properties: Properties,
     ) -> Result<()> {
-        let call = self.changing(named!("create_namespace"), &(&ident, &properties))?;
+        let call = self.changing(named!("create_namespace"), || {
+            Asked::of("ident", &ident).and("properties", &properties)
+        })?;
         let (catalog, operation) = (call.catalog, &call.operation);
         let making = catalog.create_namespace(operation, &call.warehouse, ident, properties);
         call.done(making).await.map(|_| ())
@@ -71,8 +74,12 @@ impl EmbeddedCatalog {
         removals: Removals,
         updates: Properties,
     ) -> Result<()> {
-        let asked = (&ident, &removals, &updates);
-        let call = self.changing(named!("update_namespace_properties"), &asked)?;
+        let removed = match &removals {
+            Removals::Keys(keys) => Some(keys),
+            Removals::AllOthers => None,
+        };
+        let asked = Asked::of("ident", &ident).and("removals", &removed).and("updates", &updates);
+        let call = self.changing(named!("update_namespace_properties"), || asked)?;
         let (catalog, operation) = (call.catalog, &call.operation);
         let warehouse = &call.warehouse;
         let updating =
@@ -82,7 +89,7 @@ impl EmbeddedCatalog {
 
     /// Drops a namespace that holds nothing.
     pub async fn drop_namespace(&self, ident: NamespaceIdent) -> Result<()> {
-        let call = self.changing(named!("drop_namespace"), &ident)?;
+        let call = self.changing(named!("drop_namespace"), || Asked::of("ident", &ident))?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.drop_namespace(operation, &call.warehouse, ident)).await
     }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use super::asked::Asked;
 use super::call::named;
 use super::{EmbeddedCatalog, Result};
 use slateberg_catalog::delegation::Delegated;
@@ -17,21 +18,21 @@ use slateberg_model::page::{Page, PageRequest};
 impl EmbeddedCatalog {
     /// Makes a table, or stages one.
     pub async fn create_table(&self, request: CreateTable) -> Result<Readable> {
-        let call = self.changing(named!("create_table"), &request)?;
+        let call = self.changing(named!("create_table"), || (&request).into())?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.create_table(operation, &call.warehouse, request)).await
     }
 
     /// Brings an existing metadata file into the catalog.
     pub async fn register_table(&self, request: RegisterTable) -> Result<Readable> {
-        let call = self.changing(named!("register_table"), &request)?;
+        let call = self.changing(named!("register_table"), || (&request).into())?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.register_table(operation, &call.warehouse, request)).await
     }
 
     /// Takes a table out of the catalog, and leaves its files. Returns its last state.
     pub async fn unregister_table(&self, ident: TabularIdent) -> Result<TabularState> {
-        let call = self.changing(named!("unregister_table"), &ident)?;
+        let call = self.changing(named!("unregister_table"), || Asked::of("ident", &ident))?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.unregister_table(operation, &call.warehouse, ident)).await
     }
@@ -70,14 +71,14 @@ impl EmbeddedCatalog {
     /// Changes a table, or makes it where the change requires that it is not there. Returns the state that
     /// this ends with.
     pub async fn commit_table(&self, change: TableChange) -> Result<TabularState> {
-        let call = self.changing(named!("commit_table"), &change)?;
+        let call = self.changing(named!("commit_table"), || (&change).into())?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.commit_table(operation, &call.warehouse, change)).await
     }
 
     /// Changes several tables: all of them or none.
     pub async fn commit_transaction(&self, changes: Vec<TableChange>) -> Result<()> {
-        let call = self.changing(named!("commit_transaction"), &changes)?;
+        let call = self.changing(named!("commit_transaction"), || changes.as_slice().into())?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.commit_transaction(operation, &call.warehouse, changes)).await
     }
@@ -88,14 +89,17 @@ impl EmbeddedCatalog {
         source: TabularIdent,
         destination: TabularIdent,
     ) -> Result<()> {
-        let call = self.changing(named!("rename_table"), &(&source, &destination))?;
+        let call = self.changing(named!("rename_table"), || {
+            Asked::of("source", &source).and("destination", &destination)
+        })?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.rename_table(operation, &call.warehouse, source, destination)).await
     }
 
     /// Drops a table. With `purge` its files are deleted too, in the background.
     pub async fn drop_table(&self, ident: TabularIdent, purge: bool) -> Result<()> {
-        let call = self.changing(named!("drop_table"), &(&ident, purge))?;
+        let call = self
+            .changing(named!("drop_table"), || Asked::of("ident", &ident).and("purge", &purge))?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.drop_table(operation, &call.warehouse, ident, purge)).await
     }

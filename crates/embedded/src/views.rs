@@ -1,5 +1,6 @@
 //! Views: the typed API.
 
+use super::asked::Asked;
 use super::call::named;
 use super::{EmbeddedCatalog, Result};
 use slateberg_catalog::tabulars::TabularState;
@@ -11,7 +12,7 @@ use slateberg_model::page::{Page, PageRequest};
 impl EmbeddedCatalog {
     /// Makes a view.
     pub async fn create_view(&self, request: CreateView) -> Result<TabularState> {
-        let call = self.changing(named!("create_view"), &request)?;
+        let call = self.changing(named!("create_view"), || (&request).into())?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.create_view(operation, &call.warehouse, request)).await
     }
@@ -22,7 +23,9 @@ impl EmbeddedCatalog {
         ident: TabularIdent,
         metadata_location: String,
     ) -> Result<TabularState> {
-        let call = self.changing(named!("register_view"), &(&ident, &metadata_location))?;
+        let call = self.changing(named!("register_view"), || {
+            Asked::of("ident", &ident).and("metadata-location", &metadata_location)
+        })?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.register_view(operation, &call.warehouse, ident, metadata_location)).await
     }
@@ -50,21 +53,23 @@ impl EmbeddedCatalog {
 
     /// Changes a view. Returns the state that this ends with.
     pub async fn commit_view(&self, change: ViewChange) -> Result<TabularState> {
-        let call = self.changing(named!("commit_view"), &change)?;
+        let call = self.changing(named!("commit_view"), || (&change).into())?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.commit_view(operation, &call.warehouse, change)).await
     }
 
     /// Gives a view another name, in the same namespace or another.
     pub async fn rename_view(&self, source: TabularIdent, destination: TabularIdent) -> Result<()> {
-        let call = self.changing(named!("rename_view"), &(&source, &destination))?;
+        let call = self.changing(named!("rename_view"), || {
+            Asked::of("source", &source).and("destination", &destination)
+        })?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.rename_view(operation, &call.warehouse, source, destination)).await
     }
 
     /// Drops a view.
     pub async fn drop_view(&self, ident: TabularIdent) -> Result<()> {
-        let call = self.changing(named!("drop_view"), &ident)?;
+        let call = self.changing(named!("drop_view"), || Asked::of("ident", &ident))?;
         let (catalog, operation) = (call.catalog, &call.operation);
         call.done(catalog.drop_view(operation, &call.warehouse, ident)).await
     }

@@ -17,6 +17,7 @@ pub mod principal;
 pub mod refusal;
 pub mod warehouse;
 
+mod change_json;
 pub mod chunked;
 mod defaults;
 pub mod encryption_key;

@@ -192,7 +192,7 @@ fn equal<T: PartialEq + std::fmt::Display>(
     )))
 }
 
-fn requirement_type(requirement: &TableRequirement) -> &'static str {
+pub(super) fn requirement_type(requirement: &TableRequirement) -> &'static str {
     match requirement {
         TableRequirement::NotExist => "assert-create",
         TableRequirement::UuidMatch { .. } => "assert-table-uuid",

@@ -326,9 +326,9 @@ impl SnapshotRef {
     }
 }
 
-impl Serialize for SnapshotRef {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+impl SnapshotRef {
+    /// Writes its members, for whatever object they are in.
+    pub(super) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("snapshot-id", &self.snapshot_id)?;
         map.serialize_entry("type", self.kind.name())?;
         if let Some(number) = self.min_snapshots_to_keep {
@@ -340,6 +340,14 @@ impl Serialize for SnapshotRef {
         if let Some(age) = self.max_ref_age_ms {
             map.serialize_entry("max-ref-age-ms", &age)?;
         }
+        Ok(())
+    }
+}
+
+impl Serialize for SnapshotRef {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.write(&mut map)?;
         map.end()
     }
 }

@@ -47,6 +47,14 @@ fn every_action_of_the_specification_is_known() {
     for update in all {
         let parsed = parse(update.clone()).unwrap_or_else(|refusal| panic!("{update}: {refusal}"));
         assert_eq!(Some(parsed.action()), update["action"].as_str());
+        let mut expected = update.clone();
+        let members = expected.as_object_mut().expect("an object");
+        match parsed {
+            TableUpdate::AddSchema { .. } => members.remove("last-column-id"),
+            TableUpdate::SetStatistics { .. } => members.remove("snapshot-id"),
+            _ => None,
+        };
+        assert_eq!(serde_json::to_value(&parsed).expect("it is written"), expected);
     }
 }
 

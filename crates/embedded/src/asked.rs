@@ -1,0 +1,153 @@
+//! What a call asks for, in the form that its key is bound to.
+//!
+//! The fingerprint is stored with the key and has to stay the same across versions: members have names of
+//! their own, which are not those of Rust fields, and values are JSON as the REST specification writes them.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use slateberg_catalog::tables::commit::TableChange;
+use slateberg_catalog::tables::create::CreateTable;
+use slateberg_catalog::tables::register::RegisterTable;
+use slateberg_catalog::views::commit::ViewChange;
+use slateberg_catalog::views::create::CreateView;
+
+/// Members of a request, in the order in which they were added.
+pub(super) struct Asked(Vec<(&'static str, String)>);
+
+impl Asked {
+    /// A request of which this is a member.
+    pub(super) fn of(name: &'static str, value: &(impl Serialize + ?Sized)) -> Self {
+        Self(Vec::new()).and(name, value)
+    }
+
+    /// The same request with a further member.
+    pub(super) fn and(mut self, name: &'static str, value: &(impl Serialize + ?Sized)) -> Self {
+        let value = serde_json::to_string(value).expect("requests hold only what JSON can hold");
+        self.0.push((name, value));
+        self
+    }
+
+    /// SHA-256 of the request, in hexadecimal.
+    pub(super) fn fingerprint(&self, call: &str, warehouse: &str) -> String {
+        let mut hash = Sha256::new();
+        let members = self.0.iter().flat_map(|(name, value)| [*name, value.as_str()]);
+        for part in [call, warehouse].into_iter().chain(members) {
+            // The length in front keeps two requests apart whose parts run together the same way.
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+// Each type is taken apart by all of its fields: a new one has to be entered here before it compiles.
+
+impl From<&CreateTable> for Asked {
+    fn from(request: &CreateTable) -> Self {
+        let CreateTable { ident, location, schema, partition_spec, write_order, properties, stage } =
+            request;
+        Self::of("ident", ident)
+            .and("location", location)
+            .and("schema", schema)
+            .and("partition-spec", partition_spec)
+            .and("write-order", write_order)
+            .and("properties", properties)
+            .and("stage-create", stage)
+    }
+}
+
+impl From<&RegisterTable> for Asked {
+    fn from(request: &RegisterTable) -> Self {
+        let RegisterTable { ident, metadata_location, overwrite } = request;
+        Self::of("ident", ident)
+            .and("metadata-location", metadata_location)
+            .and("overwrite", overwrite)
+    }
+}
+
+impl From<&TableChange> for Asked {
+    fn from(change: &TableChange) -> Self {
+        let TableChange { ident, requirements, updates } = change;
+        Self::of("ident", ident).and("requirements", requirements).and("updates", updates)
+    }
+}
+
+impl From<&CreateView> for Asked {
+    fn from(request: &CreateView) -> Self {
+        let CreateView { ident, location, schema, view_version, properties } = request;
+        Self::of("ident", ident)
+            .and("location", location)
+            .and("schema", schema)
+            .and("view-version", view_version)
+            .and("properties", properties)
+    }
+}
+
+impl From<&ViewChange> for Asked {
+    fn from(change: &ViewChange) -> Self {
+        let ViewChange { ident, requirements, updates } = change;
+        Self::of("ident", ident).and("requirements", requirements).and("updates", updates)
+    }
+}
+
+impl From<&[TableChange]> for Asked {
+    fn from(changes: &[TableChange]) -> Self {
+        let members = changes.iter().flat_map(|change| Self::from(change).0);
+        Self(members.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+    use slateberg_model::requirement::TableRequirement;
+    use slateberg_model::update::TableUpdate;
+
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_fingerprint_that_records_of_earlier_versions_hold() {
+        let namespace = NamespaceIdent(vec!["sales".to_owned()]);
+        let ident = TabularIdent { namespace, name: "orders".to_owned() };
+        let drop = Asked::of("ident", &ident).and("purge", &true);
+        assert_eq!(
+            drop.0,
+            [
+                ("ident", r#"{"namespace":["sales"],"name":"orders"}"#.to_owned()),
+                ("purge", "true".to_owned())
+            ]
+        );
+        assert_eq!(
+            drop.fingerprint("drop_table", "prod"),
+            "a745ed47145d21914fca50adb81558f8d8d69068c7f28da3c721f6aa06eb9eac"
+        );
+
+        let change = TableChange {
+            ident,
+            requirements: vec![
+                TableRequirement::NotExist,
+                TableRequirement::RefSnapshotIdMatch {
+                    r#ref: "main".to_owned(),
+                    snapshot_id: None,
+                },
+            ],
+            updates: vec![TableUpdate::RemoveProperties { removals: vec!["a".to_owned()] }],
+        };
+        let commit = Asked::from(&change);
+        assert_eq!(
+            commit.0[1..],
+            [
+                (
+                    "requirements",
+                    r#"[{"type":"assert-create"},{"type":"assert-ref-snapshot-id","ref":"main","snapshot-id":null}]"#
+                        .to_owned()
+                ),
+                ("updates", r#"[{"action":"remove-properties","removals":["a"]}]"#.to_owned())
+            ]
+        );
+        assert_eq!(
+            commit.fingerprint("commit_table", "prod"),
+            "5c7b79831f6d9356173d6565c5f645d71c17698a78cc07b7ee00c7da28f8c86a"
+        );
+    }
+}
