@@ -353,31 +353,6 @@ impl<R: Read> Walk<'_, R> {
 
     /// Finds keys of no known space.
     async fn strangers(&mut self) -> Result<(), Error> {
-        const KNOWN: [u8; 23] = [
-            space::STORE,
-            space::WAREHOUSE_NAMES,
-            space::NAMESPACE_NAMES,
-            space::NAMESPACES,
-            space::TABLE_NAMES,
-            space::VIEW_NAMES,
-            space::TABULARS,
-            space::METADATA,
-            space::METADATA_PIECES,
-            space::PLACES,
-            space::UUIDS,
-            space::PUBLICATIONS,
-            space::JOBS,
-            space::ENDED_JOBS,
-            space::IDEMPOTENCY,
-            space::CHANGES,
-            space::POLICY_HEAD,
-            space::POLICY_LOG,
-            space::POLICIES,
-            space::GRANTS,
-            space::API_KEYS,
-            space::SIGNING_KEYS,
-            space::REVOKED_KEYS,
-        ];
         for space in (0..=u8::MAX).filter(|space| !KNOWN.contains(space)) {
             if self.store.any(&Range::prefix([space])).await? {
                 self.note(Err(format!("there are keys in the unknown space 0x{space:02x}")));
@@ -386,6 +361,33 @@ impl<R: Read> Walk<'_, R> {
         Ok(())
     }
 }
+
+/// The spaces of keys that this binary knows.
+pub(crate) const KNOWN: [u8; 23] = [
+    space::STORE,
+    space::WAREHOUSE_NAMES,
+    space::NAMESPACE_NAMES,
+    space::NAMESPACES,
+    space::TABLE_NAMES,
+    space::VIEW_NAMES,
+    space::TABULARS,
+    space::METADATA,
+    space::METADATA_PIECES,
+    space::PLACES,
+    space::UUIDS,
+    space::PUBLICATIONS,
+    space::JOBS,
+    space::ENDED_JOBS,
+    space::IDEMPOTENCY,
+    space::CHANGES,
+    space::POLICY_HEAD,
+    space::POLICY_LOG,
+    space::POLICIES,
+    space::GRANTS,
+    space::API_KEYS,
+    space::SIGNING_KEYS,
+    space::REVOKED_KEYS,
+];
 
 /// A record and its metadata tell the same table or view.
 fn metadata_of(record: &TabularRecord, document: &Document) -> Result<(), Broken> {

@@ -35,6 +35,8 @@ pub mod error;
 pub mod files;
 mod flusher;
 pub mod fsck;
+#[cfg(test)]
+mod golden;
 pub mod invariants;
 pub mod jobs;
 mod journal;

@@ -1,0 +1,248 @@
+//! Records as they are stored: bytes that were once written are read, and written again as they were.
+//!
+//! What is here is never adapted to the code. A record that gets another form keeps its old one here, beside
+//! the new one.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::Value as Json;
+use slateberg_model::text::Segment;
+
+use super::codec::{Head, PieceText, Value};
+use super::fsck::KNOWN;
+use super::keys::{
+    ApiKeyKey, ChangeKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key, MetadataKey,
+    NamespaceKey, NamespaceNameKey, PieceKey, PlaceKey, PolicyHeadKey, PolicyKey,
+    PolicyRevisionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey, TabularKey,
+    TabularNameKey, UuidKey, WarehouseKey,
+};
+use super::records::{IdempotencyRecord, Outcome};
+
+/// Keys, in hexadecimal, and the JSON that follows the version byte, which is 1.
+const RECORDS: &[(&str, &str)] = &[
+    (
+        "01",
+        r#"{"format_version":5,"catalog_id":"0197a000-0000-7000-8000-000000000001","created_ms":1700000000000}"#,
+    ),
+    (
+        "01",
+        r#"{"format_version":6,"catalog_id":"0197a000-0000-7000-8000-000000000001","created_ms":1700000000000,"clone_of":{"parent_url":"s3://bucket/state","parent_catalog":"0197a000-0000-7000-8000-000000000002","pin":"0197a000-0000-7000-8000-000000000003","pin_name":"clone","checkpoint":"nightly","as_of_ms":1700000000001,"cloned_ms":1700000000002},"timeline":"0197a000-0000-7000-8000-000000000004"}"#,
+    ),
+    // The warehouse "prod": of the configuration, and made at run time.
+    (
+        "1070726f64",
+        r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"file:///data","created_ms":1700000000000}"#,
+    ),
+    (
+        "1070726f64",
+        r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"s3://bucket/data","created_ms":1700000000000,"definition":{"version":2,"created_by":"admin","changed_ms":1700000000001,"changed_by":"ops","allowed_locations":["s3://other/data"],"options":{"region":"eu-central-1"},"credentials":"main","client_defaults":{"a":"b"},"client_overrides":{"c":"d"},"access":{"delegation":["vended-credentials","remote-signing"],"role_arn":"arn:aws:iam::1:role/r","external_id":"e","sts_endpoint":"https://sts","credentials_seconds":900}}}"#,
+    ),
+    // The namespace "ns" and what is in it.
+    (
+        "200197a000000070008000000000000010\
+         6e73",
+        r#"{"id":"0197a000-0000-7000-8000-000000000020"}"#,
+    ),
+    (
+        "210197a000000070008000000000000020",
+        r#"{"id":"0197a000-0000-7000-8000-000000000020","warehouse":"0197a000-0000-7000-8000-000000000010","parent":"0197a000-0000-7000-8000-000000000010","name":"ns","properties":{"owner":"etl"},"version":3,"created_ms":1700000000000,"owner":"admin"}"#,
+    ),
+    (
+        "210197a000000070008000000000000020",
+        r#"{"id":"0197a000-0000-7000-8000-000000000020","warehouse":"0197a000-0000-7000-8000-000000000010","parent":"0197a000-0000-7000-8000-000000000010","name":"ns","properties":{},"version":1,"created_ms":1700000000000}"#,
+    ),
+    ("300197a00000007000800000000000002074", r#"{"id":"0197a000-0000-7000-8000-000000000030"}"#),
+    ("310197a00000007000800000000000002076", r#"{"id":"0197a000-0000-7000-8000-000000000031"}"#),
+    (
+        "320197a000000070008000000000000030",
+        r#"{"id":"0197a000-0000-7000-8000-000000000030","kind":"table","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"t","uuid":"0197a000-0000-7000-8000-000000000040","location":"file:///data/ns/t","further_paths":["file:///data/elsewhere"],"metadata_location":"file:///data/ns/t/metadata/00001.metadata.json","version":7,"created_ms":1700000000000,"updated_ms":1700000000001,"owner":"admin"}"#,
+    ),
+    (
+        "320197a000000070008000000000000031",
+        r#"{"id":"0197a000-0000-7000-8000-000000000031","kind":"view","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"v","uuid":"0197a000-0000-7000-8000-000000000041","location":"file:///data/ns/v","metadata_location":"file:///data/ns/v/metadata/00000.metadata.json","version":1,"created_ms":1700000000000,"updated_ms":1700000000000}"#,
+    ),
+    // The place file:///data/t, whose parts are "file", "data" and "t", and a UUID.
+    (
+        "3566696c65006461746100740001\
+         0197a000000070008000000000000030",
+        r#"{"id":"0197a000-0000-7000-8000-000000000030"}"#,
+    ),
+    (
+        "360197a0000000700080000000000000400197a000000070008000000000000030",
+        r#"{"id":"0197a000-0000-7000-8000-000000000030"}"#,
+    ),
+    (
+        "400197a0000000700080000000000000300000000000000007",
+        r#"{"metadata_location":"file:///data/ns/t/metadata/00001.metadata.json"}"#,
+    ),
+    (
+        "410197a000000070008000000000000050",
+        r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"listed":["a","b"]},"created_ms":1700000000000,"progress":{"started_ms":null,"done":0,"total":null,"kept":0,"bytes":0,"position":null,"cutoff_ms":null,"found":[]},"failures":0,"next_try_ms":0}"#,
+    ),
+    (
+        "410197a000000070008000000000000051",
+        r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"reachable-from":{"id":"0197a000-0000-7000-8000-000000000030","metadata_location":"m"}},"created_ms":1700000000000,"created_by":"admin","table":{"id":"0197a000-0000-7000-8000-000000000030","uuid":"0197a000-0000-7000-8000-000000000040","resource":"table:prod/ns/t","places":["file:///data/ns/t"]},"progress":{"started_ms":1700000000001,"done":1,"total":9,"kept":2,"bytes":3,"position":{"phase":"manifest-lists","after":"x"},"cutoff_ms":null,"found":[]},"failures":2,"last_error":"no route","next_try_ms":1700000000002}"#,
+    ),
+    (
+        "420197a000000070008000000000000052",
+        r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"orphans":{"dry_run":true,"age_seconds":86400}},"created_ms":1700000000000,"progress":{"started_ms":1700000000001,"done":1,"total":1,"kept":0,"bytes":3,"position":null,"cutoff_ms":1699000000000,"found":["f"]},"failures":0,"next_try_ms":0,"ended":{"how":"cancelled","at_ms":1700000000009}}"#,
+    ),
+    // The outcomes of requests of "etl".
+    (
+        "500197a00000007000800000000000006065746c",
+        r#"{"fingerprint":"00ff","outcome":"done","expires_ms":1700000000000}"#,
+    ),
+    (
+        "500197a00000007000800000000000006065746c",
+        r#"{"fingerprint":"00ff","outcome":{"body":{"namespace":["ns"],"properties":{}}},"expires_ms":1700000000000}"#,
+    ),
+    (
+        "500197a00000007000800000000000006065746c",
+        r#"{"fingerprint":"00ff","outcome":{"tabular":{"id":"0197a000-0000-7000-8000-000000000030","metadata_location":"m"}},"publications":[{"id":"0197a000-0000-7000-8000-000000000030","version":7}],"expires_ms":1700000000000}"#,
+    ),
+    (
+        "500197a00000007000800000000000006065746c",
+        r#"{"fingerprint":"00ff","outcome":{"refused":{"kind":"NoSuchTable","message":"ns.t"}},"expires_ms":1700000000000}"#,
+    ),
+    (
+        "600000000000000009",
+        r#"{"at_ms":1700000000000,"action":"drop_table","principal":"key:1","warehouse":"0197a000-0000-7000-8000-000000000010","subject":"0197a000-0000-7000-8000-000000000030","name":"ns.t","version_before":7,"version_after":null,"allowed":{"revision":"r1","policies":["default/writer"]},"origin":{"principal-name":"etl","method":"api-key","source-address":"10.0.0.1","request-id":"q"}}"#,
+    ),
+    (
+        "600000000000000008",
+        r#"{"at_ms":1700000000000,"action":"create_namespace","principal":"admin","warehouse":"0197a000-0000-7000-8000-000000000010","subject":"0197a000-0000-7000-8000-000000000020","name":"ns","version_before":null,"version_after":1}"#,
+    ),
+    ("70", r#"{"number":2}"#),
+    (
+        "710000000000000002",
+        r#"{"number":2,"at_ms":1700000000000,"by":"admin","action":"put_policy","comment":"why","in_force":"r1","rolled_back_to":1,"changes":{"policies":{"p":{"before":null,"after":{"id":"p","text":"permit (principal, action, resource);","changed_ms":1700000000000,"changed_by":"admin"}}},"granted":[{"id":"0197a000-0000-7000-8000-000000000070","template":"reader","grantee":"role:analysts","resource":"table:prod/ns/t","created_ms":1700000000000,"created_by":"admin"}],"revoked":[]}}"#,
+    ),
+    (
+        "7270",
+        r#"{"id":"p","text":"permit (principal, action, resource);","changed_ms":1700000000000,"changed_by":"admin"}"#,
+    ),
+    (
+        "730197a000000070008000000000000070",
+        r#"{"id":"0197a000-0000-7000-8000-000000000070","template":"reader","grantee":"role:analysts","resource":"table:prod/ns/t","created_ms":1700000000000,"created_by":"admin"}"#,
+    ),
+    (
+        "800197a000000070008000000000000080",
+        r#"{"id":"0197a000-0000-7000-8000-000000000080","name":"etl","hash":"00ff","roles":["writer"],"warehouses":["prod"],"created_ms":1700000000000,"created_by":"admin","expires_ms":1800000000000}"#,
+    ),
+    (
+        "800197a000000070008000000000000081",
+        r#"{"id":"0197a000-0000-7000-8000-000000000081","name":"first","hash":"00ff","roles":["admin"],"warehouses":null,"created_ms":1700000000000,"created_by":"slateberg","expires_ms":null}"#,
+    ),
+    (
+        "810197a000000070008000000000000090",
+        r#"{"id":"0197a000-0000-7000-8000-000000000090","seed":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","created_ms":1700000000000}"#,
+    ),
+    (
+        "820197a000000070008000000000000080",
+        r#"{"key":{"id":"0197a000-0000-7000-8000-000000000080","name":"etl","hash":"00ff","roles":[],"warehouses":null,"created_ms":1700000000000,"created_by":"admin","expires_ms":null},"revoked_ms":1700000000005,"revoked_by":"admin"}"#,
+    ),
+];
+
+/// `{"a":[`, the piece `1,` and `2]}`, as version 7.
+const HEAD: &str = "0200000000000000070000000300000000060100000002e9586b616536950f82cad86972b68f4f000000000328b52ffd20094900007b2261223a5b325d7d";
+const PIECE_KEY: &str = "340197a000000070008000000000000030e9586b616536950f82cad86972b68f4f";
+const PIECE: &str = "0128b52ffd2002110000312c";
+/// `{"a":[1,2]}` as version 7, in the form of format version 1.
+const WHOLE: &str = "01000000000000000728b52ffd200b5900007b2261223a5b312c325d7d";
+const TABLE: &str = "330197a000000070008000000000000030";
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits = hex.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).expect("digits are ASCII");
+        u8::from_str_radix(pair, 16).expect("two hexadecimal digits")
+    });
+    digits.collect()
+}
+
+fn key<K: Key>(key: &[u8]) -> K {
+    let decoded = K::decode(key).expect("a key of its space");
+    assert_eq!(decoded.encode(), key);
+    decoded
+}
+
+fn check<K: Key>(at: &[u8], json: &str) {
+    let _ = key::<K>(at);
+    let stored = [b"\x01", json.as_bytes()].concat();
+    let record = K::Value::decode(&stored).unwrap_or_else(|error| panic!("{json}: {error}"));
+    let written = record.encode();
+    assert_eq!(written[0], 1);
+    let parsed = |text: &[u8]| serde_json::from_slice::<Json>(text).expect("it is JSON");
+    assert_eq!(parsed(&written[1..]), parsed(json.as_bytes()));
+}
+
+fn check_any(at: &[u8], json: &str) {
+    match at[0] {
+        0x01 => check::<StoreKey>(at, json),
+        0x10 => check::<WarehouseKey>(at, json),
+        0x20 => check::<NamespaceNameKey>(at, json),
+        0x21 => check::<NamespaceKey>(at, json),
+        0x30 | 0x31 => check::<TabularNameKey>(at, json),
+        0x32 => check::<TabularKey>(at, json),
+        0x35 => check::<PlaceKey>(at, json),
+        0x36 => check::<UuidKey>(at, json),
+        0x40 => check::<PublicationKey>(at, json),
+        0x41 => check::<JobKey>(at, json),
+        0x42 => check::<EndedJobKey>(at, json),
+        0x50 => check::<IdempotencyKey>(at, json),
+        0x60 => check::<ChangeKey>(at, json),
+        0x70 => check::<PolicyHeadKey>(at, json),
+        0x71 => check::<PolicyRevisionKey>(at, json),
+        0x72 => check::<PolicyKey>(at, json),
+        0x73 => check::<GrantKey>(at, json),
+        0x80 => check::<ApiKeyKey>(at, json),
+        0x81 => check::<SigningKeyKey>(at, json),
+        0x82 => check::<RevokedKeyKey>(at, json),
+        space => panic!("no record of space {space:#04x} is known"),
+    }
+}
+
+#[test]
+fn a_record_of_each_kind_is_read_as_it_was_written() {
+    let mut seen = BTreeSet::new();
+    for (key, json) in RECORDS {
+        let at = bytes(key);
+        seen.insert(at[0]);
+        check_any(&at, json);
+    }
+    seen.extend([bytes(TABLE)[0], bytes(PIECE_KEY)[0]]);
+    assert_eq!(seen, BTreeSet::from(KNOWN), "there is a record of each kind");
+}
+
+#[test]
+fn a_remembered_refusal_is_read_with_its_code() {
+    let json = RECORDS.iter().find(|(_, json)| json.contains("refused")).expect("it is there").1;
+    let record = IdempotencyRecord::decode(&[b"\x01", json.as_bytes()].concat());
+    let refused = Outcome::Refused { kind: "NoSuchTable".to_owned(), message: "ns.t".to_owned() };
+    assert_eq!(record.expect("it is read").outcome, refused);
+}
+
+#[test]
+fn metadata_is_read_as_it_was_written() {
+    let _ = key::<MetadataKey>(&bytes(TABLE));
+    let piece_key: PieceKey = key(&bytes(PIECE_KEY));
+    let PieceText(piece) = PieceText::decode(&bytes(PIECE)).expect("a piece");
+    assert_eq!(&*piece, b"1,");
+    let head = Head::decode(&bytes(HEAD)).expect("a head");
+    assert_eq!(head.pieces().collect::<Vec<_>>(), [piece_key.hash]);
+    for (head, pieces) in [
+        (head, HashMap::from([(piece_key.hash, piece)])),
+        (Head::decode(&bytes(WHOLE)).expect("a head"), HashMap::new()),
+    ] {
+        let document = head.complete(&pieces).expect("it is whole");
+        assert_eq!(document.version, 7);
+        let text: Vec<u8> = document.text.segments().iter().flat_map(segment).collect();
+        assert_eq!(text, br#"{"a":[1,2]}"#);
+    }
+}
+
+fn segment(segment: &Segment) -> Vec<u8> {
+    match segment {
+        Segment::Inline(bytes) => bytes.to_vec(),
+        Segment::Piece(piece) => piece.text().to_vec(),
+    }
+}
