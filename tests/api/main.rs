@@ -52,6 +52,7 @@ mod encryption;
 mod errors;
 mod format_versions;
 mod fuzz;
+mod golden_store;
 mod hosts;
 mod idempotency;
 mod idempotency_lifetime;

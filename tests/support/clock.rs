@@ -14,6 +14,11 @@ impl Default for HandClock {
 }
 
 impl HandClock {
+    /// A clock that shows this time.
+    pub fn at_ms(ms: i64) -> Self {
+        Self(AtomicI64::new(ms))
+    }
+
     /// Lets so much time pass.
     pub fn advance_seconds(&self, seconds: u64) {
         let ms = i64::try_from(seconds * 1000).expect("test times are short");

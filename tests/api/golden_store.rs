@@ -1,0 +1,132 @@
+//! Stores that earlier versions have written, as `golden/write.py` has filled them: this version opens them,
+//! shows what they showed, and remembers what they remembered.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, header};
+use serde_json::Value;
+use slateberg::app::App;
+use slateberg_base::progress::Progress;
+use slateberg_config::Settings;
+use slateberg_objects::open::{Opener, open_url};
+use slateberg_runtime::build::Seams;
+use slateberg_runtime::fsck::fsck;
+use tempfile::TempDir;
+
+use crate::support::app::{Answer, TestApp};
+use crate::support::clock::HandClock;
+
+/// The data directory that the stores were written in. Locations are absolute.
+const DATA: &str = "file:///golden";
+
+/// A golden store, unpacked.
+struct Golden {
+    /// What clients saw, and the requests whose answers are remembered.
+    written: Value,
+    directory: TempDir,
+}
+
+impl Golden {
+    fn unpack(name: &str) -> Self {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/golden");
+        let written = std::fs::read(here.join(format!("{name}.json"))).expect("it is there");
+        let directory = tempfile::tempdir().expect("there is room");
+        let mut unpack = Command::new("tar");
+        unpack.arg("-xzf").arg(here.join(format!("{name}.tar.gz"))).arg("-C").arg(directory.path());
+        assert!(unpack.status().expect("tar runs").success());
+        Self { written: serde_json::from_slice(&written).expect("it is JSON"), directory }
+    }
+
+    fn settings(&self) -> Settings {
+        let data_dir = self.directory.path().to_owned();
+        let mut settings = Settings { data_dir, ..Settings::default() };
+        settings.state.url = format!("{DATA}/state");
+        settings.catalog.local_warehouse_dirs = vec!["/golden/warehouse".into()];
+        let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");
+        warehouse.location = format!("{DATA}/warehouse/default");
+        settings
+    }
+
+    /// Opens URLs in the data directory where it is now, at the time when it was written.
+    fn seams(&self) -> Seams {
+        let now = format!("file://{}", self.directory.path().display());
+        let opener: Opener = Arc::new(move |url, options| match url.strip_prefix(DATA) {
+            Some(path) => open_url(&format!("{now}{path}"), options),
+            None => open_url(url, options),
+        });
+        let written_ms = self.written["written-ms"].as_i64().expect("a number");
+        Seams { opener, clock: Arc::new(HandClock::at_ms(written_ms)), ..Seams::default() }
+    }
+
+    async fn open(&self) -> TestApp {
+        let app = App::build(self.settings(), self.seams()).await.expect("the catalog opens");
+        let key = self.written["key"].as_str().expect("a text").to_owned();
+        let mut app = TestApp::of(app);
+        app.credential = Some(key);
+        app
+    }
+
+    async fn assert_sound(&self) {
+        let report = fsck(&self.settings(), &self.seams(), &Progress::default()).await;
+        assert_eq!(report.expect("fsck runs").findings(), Vec::<String>::new());
+    }
+}
+
+/// Whether an answer has all that an earlier one had. A later version may add members.
+fn has_all(now: &Value, before: &Value) -> bool {
+    match (now, before) {
+        (Value::Object(now), Value::Object(before)) => before
+            .iter()
+            .all(|(name, before)| now.get(name).is_some_and(|now| has_all(now, before))),
+        (Value::Array(now), Value::Array(before)) => {
+            now.len() == before.len() && now.iter().zip(before).all(|(now, it)| has_all(now, it))
+        }
+        (now, before) => now == before,
+    }
+}
+
+/// Sends a remembered request again, byte by byte as it was.
+async fn send_again(app: &TestApp, request: &Value) -> Answer {
+    let text = |name: &str| request[name].as_str().expect("a text").to_owned();
+    let body = text("body");
+    let request = Request::builder()
+        .method(text("method").as_str())
+        .uri(text("path"))
+        .header("Idempotency-Key", text("key"))
+        .header(header::AUTHORIZATION, format!("Bearer {}", app.credential()))
+        .header(header::CONTENT_LENGTH, body.len());
+    app.send(request.body(Body::from(body)).expect("it was a request before")).await
+}
+
+#[tokio::test]
+async fn a_store_of_commit_326abe4_is_served_as_it_was_and_its_answers_are_remembered() {
+    let golden = Golden::unpack("326abe4");
+    let app = golden.open().await;
+    let seen = golden.written["seen"].as_object().expect("an object");
+    for (path, expected) in seen {
+        let answer = app.get(path).await.expect(200);
+        assert!(has_all(&answer.body, expected), "{path}: {} without {expected}", answer.body);
+    }
+    let remembered = golden.written["remembered"].as_array().expect("a list");
+    for request in remembered {
+        let again = send_again(&app, request).await;
+        let status = again.status.as_u16();
+        assert_eq!(request["status"], status, "{request}: {}", again.body);
+        // A table or view is answered as it is now.
+        let is_state = again.body.get("metadata").is_some();
+        assert!(is_state || has_all(&again.body, &request["answer"]), "{request}: {}", again.body);
+    }
+    for (path, expected) in seen {
+        let answer = app.get(path).await.expect(200);
+        assert!(has_all(&answer.body, expected), "{path} has changed: {}", answer.body);
+    }
+    app.app.runtime.catalog.close().await.expect("it closes");
+    golden.assert_sound().await;
+    let app = golden.open().await;
+    app.create_namespace(&["later"]).await;
+    app.app.runtime.catalog.close().await.expect("it closes");
+    golden.assert_sound().await;
+}
