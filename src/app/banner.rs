@@ -7,6 +7,7 @@ use serde_json::json;
 use super::App;
 use super::run::Bound;
 use slateberg_base::rfc3339;
+use slateberg_base::version::VERSION;
 use slateberg_store::records::CloneOf;
 
 /// The lines that greet whoever started the server.
@@ -44,7 +45,7 @@ Spark
     --conf spark.sql.catalog.slateberg.warehouse={warehouse} \
 {spark}    --conf spark.sql.defaultCatalog=slateberg
 "#,
-        version = env!("CARGO_PKG_VERSION"),
+        version = VERSION,
         state = app.runtime.state_url,
         management = management_line(bound.management_url()),
         clone = app.runtime.catalog.clone_of().map(clone_line).unwrap_or_default(),
@@ -65,7 +66,7 @@ pub fn banner_line(app: &App, bound: &Bound) -> String {
         .collect();
     let fields = json!({
         "message": "ready",
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": VERSION,
         "url": bound.url(),
         "management-url": bound.management_url(),
         "state": app.runtime.state_url,

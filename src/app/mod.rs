@@ -9,4 +9,4 @@ pub mod run;
 pub mod stop_signals;
 pub mod tls;
 
-pub use routes::App;
+pub use routes::{App, COMMIT};

@@ -10,9 +10,14 @@ use crate::api::guard::Guarded;
 use crate::api::leaving::Leaving;
 use crate::api::router::{Routers, routers};
 use crate::api::state::{self, ApiState};
+use slateberg_base::version::VERSION;
 use slateberg_config::Settings;
 use slateberg_runtime::Runtime;
 use slateberg_runtime::build::{BuildError, Seams};
+use slateberg_telemetry::collection::{Collection, attributes};
+
+/// The commit of the server program, as `build.rs` names it.
+pub const COMMIT: &str = env!("SLATEBERG_COMMIT");
 
 /// A catalog, ready to serve.
 pub struct App {
@@ -32,6 +37,7 @@ impl App {
         runtime.measures.registry.register("answers", move |into| {
             cached.usage().collect(into, "answer", "Answers to loadTable");
         });
+        runtime.measures.registry.register("build", collect_build);
         Ok(Self { runtime, answers, leaving: Arc::default() })
     }
 
@@ -58,4 +64,10 @@ impl App {
             scheme: if settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }
+}
+
+fn collect_build(into: &mut Collection) {
+    let build = attributes([("version", VERSION), ("commit", COMMIT)]);
+    let help = "The version and commit of this build; the value is always 1.";
+    into.gauge("slateberg.build_info", "1", help, build, 1.0);
 }

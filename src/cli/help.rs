@@ -7,6 +7,8 @@ use clap::error::Result;
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
+use crate::app::COMMIT;
+use slateberg_base::version::VERSION;
 use slateberg_store::records::FORMAT_VERSION;
 
 /// The groups of subcommands, in the order of the help.
@@ -51,9 +53,7 @@ pub(super) fn command() -> Command {
     let command = with_examples(Cli::command(), "");
     let heading = *command.get_styles().get_header();
     let groups = groups(&command);
-    let commit = env!("SLATEBERG_COMMIT");
-    let version =
-        format!("{} ({commit})\nstore format {FORMAT_VERSION}", env!("CARGO_PKG_VERSION"));
+    let version = format!("{VERSION} ({COMMIT})\nstore format {FORMAT_VERSION}");
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\
          {heading}Options:{heading:#}\n{{options}}{{after-help}}"

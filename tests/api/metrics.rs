@@ -207,12 +207,19 @@ async fn every_metric_of_slatedb_has_a_description() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_build_and_the_process_are_in_the_metrics() {
+async fn the_metrics_name_the_build_as_the_program_does_and_describe_the_process() {
     let app = TestApp::new().await;
-    let version =
-        concat!("slateberg_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\",commit=");
+    let program = env!("CARGO_BIN_EXE_slateberg");
+    let printed = std::process::Command::new(program).arg("--version").output().expect("it runs");
+    let printed = String::from_utf8(printed.stdout).expect("UTF-8");
+    let (version, commit) = printed
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("slateberg ")?.strip_suffix(')')?.split_once(" ("))
+        .unwrap_or_else(|| panic!("{printed}"));
+    let series = format!("slateberg_build_info{{version=\"{version}\",commit=\"{commit}\"}} 1");
     let text = app.get("/metrics").await.expect(200).body.as_str().expect("text").to_owned();
-    assert!(text.lines().any(|line| line.starts_with(version) && line.ends_with(" 1")), "{text}");
+    assert!(text.lines().any(|line| line == series), "{series}\n{text}");
     assert!(metric(&app, "process_resident_memory_bytes").await > 1 << 20);
     assert!(metric(&app, "process_open_fds").await < metric(&app, "process_max_fds").await);
     assert!(metric(&app, "process_start_time_seconds").await > 1_600_000_000);

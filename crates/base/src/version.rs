@@ -1,10 +1,5 @@
-//! What this build is.
+//! The version of the workspace. The commit is known to the server program only: a library with it would be rebuilt for
+//! each commit.
 
-/// The program's version.
+/// The version of all packages of the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The commit that it was built from, if the build was given it as `SLATEBERG_COMMIT`.
-pub const COMMIT: &str = match option_env!("SLATEBERG_COMMIT") {
-    Some(commit) => commit,
-    None => "unknown",
-};

@@ -1,10 +1,8 @@
-//! What this build is, and what its process uses. Linux reports the latter in `/proc`; elsewhere it
-//! is left out.
+//! Resources that the process uses. Linux reports them in `/proc`; other systems have no such metrics.
 
 use std::fs;
 
-use super::collection::{Collection, attributes};
-use slateberg_base::version::{COMMIT, VERSION};
+use super::collection::Collection;
 
 /// In this unit Linux reports times of processes to programs, whatever its own timer does.
 const TICKS_PER_SECOND: u64 = 100;
@@ -14,11 +12,8 @@ const SYSTEM_TIME_FIELD: usize = 12;
 const THREADS_FIELD: usize = 17;
 const START_FIELD: usize = 19;
 
-/// Reports it.
+/// Reports them.
 pub fn collect(into: &mut Collection) {
-    let build = attributes([("version", VERSION), ("commit", COMMIT)]);
-    let help = "The version and commit of this build; the value is always 1.";
-    into.gauge("slateberg.build_info", "1", help, build, 1.0);
     // The process may be a program that embeds the catalog, and the system may have no /proc: each
     // number that cannot be read has no series.
     let mut gauge = |name: &str, unit, help: &str, value: Option<u64>| {

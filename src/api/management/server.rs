@@ -7,6 +7,7 @@ use super::Result;
 use crate::api::extract::body::Reading;
 use crate::api::state::ApiState;
 use crate::api::wire::management::ServerInfo;
+use slateberg_base::version::VERSION;
 
 /// Tells whoever is let in what they speak to.
 pub async fn server(
@@ -15,7 +16,7 @@ pub async fn server(
 ) -> Result<Json<ServerInfo>> {
     Ok(Json(ServerInfo {
         name: env!("CARGO_PKG_NAME"),
-        version: env!("CARGO_PKG_VERSION"),
+        version: VERSION,
         authentication: !state.authn.lets_everybody_in(),
         policies_in_force: state.catalog.policy_hash(),
         policy_revision: state.catalog.newest_policy_revision(),

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::http::{HeaderMap, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde::Serialize;
+use slateberg_base::version::VERSION;
 
 /// The routes that a port serves.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -55,7 +56,7 @@ impl About {
         };
         Self {
             name: env!("CARGO_PKG_NAME"),
-            version: env!("CARGO_PKG_VERSION"),
+            version: VERSION,
             description: env!("CARGO_PKG_DESCRIPTION"),
             usage,
             links,

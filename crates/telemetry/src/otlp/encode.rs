@@ -18,6 +18,7 @@ use prost::Message;
 use crate::collection::{Attributes, Collection, Data};
 use crate::settings::OtlpSettings;
 use crate::traces::{Ended, Kind, Value};
+use slateberg_base::version::VERSION;
 
 /// The flag of spans that are kept.
 const SAMPLED: u32 = 1;
@@ -33,10 +34,10 @@ impl Resource {
     pub fn of(settings: &OtlpSettings) -> Self {
         let mut attributes = vec![
             pair("service.name", settings.service_name.clone()),
-            pair("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+            pair("service.version", VERSION.to_owned()),
             pair("telemetry.sdk.language", "rust".to_owned()),
             pair("telemetry.sdk.name", SCOPE.to_owned()),
-            pair("telemetry.sdk.version", env!("CARGO_PKG_VERSION").to_owned()),
+            pair("telemetry.sdk.version", VERSION.to_owned()),
         ];
         for (key, value) in &settings.resource_attributes {
             attributes.retain(|known| known.key != *key);
@@ -174,7 +175,7 @@ fn span(ended: Ended) -> Span {
 fn scope() -> Option<InstrumentationScope> {
     Some(InstrumentationScope {
         name: SCOPE.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: VERSION.to_owned(),
         ..InstrumentationScope::default()
     })
 }
