@@ -16,7 +16,7 @@ const KEY: &str = "log.level";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Crates in this program that log, or could with other features. A test compares this with `Cargo.lock`.
-const CRATES: [&str; 57] = [
+const CRATES: [&str; 59] = [
     "apache_avro",
     "aws_config",
     "aws_credential_types",
@@ -58,8 +58,10 @@ const CRATES: [&str; 57] = [
     "slateberg",
     "slateberg_authn",
     "slateberg_catalog",
+    "slateberg_embedded",
     "slateberg_kms",
     "slateberg_objects",
+    "slateberg_runtime",
     "slateberg_store",
     "slateberg_telemetry",
     "slatedb",
