@@ -13,8 +13,6 @@ use std::num::NonZero;
 use axum::body::Bytes;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 
 use super::coding::Coding;
@@ -23,7 +21,7 @@ use super::respond::{NO_STORE, in_parts, tagged_json};
 use super::tag::{Shown, Tag};
 use slateberg_catalog::reading::ReadVersion;
 use slateberg_config::server::Settings;
-use slateberg_telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
+use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 
 /// Bytes that an entry takes beside its body.
 const ENTRY_BYTES: usize = 512;
@@ -36,8 +34,7 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Answers that were given lately, bounded in bytes.
 pub struct Answers {
-    kept: Cache<(AnswerKey, Coding), Answer, Weight>,
-    requests: CacheRequests,
+    kept: ByteCache<(AnswerKey, Coding), Answer>,
     compression_bytes_min: usize,
     bytes_max: usize,
     compressing: Semaphore,
@@ -74,24 +71,13 @@ impl Fresh {
     }
 }
 
-#[derive(Clone)]
-struct Weight;
-
-impl Weighter<(AnswerKey, Coding), Answer> for Weight {
-    fn weight(&self, _key: &(AnswerKey, Coding), answer: &Answer) -> u64 {
-        (answer.body.len() + ENTRY_BYTES) as u64
-    }
-}
-
 impl Answers {
     /// None yet, within the bounds of these settings.
     pub fn new(settings: &Settings) -> Self {
         let bytes_max = settings.answer_cache_bytes;
-        let entries = usize::try_from(bytes_max / TYPICAL_BYTES).unwrap_or(usize::MAX);
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self {
-            kept: Cache::with_weighter(entries.max(16), bytes_max, Weight),
-            requests: CacheRequests::default(),
+            kept: ByteCache::new(bytes_max, TYPICAL_BYTES),
             compression_bytes_min: settings.compression_bytes_min,
             bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
             compressing: Semaphore::new((cores / 2).max(1)),
@@ -100,9 +86,9 @@ impl Answers {
 
     /// An answer, if it is kept: in this coding, or as it is.
     pub fn get(&self, key: AnswerKey, coding: Coding) -> Option<Answer> {
-        let coded = (coding != Coding::Identity).then(|| self.kept.get(&(key, coding))).flatten();
-        let found = coded.or_else(|| self.kept.get(&(key, Coding::Identity)));
-        self.requests.count(found.is_some());
+        let coded = (coding != Coding::Identity).then(|| self.kept.peek(&(key, coding))).flatten();
+        let found = coded.or_else(|| self.kept.peek(&(key, Coding::Identity)));
+        self.kept.count(found.is_some());
         found
     }
 
@@ -133,13 +119,13 @@ impl Answers {
         let coding = Coding::Identity;
         let answer = Answer { body: coding.encode(&parts), coding, tag };
         self.forget_predecessor(key);
-        self.kept.insert((key, coding), answer.clone());
+        self.kept.insert((key, coding), answer.clone(), answer.bytes());
         answer.into_response()
     }
 
     /// How they are used.
     pub fn usage(&self) -> CacheUsage {
-        self.requests.usage(CacheSize::of(&self.kept))
+        self.kept.usage()
     }
 
     /// Whether an answer of so many bytes is compressed for who asks for this coding. One that is too long to
@@ -163,10 +149,12 @@ impl Answers {
             };
             drop(room);
             self.forget_predecessor(key);
-            Ok::<_, ()>(Answer { body, coding, tag: fresh.tag.clone().map(Tag::weak) })
+            let answer = Answer { body, coding, tag: fresh.tag.clone().map(Tag::weak) };
+            let bytes = answer.bytes();
+            Ok::<_, ()>((answer, bytes))
         };
         // Whoever asks for the same meanwhile waits for it.
-        self.kept.get_or_insert_async(&(key, coding), make).await.ok()
+        self.kept.get_or_insert(&(key, coding), make).await.ok()
     }
 
     /// That of the version before will not be asked for any more.
@@ -182,6 +170,11 @@ impl Answers {
 }
 
 impl Answer {
+    /// The bytes that it takes in the cache.
+    fn bytes(&self) -> usize {
+        self.body.len() + ENTRY_BYTES
+    }
+
     fn into_response(self) -> Response {
         let mut response = tagged_json(self.body.into(), self.tag.as_ref());
         if let Some(coding) = self.coding.header() {

@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -18,6 +16,7 @@ use slateberg_catalog::delegation::{Delegated, Way};
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::separator;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_telemetry::cache::ByteCache;
 
 /// Bytes of what was told that are kept.
 const KEPT_BYTES_MAX: u64 = 16 << 20;
@@ -38,7 +37,7 @@ pub struct FilesTold {
 
 /// What was told lately, bounded in bytes: the same is told to all who load a table with the same rights, as
 /// long as its credentials are handed out, and to put it into words takes longer than the rest of a load.
-pub struct FilesKept(Cache<KeptKey, Arc<Kept>, Weight>);
+pub struct FilesKept(ByteCache<KeptKey, Arc<Kept>>);
 
 /// The table, and where in memory its credentials are: what is kept holds them, so that nothing else comes to
 /// be there.
@@ -52,20 +51,9 @@ struct Kept {
     files: FilesTold,
 }
 
-#[derive(Clone)]
-struct Weight;
-
-impl Weighter<KeptKey, Arc<Kept>> for Weight {
-    fn weight(&self, _key: &KeptKey, kept: &Arc<Kept>) -> u64 {
-        // Credentials are in it twice: as they were vended, and as they are told.
-        (2 * kept.files.tail.len()) as u64
-    }
-}
-
 impl Default for FilesKept {
     fn default() -> Self {
-        let entries = usize::try_from(KEPT_BYTES_MAX / TYPICAL_BYTES).unwrap_or(usize::MAX);
-        Self(Cache::with_weighter(entries, KEPT_BYTES_MAX, Weight))
+        Self(ByteCache::new(KEPT_BYTES_MAX, TYPICAL_BYTES))
     }
 }
 
@@ -80,12 +68,14 @@ impl FilesKept {
         let same = |kept: &Arc<Kept>| {
             kept.told.is_same(told) && kept.ident == *ident && kept.warehouse == warehouse.name
         };
-        if let Some(kept) = self.0.get(&key).filter(same) {
+        if let Some(kept) = self.0.get_if(&key, same) {
             return kept.files.clone();
         }
         let files = FilesTold::new(told, warehouse, ident);
         let (told, warehouse, ident) = (told.clone(), warehouse.name.clone(), ident.clone());
-        self.0.insert(key, Arc::new(Kept { told, warehouse, ident, files: files.clone() }));
+        // Credentials are in it twice: as they were vended, and in the words for the client.
+        let bytes = 2 * files.tail.len();
+        self.0.insert(key, Arc::new(Kept { told, warehouse, ident, files: files.clone() }), bytes);
         files
     }
 }

@@ -4,15 +4,14 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use quick_cache::sync::Cache;
-use quick_cache::{Equivalent, Weighter};
+use quick_cache::Equivalent;
 
 use super::decide::{Decision, Request};
 use super::facts::Asks;
 use super::policy_set::{PolicySet, Revision};
 use super::resource::{Kind, Node, Resource};
 use slateberg_model::principal::Identity;
-use slateberg_telemetry::cache::{CacheRequests, CacheSize};
+use slateberg_telemetry::cache::ByteCache;
 use slateberg_telemetry::collection::{Collection, attributes};
 use slateberg_telemetry::instruments::{Histograms, SECONDS};
 
@@ -29,8 +28,7 @@ const POLICY_BYTES: usize = 40;
 /// here can be out of date.
 #[derive(Debug)]
 pub struct DecisionCache {
-    decisions: Cache<Key, Remembered, Weight>,
-    requests: CacheRequests,
+    decisions: ByteCache<Key, Arc<Decision>>,
     /// What Cedar takes for a decision, by action.
     evaluations: Histograms<&'static str>,
 }
@@ -78,46 +76,24 @@ struct Key {
     client: Option<String>,
 }
 
-/// A decision, and as how many it counts.
-#[derive(Debug, Clone)]
-struct Remembered {
-    decision: Arc<Decision>,
-    units: u64,
-}
-
-#[derive(Debug, Clone)]
-struct Weight;
-
-impl Weighter<Key, Remembered> for Weight {
-    fn weight(&self, _key: &Key, remembered: &Remembered) -> u64 {
-        remembered.units
-    }
-}
-
-impl Remembered {
-    fn new(key: &Key, decision: Arc<Decision>) -> Self {
-        let policies = decision.policies.iter().map(|id| id.len() + POLICY_BYTES);
-        let bytes = key.bytes() + policies.sum::<usize>();
-        Self { decision, units: bytes.div_ceil(UNIT_BYTES) as u64 }
-    }
+/// The bytes that a decision counts as: whole units, so that short ones are bounded in their number.
+fn counted_bytes(key: &Key, decision: &Decision) -> usize {
+    let policies = decision.policies.iter().map(|id| id.len() + POLICY_BYTES);
+    (key.bytes() + policies.sum::<usize>()).next_multiple_of(UNIT_BYTES)
 }
 
 impl DecisionCache {
     /// A cache of at most so many decisions, and of at most so many KiB.
     pub fn new(decisions_max: usize) -> Self {
         Self {
-            decisions: Cache::with_weighter(decisions_max, decisions_max as u64, Weight),
-            requests: CacheRequests::default(),
+            decisions: ByteCache::new((decisions_max * UNIT_BYTES) as u64, UNIT_BYTES as u64),
             evaluations: Histograms::new(SECONDS),
         }
     }
 
     /// Reports what is measured.
     pub fn collect(&self, into: &mut Collection) {
-        let CacheSize { bytes: units, bytes_max: units_max } = CacheSize::of(&self.decisions);
-        let bytes = |units: u64| units.saturating_mul(UNIT_BYTES as u64);
-        let size = CacheSize { bytes: bytes(units), bytes_max: bytes(units_max) };
-        self.requests.usage(size).collect(into, "decision", "Decisions");
+        self.decisions.usage().collect(into, "decision", "Decisions");
         let help = "Time of the evaluation of policies for a decision.";
         into.declare_histogram(EVALUATIONS, "s", help);
         for (action, distribution) in self.evaluations.read() {
@@ -138,18 +114,16 @@ impl DecisionCache {
             return Arc::new(self.evaluations.timed(action, || policies.decide(action, request)));
         }
         let question = Question::of(policies.revision(), asks, action, request);
-        let known = self.decisions.get(&question);
-        self.requests.count(known.is_some());
-        if let Some(known) = known {
-            return known.decision;
+        if let Some(known) = self.decisions.get(&question) {
+            return known;
         }
         let key = question.kept(request.resource);
         // What is kept is what is asked, so that the answer depends on nothing else.
         let request = Request { resource: &key.resource, ..request };
         let decision =
             Arc::new(self.evaluations.timed(action, || policies.decide(action, request)));
-        let remembered = Remembered::new(&key, Arc::clone(&decision));
-        self.decisions.insert(key, remembered);
+        let bytes = counted_bytes(&key, &decision);
+        self.decisions.insert(key, Arc::clone(&decision), bytes);
         decision
     }
 }
@@ -312,20 +286,28 @@ mod tests {
         cache.decide(policies, "CreateNamespace", request).allow
     }
 
+    fn units(cache: &DecisionCache) -> u64 {
+        cache.decisions.size().bytes / UNIT_BYTES as u64
+    }
+
+    fn units_max(cache: &DecisionCache) -> u64 {
+        cache.decisions.size().bytes_max / UNIT_BYTES as u64
+    }
+
     #[test]
     fn an_ordinary_decision_counts_as_one() {
         let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
         for n in 0..10 {
             assert!(ask(&cache, &policies, &namespace(&format!("n{n}"), 0)));
         }
-        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (10, 10));
+        assert_eq!((cache.decisions.len(), units(&cache)), (10, 10));
     }
 
     #[test]
     fn what_no_policy_asks_for_is_not_kept() {
         let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
         assert!(ask(&cache, &policies, &namespace("n", 1 << 20)));
-        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (1, 1));
+        assert_eq!((cache.decisions.len(), units(&cache)), (1, 1));
         // It is the same question whatever the properties are.
         assert!(ask(&cache, &policies, &namespace("n", 7)));
         assert_eq!(cache.decisions.len(), 1);
@@ -335,9 +317,9 @@ mod tests {
     fn what_policies_ask_for_counts_by_its_bytes_and_denials_do_too() {
         let (cache, policies) = (DecisionCache::new(100_000), policies(BY_PROPERTIES));
         assert!(!ask(&cache, &policies, &namespace("n", 10 * UNIT_BYTES)));
-        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (1, 11));
+        assert_eq!((cache.decisions.len(), units(&cache)), (1, 11));
         assert!(!ask(&cache, &policies, &namespace(&"n".repeat(10 * UNIT_BYTES), 0)));
-        assert_eq!((cache.decisions.len(), cache.decisions.weight()), (2, 22));
+        assert_eq!((cache.decisions.len(), units(&cache)), (2, 22));
     }
 
     #[test]
@@ -346,9 +328,9 @@ mod tests {
         for n in 0..200 {
             let bytes = [UNIT_BYTES, 10 * UNIT_BYTES, 1000 * UNIT_BYTES][n % 3];
             assert!(!ask(&cache, &policies, &namespace(&format!("n{n}"), bytes)));
-            assert!(cache.decisions.weight() <= cache.decisions.capacity());
+            assert!(units(&cache) <= units_max(&cache));
         }
-        assert!(!cache.decisions.is_empty() && cache.decisions.capacity() <= 128);
+        assert!(!cache.decisions.is_empty() && units_max(&cache) <= 128);
     }
 
     #[test]
@@ -363,12 +345,12 @@ mod tests {
         let plain = Context::default();
         let request = Request { identity: &identity, resource: &resource, context: &plain };
         assert!(cache.decide(&policies, "CreateNamespace", request).allow);
-        let weight = cache.decisions.weight();
+        let weight = units(&cache);
         assert!((10..20).contains(&weight), "{weight}");
         let client = Some("x".repeat(10 * UNIT_BYTES));
         let long = Context { client, ..Context::default() };
         let request = Request { context: &long, ..request };
         assert!(!cache.decide(&policies, "CreateNamespace", request).allow);
-        assert!(cache.decisions.weight() >= 2 * weight + 9);
+        assert!(units(&cache) >= 2 * weight + 9);
     }
 }

@@ -12,15 +12,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use uuid::Uuid;
 
 use slateberg_authz::cache::PageKey;
 use slateberg_authz::resource::Node;
 use slateberg_model::page::Names;
 use slateberg_store::read::Reading;
-use slateberg_telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
+use slateberg_telemetry::cache::{ByteCache, CacheSize, CacheUsage};
 
 /// Bytes that a name takes beside its attributes: until when they hold.
 const READING_BYTES: usize = 128;
@@ -70,25 +68,9 @@ struct Shown {
 
 /// Pages that were listed lately, bounded in bytes.
 pub(super) struct KnownPages {
-    gathered: Cache<PageStart, Weighed<Gathered>, Weight>,
-    shown: Cache<(PageKey, PageStart), Weighed<Shown>, Weight>,
+    gathered: ByteCache<PageStart, Gathered>,
+    shown: ByteCache<(PageKey, PageStart), Shown>,
     numbers: AtomicU64,
-    requests: CacheRequests,
-}
-
-#[derive(Clone)]
-struct Weighed<T> {
-    it: T,
-    bytes: u64,
-}
-
-#[derive(Clone)]
-struct Weight;
-
-impl<K, T> Weighter<K, Weighed<T>> for Weight {
-    fn weight(&self, _key: &K, weighed: &Weighed<T>) -> u64 {
-        weighed.bytes
-    }
 }
 
 impl Gathered {
@@ -110,19 +92,16 @@ impl KnownPages {
     /// Keeps at most so many bytes: half of them of either kind.
     pub(super) fn new(bytes_max: u64) -> Self {
         let bytes_max = bytes_max / 2;
-        let entries = usize::try_from(bytes_max / TYPICAL_BYTES).unwrap_or(usize::MAX).max(16);
         Self {
-            gathered: Cache::with_weighter(entries, bytes_max, Weight),
-            shown: Cache::with_weighter(entries, bytes_max, Weight),
+            gathered: ByteCache::new(bytes_max, TYPICAL_BYTES),
+            shown: ByteCache::new(bytes_max, TYPICAL_BYTES),
             numbers: AtomicU64::new(0),
-            requests: CacheRequests::default(),
         }
     }
 
     /// What was gathered of a page that shows these names.
     pub(super) fn gathered(&self, start: &PageStart, names: &Arc<Names>) -> Option<Gathered> {
-        let found = self.gathered.get(start).map(|weighed| weighed.it);
-        found.filter(|page| Arc::ptr_eq(&page.names, names))
+        self.gathered.peek(start).filter(|page| Arc::ptr_eq(&page.names, names))
     }
 
     /// Keeps what was gathered of a page.
@@ -134,11 +113,11 @@ impl KnownPages {
     ) -> Gathered {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let bytes: usize = nodes.iter().map(|node| READING_BYTES + node.bytes()).sum();
-        let bytes = (ENTRY_BYTES + start.bytes() + names.bytes() + bytes) as u64;
+        let bytes = ENTRY_BYTES + start.bytes() + names.bytes() + bytes;
         let (names, nodes, readings) = (Arc::clone(names), nodes.into(), readings.into());
-        let it = Gathered { nodes, readings, names, number };
-        self.gathered.insert(start, Weighed { it: it.clone(), bytes });
-        it
+        let gathered = Gathered { nodes, readings, names, number };
+        self.gathered.insert(start, gathered.clone(), bytes);
+        gathered
     }
 
     /// Which names of a page somebody is shown, if that is known of these names and of what was gathered of
@@ -149,12 +128,9 @@ impl KnownPages {
         names: &Arc<Names>,
         gathered: Option<&Gathered>,
     ) -> Option<Arc<Names>> {
-        let found = self.shown.get(key).map(|weighed| weighed.it);
-        let found = found.filter(|page| {
-            Arc::ptr_eq(&page.names, names) && page.gathered == gathered.map(|it| it.number)
-        });
-        self.requests.count(found.is_some());
-        found.map(|page| page.shown)
+        let number = gathered.map(|it| it.number);
+        let is_same = |page: &Shown| Arc::ptr_eq(&page.names, names) && page.gathered == number;
+        self.shown.get_if(key, is_same).map(|page| page.shown)
     }
 
     /// Keeps which names of a page somebody is shown.
@@ -167,19 +143,20 @@ impl KnownPages {
     ) {
         let (question, start) = &key;
         let asked = question.bytes() + start.bytes();
-        let bytes = (ENTRY_BYTES + asked + names.bytes() + shown.bytes()) as u64;
+        let bytes = ENTRY_BYTES + asked + names.bytes() + shown.bytes();
         let (names, shown) = (Arc::clone(names), Arc::clone(shown));
-        let it = Shown { names, gathered: gathered.map(|it| it.number), shown };
-        self.shown.insert(key, Weighed { it, bytes });
+        let shown = Shown { names, gathered: gathered.map(|it| it.number), shown };
+        self.shown.insert(key, shown, bytes);
     }
 
     /// How it is used.
     pub(super) fn usage(&self) -> CacheUsage {
-        let (gathered, shown) = (CacheSize::of(&self.gathered), CacheSize::of(&self.shown));
-        self.requests.usage(CacheSize {
-            bytes: gathered.bytes + shown.bytes,
-            bytes_max: gathered.bytes_max + shown.bytes_max,
-        })
+        let (gathered, shown) = (self.gathered.size(), self.shown.usage());
+        let size = CacheSize {
+            bytes: gathered.bytes + shown.size.bytes,
+            bytes_max: gathered.bytes_max + shown.size.bytes_max,
+        };
+        CacheUsage { size, ..shown }
     }
 }
 
@@ -232,8 +209,8 @@ mod tests {
             let names = Arc::new(["t"].into_iter().collect::<Names>());
             let key = (question(property, role), start(after));
             pages.keep_shown(key, &names, None, &names);
-            assert_eq!(pages.usage().size.bytes, pages.shown.weight());
-            pages.shown.weight()
+            assert_eq!(pages.usage().size.bytes, pages.shown.size().bytes);
+            pages.shown.size().bytes
         };
         let least = weight(1, 1, 1);
         assert!(least < 2 * KIB as u64, "{least}");
@@ -252,7 +229,7 @@ mod tests {
             let names = Arc::new([name.as_str()].into_iter().collect::<Names>());
             let nodes = vec![Node::known(name, attributes(property))];
             pages.keep_gathered(start(after), &names, (nodes, vec![None]));
-            pages.gathered.weight()
+            pages.gathered.size().bytes
         };
         let least = weight(1, 1, 1);
         assert!(least < 2 * KIB as u64, "{least}");

@@ -6,13 +6,11 @@
 
 use std::sync::Arc;
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use uuid::Uuid;
 
 use slateberg_model::table::TableMetadata;
 use slateberg_model::text::Text;
-use slateberg_telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
+use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 
 /// The id of a table or view, and the version of its record.
 pub type Version = (Uuid, u64);
@@ -23,10 +21,7 @@ const ENTRY_BYTES: usize = 1 << 10;
 const TYPICAL_BYTES: u64 = 16 << 10;
 
 /// Versions that were used lately, bounded in bytes.
-pub struct VersionCache {
-    versions: Cache<Version, Cached, Weight>,
-    requests: CacheRequests,
-}
+pub struct VersionCache(ByteCache<Version, Cached>);
 
 /// A version that is kept.
 #[derive(Clone)]
@@ -37,40 +32,28 @@ pub struct Cached {
     pub metadata: Option<Arc<TableMetadata>>,
 }
 
-#[derive(Clone)]
-struct Weight;
-
-impl Weighter<Version, Cached> for Weight {
-    fn weight(&self, _version: &Version, cached: &Cached) -> u64 {
-        (cached.text.len() + ENTRY_BYTES) as u64
-    }
-}
-
 impl VersionCache {
     /// A cache of at most so many bytes.
     pub fn new(bytes_max: u64) -> Self {
-        let entries = usize::try_from(bytes_max / TYPICAL_BYTES).unwrap_or(usize::MAX);
-        let versions = Cache::with_weighter(entries.max(16), bytes_max, Weight);
-        Self { versions, requests: CacheRequests::default() }
+        Self(ByteCache::new(bytes_max, TYPICAL_BYTES))
     }
 
     /// A version, if it is kept.
     pub fn get(&self, version: Version) -> Option<Cached> {
-        let found = self.versions.get(&version);
-        self.requests.count(found.is_some());
-        found
+        self.0.get(&version)
     }
 
     /// Keeps a version. The one before it is what readers see until this one is durable; the one before
     /// that goes.
     pub fn keep(&self, version: Version, cached: Cached) {
         let (id, number) = version;
-        self.versions.remove(&(id, number.saturating_sub(2)));
-        self.versions.insert(version, cached);
+        self.0.remove(&(id, number.saturating_sub(2)));
+        let bytes = cached.text.len() + ENTRY_BYTES;
+        self.0.insert(version, cached, bytes);
     }
 
     /// How it is used.
     pub fn usage(&self) -> CacheUsage {
-        self.requests.usage(CacheSize::of(&self.versions))
+        self.0.usage()
     }
 }

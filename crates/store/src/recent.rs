@@ -12,8 +12,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use slatedb::{Db, DbStatus};
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -21,7 +19,7 @@ use uuid::Uuid;
 use super::keys::{NAME_PARENT_BYTES, space};
 use super::write_marks::{Mark, WriteMarks, Writing};
 use slateberg_model::page::Names;
-use slateberg_telemetry::cache::{CacheRequests, CacheSize, CacheUsage};
+use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 
 /// Bytes that an entry takes beside its key and its record.
 const ENTRY_BYTES: usize = 128;
@@ -33,12 +31,10 @@ const TYPICAL_PAGE_BYTES: u64 = 16 << 10;
 
 /// What was read lately.
 pub(super) struct Recent {
-    records: Cache<Box<[u8]>, Kept<Record>, Weight>,
-    pages: Cache<PageKey, Kept<Arc<Names>>, Weight>,
+    records: ByteCache<Box<[u8]>, Kept<Record>>,
+    pages: ByteCache<PageKey, Kept<Arc<Names>>>,
     marks: WriteMarks,
     status: watch::Receiver<DbStatus>,
-    record_requests: CacheRequests,
-    page_requests: CacheRequests,
 }
 
 /// A page of names: of what, below which parent, behind which name, and how many at most.
@@ -51,11 +47,7 @@ pub(super) struct PageKey {
 }
 
 /// A record of whatever type its key says; none if there is none.
-#[derive(Clone)]
-struct Record {
-    value: Option<Arc<dyn Any + Send + Sync>>,
-    bytes: usize,
-}
+type Record = Option<Arc<dyn Any + Send + Sync>>;
 
 /// Something that was read, and what it takes for it to hold still.
 #[derive(Clone)]
@@ -73,47 +65,24 @@ pub struct Reading {
     as_of: u64,
 }
 
-#[derive(Clone)]
-struct Weight;
-
-impl Weighter<Box<[u8]>, Kept<Record>> for Weight {
-    fn weight(&self, key: &Box<[u8]>, kept: &Kept<Record>) -> u64 {
-        (key.len() + kept.value.bytes * RECORD_FACTOR + ENTRY_BYTES) as u64
-    }
-}
-
-impl Weighter<PageKey, Kept<Arc<Names>>> for Weight {
-    fn weight(&self, key: &PageKey, kept: &Kept<Arc<Names>>) -> u64 {
-        let after = key.after.as_ref().map_or(0, String::len);
-        (after + kept.value.bytes() + ENTRY_BYTES) as u64
-    }
-}
-
 impl Recent {
     /// Keeps at most so many bytes of records, and of pages, of `db`.
     pub(super) fn new(db: &Db, records_bytes_max: u64, pages_bytes_max: u64) -> Self {
-        let items = |bytes: u64, typical| usize::try_from(bytes / typical).unwrap_or(usize::MAX);
-        let records = items(records_bytes_max, TYPICAL_RECORD_BYTES).max(16);
-        let pages = items(pages_bytes_max, TYPICAL_PAGE_BYTES).max(16);
         Self {
-            records: Cache::with_weighter(records, records_bytes_max, Weight),
-            pages: Cache::with_weighter(pages, pages_bytes_max, Weight),
+            records: ByteCache::new(records_bytes_max, TYPICAL_RECORD_BYTES),
+            pages: ByteCache::new(pages_bytes_max, TYPICAL_PAGE_BYTES),
             marks: WriteMarks::default(),
             status: db.subscribe(),
-            record_requests: CacheRequests::default(),
-            page_requests: CacheRequests::default(),
         }
     }
 
     /// What a key is known to hold now; none if the store has to be asked.
     pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> Option<Option<Arc<V>>> {
-        let kept = self.records.get(key).filter(|kept| self.holds(kept.mark, kept.as_of));
-        let found = kept.and_then(|kept| match kept.value.value {
+        let kept = self.records.get_if(key, |kept| self.holds(kept.mark, kept.as_of))?;
+        match kept.value {
             None => Some(None),
             Some(record) => record.downcast::<V>().ok().map(Some),
-        });
-        self.record_requests.count(found.is_some());
-        found
+        }
     }
 
     /// Keeps what a read that began before found at a key, `bytes` long in the store.
@@ -126,21 +95,21 @@ impl Recent {
     ) {
         let Some(Reading { mark, as_of }) = reading else { return };
         let value = record.map(|record| record as Arc<dyn Any + Send + Sync>);
-        let kept = Kept { value: Record { value, bytes }, mark, as_of };
-        self.records.insert(key.into_boxed_slice(), kept);
+        let bytes = key.len() + bytes * RECORD_FACTOR + ENTRY_BYTES;
+        self.records.insert(key.into_boxed_slice(), Kept { value, mark, as_of }, bytes);
     }
 
     /// What is known to stand on a page now; none if the store has to be asked.
     pub(super) fn page(&self, key: &PageKey) -> Option<Arc<Names>> {
-        let kept = self.pages.get(key).filter(|kept| self.holds(kept.mark, kept.as_of));
-        self.page_requests.count(kept.is_some());
+        let kept = self.pages.get_if(key, |kept| self.holds(kept.mark, kept.as_of));
         kept.map(|kept| kept.value)
     }
 
     /// Keeps what a read that began before found on a page.
     pub(super) fn keep_page(&self, reading: Option<Reading>, key: PageKey, names: &Arc<Names>) {
         let Some(Reading { mark, as_of }) = reading else { return };
-        self.pages.insert(key, Kept { value: Arc::clone(names), mark, as_of });
+        let bytes = key.after.as_ref().map_or(0, String::len) + names.bytes() + ENTRY_BYTES;
+        self.pages.insert(key, Kept { value: Arc::clone(names), mark, as_of }, bytes);
     }
 
     /// Takes note that a key, or all keys with these bytes in front, are about to be read. None if what is
@@ -187,11 +156,11 @@ impl Recent {
 
     /// How the records are used.
     pub(super) fn record_usage(&self) -> CacheUsage {
-        self.record_requests.usage(CacheSize::of(&self.records))
+        self.records.usage()
     }
 
     /// How the pages are used.
     pub(super) fn page_usage(&self) -> CacheUsage {
-        self.page_requests.usage(CacheSize::of(&self.pages))
+        self.pages.usage()
     }
 }
