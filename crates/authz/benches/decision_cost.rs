@@ -1,7 +1,7 @@
 //! What a decision costs: uncached, remembered, and for a page of names, with 100 policies and a table five
 //! namespace levels down.
 //!
-//! `cargo run --release --example decision_cost`
+//! `cargo bench -p slateberg-authz --bench decision_cost`
 
 #![expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
 

@@ -1,7 +1,7 @@
 //! What a commit costs the processor before anything is sent: apply, render and encode, for tables of few
 //! snapshots and of many.
 //!
-//! `cargo run --release --example commit_cost`
+//! `cargo bench -p slateberg-store --bench commit_cost`
 
 #![expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
 

@@ -1,7 +1,7 @@
 //! What block size and filters cost and bring for keys and values like the store's: bytes of a sorted run,
 //! requests and bytes of a cold read, time of a warm one, and blocks that are read for names that are free.
 //!
-//! `cargo run --profile profiling --example store_layout`
+//! `cargo bench -p slateberg-store --bench store_layout`
 
 #![expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
 
