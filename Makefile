@@ -21,17 +21,17 @@ help: ## show the targets
 ours:
 	@mkdir -p "$(CARGO_TARGET_DIR)"
 	@test "$$(cat "$(CARGO_TARGET_DIR)/checkout" 2>&1)" = "$(CURDIR)" \
-		|| { touch src/lib.rs src/main.rs crates/*/src/lib.rs tests/*.rs tests/*/main.rs && echo "$(CURDIR)" > "$(CARGO_TARGET_DIR)/checkout"; }
+		|| { touch src/lib.rs src/main.rs crates/*/src/lib.rs benches/load/src/main.rs tests/*.rs tests/*/main.rs && echo "$(CURDIR)" > "$(CARGO_TARGET_DIR)/checkout"; }
 
 # Without a release binary, a build that is not optimized, in a third of the time.
 run: ours ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-data
 	@profile=quick; test ! -x "$(CARGO_TARGET_DIR)/release/slateberg" || profile=release; \
 	if [ $$profile = quick ]; then echo "building without optimization, to try slateberg out (optimized: make release)"; fi; \
-	cargo build --locked --profile $$profile --bin slateberg && \
+	cargo build --locked --profile $$profile --package slateberg && \
 	exec "$(CARGO_TARGET_DIR)/$$profile/slateberg" serve
 
 release: ours ## build the optimized binary, which `make run` then uses
-	cargo build --release --locked --bin slateberg
+	cargo build --release --locked --package slateberg
 
 test: check unit rck clients networks kms snippets ## run every check and every test
 
@@ -41,7 +41,7 @@ fmt:
 	cargo fmt --check
 
 lint: ours
-	cargo clippy --locked --all-targets -- --deny warnings
+	cargo clippy --locked --workspace --all-targets -- --deny warnings
 
 doc: ours
 	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --no-deps --document-private-items --lib
@@ -49,10 +49,10 @@ doc: ours
 # As `cargo test` builds it: without the tests' own dependencies, half of all crates would be built a
 # second time, with other features.
 build: ours
-	cargo test --locked --no-run
+	cargo test --locked --workspace --no-run
 
-unit: ours ## the Rust tests: unit, tidy, API, crash, isolation
-	cargo test --locked
+unit: ours ## the Rust tests: unit, tidy, API, crash, isolation, load generator
+	cargo test --locked --workspace
 
 tidy: ours ## that the house is in order
 	cargo test --locked --test tidy
@@ -112,23 +112,23 @@ console: ## the build that tokio-console looks at
 		--target-dir "$(CACHE)/target-console" -- --deny warnings
 
 figures: ours ## start-up time, memory and size of the release binary
-	cargo build --release --locked
+	cargo build --release --locked --package slateberg
 	scripts/figures $(CARGO_TARGET_DIR)/release/slateberg
 
 # The first time also half an hour of builds, kept in $(CACHE)/bench; QUICK=1 leaves the long ones out.
 bench: ours ## compare with peers: all of it in an hour, QUICK=1 in minutes, ONLY=operations,kv,...
-	cargo build --release --locked
+	cargo build --release --locked --package slateberg --package slateberg-bench
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg python3 benches/run.py \
 		$(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))
 
 k6: ours ## load by k6, with objectives: LOAD_SECONDS=, LOAD_CLIENTS=, SCENARIOS=, PUBLISH=1 for docs/benchmarks/k6.md
-	cargo build --release --locked
+	cargo build --release --locked --package slateberg
 	rm -rf "$(CACHE)/k6"
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/run.sh $(SCENARIOS)
 	$(if $(PUBLISH),python3 k6/report.py "$(CACHE)/k6")
 
 wrk: ours ## what a server can do at most (needs wrk)
-	cargo build --release --locked
+	cargo build --release --locked --package slateberg
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/wrk/run.sh
 
 # Static, so that the image is the binary and hardly anything else, and a release asks nothing of a machine's libc.
@@ -147,7 +147,7 @@ COMMIT = $(shell git rev-parse HEAD 2>&- || echo unknown)
 # C says in the binary when it was compiled, unless it is told a time.
 static: ours ## the static binary that images and releases are made of
 	SLATEBERG_COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH=0 CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
-		cargo build --release --locked --target $(TARGET)
+		cargo build --release --locked --package slateberg --target $(TARGET)
 
 image: static ## a container image, by docker, podman or buildah
 	scripts/image $(STATIC_BIN) $(TAG)

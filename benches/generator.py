@@ -1,4 +1,4 @@
-"""Calls of the load generator, which is a part of the binary under test: `slateberg bench`."""
+"""Calls of the load generator `slateberg-bench`, which is built beside the server (`LOAD_GENERATOR`)."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import install
 import process
 from results import Results
-from servers import Etcd, Server
+from servers import LOAD_GENERATOR, Etcd, Server
 
 LATENCIES = ("mean_us", "p50_us", "p95_us", "p99_us", "max_us")
 
@@ -18,7 +18,7 @@ class Generator:
     """Runs scenarios against servers that have been started, and files what comes of them."""
 
     def __init__(self, results: Results, rounds: int, seconds: float, warm_up_seconds: float):
-        self.binary = os.environ["SLATEBERG_BIN"]
+        self.binary = LOAD_GENERATOR
         self.results = results
         self.rounds = rounds
         self.seconds = seconds
@@ -27,14 +27,14 @@ class Generator:
     def run(
         self, part: str, scenario: str, servers: list[Server], round_: int | None = None, **flags
     ) -> None:
-        """One scenario on all servers, in turns. Flags are those of `slateberg bench run`."""
+        """One scenario on all servers, in turns. Flags are those of `slateberg-bench run`."""
         flags = {
             "rounds": self.rounds,
             "seconds": self.seconds,
             "warm-up-seconds": self.warm_up_seconds,
             **{name.replace("_", "-"): value for name, value in flags.items()},
         }
-        words = [self.binary, "bench", "run", "--scenario", scenario]
+        words = [self.binary, "run", "--scenario", scenario]
         for server in servers:
             words += ["--server", server.argument()]
         for name, value in flags.items():
@@ -56,7 +56,7 @@ class Generator:
 
     def bare_put(self, part: str, name: str, store: str, iterations: int, **flags) -> None:
         """What one write to an object store costs without a catalog."""
-        words = [self.binary, "bench", "bare-put", "--name", name, "--store", store]
+        words = [self.binary, "bare-put", "--name", name, "--store", store]
         words += ["--iterations", str(iterations), "--rounds", str(self.rounds)]
         environment = flags.pop("environment", {})
         for option, value in flags.pop("options", {}).items():

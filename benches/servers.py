@@ -20,6 +20,9 @@ import install
 from process import Process, free_port
 
 START_SECONDS = 120
+SLATEBERG = os.environ.get("SLATEBERG_BIN", "slateberg")
+# Cargo puts it beside the server.
+LOAD_GENERATOR = str(Path(SLATEBERG).with_name("slateberg-bench"))
 
 
 def answers(url: str) -> bool:
@@ -79,22 +82,21 @@ class Slateberg(Server):
 
     name = "slateberg"
     notes = "state and warehouse in a local directory, fsync"
-    arguments = ("serve",)
 
     def __init__(self):
         super().__init__()
-        self.binary = os.environ["SLATEBERG_BIN"]
+        self.binary = SLATEBERG
         self.environment = {}
         # From exec to the first 200.
         self.ready_ms = None
 
     def install(self) -> None:
         if not Path(self.binary).exists():
-            raise install.InstallError(f"no {self.binary}: cargo build --release --locked")
+            raise install.InstallError(f"no {self.binary}: cargo build --release --locked -p slateberg -p slateberg-bench")
 
     def start(self, directory: Path) -> None:
-        words = [self.binary, self.arguments[0], *self.arguments[1:]]
-        words += ["--insecure-no-auth", "--listen", "127.0.0.1:0", "--data-dir", directory / "data", *self.options(directory)]
+        words = [self.binary, "serve", "--insecure-no-auth", "--listen", "127.0.0.1:0", "--data-dir", directory / "data"]
+        words += self.options(directory)
         for old in directory.glob("*.log"):
             old.unlink()
         self.process = Process(words, directory, self.environment)
@@ -118,7 +120,10 @@ class SlatebergDelayed(Slateberg):
     name = "slateberg-20ms"
     notes = "object store in memory, every request to it takes 20 ms"
     latency_ms = 20
-    arguments = ("bench", "serve")
+
+    def __init__(self):
+        super().__init__()
+        self.binary = LOAD_GENERATOR
 
     def options(self, _directory: Path) -> list:
         return ["--latency-ms", str(self.latency_ms), "--memory"]

@@ -5,7 +5,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /slateberg
 COPY . .
 # Static, as the final image has no libc.
-RUN RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --bin slateberg \
+RUN RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --package slateberg \
         --target "$(rustc -vV | sed -n 's/^host: //p')" \
     && mkdir -p /image/usr/bin /image/etc/ssl/certs /image/data \
     && cp target/*/release/slateberg /image/usr/bin/slateberg \

@@ -7,12 +7,10 @@
 //! |---|---|---|
 //! | 9 | [`cli`] | one file for each subcommand |
 //! | 8 | [`app`] | the server: HTTP before an open catalog, connections, TLS, an orderly stop |
-//! | 8 | [`mod@bench`] | a load generator for any Iceberg REST catalog |
 //! | 7 | [`api`] | HTTP: routes, errors, extraction, the shapes of bodies |
 
 pub mod cli;
 
 pub mod app;
-pub mod bench;
 
 pub mod api;

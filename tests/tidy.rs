@@ -12,10 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the server and their ranks: a file imports its own module, or one of a strictly lower rank.
-const RANKS: [(&str, u8); 4] = [("cli", 9), ("app", 8), ("bench", 8), ("api", 7)];
+const RANKS: [(&str, u8); 3] = [("cli", 9), ("app", 8), ("api", 7)];
 
 /// Files and modules that may name an outside crate, where its manifest admits it to more than these.
-const FENCES: [(&str, &[&str]); 32] = [
+const FENCES: [(&str, &[&str]); 31] = [
     // SlateDB's own caches, which do not report their size.
     ("moka", &["store/block_cache.rs"]),
     ("slatedb_common", &["store/sealed_objects.rs", "store/storage/", "store/metrics.rs"]),
@@ -23,8 +23,8 @@ const FENCES: [(&str, &[&str]); 32] = [
     ("aws_config", &["kms/aws.rs"]),
     ("aws_sdk_kms", &["kms/aws.rs"]),
     ("aws_lc_rs", &["kms/", "objects/vend/azure.rs"]),
-    // The load generator puts to the same object stores as the server does, and slows them down.
-    ("object_store", &["objects/", "store/open.rs", "bench/bare_put.rs", "bench/latency.rs"]),
+    // The load generator puts to the object stores of servers, and delays their responses.
+    ("object_store", &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs"]),
     // Tests write manifests with it. The server reads them without trusting them.
     ("apache_avro", &[]),
     ("snap", &["objects/avro/unfold.rs"]),
@@ -74,21 +74,20 @@ const FENCES: [(&str, &[&str]); 32] = [
     ),
     // Finds the route of a request as axum does.
     ("matchit", &["api/observe.rs"]),
-    // The load generator compares the server's reads with those of the same HTTP library without a catalog.
-    ("axum", &["api/", "app/", "bench/bare_read.rs"]),
+    // The load generator compares reads with those of the same HTTP library without a catalog.
+    ("axum", &["api/", "app/", "load/bare_read.rs"]),
     // The server's connections, and those of the load generator.
-    ("hyper", &["app/connections/", "bench/"]),
-    ("hyper_util", &["app/connections/", "bench/"]),
-    ("hdrhistogram", &["bench/"]),
+    ("hyper", &["app/connections/", "load/"]),
+    ("hyper_util", &["app/connections/", "load/"]),
     ("tower_http", &["api/cors.rs"]),
     ("governor", &["api/rate_limits.rs", "api/authenticate.rs"]),
     ("rustls", &["app/tls/"]),
     ("tokio_rustls", &["app/tls/"]),
-    ("clap", &["cli/", "main.rs"]),
+    ("clap", &["cli/", "load/command/", "load/main.rs"]),
     ("indicatif", &["cli/progress.rs"]),
     ("rusqlite", &["cli/migrate/sql.rs"]),
     ("iceberg", &["embedded/"]),
-    ("mimalloc", &["main.rs"]),
+    ("mimalloc", &["main.rs", "load/main.rs"]),
 ];
 
 /// Words that a room may not hold in its code, and why.
@@ -332,13 +331,15 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files of the server, and those of each library crate below the crate's name.
+/// The files of the server, and those of each other crate below the crate's name.
 fn sources() -> Vec<Source> {
     let mut found = files_below("src");
     for name in crate_names() {
         let files = files_below(&format!("crates/{name}/src")).into_iter();
         found.extend(files.map(|file| Source { name: format!("{name}/{}", file.name), ..file }));
     }
+    let load = files_below("benches/load/src").into_iter();
+    found.extend(load.map(|file| Source { name: format!("load/{}", file.name), ..file }));
     found
 }
 

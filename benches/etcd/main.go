@@ -1,4 +1,4 @@
-// Drives etcd through the key-value steps that `slateberg bench run --scenario kv` takes, and appends
+// Drives etcd through the key-value steps that `slateberg-bench run --scenario kv` takes, and appends
 // the same lines of JSON, so that both can stand in one table:
 //
 //	etcd-kv --endpoint http://127.0.0.1:2379 --pid PID --seconds 5 --round 1 --json FILE

@@ -27,7 +27,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &["checkpoint", "restore", "clone", "export", "import"],
     ),
     ("Diagnostics, on the data itself", &["doctor", "fsck", "store"]),
-    ("Other", &["completions", "man", "bench"]),
+    ("Other", &["completions", "man"]),
 ];
 
 const EXIT_CODES: &str = "  0   success

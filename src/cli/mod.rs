@@ -13,7 +13,6 @@ use slateberg_config::{Error as ConfigError, Settings, Sources, load};
 use slateberg_store::fsck::Report;
 
 mod accept_loss;
-pub mod bench;
 mod change;
 mod checked;
 pub mod checkpoint;
@@ -96,8 +95,6 @@ enum Command {
     Grants(grant::Grants),
     /// Validate, test, explain, list and change policies
     Policy(policy::Policy),
-    /// Measure an Iceberg REST catalog, this one or another
-    Bench(bench::Bench),
     /// Print completions for a shell
     Completions(completions::Completions),
     /// Write man pages
@@ -170,6 +167,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Reports a failure on standard error and returns the exit code, for programs that run a subcommand.
+pub fn end(outcome: Outcome) -> ExitCode {
+    outcome.unwrap_or_else(|failure| failure.report(Output::Table))
+}
+
 /// Whether a command line that cannot be parsed asks for JSON.
 fn wants_json(arguments: &[OsString]) -> bool {
     let pairs = arguments.windows(2).any(|pair| pair[0] == "--output" && pair[1] == "json");
@@ -198,7 +200,6 @@ impl Cli {
             Command::Revoke(revoke) => revoke.run(),
             Command::Grants(grants) => grants.run(),
             Command::Policy(policy) => policy.run(),
-            Command::Bench(bench) => bench.run(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
             Command::Ls(ls) => ls.run(),

@@ -49,7 +49,7 @@ impl Serve {
     }
 
     /// Serves with these parts, after `change` has changed the settings.
-    pub(super) fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> Outcome {
+    pub fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> Outcome {
         runtime()?.block_on(async {
             let sources = self.common.sources();
             let change = |settings: &mut Settings| {

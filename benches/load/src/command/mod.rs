@@ -1,19 +1,23 @@
-//! `slateberg bench`: the load generator, the limits that it compares with, and servers on slow buckets.
+//! The command line: the load generator, the limits that it compares with, and servers on slow buckets.
 
 mod limits;
 mod run;
 mod serve;
 
+use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Parser, Subcommand};
 
-use crate::cli::exit::{Exit, Failure, Outcome};
+/// The exit code of a subcommand, or why it failed.
+type Outcome = Result<ExitCode, Box<dyn Error>>;
 
 /// Measure Iceberg REST catalogs.
-#[derive(Debug, Args)]
+#[derive(Debug, Parser)]
+#[command(name = "slateberg-bench", version, about)]
 pub struct Bench {
     #[command(subcommand)]
     command: Command,
@@ -32,20 +36,25 @@ enum Command {
 }
 
 impl Bench {
-    /// Runs the subcommand and tells how it ended.
+    /// Runs the subcommand.
+    ///
+    /// # Errors
+    ///
+    /// Returns why a measurement failed, or that a server reported a commit wrongly.
     pub fn run(self) -> Outcome {
         match self.command {
             Command::Run(run) => run.run(),
             Command::BareRead(bare) => bare.run(),
             Command::BarePut(bare) => bare.run(),
-            Command::Serve(serve) => serve.run(),
+            Command::Serve(serve) => Ok(serve.run()),
         }
     }
 }
 
-/// The failure of a measurement.
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Failed, error)
+/// Prints on standard output; a reader that has gone away is no failure.
+fn print(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// A file that gets lines at its end, if there is one, and the first error that it met.

@@ -1,12 +1,12 @@
-//! `slateberg bench serve`: the real server on a bucket that is slow, or memory.
+//! `slateberg-bench serve`: the real server on a bucket that is slow, or memory.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::bench::latency::{memory_opener, slow_opener};
-use crate::cli::exit::Outcome;
-use crate::cli::serve;
+use crate::latency::{memory_opener, slow_opener};
+use slateberg::cli::{end, serve};
 use slateberg_config::Settings;
 use slateberg_runtime::build::Seams;
 
@@ -24,19 +24,19 @@ pub(super) struct ServeSlowly {
 }
 
 impl ServeSlowly {
-    /// Serves until it is told to stop.
-    pub(super) fn run(self) -> Outcome {
+    /// Serves until a signal stops it.
+    pub(super) fn run(self) -> ExitCode {
         let mut seams = Seams::default();
         if self.memory {
             seams.opener = memory_opener();
         }
         seams.opener = slow_opener(seams.opener, Duration::from_millis(self.latency_ms));
         let memory = self.memory;
-        self.serve.run_with(seams, |settings| {
+        end(self.serve.run_with(seams, |settings| {
             if memory {
                 keep_in_memory(settings);
             }
-        })
+        }))
     }
 }
 

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::Sizes;
-use crate::bench::connection::Call;
-use crate::bench::load::repeated;
-use crate::bench::plan::{Cast, Step};
-use crate::bench::prepare;
-use crate::bench::target::{Target, TargetError};
+use crate::connection::Call;
+use crate::load::repeated;
+use crate::plan::{Cast, Step};
+use crate::prepare;
+use crate::target::{Target, TargetError};
 
 /// Each number of snapshots with each number of connections.
 pub fn steps(sizes: &Sizes) -> Vec<Step> {

@@ -7,13 +7,13 @@ use futures::FutureExt;
 use serde_json::json;
 
 use super::Sizes;
-use crate::bench::append::{self, Appender, SharedJournal};
-use crate::bench::bodies::Head;
-use crate::bench::connection::Call;
-use crate::bench::load::{Caller, Callers};
-use crate::bench::plan::{Cast, Step};
-use crate::bench::prepare;
-use crate::bench::target::{Target, TargetError};
+use crate::append::{self, Appender, SharedJournal};
+use crate::bodies::Head;
+use crate::connection::Call;
+use crate::load::{Caller, Callers};
+use crate::plan::{Cast, Step};
+use crate::prepare;
+use crate::target::{Target, TargetError};
 
 /// Each number of clients.
 pub fn steps(sizes: &Sizes) -> Vec<Step> {

@@ -1,5 +1,5 @@
-//! The load generator, run as whoever measures runs it: every scenario with tiny numbers, against a real
-//! server on memory and against something that is no catalog.
+//! The load generator as a program: every scenario with small numbers, against a server on memory and against
+//! a server that is no catalog.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -14,8 +14,8 @@ const TINY: &str = "--iterations 5 --slow-iterations 2 --rounds 2 --seconds 0.01
      --append-snapshots 3 --tables 7,9 --page 4 --keys 20 --columns 3";
 
 fn bench(arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
-    command.arg("bench").args(arguments.split_whitespace()).stdin(Stdio::null());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg-bench"));
+    command.args(arguments.split_whitespace()).stdin(Stdio::null());
     command
 }
 

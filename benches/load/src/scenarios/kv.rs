@@ -5,12 +5,12 @@ use hyper::Method;
 use serde_json::json;
 
 use super::Sizes;
-use crate::bench::bodies;
-use crate::bench::connection::Call;
-use crate::bench::load::{Caller, numbered};
-use crate::bench::plan::{Cast, Step};
-use crate::bench::prepare;
-use crate::bench::target::Target;
+use crate::bodies;
+use crate::connection::Call;
+use crate::load::{Caller, numbered};
+use crate::plan::{Cast, Step};
+use crate::prepare;
+use crate::target::Target;
 
 const SCENARIO: &str = "kv";
 /// Workers that put and get side by side.

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::Sizes;
-use crate::bench::bodies;
-use crate::bench::connection::Call;
-use crate::bench::load::numbered;
-use crate::bench::plan::{Cast, Step};
-use crate::bench::prepare;
+use crate::bodies;
+use crate::connection::Call;
+use crate::load::numbered;
+use crate::plan::{Cast, Step};
+use crate::prepare;
 
 /// Each client on a table of its own.
 pub fn distinct(sizes: &Sizes) -> Vec<Step> {

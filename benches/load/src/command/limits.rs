@@ -1,4 +1,4 @@
-//! `slateberg bench bare-read` and `slateberg bench bare-put`.
+//! `slateberg-bench bare-read` and `slateberg-bench bare-put`.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use tokio::runtime::Runtime;
 
-use super::{Lines, failed};
-use crate::bench::bare_put::bare_put;
-use crate::bench::bare_read;
-use crate::bench::latency::slow;
-use crate::bench::report::{Figures, Outcome, Record, summary};
-use crate::cli::exit::Outcome as Ended;
-use crate::cli::{key_value, print, runtime};
+use super::{Lines, Outcome as Ended, print};
+use crate::bare_put::bare_put;
+use crate::bare_read;
+use crate::latency::slow;
+use crate::report::{Figures, Outcome, Record, summary};
 use slateberg_base::clock::{Clock, SystemClock};
-use slateberg_config::{self, Sources};
+use slateberg_config::Sources;
 use slateberg_objects::open::{check_options, known_options, laid_over, open_url};
 
 /// Answer every GET with what another URL answers.
@@ -35,10 +34,9 @@ pub(super) struct BareRead {
 }
 
 impl BareRead {
-    /// Serves until it is told to stop.
+    /// Serves until a signal stops it.
     pub(super) fn run(self) -> Ended {
-        // The same runtime as a server has.
-        runtime()?.block_on(self.serve()).map_err(failed)?;
+        Runtime::new()?.block_on(self.serve())?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -82,7 +80,7 @@ pub(super) struct BarePut {
 impl BarePut {
     /// Puts, and prints what it took.
     pub(super) fn run(self) -> Ended {
-        runtime()?.block_on(self.put()).map_err(failed)?;
+        Runtime::new()?.block_on(self.put())?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -117,4 +115,11 @@ impl BarePut {
         print(&summary(&records));
         Ok(lines.close()?)
     }
+}
+
+/// Splits `KEY=VALUE`.
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = split.ok_or_else(|| format!("expected KEY=VALUE, got '{text}'"))?;
+    Ok((key.to_owned(), value.to_owned()))
 }

@@ -1,5 +1,5 @@
-//! The limit of reads: a handler that does nothing but answer with bytes that are there, in this same
-//! binary and on the same HTTP library as the server.
+//! The limit of reads: a handler that does nothing but answer with bytes in memory, on the HTTP
+//! library and the allocator of the server.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -108,7 +108,7 @@ impl BareProcess {
         let lacks = |what: &str| TargetError::Lacks(format!("no bare handler: {what}"));
         let program = std::env::current_exe().map_err(|error| lacks(&error.to_string()))?;
         let mut command = Command::new(program);
-        command.args(["bench", "bare-read", "--listen", "127.0.0.1:0", "--like"]);
+        command.args(["bare-read", "--listen", "127.0.0.1:0", "--like"]);
         command.arg(format!("http://{}{path}", like.address));
         if let Some(authorization) = like.authorization.as_ref().and_then(|it| it.to_str().ok()) {
             command.args(["--authorization", authorization]);

@@ -7,12 +7,12 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 
 use super::Sizes;
-use crate::bench::bodies;
-use crate::bench::connection::Call;
-use crate::bench::load::{Length, numbered, repeated};
-use crate::bench::plan::{Cast, Step};
-use crate::bench::prepare;
-use crate::bench::target::{Target, TargetError};
+use crate::bodies;
+use crate::connection::Call;
+use crate::load::{Length, numbered, repeated};
+use crate::plan::{Cast, Step};
+use crate::prepare;
+use crate::target::{Target, TargetError};
 
 const SCENARIO: &str = "scale";
 /// Clients that make tables, and that measure.

@@ -1,4 +1,4 @@
-//! `slateberg bench run`.
+//! `slateberg-bench run`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Lines, failed};
-use crate::bench::plan::Step;
-use crate::bench::process::open_files_max;
-use crate::bench::report::{Record, summary};
-use crate::bench::run;
-use crate::bench::scenarios::{Sizes, appends, commits, kv, load_table, operations, scale};
-use crate::bench::target::{Server, Target};
-use crate::cli::exit::Outcome;
-use crate::cli::print;
+use super::{Lines, Outcome, print};
+use crate::plan::Step;
+use crate::process::open_files_max;
+use crate::report::{Record, summary};
+use crate::run;
+use crate::scenarios::{Sizes, appends, commits, kv, load_table, operations, scale};
+use crate::target::{Server, Target};
 use slateberg_base::clock::{Clock, SystemClock};
 
 /// Drive one or more servers in turn, and compare them.
@@ -104,7 +102,7 @@ enum Scenario {
 const OTHER_FILES: usize = 64;
 
 impl Run {
-    /// Measures, prints what comes, and fails if a server said of a commit what is not so.
+    /// Measures and prints the results. Fails if a server reported a commit wrongly.
     pub(super) fn run(self) -> Outcome {
         let runtime = match self.threads {
             1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
@@ -113,11 +111,12 @@ impl Run {
                 .enable_all()
                 .build(),
         };
-        let records = runtime?.block_on(self.measure()).map_err(failed)?;
+        let records = runtime?.block_on(self.measure())?;
         match records.iter().any(Record::is_untrue) {
-            true => Err(failed(
-                "a server reported a commit wrongly: see lost and untrue_refusals in the results",
-            )),
+            true => Err(
+                "a server reported a commit wrongly: see lost and untrue_refusals in the results"
+                    .into(),
+            ),
             false => Ok(ExitCode::SUCCESS),
         }
     }

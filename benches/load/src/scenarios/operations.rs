@@ -5,12 +5,12 @@ use serde_json::json;
 
 use super::load_table::{self, repeated_load};
 use super::{Sizes, appends};
-use crate::bench::bodies;
-use crate::bench::connection::Call;
-use crate::bench::load::numbered;
-use crate::bench::plan::{Cast, Round, Step};
-use crate::bench::prepare;
-use crate::bench::target::{Target, TargetError};
+use crate::bodies;
+use crate::connection::Call;
+use crate::load::numbered;
+use crate::plan::{Cast, Round, Step};
+use crate::prepare;
+use crate::target::{Target, TargetError};
 
 const SCENARIO: &str = "operations";
 /// Names on a page of namespaces.

@@ -1,0 +1,46 @@
+//! `slateberg-bench`: a load generator for any Iceberg REST catalog, reached by its URL alone.
+//!
+//! - A **target** is a server under load.
+//! - A **caller** is one client: it sends its next request when the last is answered. Callers have
+//!   connections of their own that are kept alive, or share some and take turns.
+//! - A **step** is one thing that is measured, with one number of clients; a **scenario** is several.
+//! - A **round** is one turn of a server in a step. What came of it is a **record**.
+//!
+//! A [`run::Run`] takes step after step. In each it prepares all servers, warms them up and lets them take
+//! turns, so that they meet the same machine. The result is a [`load::Measured`]: latencies of all
+//! requests, failures, and, where the server's processes are known, their CPU time and memory.
+//!
+//! Two limits are measured beside the catalogs: [`bare_read`] answers with bytes in memory, and [`bare_put`]
+//! puts bytes to an object store. No catalog reads or commits faster. [`latency`] makes an object store slow.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub mod append;
+pub mod bare_put;
+pub mod bare_read;
+pub mod bodies;
+pub mod command;
+pub mod connection;
+pub mod latency;
+pub mod load;
+pub mod plan;
+pub mod prepare;
+pub mod process;
+pub mod report;
+pub mod run;
+pub mod scenarios;
+pub mod target;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    command::Bench::parse().run().unwrap_or_else(|error| {
+        // The exit code remains if standard error is closed.
+        let _ = writeln!(std::io::stderr(), "slateberg-bench: {error}");
+        ExitCode::FAILURE
+    })
+}
