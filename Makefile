@@ -10,6 +10,8 @@ export SLATEBERG_CACHE := $(CACHE)
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
+# Tests run what releases leave out as well. All targets have the same features, so that nothing is built twice.
+TESTED := --locked --features sql-migration
 
 .PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
 
@@ -41,7 +43,7 @@ fmt:
 	cargo fmt --check
 
 lint: ours
-	cargo clippy --locked --workspace --all-targets -- --deny warnings
+	cargo clippy $(TESTED) --workspace --all-targets -- --deny warnings
 
 doc: ours
 	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --no-deps --document-private-items --lib
@@ -49,22 +51,22 @@ doc: ours
 # As `cargo test` builds it: without the tests' own dependencies, half of all crates would be built a
 # second time, with other features.
 build: ours
-	cargo test --locked --workspace --no-run
+	cargo test $(TESTED) --workspace --no-run
 
 unit: ours ## the Rust tests: unit, tidy, API, crash, isolation, load generator
-	cargo test --locked --workspace
+	cargo test $(TESTED) --workspace
 
 tidy: ours ## that the house is in order
-	cargo test --locked --test tidy
+	cargo test $(TESTED) --test tidy
 
 api: ours ## the HTTP API, bad input and the fuzz loop
-	cargo test --locked --test api
+	cargo test $(TESTED) --test api
 
 crash: ours ## kill -9, a failing object store, lost answers
-	cargo test --locked --test crash
+	cargo test $(TESTED) --test crash
 
 isolation: ours ## concurrent histories have a serial order
-	cargo test --locked --test isolation
+	cargo test $(TESTED) --test isolation
 
 rck: build ## Iceberg's own catalog suites (needs JDK 17+ and Maven)
 	scripts/with-server tests/rck/run.sh
@@ -97,7 +99,7 @@ stores: build ## the Rust suites on MinIO, versitygw and Azurite, plain and encr
 	$(if $(QUICK),,scripts/with-store azurite scripts/store-suites)
 	head -c 32 /dev/urandom | base64 > "$(CACHE)/test-key"
 	$(if $(QUICK),,SLATEBERG_TEST_KEY_FILE="$(CACHE)/test-key" ONLY=crash scripts/with-store minio scripts/store-suites)
-	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-store minio cargo test --locked --test crash -- --nocapture kills::
+	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-store minio cargo test $(TESTED) --test crash -- --nocapture kills::
 
 e2e: build deploy-check stores ## beside real servers of others: Keycloak, Trino, MinIO, Jaeger, k6 (needs Python 3.11+, Java 24+, Maven, Go)
 	tests/e2e/run.sh

@@ -53,6 +53,28 @@ fn a_refused_connection_names_the_address_and_how_to_set_it() {
     assert_eq!(failure(with_url(directory.path(), &url, &migrate)).0, 69);
 }
 
+#[cfg(not(feature = "sql-migration"))]
+#[test]
+fn a_migration_from_sql_without_sqlite_in_the_build_names_the_feature_that_adds_it() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let server = Server::start(directory.path(), &["--insecure-no-auth"]);
+    let migrate = ["migrate", "--from", "sql", "--source", "catalog.db"];
+    let (code, text) = failure(with_url(directory.path(), &server.uri, &migrate));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("cargo install --locked --path . --features sql-migration"), "{text}");
+}
+
+#[cfg(feature = "sql-migration")]
+#[test]
+fn a_migration_from_sql_names_a_database_that_does_not_exist() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let server = Server::start(directory.path(), &["--insecure-no-auth"]);
+    let migrate = ["migrate", "--from", "sql", "--source", "catalog.db"];
+    let (code, text) = failure(with_url(directory.path(), &server.uri, &migrate));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("slateberg: catalog.db: unable to open database file"), "{text}");
+}
+
 #[test]
 fn an_address_without_a_scheme_is_rejected_with_an_example() {
     let directory = tempfile::tempdir().expect("there is room");

@@ -9,6 +9,7 @@ mod listing;
 mod locations;
 mod rest;
 mod source;
+#[cfg(feature = "sql-migration")]
 mod sql;
 mod work;
 

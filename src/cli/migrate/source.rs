@@ -2,10 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, Migrate, MigrateError, locations, rest, sql};
+#[cfg(feature = "sql-migration")]
+use super::sql;
+use super::{Kind, Migrate, MigrateError, locations, rest};
 use slateberg_base::progress::Phase;
 use slateberg_config::client as environment;
 use slateberg_model::ident::TabularKind;
+
+/// Says how to get a build that reads databases.
+#[cfg(not(feature = "sql-migration"))]
+const WITHOUT_SQL: &str = "this build cannot read SQL catalogs: it does not contain SQLite. Build one that \
+     can, in a checkout of slateberg: cargo install --locked --path . --features sql-migration";
 
 /// A namespace of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +79,9 @@ impl Source {
                 let contents = source.contents(progress).await?;
                 (Self::Rest(Box::new(source)), contents)
             }
+            #[cfg(not(feature = "sql-migration"))]
+            Kind::Sql => return Err(MigrateError::new(WITHOUT_SQL)),
+            #[cfg(feature = "sql-migration")]
             Kind::Sql => {
                 let contents = sql::read(&wanted.source, wanted.source_catalog.as_deref())?;
                 (Self::Listed(locations::Reader::new(&wanted.source_options)), contents)
