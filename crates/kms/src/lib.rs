@@ -1,4 +1,4 @@
-//! Rank 3: envelope encryption of what slateberg keeps.
+//! Rank 2: envelope encryption of what slateberg keeps.
 //!
 //! Nouns, from the outside in:
 //! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS ([`aws`]), or of a file on
@@ -13,7 +13,7 @@
 //!   catalog, to its purpose and, where that is known, to its place.
 //!
 //! What is sealed is said where it is written: blocks of SlateDB by the [`block_transformer`], frames of
-//! the journal and whole objects by `store`.
+//! the journal by `wal`, and whole objects by [`sealed_objects`].
 
 pub mod aws;
 pub mod block_transformer;
@@ -23,6 +23,7 @@ pub mod keys;
 pub mod local;
 pub mod measured;
 pub mod ring;
+pub mod sealed_objects;
 pub mod settings;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use slateberg_base::numbers::count;
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
 use slateberg_objects::{self as objects, Objects, metadata_file};
-use slateberg_store::damage::DamagedFile;
+use slateberg_store::DamagedFile;
 use slateberg_store::files::check_files;
 use slateberg_store::fsck::{Published, Report, walk};
 use slateberg_store::keys::StoreKey;

@@ -8,11 +8,11 @@ use slatedb::{
 
 use super::block_cache::BlockCaches;
 use super::encryption::Unlocked;
-use super::journal;
 use super::metrics::Metrics;
 use super::open::Place;
 use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use slateberg_kms::block_transformer::SealedBlocks;
+use slateberg_wal as journal;
 
 /// Seals blocks with the keys of a store.
 pub(super) fn sealed_blocks(unlocked: &Unlocked) -> Arc<dyn BlockTransformer> {

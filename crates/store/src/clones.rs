@@ -44,11 +44,11 @@ use super::keys::{JobKey, Key, StoreKey, space};
 use super::open::{Place, Store};
 use super::read::{Range, Read};
 use super::records::{Change, CloneOf, FORMAT_OF_CLONES, StoreFormat};
-use super::sealed_objects::{Access, SealedObjects};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
 use slateberg_base::ids::PROBES;
 use slateberg_kms::keys::Keys;
+use slateberg_kms::sealed_objects::{Access, SealedObjects};
 
 /// Spaces of what only one of two catalogs may have: answers that are remembered, since the request was the
 /// parent's, and the keys of tokens, since whoever has them can make tokens for the parent.

@@ -15,13 +15,13 @@ use super::error::Error;
 use super::files::damaged_root;
 use super::key_ring::{Found, RingPlace, Written};
 use super::open::{Place, Store};
-use super::sealed_objects::{Access, SealedObjects};
 use slateberg_authz::action::ManageEncryption;
 use slateberg_authz::permit::Permit;
 use slateberg_base::clock::Clock;
 use slateberg_base::ids::Ids;
 use slateberg_kms::keys::{Keys, looks_sealed};
 use slateberg_kms::ring::Ring;
+use slateberg_kms::sealed_objects::{Access, SealedObjects};
 use slateberg_kms::{self as kms, Kms};
 
 /// Tries of one change of the ring against others.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use slatedb::wal::WalError;
 use slatedb::{CloseReason, ErrorKind};
 
-use super::damage::DamagedFile;
 use super::storage::StorageError;
 use slateberg_kms as kms;
+use slateberg_wal::{self as wal, DamagedFile};
 
 /// A failure of the store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -169,6 +169,18 @@ impl From<WalError> for Error {
             WalError::DataError(cause) => find_cause::<DamagedFile>(cause.as_ref())
                 .map_or_else(|| Self::Damaged(one_line(&error)), Self::DamagedFile),
             _ => Self::Unavailable(one_line(&error)),
+        }
+    }
+}
+
+impl From<wal::Error> for Error {
+    fn from(error: wal::Error) -> Self {
+        match error {
+            wal::Error::InUse(directory) => Self::InUse(directory),
+            wal::Error::Stalled { reason, is_full } => Self::Stalled { reason, is_full },
+            wal::Error::Unavailable(reason) => Self::Unavailable(reason),
+            wal::Error::DamagedFile(file) => Self::DamagedFile(file),
+            wal::Error::Log(error) => error.into(),
         }
     }
 }

@@ -17,12 +17,11 @@ use slatedb::{ErrorKind, PathResolver, SstReader, VersionedCompactions, Versione
 
 use super::builder::sealed_blocks;
 use super::checkpoints::admin;
-use super::damage::{DamagedFile, RESTORE};
 use super::encryption::{Missing, Unlocked, unlock};
 use super::error::{Error, encryption_failure, one_line};
-use super::journal;
 use super::open::Place;
 use slateberg_base::progress::Progress;
+use slateberg_wal::{self as journal, DamagedFile, RESTORE};
 
 /// Bytes of data blocks that are read at once.
 const READ_BYTES: u64 = 8 << 20;
@@ -68,8 +67,8 @@ pub async fn check_files(place: &Place, progress: &Progress) -> Result<CheckedFi
     let keys = unlocked.as_ref().map(|unlocked| unlocked.keys.as_ref());
     if let Some(directory) = &place.directory {
         let segments = journal::check(directory, newest.replay_after_wal_id(), keys)?;
-        files.count += segments.count;
-        files.hides_records |= !segments.damaged.is_empty();
+        files.count += segments.segments;
+        files.hides_records |= segments.damaged.is_some();
         files.damaged.extend(segments.damaged);
     }
     check_log(&place, newest.replay_after_wal_id(), &mut files).await?;

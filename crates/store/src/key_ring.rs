@@ -137,7 +137,7 @@ fn read_file(file: &FilePath) -> io::Result<Vec<u8>> {
 fn write_file(directory: &FilePath, bytes: &[u8]) -> Result<Written, Error> {
     let (new, file) = (directory.join(NEW_FILE), directory.join(FILE));
     let write = || {
-        super::journal::make_directory(directory)?;
+        slateberg_wal::make_directory(directory)?;
         let mut written = OpenOptions::new().create(true).truncate(true).write(true).open(&new)?;
         written.write_all(bytes)?;
         written.sync_all()?;

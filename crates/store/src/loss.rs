@@ -3,8 +3,8 @@
 use super::checkpoints::admin;
 use super::encryption::{Missing, unlock};
 use super::error::Error;
-use super::journal::{self, Journal};
 use super::open::{Place, Store};
+use slateberg_wal::{self as journal, Journal};
 
 /// A loss that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Store {
         let keys = unlocked.as_ref().map(|unlocked| unlocked.keys.as_ref());
         let directory = place.directory.as_ref().ok_or(Error::NoJournal)?;
         let checked = journal::check(directory, replayed(&place).await?, keys)?;
-        Ok(checked.damaged.first().map(ToString::to_string))
+        Ok(checked.damaged.map(|file| file.to_string()))
     }
 
     /// Gives up the acknowledged changes that are missing at the end of the journal of a store, so that the

@@ -10,10 +10,10 @@ use super::builder::sealed_blocks;
 use super::checkpoints::{self, Checkpoint};
 use super::encryption::{Missing, explained, unlock};
 use super::error::Error;
-use super::journal;
 use super::open::{Place, Store};
 use super::read::Offline;
 use super::separate_log;
+use slateberg_wal as journal;
 
 impl Store {
     /// Opens the store for reading alone, without writing a byte. What is read is the state of this moment.

@@ -17,7 +17,6 @@ use super::encryption::{Encryption, Missing, Unlocked, explained, unlock};
 use super::error::Error;
 use super::files;
 use super::flusher::Flusher;
-use super::journal::{self, Hold, Journal};
 use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
 use super::loss;
 use super::metrics::Metrics;
@@ -33,6 +32,7 @@ use slateberg_kms as kms;
 use slateberg_telemetry::audit::AuditLog;
 use slateberg_telemetry::cache::CacheUsage;
 use slateberg_telemetry::collection::Collection;
+use slateberg_wal::{self as journal, Hold, Journal};
 
 /// Where the store is.
 #[derive(Clone)]
@@ -283,7 +283,7 @@ impl Store {
 
     /// Whether the store accepts writes at this moment, or why not.
     pub fn check_writable(&self) -> Result<(), Error> {
-        self.shared.place.storage.check_writable()
+        Ok(self.shared.place.storage.journal().check_writable()?)
     }
 
     /// From now on, what fails for want of space is waited for no longer: the store is about to be closed.
@@ -393,7 +393,7 @@ async fn open_directory(
     }
     let hold = journal.hold()?;
     let keys = how.unlocked.map(|unlocked| Arc::clone(&unlocked.keys));
-    let writer = journal.into_writer(keys, place.storage.clone());
+    let writer = journal.into_writer(keys, place.storage.journal().clone());
     let db = builder(place, how).with_wal_writer(writer).build().await?;
     Ok((db, hold))
 }
@@ -430,7 +430,7 @@ async fn refuse_loss(place: &Place, how: How<'_>) -> Result<(), Error> {
     let Some(directory) = &place.directory else { return Ok(()) };
     let keys = how.unlocked.map(|unlocked| unlocked.keys.as_ref());
     let checked = journal::check(directory, loss::replayed(place).await?, keys)?;
-    checked.damaged.into_iter().next().map_or(Ok(()), |file| Err(Error::DamagedFile(file)))
+    checked.damaged.map_or(Ok(()), |file| Err(Error::DamagedFile(file)))
 }
 
 /// Turns what a log of objects still holds into sorted runs: a directory that comes from a bucket, or from

@@ -16,7 +16,7 @@ const KEY: &str = "log.level";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Crates in this program that log, or could with other features. A test compares this with `Cargo.lock`.
-const CRATES: [&str; 59] = [
+const CRATES: [&str; 60] = [
     "apache_avro",
     "aws_config",
     "aws_credential_types",
@@ -64,6 +64,7 @@ const CRATES: [&str; 59] = [
     "slateberg_runtime",
     "slateberg_store",
     "slateberg_telemetry",
+    "slateberg_wal",
     "slatedb",
     "slatedb_common",
     "slatedb_mirror",

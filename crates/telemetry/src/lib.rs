@@ -1,4 +1,4 @@
-//! Rank 2: what the process tells about itself: logs, metrics, traces, and who did what.
+//! Rank 1: what the process tells about itself: logs, metrics, traces, and who did what.
 //!
 //! Whatever is measured is written down with [`instruments`], on the threads' own [`stripes`]. A
 //! [`registry`] knows who has something to tell, and makes a [`collection`] of it when somebody asks: the

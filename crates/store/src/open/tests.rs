@@ -20,7 +20,7 @@ fn segments(directory: &TempDir) -> usize {
     let journal = std::fs::read_dir(directory.path().join("state/journal")).expect("a journal");
     journal
         .flatten()
-        .filter(|entry| super::journal::is_segment(&entry.path().to_string_lossy()))
+        .filter(|entry| slateberg_wal::is_segment(&entry.path().to_string_lossy()))
         .count()
 }
 

@@ -9,8 +9,6 @@
 mod watched;
 
 use std::collections::HashMap;
-use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,9 +16,8 @@ use std::time::{Duration, Instant};
 use slatedb::object_store::ObjectStore;
 use slatedb_common::retry::NonRetryable;
 
-use super::error::Error;
-use slateberg_base::io_failure::IoFailure;
 use slateberg_telemetry::collection::Collection;
+use slateberg_wal::JournalState;
 use watched::Watched;
 
 /// Between two warnings about one file.
@@ -37,18 +34,7 @@ struct Shared {
     failures: Mutex<HashMap<Request, Failure>>,
     /// Whether there are any, so that a success costs no lock.
     fails: AtomicBool,
-    waits_for_space: AtomicBool,
-    /// Why the journal cannot be written at this moment.
-    stall: Mutex<Option<Stall>>,
-    is_stalled: AtomicBool,
-}
-
-/// A journal that waits until it can be written again.
-struct Stall {
-    since: Instant,
-    warned: Instant,
-    reason: String,
-    is_full: bool,
+    journal: JournalState,
 }
 
 /// An operation on a file or object.
@@ -120,17 +106,17 @@ impl Storage {
 
     /// From now on, writes that fail for a while, as to a full disk, are retried until they succeed.
     pub fn wait_for_space(&self) {
-        self.0.waits_for_space.store(true, Ordering::Relaxed);
+        self.0.journal.wait_for_space();
     }
 
     /// From now on, the next failure of such a write is final.
     pub fn give_up_on_space(&self) {
-        self.0.waits_for_space.store(false, Ordering::Relaxed);
+        self.0.journal.give_up_on_space();
     }
 
     /// Whether writes to a full disk are retried.
     pub(super) fn waits_for_space(&self) -> bool {
-        self.0.waits_for_space.load(Ordering::Relaxed)
+        self.0.journal.waits_for_space()
     }
 
     /// Returns the error of the read, write or listing that has failed without a success for at least this
@@ -149,66 +135,20 @@ impl Storage {
         })
     }
 
-    /// Succeeds unless the journal waits until it can be written again.
-    pub(super) fn check_writable(&self) -> Result<(), Error> {
-        if !self.0.is_stalled.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        match &*self.stall() {
-            None => Ok(()),
-            Some(Stall { reason, is_full, .. }) => {
-                Err(Error::Stalled { reason: reason.clone(), is_full: *is_full })
-            }
-        }
-    }
-
-    /// Records that the journal cannot be written, for a reason that may pass.
-    pub(super) fn stalled(&self, directory: &Path, error: &io::Error) {
-        let is_full = IoFailure::of(error) == IoFailure::Full;
-        let (now, directory) = (Instant::now(), directory.display());
-        let reason = format!("cannot write the journal in {directory}: {error}");
-        let mut stall = self.stall();
-        let (since, warned) = stall.as_ref().map_or((now, None), |it| (it.since, Some(it.warned)));
-        let is_due = warned.is_none_or(|warned| warned.elapsed() >= WARN_EVERY);
-        if is_due {
-            let seconds = since.elapsed().as_secs();
-            tracing::error!(
-                %directory,
-                %error,
-                seconds,
-                "the journal cannot be written: reads are served, writes are rejected until it can"
-            );
-        }
-        let warned = warned.filter(|_| !is_due).unwrap_or(now);
-        *stall = Some(Stall { since, warned, reason, is_full });
-        self.0.is_stalled.store(true, Ordering::Relaxed);
-    }
-
-    /// Records that the journal was written.
-    pub(super) fn resumed(&self) {
-        if !self.0.is_stalled.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Some(stall) = self.stall().take() {
-            let seconds = stall.since.elapsed().as_secs();
-            tracing::info!(seconds, "the journal is written again: writes are accepted");
-        }
-        self.0.is_stalled.store(false, Ordering::Relaxed);
+    /// Returns the state of the journal, which its writer reports.
+    pub(super) fn journal(&self) -> &JournalState {
+        &self.0.journal
     }
 
     /// Reports which parts of the storage are full.
     pub(super) fn collect(&self, into: &mut Collection) {
-        let journal = self.stall().as_ref().is_some_and(|stall| stall.is_full);
+        let journal = self.0.journal.is_full();
         let files = self
             .failures()
             .values()
             .any(|failure| failure.is_full && failure.last.elapsed() < CURRENT);
         full_gauge(into, "journal", journal);
         full_gauge(into, "state", files);
-    }
-
-    fn stall(&self) -> MutexGuard<'_, Option<Stall>> {
-        self.0.stall.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failures(&self) -> MutexGuard<'_, HashMap<Request, Failure>> {

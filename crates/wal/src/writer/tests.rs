@@ -66,7 +66,7 @@ impl SegmentFile for Failing {
 struct Fixture {
     directory: tempfile::TempDir,
     disk: Arc<Disk>,
-    storage: Storage,
+    state: JournalState,
     shared: Arc<Shared>,
     appends: mpsc::Sender<Append>,
     thread: JoinHandle<()>,
@@ -75,7 +75,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("there is room");
-        let (disk, storage) = (Arc::<Disk>::default(), Storage::default());
+        let (disk, state) = (Arc::<Disk>::default(), JournalState::default());
         let shared = Arc::new(Shared::new(0));
         let failing = Arc::clone(&disk);
         let appender = Appender {
@@ -86,13 +86,13 @@ impl Fixture {
             }),
             segment: None,
             mark: Mark::open(directory.path()).expect("there is room"),
-            storage: storage.clone(),
+            state: state.clone(),
             shared: Arc::clone(&shared),
             _lock: File::create(directory.path().join("lock")).expect("there is room"),
         };
         let (appends, queue) = mpsc::channel();
         let thread = thread::spawn(move || appender.run(&queue));
-        Self { directory, disk, storage, shared, appends, thread }
+        Self { directory, disk, state, shared, appends, thread }
     }
 
     fn append(&self, number: u64) {
@@ -109,7 +109,7 @@ impl Fixture {
     /// Waits until writes are rejected, and returns why.
     async fn stalled(&self) -> Error {
         loop {
-            if let Err(error) = self.storage.check_writable() {
+            if let Err(error) = self.state.check_writable() {
                 return error;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -125,7 +125,7 @@ fn frames(numbers: &[u8]) -> Vec<u8> {
 async fn a_frame_that_a_full_disk_does_not_take_is_written_once_there_is_space() {
     for code in [ENOSPC, EDQUOT] {
         let journal = Fixture::new();
-        journal.storage.wait_for_space();
+        journal.state.wait_for_space();
         journal.append(1);
         journal.shared.flushed(1).await.expect("there is space");
         journal.disk.fail_writes(code);
@@ -138,14 +138,14 @@ async fn a_frame_that_a_full_disk_does_not_take_is_written_once_there_is_space()
         journal.disk.fail_writes(None);
         journal.shared.flushed(3).await.expect("there is space again");
         assert_eq!(journal.bytes(), frames(&[1, 2, 3]), "no part of a frame stays behind");
-        journal.storage.check_writable().expect("writes are accepted again");
+        journal.state.check_writable().expect("writes are accepted again");
     }
 }
 
 #[tokio::test]
 async fn a_journal_without_descriptors_waits_for_them() {
     let journal = Fixture::new();
-    journal.storage.wait_for_space();
+    journal.state.wait_for_space();
     journal.disk.fail_writes(EMFILE);
     journal.append(1);
     let refused = journal.stalled().await;
@@ -157,11 +157,11 @@ async fn a_journal_without_descriptors_waits_for_them() {
 #[tokio::test]
 async fn a_journal_that_is_closed_while_the_disk_is_full_gives_up() {
     let journal = Fixture::new();
-    journal.storage.wait_for_space();
+    journal.state.wait_for_space();
     journal.disk.fail_writes(ENOSPC);
     journal.append(1);
     journal.stalled().await;
-    journal.storage.give_up_on_space();
+    journal.state.give_up_on_space();
     assert!(journal.shared.flushed(1).await.is_err(), "the frame was not written");
     journal.thread.join().expect("it has ended");
 }
@@ -175,7 +175,7 @@ async fn a_failure_that_no_retry_changes_closes_the_journal() {
 
     let journal = || {
         let journal = Fixture::new();
-        journal.storage.wait_for_space();
+        journal.state.wait_for_space();
         journal
     };
     let read_only = journal();

@@ -20,8 +20,8 @@ use super::frame::Builder;
 use super::mark::{Acknowledged, Mark};
 use super::reader::JournalIterator;
 use super::segment::{Segment, read_behind};
+use super::state::JournalState;
 use super::{Init, unavailable};
-use crate::storage::Storage;
 use slateberg_base::io_failure::IoFailure;
 use slateberg_kms::keys::Keys;
 
@@ -57,7 +57,7 @@ struct JournalWriter {
     next_number: u64,
     epoch: u64,
     keys: Option<Arc<Keys>>,
-    storage: Storage,
+    state: JournalState,
     shared: Arc<Shared>,
     appends: Option<mpsc::Sender<Append>>,
     thread: Option<JoinHandle<()>>,
@@ -102,7 +102,7 @@ struct Appender {
     create: Create,
     segment: Option<Growing>,
     mark: Mark,
-    storage: Storage,
+    state: JournalState,
     shared: Arc<Shared>,
     /// Given back when the thread ends, whatever ends it.
     _lock: File,
@@ -137,7 +137,7 @@ impl WriterInit for Init {
             create: Box::new(|segment| Ok(Box::new(segment.create()?))),
             segment: None,
             mark,
-            storage: self.storage.clone(),
+            state: self.state.clone(),
             shared: Arc::clone(&shared),
             _lock: lock,
         };
@@ -149,7 +149,7 @@ impl WriterInit for Init {
             next_number: last + 1,
             epoch: manifest.epoch(),
             keys: self.keys.clone(),
-            storage: self.storage.clone(),
+            state: self.state.clone(),
             shared,
             appends: Some(appends),
             thread: Some(thread),
@@ -195,7 +195,7 @@ impl WalWriter for JournalWriter {
 
     async fn close(&mut self) -> Result<(), WalError> {
         // A frame that there is no space for is waited for no longer.
-        self.storage.give_up_on_space();
+        self.state.give_up_on_space();
         // Without a sender the thread ends behind its last frame.
         drop(self.appends.take());
         if let Some(thread) = self.thread.take() {
@@ -251,7 +251,7 @@ impl Appender {
         loop {
             let error = match self.append(append) {
                 Ok(()) => {
-                    self.storage.resumed();
+                    self.state.resumed();
                     return Ok(());
                 }
                 Err(AppendError::Unwritten(error)) if self.may_pass(&error) => error,
@@ -259,14 +259,14 @@ impl Appender {
                     return Err(error);
                 }
             };
-            self.storage.stalled(&self.directory, &error);
+            self.state.stalled(&self.directory, &error);
             thread::sleep(pause);
             pause = (pause * 2).min(RETRY_DELAY_MAX);
         }
     }
 
     fn may_pass(&self, error: &io::Error) -> bool {
-        self.storage.waits_for_space() && IoFailure::of(error) != IoFailure::Final
+        self.state.waits_for_space() && IoFailure::of(error) != IoFailure::Final
     }
 
     fn append(&mut self, append: &Append) -> Result<(), AppendError> {

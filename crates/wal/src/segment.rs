@@ -8,10 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use slatedb::wal::WalError;
 
+use super::damage::{DamagedFile, RESTORE};
 use super::frame::{self, Frame, Unreadable};
 use super::mark::{self, Acknowledged};
 use super::unavailable;
-use crate::damage::{DamagedFile, RESTORE};
 use slateberg_kms::keys::Keys;
 
 /// What a segment's name ends with.

@@ -8,8 +8,8 @@ use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::*;
-use slateberg_kms::local::LocalKms;
-use slateberg_kms::ring::Ring;
+use crate::local::LocalKms;
+use crate::ring::Ring;
 
 async fn keys() -> Arc<Keys> {
     let mut file = NamedTempFile::new().expect("there is room");

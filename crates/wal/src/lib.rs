@@ -1,4 +1,4 @@
-//! The journal: the write-ahead log of a store that lies in a local directory.
+//! Rank 3: the journal, the write-ahead log of a store that lies in a local directory.
 //!
 //! On object storage every flush of the log is an object. On a disk that is dear: a file made, synced,
 //! linked and unlinked, and its directory synced, for each commit. The journal appends to one file
@@ -19,17 +19,20 @@
 //!
 //! A write that fails for a while leaves no trace: the part of the frame that was written is cut off, and the
 //! writer tries again until the disk has space (or descriptors are free). The store rejects new writes
-//! meanwhile ([`Storage::check_writable`](super::storage::Storage)).
+//! meanwhile ([`JournalState::check_writable`]).
 //!
 //! After a failed sync it is not known what is on the disk, and a second sync would not report it: the system
 //! may have dropped what it could not write. The journal closes then, and with it the store: the next start
 //! reads what is really there. The same holds for errors that no retry changes.
 
+mod damage;
+mod error;
 mod frame;
 mod gc;
 mod mark;
 mod reader;
 mod segment;
+mod state;
 mod writer;
 
 #[cfg(test)]
@@ -42,9 +45,10 @@ use std::sync::{Arc, Mutex};
 
 use slatedb::wal::{WalError, WalGc, WalReader, WriterInit};
 
-use super::error::Error;
-use super::files::CheckedFiles;
-use super::storage::Storage;
+pub use damage::{DamagedFile, RESTORE};
+pub use error::Error;
+pub use state::JournalState;
+
 use gc::JournalGc;
 use mark::{Acknowledged, Mark};
 use reader::JournalReader;
@@ -52,34 +56,43 @@ use segment::{Segment, read_behind, read_left};
 use slateberg_kms::keys::Keys;
 
 /// Below the store's directory.
-pub(super) const DIRECTORY: &str = "journal";
+pub const DIRECTORY: &str = "journal";
 /// Held by whoever writes.
 const LOCK: &str = "lock";
 
 /// A directory of segments that this process may write.
-pub(super) struct Journal {
+pub struct Journal {
     directory: PathBuf,
     lock: File,
 }
 
 /// Keeps the journal ours beyond the life of its writer.
-pub(super) struct Hold {
+pub struct Hold {
     directory: PathBuf,
     _lock: File,
+}
+
+/// The result of reading a journal.
+#[derive(Debug)]
+pub struct CheckedJournal {
+    /// The number of segments.
+    pub segments: usize,
+    /// The file that is missing or damaged. The records behind it cannot be read.
+    pub damaged: Option<DamagedFile>,
 }
 
 /// What SlateDB asks for the writer with. It has one to give.
 struct Init {
     directory: PathBuf,
     keys: Option<Arc<Keys>>,
-    storage: Storage,
+    state: JournalState,
     lock: Mutex<Option<File>>,
 }
 
 impl Journal {
     /// Takes the journal of a store's directory, making it if need be. Refuses while another process
     /// has it, before anything of the store is touched.
-    pub(super) fn open(store: &Path) -> Result<Self, Error> {
+    pub fn open(store: &Path) -> Result<Self, Error> {
         let directory = store.join(DIRECTORY);
         let failed = |error: io::Error| {
             Error::Unavailable(format!("the journal in {}: {error}", directory.display()))
@@ -96,19 +109,19 @@ impl Journal {
     }
 
     /// Whether nothing was ever written to it, or nothing that is still needed.
-    pub(super) fn is_empty(&self) -> Result<bool, Error> {
+    pub fn is_empty(&self) -> Result<bool, Error> {
         is_empty(&self.directory)
     }
 
     /// Keeps others out until it is dropped, even when the writer has gone.
-    pub(super) fn hold(&self) -> Result<Hold, Error> {
+    pub fn hold(&self) -> Result<Hold, Error> {
         let lock = self.lock.try_clone().map_err(|error| Error::Unavailable(error.to_string()))?;
         Ok(Hold { directory: self.directory.clone(), _lock: lock })
     }
 
     /// Gives up acknowledged frames that are missing at the end: the journal counts as whole with what is
     /// left behind the frame `after`. Returns how far it was acknowledged, and how far it is now.
-    pub(super) fn accept_loss(
+    pub fn accept_loss(
         &self,
         after: u64,
         keys: Option<&Keys>,
@@ -126,13 +139,9 @@ impl Journal {
 
     /// The writer's beginning: replays what is there, and appends behind it. With keys, all of it is
     /// sealed.
-    pub(super) fn into_writer(
-        self,
-        keys: Option<Arc<Keys>>,
-        storage: Storage,
-    ) -> Box<dyn WriterInit> {
+    pub fn into_writer(self, keys: Option<Arc<Keys>>, state: JournalState) -> Box<dyn WriterInit> {
         let lock = Mutex::new(Some(self.lock));
-        Box::new(Init { directory: self.directory, keys, storage, lock })
+        Box::new(Init { directory: self.directory, keys, state, lock })
     }
 }
 
@@ -140,7 +149,7 @@ impl Hold {
     /// Deletes all segments of a store that was closed in order, whose records up to the frame `replayed` are
     /// in sorted runs. Errors if a later frame was acknowledged. Should this be cut short, the segments that
     /// are left have no gap: the newest goes first.
-    pub(super) fn discard(self, replayed: u64) -> io::Result<()> {
+    pub fn discard(self, replayed: u64) -> io::Result<()> {
         let acknowledged = match mark::read(&self.directory) {
             Ok(acknowledged) => acknowledged.unwrap_or_default(),
             Err(mark::Unreadable::Io(error)) => return Err(error),
@@ -161,42 +170,36 @@ impl Hold {
 }
 
 /// Deletes segments that nothing refers to any more.
-pub(super) fn collector(store: &Path) -> Arc<dyn WalGc> {
+pub fn collector(store: &Path) -> Arc<dyn WalGc> {
     Arc::new(JournalGc::new(store.join(DIRECTORY)))
 }
 
 /// Returns what reads the journal of a store's directory, without writing a byte. `None` if the log of the
 /// store is one of objects, which the next start takes over.
-pub(super) fn reader(
-    store: &Path,
-    keys: Option<Arc<Keys>>,
-) -> Result<Option<Arc<dyn WalReader>>, Error> {
+pub fn reader(store: &Path, keys: Option<Arc<Keys>>) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
     let has_journal = !is_empty(&directory)? || !has_object_log(store);
     Ok(has_journal.then(|| Arc::new(JournalReader::new(directory, keys)) as Arc<dyn WalReader>))
 }
 
 /// Whether a store's directory has a log of objects.
-pub(super) fn has_object_log(store: &Path) -> bool {
+pub fn has_object_log(store: &Path) -> bool {
     store.join("wal").is_dir()
 }
 
 /// Reads the journal of a store's directory, whose frames up to `after` are in sorted runs, and returns what
 /// is damaged.
-pub(super) fn check(store: &Path, after: u64, keys: Option<&Keys>) -> Result<CheckedFiles, Error> {
+pub fn check(store: &Path, after: u64, keys: Option<&Keys>) -> Result<CheckedJournal, Error> {
     let directory = store.join(DIRECTORY);
     let segments = Segment::list(&directory);
     let segments = segments.map_err(|error| Error::Unavailable(error.to_string()))?;
-    let mut checked = CheckedFiles { count: segments.len(), ..CheckedFiles::default() };
+    let mut checked = CheckedJournal { segments: segments.len(), damaged: None };
     if segments.is_empty() && has_object_log(store) {
         return Ok(checked);
     }
     match read_behind(&directory, after, keys).map_err(Error::from) {
         Ok(_) => {}
-        Err(Error::DamagedFile(file)) => {
-            checked.damaged.push(file);
-            checked.hides_records = true;
-        }
+        Err(Error::DamagedFile(file)) => checked.damaged = Some(file),
         Err(error) => return Err(error),
     }
     Ok(checked)
@@ -208,7 +211,7 @@ fn is_empty(directory: &Path) -> Result<bool, Error> {
 }
 
 /// Whether an object's name is that of a segment.
-pub(super) fn is_segment(name: &str) -> bool {
+pub fn is_segment(name: &str) -> bool {
     Segment::has_extension(Path::new(name))
 }
 
@@ -217,7 +220,7 @@ fn unavailable(error: io::Error) -> WalError {
 }
 
 /// Makes a directory, and those above it that are missing, durably.
-pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
+pub fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }

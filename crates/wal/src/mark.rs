@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BufMut};
 
+use super::damage::{ACCEPT_LOSS, DamagedFile};
 use super::segment::Segment;
-use crate::damage::{ACCEPT_LOSS, DamagedFile};
 
 const MAGIC: [u8; 4] = *b"sbm1";
 const BYTES: usize = 32;

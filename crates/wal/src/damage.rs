@@ -5,9 +5,9 @@ use std::fmt;
 use serde::Serialize;
 
 /// Advice for a file without which records are lost.
-pub(super) const RESTORE: &str = "Put this file, or the whole store, back from a copy";
+pub const RESTORE: &str = "Put this file, or the whole store, back from a copy";
 /// Advice for the end of a journal.
-pub(super) const ACCEPT_LOSS: &str =
+pub(crate) const ACCEPT_LOSS: &str =
     "Put this file back from a copy, or accept the loss with `slateberg store accept-loss`";
 
 /// A file of the store that is missing or damaged.

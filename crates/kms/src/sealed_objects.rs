@@ -9,7 +9,7 @@
 //! whether it is the last, so that none can be exchanged, moved, left out or cut off. Where a chunk lies
 //! follows from its number, so that a range is read with one request.
 //!
-//! A clone ([`super::clones`]) shares objects with its parent. Those lie below the parent's path, and open
+//! A clone (`store::clones`) shares objects with its parent. Those lie below the parent's path, and open
 //! with the parent's keys and nothing else: no object of one store passes for one of the other's.
 
 use std::fmt;
@@ -28,8 +28,8 @@ use slatedb::object_store::{
 };
 use slatedb_common::retry::NonRetryable;
 
-use slateberg_kms as kms;
-use slateberg_kms::keys::{Keys, OVERHEAD, Purpose};
+use super::keys::{Keys, OVERHEAD, Purpose};
+use super::{self as kms};
 
 /// Bytes of a chunk before it is sealed.
 const PLAIN: u64 = 16 << 10;
@@ -39,7 +39,7 @@ const SEALED: u64 = PLAIN + OVERHEAD as u64;
 const STORE: &str = "sealed objects";
 
 /// An object store whose objects are sealed with the keys of an open store.
-pub(super) struct SealedObjects {
+pub struct SealedObjects {
     inner: Arc<dyn ObjectStore>,
     sealer: Sealer,
     parent: Option<Parent>,
@@ -53,7 +53,7 @@ struct Parent {
 
 /// What may be done to a parent's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub enum Access {
     /// Reading alone, for the clone itself.
     Read,
     /// Writing as well, with the parent's own keys, for whoever makes the clone.
@@ -82,12 +82,12 @@ impl fmt::Display for SealedObjects {
 
 impl SealedObjects {
     /// Seals what is put into `inner` below a path.
-    pub(super) fn new(inner: Arc<dyn ObjectStore>, below: Path, keys: Arc<Keys>) -> Self {
+    pub fn new(inner: Arc<dyn ObjectStore>, below: Path, keys: Arc<Keys>) -> Self {
         Self { inner, sealer: Sealer { keys, below }, parent: None }
     }
 
     /// The same for a clone, whose parent's objects are below `below` and sealed with `keys`.
-    pub(super) fn sharing(self, below: Path, keys: Arc<Keys>, access: Access) -> Self {
+    pub fn sharing(self, below: Path, keys: Arc<Keys>, access: Access) -> Self {
         let sealer = Sealer { keys, below };
         Self { parent: Some(Parent { sealer, access }), ..self }
     }
