@@ -19,7 +19,7 @@ use super::coding::Coding;
 use super::files::FilesKey;
 use super::respond::{NO_STORE, in_parts, tagged_json};
 use super::tag::{Shown, Tag};
-use slateberg_catalog::reading::ReadVersion;
+use slateberg_catalog::ReadVersion;
 use slateberg_config::server::Settings;
 use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 

@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::answers::Fresh;
 use super::files::FilesTold;
 use super::tag::{Shown, SnapshotMode, Tag};
-use slateberg_catalog::reading::{ReadAccess, ReadVersion, Readable};
-use slateberg_catalog::tabulars::TabularState;
+use slateberg_catalog::TabularState;
+use slateberg_catalog::{ReadAccess, ReadVersion, Readable};
 
 /// The header of answers with a secret in them: nobody on the way keeps one.
 pub const NO_STORE: [(HeaderName, HeaderValue); 1] =

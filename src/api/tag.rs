@@ -3,7 +3,7 @@
 use axum::http::HeaderValue;
 use uuid::Uuid;
 
-use slateberg_catalog::reading::ReadVersion;
+use slateberg_catalog::ReadVersion;
 
 /// Which snapshots an answer holds (the query parameter `snapshots`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

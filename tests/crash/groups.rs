@@ -20,6 +20,19 @@ fn commit(scene: &Scene, requirements: Vec<Value>, updates: Vec<Value>) -> JoinH
     tokio::spawn(async move { app.commit("ns", "t", requirements, updates).await })
 }
 
+/// A transaction over the table alone, with an idempotency key of its own.
+fn transaction(scene: &Scene, member: usize, updates: Vec<Value>) -> JoinHandle<Answer> {
+    let app = Arc::clone(&scene.app);
+    let key = format!("00000000-0000-7000-9000-{member:012}");
+    let identifier = json!({ "namespace": ["ns"], "name": "t" });
+    let change = json!({ "identifier": identifier, "requirements": [], "updates": updates });
+    let body = json!({ "table-changes": [change] });
+    tokio::spawn(async move {
+        let path = "/v1/transactions/commit";
+        app.request(Method::POST, path, &[("idempotency-key", &key)], &body).await
+    })
+}
+
 fn key(member: usize) -> String {
     format!("k{member:02}")
 }
@@ -104,6 +117,37 @@ async fn each_member_is_judged_by_what_the_one_before_it_left() {
     assert_eq!(main_of(&on_top), Some(5));
     let snapshots = on_top.body["metadata"]["snapshots"].as_array().map(Vec::len);
     assert_eq!(snapshots, Some(2));
+}
+
+/// DuckDB sends every append as a transaction over one table.
+#[tokio::test]
+async fn a_transaction_over_one_table_joins_the_group_of_the_table() {
+    let scene = Scene::new().await;
+    let first = hold_lane(&scene, LOG).await;
+    let mut waiting = Vec::new();
+    for member in 0..MEMBERS {
+        let updates = vec![set_property(&key(member), "yes")];
+        waiting.push(match member % 2 {
+            0 => commit(&scene, Vec::new(), updates),
+            _ => transaction(&scene, member, updates),
+        });
+    }
+    tokio::time::sleep(A_WHILE).await;
+    let files_before = scene.faults.count(Verb::Put, METADATA_FILES);
+    scene.faults.lift();
+    assert_eq!(first.await.expect("no panic").status, 200);
+    let statuses = statuses(waiting).await;
+    assert!(statuses.chunks(2).all(|pair| pair == [200, 204]), "{statuses:?}");
+    assert_eq!(scene.faults.count(Verb::Put, METADATA_FILES), files_before + 1, "one version");
+    let mut properties: Vec<String> = std::iter::once("first".to_owned()).collect();
+    properties.extend((0..MEMBERS).map(key));
+    let properties: Vec<&str> = properties.iter().map(String::as_str).collect();
+    scene.assert_is(&properties).await;
+    let scene = scene.crash().await;
+    // The key is replayed: the transaction sets nothing again.
+    let replayed = transaction(&scene, 1, vec![set_property(&key(1), "yes")]);
+    assert_eq!(replayed.await.expect("no panic").status, 204);
+    scene.assert_is(&properties).await;
 }
 
 /// A refusal leaves nothing behind for those who come after it in the group.

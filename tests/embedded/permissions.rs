@@ -8,7 +8,7 @@ use serde_json::Value;
 use slateberg_authn::issuers::Issuers;
 use slateberg_authn::settings::IssuerSettings;
 use slateberg_authz::bundled::default_policies;
-use slateberg_catalog::reading::ReadAccess;
+use slateberg_catalog::ReadAccess;
 use slateberg_embedded::{EmbeddedCatalog, Error, Identity, IdentityKind, cause};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_telemetry::settings::AuditTo;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use serde_json::value::to_raw_value;
-use slateberg_catalog::tables::commit::TableChange;
-use slateberg_catalog::tables::create::CreateTable;
-use slateberg_catalog::tables::register::RegisterTable;
-use slateberg_catalog::views::commit::ViewChange;
-use slateberg_catalog::views::create::CreateView;
+use slateberg_catalog::tables::CreateTable;
+use slateberg_catalog::tables::RegisterTable;
+use slateberg_catalog::tables::TableChange;
+use slateberg_catalog::views::CreateView;
+use slateberg_catalog::views::ViewChange;
 use slateberg_config::WarehouseSettings;
 use slateberg_embedded::{EmbeddedCatalog, Error, Identity};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};

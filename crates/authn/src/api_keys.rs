@@ -24,7 +24,7 @@ use slateberg_model::principal::{Identity, Method, Principal};
 use slateberg_store::audit::{Answer, Denial};
 use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey};
 use slateberg_store::records::{Allowed, ApiKeyRecord, Change, Origin, RevokedKeyRecord};
-use slateberg_store::txn::Transaction;
+use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
 
 /// The role of a key that may do everything, by the policies that come with the program.
@@ -159,7 +159,10 @@ impl ApiKeys {
             let (written, log) = (&record, &Change { origin: Some(origin), ..log });
             let store = &keys.inner.store;
             let ((), accepted) = store
-                .transact("create_api_key", &permit, |t| async move { put(&t, written, log) })
+                .transact_for_request("create_api_key", &permit, |t| async move {
+                    t.put(&ApiKeyKey(written.id), written)?;
+                    Ok::<_, Error>(((), RequestRecords::change(log.clone())))
+                })
                 .await?;
             accepted.durable().await?;
             let id = record.id;
@@ -206,14 +209,13 @@ impl ApiKeys {
             let forgotten = keys.index().first_revoked(keys.inner.keys_max);
             let store = &keys.inner.store;
             let ((), accepted) = store
-                .transact("revoke_api_key", &permit, |t| async move {
+                .transact_for_request("revoke_api_key", &permit, |t| async move {
                     t.delete(&ApiKeyKey(id))?;
                     t.put(&RevokedKeyKey(id), &**revoked)?;
                     if let Some(forgotten) = forgotten {
                         t.delete(&RevokedKeyKey(forgotten))?;
                     }
-                    t.log(log)?;
-                    Ok::<_, Error>(())
+                    Ok::<_, Error>(((), RequestRecords::change(log.clone())))
                 })
                 .await?;
             // Before the change is durable: the key must be rejected even if durability fails.
@@ -337,12 +339,6 @@ impl ApiKeys {
             origin: None,
         }
     }
-}
-
-/// Writes a key and the entry of its making.
-pub(super) fn put(t: &Transaction, record: &ApiKeyRecord, log: &Change) -> Result<()> {
-    t.put(&ApiKeyKey(record.id), record)?;
-    Ok(t.log(log)?)
 }
 
 fn check_name(what: &str, name: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use jsonwebtoken::decode_header;
 use quick_cache::sync::Cache;
 use uuid::Uuid;
 
-use super::api_keys::{self, ApiKeys};
+use super::api_keys::ApiKeys;
 use super::claims::alleged_issuer;
 use super::client_certificates::Presented;
 use super::failures::{Failures, TooMany};
@@ -25,6 +25,7 @@ use slateberg_model::principal::Principal;
 use slateberg_store::Store;
 use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey, SigningKeyKey, space};
 use slateberg_store::read::{Range, Read};
+use slateberg_store::txn::RequestRecords;
 
 /// The name of the key that the first start mints.
 const BOOTSTRAP_NAME: &str = "bootstrap";
@@ -142,15 +143,17 @@ impl Authenticator {
             let (fresh, minted) = (&fresh_signing, &admin.as_ref().map(|(_, record)| record));
             let permit = Permit::for_task(Task::Open);
             let ((), accepted) = store
-                .transact("first_keys", &permit, |t| async move {
+                .transact_for_request("first_keys", &permit, |t| async move {
+                    let mut records = RequestRecords::default();
                     if let Some(record) = fresh {
                         t.put(&SigningKeyKey(record.id), record)?;
                     }
                     if let Some(record) = minted {
-                        let log = &keys.change("create_api_key", "slateberg", record, None);
-                        api_keys::put(&t, record, log)?;
+                        t.put(&ApiKeyKey(record.id), *record)?;
+                        let change = keys.change("create_api_key", "slateberg", record, None);
+                        records.extend(RequestRecords::change(change));
                     }
-                    Ok::<_, Error>(())
+                    Ok::<_, Error>(((), records))
                 })
                 .await?;
             accepted.durable().await?;

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::permits::Target;
+use super::tabular::head::Head;
+use super::tabular::metadata::TabularMetadata;
+use super::tabular::target::Target;
 use super::version_cache::Version;
-use super::views::commit::view_metadata;
 use super::{Catalog, Operation, Result, lookup};
 use slateberg_authz::action::Action;
 use slateberg_authz::authority::Asked;
 use slateberg_authz::resource::{Attributes, Node, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
+use slateberg_model::table::TableMetadata;
+use slateberg_model::view::ViewMetadata;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::{NamespaceKey, NamespaceNameKey};
 use slateberg_store::read::Read;
@@ -95,19 +98,21 @@ impl Catalog {
         kind: TabularKind,
         id: Uuid,
     ) -> Result<Option<(Attributes, Version)>> {
-        let (record, attributes) = match kind {
-            TabularKind::Table => {
-                let Some(head) = self.head(store, id).await? else { return Ok(None) };
-                let attributes = attributes(&head.record, &head.metadata.properties);
-                (head.record, attributes)
-            }
-            TabularKind::View => {
-                let Some(found) = lookup::tabular_by_id(store, id).await? else { return Ok(None) };
-                let attributes = attributes(&found.record, &view_metadata(&found)?.properties);
-                (found.record, attributes)
-            }
-        };
-        Ok(Some((attributes, (record.id, record.version))))
+        match kind {
+            TabularKind::Table => self.attributes_by_head::<TableMetadata>(store, id).await,
+            TabularKind::View => self.attributes_by_head::<ViewMetadata>(store, id).await,
+        }
+    }
+
+    async fn attributes_by_head<M: TabularMetadata>(
+        &self,
+        store: &impl Read,
+        id: Uuid,
+    ) -> Result<Option<(Attributes, Version)>> {
+        let head = self.head::<M>(store, id).await?;
+        Ok(head.map(|Head { record, metadata, .. }| {
+            (attributes(&record, metadata.properties()), (record.id, record.version))
+        }))
     }
 }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::carried::carried;
-use super::change_log::Entry;
-use super::mutation::Answer;
+use super::detached::detached;
+use super::pipeline::Write;
+use super::pipeline::records::Entry;
+use super::pipeline::response::{Body, Response};
 use super::{Catalog, Error, Operation, Result};
 use slateberg_authz::action::ManageCheckpoints;
 use slateberg_authz::authority::Asked;
@@ -19,7 +20,6 @@ use slateberg_authz::resource::Resource;
 use slateberg_model::members::brief;
 pub use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::checkpoints::{Made, NewCheckpoint};
-use slateberg_store::records::Outcome;
 
 /// Characters that the name of a checkpoint may have.
 const NAME_CHARS_MAX: usize = 128;
@@ -55,10 +55,9 @@ impl Catalog {
             let at_most = catalog.settings().commit_deadline();
             let late = "the checkpoint was not made within the deadline";
             let work = async move { catalog.make_checkpoint(&operation, &wanted).await };
-            carried(at_most, late, work).await
+            detached(at_most, late, work).await
         };
-        let body = self.mutate(operation, making).await?.into_body()?;
-        let id: Uuid = serde_json::from_value(body).map_err(Error::internal)?;
+        let Body(id): Body<Uuid> = self.mutate(operation, making).await?;
         self.find_checkpoint(&id.to_string()).await
     }
 
@@ -72,17 +71,18 @@ impl Catalog {
             if !catalog.store().delete_checkpoint(&permit, found.id).await? {
                 return Err(Error::NoSuchCheckpoint(brief(&word)));
             }
-            catalog.log_checkpoint(&operation, &permit, "delete_checkpoint", &found).await?;
-            Ok(Answer::Done)
+            let versions = (Some(1), None);
+            let log = ("delete_checkpoint", versions);
+            catalog.log_checkpoint(&operation, &permit, log, &found, &()).await
         };
-        self.mutate(operation, deleting).await.map(|_| ())
+        self.mutate(operation, deleting).await
     }
 
     async fn make_checkpoint(
         &self,
         operation: &Operation,
         wanted: &NewCheckpoint,
-    ) -> Result<Answer> {
+    ) -> Result<Body<Uuid>> {
         let permit = self.permit_checkpoints(operation)?;
         let made = self.store().create_checkpoint(&permit, wanted, self.now_ms()).await?;
         let made = match made {
@@ -96,35 +96,33 @@ impl Catalog {
                 return Err(Error::Unprocessable(reason));
             }
         };
-        self.log_checkpoint(operation, &permit, "create_checkpoint", &made).await?;
-        Ok(Answer::Body(serde_json::to_value(made.id).map_err(Error::internal)?))
+        let (log, response) = (("create_checkpoint", (None, Some(1))), Body(made.id));
+        self.log_checkpoint(operation, &permit, log, &made, &response).await?;
+        Ok(response)
     }
 
     async fn log_checkpoint(
         &self,
         operation: &Operation,
         permit: &Permit<ManageCheckpoints>,
-        action: &'static str,
+        (action, versions): (&'static str, (Option<u64>, Option<u64>)),
         about: &Checkpoint,
+        response: &(impl Response + Sync),
     ) -> Result<()> {
-        let decision = permit.decision();
-        let id = serde_json::to_value(about.id).map_err(Error::internal)?;
-        let (made, id) = (action == "create_checkpoint", &id);
-        let written = self.store().transact(action, permit, |t| async move {
+        let write = Write::of_records(action, permit, operation);
+        let name = &about.name.as_deref().unwrap_or_default();
+        let written = self.pipeline().commit(write, |_| async move {
             let entry = Entry {
                 action,
                 warehouse: Uuid::nil(),
                 subject: about.id,
-                name: &about.name.as_deref().unwrap_or_default(),
-                versions: if made { (None, Some(1)) } else { (Some(1), None) },
-                decision,
+                name,
+                versions,
+                decision: permit.decision(),
             };
-            self.log_change(&t, operation, &entry)?;
-            let outcome = if made { Outcome::Body(id.clone()) } else { Outcome::Done };
-            self.remember(&t, operation, outcome)
+            Ok(((), self.pipeline().records(operation, Some(entry), response)?))
         });
-        let ((), accepted) = written.await?;
-        Ok(accepted.durable().await?)
+        written.await
     }
 
     async fn kept_checkpoints(&self) -> Result<Vec<Checkpoint>> {

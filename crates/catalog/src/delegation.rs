@@ -10,30 +10,24 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::attributes::Basis;
-use super::lookup::Loadable;
-use super::permits::{Permitted, Target};
+use super::loadable::{Loadable, OF_FILES};
 use super::places::{is_alone, is_made_for, places_of};
 use super::reading::{ReadAccess, Readable};
-use super::tables::head::metadata_of;
+use super::tabular::metadata::metadata_of;
+use super::tabular::target::Target;
 use super::{Catalog, Error, Operation, Result};
-use slateberg_authz::action::{Action, Load, ReadData, WriteData};
-use slateberg_authz::authority::{Asked, Asking};
-use slateberg_authz::permit::Permit;
-use slateberg_authz::resource::Resource;
+use slateberg_authz::authority::Asked;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
+use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::{Delegation, Warehouse};
 use slateberg_objects::location::Location;
 use slateberg_objects::sign::{Allowed, SignError, SignRequest, Signed};
 use slateberg_objects::vend::cache::VendKey;
 use slateberg_objects::vend::{Files, Rights, Vendor};
-use slateberg_store::read::Read;
 use slateberg_store::records::TabularRecord;
 
-/// What policies say of files.
-const OF_FILES: [&str; 2] = [ReadData::NAME, WriteData::NAME];
 /// Staged tables whose files somebody may write, until a commit makes them.
 const STAGED_MAX: usize = 10_000;
 /// For how long.
@@ -120,26 +114,6 @@ const NO_RIGHTS: Nothing = "neither reading nor writing its files is allowed";
 const NOT_ALONE: Nothing = "its location holds files of other tables or views, too";
 
 impl Catalog {
-    /// The permit to load a table or view, and `with_files` what its holder may do with its files; nothing
-    /// without, as that costs further questions. By what both were decided comes with them.
-    pub(super) async fn permit_load(
-        &self,
-        store: &impl Read,
-        operation: &Operation,
-        target: Target<'_>,
-        with_files: bool,
-    ) -> Result<(Permit<Load>, Rights, Basis)> {
-        if !with_files {
-            let Permitted { permit, basis, .. } =
-                self.permit_tabular_and(store, operation, target, &[], |_, _| ()).await?;
-            return Ok((permit, Rights::NONE, basis));
-        }
-        let rights = |asking: &Asking<'_>, resource: &Resource| self.rights(asking, resource);
-        let Permitted { permit, besides, basis } =
-            self.permit_tabular_and(store, operation, target, &OF_FILES, rights).await?;
-        Ok((permit, besides.unwrap_or_else(|| self.all_rights()), basis))
-    }
-
     /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
     /// none if it is told nothing.
     pub(super) async fn delegated(
@@ -192,7 +166,7 @@ impl Catalog {
                 let found = self.reachable(operation, warehouse, ident).await?;
                 return self.tell_if_any(warehouse, ident, found, wanted).await;
             }
-            let metadata = metadata_of(made.state.id, &made.state.text)?;
+            let metadata: TableMetadata = metadata_of(made.state.id, &made.state.text)?;
             let staged = Staged {
                 warehouse: warehouse.id,
                 ident: ident.clone(),
@@ -322,17 +296,6 @@ impl Catalog {
             }
         }
         self.reachable(operation, warehouse, ident).await
-    }
-
-    /// What policies allow somebody to do with a table's files.
-    fn rights(&self, asking: &Asking<'_>, resource: &Resource) -> Rights {
-        let (read, write) = (asking.may::<ReadData>(resource), asking.may::<WriteData>(resource));
-        Rights { read, write, delete: write && self.deletes_files() }
-    }
-
-    /// What anybody may do with a table's files where no policy is asked.
-    fn all_rights(&self) -> Rights {
-        Rights { read: true, write: true, delete: self.deletes_files() }
     }
 
     /// What somebody with these rights may get at, at these places: the table's location comes first.

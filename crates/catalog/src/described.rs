@@ -2,7 +2,7 @@
 //! who may not see it.
 
 use super::attributes::namespace_resource;
-use super::permits::Target;
+use super::tabular::target::Target;
 use super::{Catalog, Error, Operation, Result, lookup};
 use slateberg_authz::action::{Action, DescribeNamespace, Load, ReadConfig};
 use slateberg_authz::notation;

@@ -7,15 +7,15 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::change_log::Entry;
-use super::mutation::Answer;
+use super::pipeline::Write;
+use super::pipeline::records::Entry;
+use super::pipeline::response::Body;
 use super::{Catalog, Error, Operation, Result};
 use slateberg_authz::action::ManageEncryption;
 use slateberg_authz::authority::Asked;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_kms::ring::{Ring, WrappedKey};
-use slateberg_store::records::Outcome;
 
 /// What is told of a key ring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,11 +103,11 @@ impl Catalog {
         let changing = |catalog: Self, operation: Operation| async move {
             catalog.change_ring(&operation, &edit).await
         };
-        let body = self.mutate(operation, changing).await?.into_body()?;
-        serde_json::from_value(body).map_err(Error::internal)
+        let Body(ring) = self.mutate(operation, changing).await?;
+        Ok(ring)
     }
 
-    async fn change_ring(&self, operation: &Operation, edit: &Edit) -> Result<Answer> {
+    async fn change_ring(&self, operation: &Operation, edit: &Edit) -> Result<Body<KeyRing>> {
         let permit = self.permit_encryption(operation)?;
         let store = self.store();
         let changed = match edit {
@@ -120,24 +120,23 @@ impl Catalog {
             let reason = "What this catalog keeps is not encrypted: there is no key to change";
             return Err(Error::Conflict(reason.to_owned()));
         };
-        let ring = KeyRing::from(&ring);
-        let body = serde_json::to_value(&ring).map_err(Error::internal)?;
-        let (answer, ring, decision) = (&body, &ring, permit.decision());
-        let written = store.transact(edit.action(), &permit, |t| async move {
+        let (action, permit, ring) = (edit.action(), &permit, KeyRing::from(&ring));
+        let response = &Body(ring);
+        let write = Write::of_records(action, permit, operation);
+        let written = self.pipeline().commit(write, |_| async move {
+            let Body(ring) = response;
             let entry = Entry {
-                action: edit.action(),
+                action,
                 warehouse: Uuid::nil(),
                 subject: ring.catalog,
                 name: &format!("data key {}", ring.active),
                 versions: (Some(ring.revision.saturating_sub(1)), Some(ring.revision)),
-                decision,
+                decision: permit.decision(),
             };
-            self.log_change(&t, operation, &entry)?;
-            self.remember(&t, operation, Outcome::Body(answer.clone()))
+            Ok(((), self.pipeline().records(operation, Some(entry), response)?))
         });
-        let ((), accepted) = written.await?;
-        accepted.durable().await?;
-        Ok(Answer::Body(body))
+        written.await?;
+        Ok(response.clone())
     }
 
     fn permit_encryption(&self, operation: &Operation) -> Result<Permit<ManageEncryption>> {

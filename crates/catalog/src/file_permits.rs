@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::permits::Target;
 use super::places::{self, places_of};
+use super::tabular::target::Target;
 use super::{Catalog, Error, Operation, Result, lookup};
 use slateberg_authz::action::{Action, Load};
 use slateberg_authz::authority::{Asked, Asking};

@@ -1,58 +1,43 @@
 //! Rank 5: the use cases. Everything that a client can cause happens here, and nothing here knows HTTP.
 //!
-//! How a mutation runs, whichever it is:
-//! 1. it leaves the request behind ([`mutation`]): a client that goes away cancels nothing;
-//! 2. an `Idempotency-Key` that was answered before is answered again ([`idempotency`]);
-//! 3. tables and views that change are entered by their [`lanes`], in the order of their ids; commits that
-//!    wait for one table go together ([`tables::group`]);
-//! 4. [`permits`] are asked for, before the lane and in it;
-//! 5. the change is judged against the accepted state, outside of any transaction, and then written in
-//!    a serializable one that checks that the state is still the same;
-//! 6. the metadata file is written while the log becomes durable ([`publications`]), and only when both
-//!    are there is anyone told.
+//! Requests change the catalog through the commit [`pipeline`] alone.
 //!
 //! Reads see durable state, and wait for a metadata file that is still on its way. What is known of a
 //! version is kept ([`version_cache`]).
 
 mod attributes;
-mod carried;
-pub mod change_log;
 pub mod checkpoints;
 pub mod clones;
 pub mod delegation;
-pub mod denials;
+mod denials;
 mod described;
+mod detached;
 pub mod encryption;
 pub mod error;
 mod exception;
-pub mod expiry;
+mod expiry;
 mod file_permits;
-pub mod flights;
-pub mod idempotency;
 pub mod jobs;
 mod known_pages;
-pub mod lanes;
-pub mod listings;
-pub mod locations;
+mod listings;
+mod loadable;
+mod locations;
 pub mod lookup;
-pub mod mutation;
 pub mod namespaces;
 pub mod operation;
 mod overlaps;
-pub mod permits;
-pub mod places;
+mod permits;
+mod pipeline;
+mod places;
 pub mod policies;
-pub mod publications;
-pub mod reading;
-pub mod removal;
-pub mod rename;
+mod reading;
 pub mod settings;
 mod space;
 pub mod tables;
-pub mod tabulars;
+mod tabular;
 pub mod transfer;
 mod turns;
-pub mod version_cache;
+mod version_cache;
 pub mod views;
 pub mod warehouses;
 
@@ -63,6 +48,14 @@ use uuid::Uuid;
 
 pub use error::Error;
 pub use operation::Operation;
+pub use pipeline::publications::FinishedPublications;
+use pipeline::{Pipeline, PipelineParts};
+pub use places::ensure_whereabouts;
+pub use reading::{ReadAccess, ReadVersion, Readable};
+use tabular::group::CommitGroups;
+pub use tabular::load::Loaded;
+pub use tabular::state::TabularState;
+use warehouses::Warehouses;
 use warehouses::served::Served;
 
 use slateberg_authz::authority::Authority;
@@ -75,7 +68,6 @@ use slateberg_objects::vend::cache::VendCache;
 use slateberg_store::warm::Warmed;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::collection::Collection;
-use slateberg_telemetry::commits::CommitMetrics;
 
 /// The result of a use case.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -114,22 +106,15 @@ pub struct Parts {
 
 struct Inner {
     parts: Parts,
-    /// One lane for each table or view under change.
-    lanes: lanes::Lanes,
-    /// One lane for each idempotency key under way.
-    keys: lanes::Lanes,
-    /// The commits that wait for those lanes, table by table.
-    groups: tables::group::Groups,
-    flights: flights::Flights,
-    versions: version_cache::VersionCache,
+    pipeline: Arc<Pipeline>,
+    /// The commits that wait for their lanes, by table and view.
+    groups: CommitGroups,
     known_pages: known_pages::KnownPages,
     jobs: jobs::Jobs,
     policies: policies::Policies,
-    warehouses: warehouses::Warehouses,
+    warehouses: Arc<Warehouses>,
     vended: VendCache,
     staged: delegation::StagedTables,
-    space: space::Space,
-    commits: Arc<CommitMetrics>,
     notices: denials::Notices,
 }
 
@@ -137,20 +122,22 @@ impl Catalog {
     /// Puts a catalog together.
     pub fn new(parts: Parts) -> Self {
         let settings = &parts.settings;
+        let warehouses = Arc::new(Warehouses::new(parts.warehouses.clone()));
+        let pipeline = Pipeline::new(PipelineParts {
+            store: parts.store.clone(),
+            warehouses: Arc::clone(&warehouses),
+            clock: Arc::clone(&parts.clock),
+            settings,
+        });
         let inner = Inner {
-            lanes: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
-            keys: lanes::Lanes::new(settings.commit_lane_depth_max, settings.commit_deadline()),
-            groups: tables::group::Groups::new(settings.commit_lane_depth_max),
-            flights: flights::Flights::default(),
-            versions: version_cache::VersionCache::new(settings.metadata_cache_bytes),
+            pipeline: Arc::new(pipeline),
+            groups: CommitGroups::new(settings.commit_lane_depth_max),
             known_pages: known_pages::KnownPages::new(settings.listing_cache_bytes),
             jobs: jobs::Jobs::new(settings),
             policies: policies::Policies::new(parts.policy_sources.clone()),
-            warehouses: warehouses::Warehouses::new(parts.warehouses.clone()),
+            warehouses,
             vended: VendCache::new(settings.vended_credentials_max),
             staged: delegation::StagedTables::default(),
-            space: space::Space::default(),
-            commits: Arc::default(),
             notices: denials::Notices::default(),
             parts,
         };
@@ -175,15 +162,15 @@ impl Catalog {
 
     /// Tells what is measured.
     pub fn collect(&self, into: &mut Collection) {
-        self.inner.commits.collect(into);
+        self.pipeline().metrics.collect(into);
         self.inner.groups.collect(into);
         self.inner.jobs.counters.collect(into);
-        self.inner.versions.usage().collect(into, "version", "Versions of tables and views");
+        self.pipeline().versions.usage().collect(into, "version", "Versions of tables and views");
         let pages = self.inner.known_pages.usage();
         pages.collect(into, "listing", "Pages of names that policies filter");
         self.inner.parts.authority.collect(into);
         self.store().collect(into);
-        self.inner.space.collect(into);
+        self.pipeline().space.collect(into);
     }
 
     /// Whether the catalog's store is open for writing, or why not.
@@ -213,6 +200,10 @@ impl Catalog {
             tracing::warn!(?error, "markers of landed publications are left to the next start");
         }
         self.store().close().await
+    }
+
+    fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.inner.pipeline
     }
 
     fn store(&self) -> &Store {

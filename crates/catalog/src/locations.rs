@@ -6,14 +6,14 @@ use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::warehouse::Warehouse;
 
 /// The namespace property that tells where its tables go, as in Hive and Spark.
-pub const LOCATION_PROPERTY: &str = "location";
+pub(crate) const LOCATION_PROPERTY: &str = "location";
 
 /// The longest part of a location that is made of one name, in bytes: file systems end at 255.
 const SEGMENT_BYTES_MAX: usize = 128;
 
 /// `<warehouse>/<level>/.../<name>-<id>`: readable, and always a place of its own, so that a table that
 /// was renamed or dropped never shares its files with the next one of its name.
-pub fn default_location(
+pub(crate) fn default_location(
     warehouse: &Warehouse,
     namespace: &NamespaceIdent,
     namespace_location: Option<&str>,
@@ -28,7 +28,7 @@ pub fn default_location(
 }
 
 /// `<warehouse>/<level>/...`: where the tables of a namespace go that says nothing of it itself.
-pub fn namespace_location_in(warehouse: &Warehouse, namespace: &NamespaceIdent) -> String {
+pub(crate) fn namespace_location_in(warehouse: &Warehouse, namespace: &NamespaceIdent) -> String {
     namespace.0.iter().fold(warehouse.storage.location.clone(), |mut location, level| {
         location.push('/');
         location.push_str(&segment(level));
@@ -43,7 +43,7 @@ fn segment(name: &str) -> String {
 }
 
 /// A location without slashes at its end, as Iceberg keeps it.
-pub fn without_trailing_slash(location: &str) -> String {
+pub(crate) fn without_trailing_slash(location: &str) -> String {
     let mut location = location;
     while let Some(shorter) = location.strip_suffix('/') {
         if [":", ":/", "://"].iter().any(|scheme| shorter.ends_with(scheme)) {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::change_log::Entry;
 use super::listings::Contents;
 use super::locations::{LOCATION_PROPERTY, namespace_location_in};
-use super::mutation::Answer;
+use super::pipeline::Write;
+use super::pipeline::records::Entry;
+use super::pipeline::response::Body;
 use super::{Catalog, Error, Operation, Result, lookup};
 use slateberg_authz::action::{
     Action, CreateNamespace, DescribeNamespace, DropNamespace, UpdateNamespace,
@@ -22,7 +23,7 @@ use slateberg_model::warehouse::Warehouse;
 use slateberg_store::invariants;
 use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, WarehouseKey, space, tabular_names};
 use slateberg_store::read::{Range, Read};
-use slateberg_store::records::{NameEntry, NamespaceRecord, Outcome};
+use slateberg_store::records::{NameEntry, NamespaceRecord};
 use slateberg_store::txn::Transaction;
 
 /// Properties, by key.
@@ -47,11 +48,11 @@ impl Catalog {
         properties: Properties,
     ) -> Result<serde_json::Value> {
         let warehouse = warehouse.clone();
-        self.mutate(operation, |catalog, operation| async move {
+        let create = |catalog: Self, operation: Operation| async move {
             catalog.create_namespace_once(&operation, &warehouse, &ident, &properties).await
-        })
-        .await?
-        .into_body()
+        };
+        let Body(body) = self.mutate(operation, create).await?;
+        Ok(body)
     }
 
     async fn create_namespace_once(
@@ -60,7 +61,7 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
         properties: &Properties,
-    ) -> Result<Answer> {
+    ) -> Result<Body<serde_json::Value>> {
         let (Some(name), Some(parent_ident)) = (ident.0.last(), ident.parent()) else {
             return Err(Error::Invalid("Invalid namespace: expected at least one level".into()));
         };
@@ -79,40 +80,37 @@ impl Catalog {
         let permit = self.permit_new::<CreateNamespace>(&store, operation, warehouse, parent, new);
         let permit = &permit.await?;
         let id = self.ids().random();
-        let body = json!({ "namespace": ident, "properties": properties });
-        let (catalog, parent_ident, body_ref) = (self, &parent_ident, &body);
-        let ((), accepted) = self
-            .store()
-            .transact("create_namespace", permit, |t| async move {
-                let parent = match parent_ident.is_root() {
-                    true => root_of(&t, warehouse).await?,
-                    false => lookup::namespace(&*t, warehouse.id, parent_ident).await?.id,
-                };
-                let key = NamespaceNameKey { parent, name: name.clone() };
-                if t.get(&key).await?.is_some() {
-                    return Err(Error::AlreadyExists(format!("Namespace already exists: {ident}")));
-                }
-                let record = NamespaceRecord {
-                    id,
-                    warehouse: warehouse.id,
-                    parent,
-                    name: name.clone(),
-                    properties: properties.clone(),
-                    version: 1,
-                    created_ms: catalog.now_ms(),
-                    owner: operation.owner(),
-                };
-                invariants::namespace_change(None, &record).map_err(Error::internal)?;
-                t.put(&key, &NameEntry { id })?;
-                t.put(&NamespaceKey(id), &record)?;
-                let action = "create_namespace";
-                let versions = (None, Some(&record));
-                catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
-                catalog.remember(&t, operation, Outcome::Body(body_ref.clone()))
-            })
-            .await?;
-        self.durable(accepted).await?;
-        Ok(Answer::Body(body))
+        let body = &Body(json!({ "namespace": ident, "properties": properties }));
+        let parent_ident = &parent_ident;
+        let action = "create_namespace";
+        let write = Write::of_records(action, permit, operation);
+        let created = self.pipeline().commit(write, |t| async move {
+            let parent = if parent_ident.is_root() {
+                root_of(&t, warehouse).await?
+            } else {
+                lookup::namespace(&*t, warehouse.id, parent_ident).await?.id
+            };
+            let key = NamespaceNameKey { parent, name: name.clone() };
+            if t.get(&key).await?.is_some() {
+                return Err(Error::AlreadyExists(format!("Namespace already exists: {ident}")));
+            }
+            let record = NamespaceRecord {
+                id,
+                warehouse: warehouse.id,
+                parent,
+                name: name.clone(),
+                properties: properties.clone(),
+                version: 1,
+                created_ms: self.now_ms(),
+                owner: operation.owner(),
+            };
+            invariants::namespace_change(None, &record).map_err(Error::internal)?;
+            t.put(&key, &NameEntry { id })?;
+            t.put(&NamespaceKey(id), &record)?;
+            let entry = entry(action, ident, permit, &record, (None, Some(record.version)));
+            Ok((body.clone(), self.pipeline().records(operation, Some(entry), body)?))
+        });
+        created.await
     }
 
     /// The names of the namespaces directly below `parent`, or of the top-level ones.
@@ -172,13 +170,13 @@ impl Catalog {
         updates: Properties,
     ) -> Result<serde_json::Value> {
         let warehouse = warehouse.clone();
-        self.mutate(operation, |catalog, operation| async move {
+        let update = |catalog: Self, operation: Operation| async move {
             catalog
                 .update_properties_once(&operation, &warehouse, &ident, &removals, &updates)
                 .await
-        })
-        .await?
-        .into_body()
+        };
+        let Body(body) = self.mutate(operation, update).await?;
+        Ok(body)
     }
 
     async fn update_properties_once(
@@ -188,42 +186,39 @@ impl Catalog {
         ident: &NamespaceIdent,
         removals: &Removals,
         updates: &Properties,
-    ) -> Result<Answer> {
+    ) -> Result<Body<serde_json::Value>> {
         self.check_findable_namespace(ident)?;
         let store = self.store().latest();
         let permit: &Permit<UpdateNamespace> =
             &self.permit_namespace(&store, operation, warehouse, ident).await?;
         removals.refuse_what_is_set(updates)?;
-        let catalog = self;
-        let (body, accepted) = self
-            .store()
-            .transact("update_namespace_properties", permit, |t| async move {
-                let before = lookup::namespace(&*t, warehouse.id, ident).await?;
-                let (removals, updates) = removals.of(&before, warehouse, ident, updates);
-                let mut after = before.clone();
-                after.version += 1;
-                after.properties.extend(updates.clone());
-                let (removed, missing): (Vec<_>, Vec<_>) =
-                    removals.iter().partition(|key| after.properties.remove(*key).is_some());
-                catalog.check_properties(&after.properties)?;
-                let body = json!({
-                    "updated": updates.keys().collect::<Vec<_>>(),
-                    "removed": removed,
-                    "missing": missing,
-                });
-                if after.properties != before.properties {
-                    invariants::namespace_change(Some(&before), &after).map_err(Error::internal)?;
-                    t.put(&NamespaceKey(after.id), &after)?;
-                    let action = "update_namespace_properties";
-                    let versions = (Some(&before), Some(&after));
-                    catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
-                }
-                catalog.remember(&t, operation, Outcome::Body(body.clone()))?;
-                Ok::<_, Error>(body)
-            })
-            .await?;
-        self.durable(accepted).await?;
-        Ok(Answer::Body(body))
+        let action = "update_namespace_properties";
+        let write = Write::of_records(action, permit, operation);
+        let updated = self.pipeline().commit(write, |t| async move {
+            let before = lookup::namespace(&*t, warehouse.id, ident).await?;
+            let (removals, updates) = removals.of(&before, warehouse, ident, updates);
+            let mut after = before.clone();
+            after.version += 1;
+            after.properties.extend(updates.clone());
+            let (removed, missing): (Vec<_>, Vec<_>) =
+                removals.iter().partition(|key| after.properties.remove(*key).is_some());
+            self.check_properties(&after.properties)?;
+            let body = Body(json!({
+                "updated": updates.keys().collect::<Vec<_>>(),
+                "removed": removed,
+                "missing": missing,
+            }));
+            let mut changed = None;
+            if after.properties != before.properties {
+                invariants::namespace_change(Some(&before), &after).map_err(Error::internal)?;
+                t.put(&NamespaceKey(after.id), &after)?;
+                let versions = (Some(before.version), Some(after.version));
+                changed = Some(entry(action, ident, permit, &after, versions));
+            }
+            let records = self.pipeline().records(operation, changed, &body)?;
+            Ok((body, records))
+        });
+        updated.await
     }
 
     /// Drops a namespace that holds nothing.
@@ -234,11 +229,10 @@ impl Catalog {
         ident: NamespaceIdent,
     ) -> Result<()> {
         let warehouse = warehouse.clone();
-        self.mutate(operation, |catalog, operation| async move {
+        let drop = |catalog: Self, operation: Operation| async move {
             catalog.drop_namespace_once(&operation, &warehouse, &ident).await
-        })
-        .await?;
-        Ok(())
+        };
+        self.mutate(operation, drop).await
     }
 
     async fn drop_namespace_once(
@@ -246,53 +240,22 @@ impl Catalog {
         operation: &Operation,
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
-    ) -> Result<Answer> {
+    ) -> Result<()> {
         self.check_findable_namespace(ident)?;
         let store = self.store().latest();
         let permit: &Permit<DropNamespace> =
             &self.permit_namespace(&store, operation, warehouse, ident).await?;
-        let catalog = self;
-        let ((), accepted) = self
-            .store()
-            .transact("drop_namespace", permit, |t| async move {
-                let record = lookup::namespace(&*t, warehouse.id, ident).await?;
-                refuse_unless_empty(&t, ident, &record).await?;
-                t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
-                t.delete(&NamespaceKey(record.id))?;
-                let versions = (Some(&record), None);
-                let action = "drop_namespace";
-                catalog.log_namespace(&t, operation, permit, action, ident, versions)?;
-                catalog.remember(&t, operation, Outcome::Done)
-            })
-            .await?;
-        self.durable(accepted).await?;
-        Ok(Answer::Done)
-    }
-
-    /// Notes a change of a namespace from one version to the other.
-    fn log_namespace<A: Action>(
-        &self,
-        t: &Transaction,
-        operation: &Operation,
-        permit: &Permit<A>,
-        action: &'static str,
-        ident: &NamespaceIdent,
-        versions: (Option<&NamespaceRecord>, Option<&NamespaceRecord>),
-    ) -> Result<()> {
-        let (before, after) = versions;
-        let Some(either) = after.or(before) else { return Ok(()) };
-        self.log_change(
-            t,
-            operation,
-            &Entry {
-                action,
-                warehouse: either.warehouse,
-                subject: either.id,
-                name: ident,
-                versions: (before.map(|it| it.version), after.map(|it| it.version)),
-                decision: permit.decision(),
-            },
-        )
+        let action = "drop_namespace";
+        let write = Write::of_records(action, permit, operation);
+        let dropped = self.pipeline().commit(write, |t| async move {
+            let record = lookup::namespace(&*t, warehouse.id, ident).await?;
+            refuse_unless_empty(&t, ident, &record).await?;
+            t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
+            t.delete(&NamespaceKey(record.id))?;
+            let entry = entry(action, ident, permit, &record, (Some(record.version), None));
+            Ok(((), self.pipeline().records(operation, Some(entry), &())?))
+        });
+        dropped.await
     }
 
     fn check_properties(&self, properties: &Properties) -> Result<()> {
@@ -305,14 +268,23 @@ impl Catalog {
         }
         Ok(())
     }
+}
 
-    /// Waits until an accepted change is durable: for a bounded time, after which the outcome is
-    /// unknown to the caller.
-    pub(super) async fn durable(&self, accepted: slateberg_store::txn::Accepted) -> Result<()> {
-        match tokio::time::timeout(self.settings().commit_deadline(), accepted.durable()).await {
-            Ok(durable) => Ok(durable?),
-            Err(_) => Err(Error::unknown("the log has not become durable within the deadline")),
-        }
+/// Returns the entry of the change log for a change of a namespace.
+fn entry<'a, A: Action>(
+    action: &'static str,
+    ident: &'a NamespaceIdent,
+    permit: &'a Permit<A>,
+    record: &NamespaceRecord,
+    versions: (Option<u64>, Option<u64>),
+) -> Entry<'a> {
+    Entry {
+        action,
+        warehouse: record.warehouse,
+        subject: record.id,
+        name: ident,
+        versions,
+        decision: permit.decision(),
     }
 }
 

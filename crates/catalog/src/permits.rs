@@ -8,10 +8,11 @@
 //! it is in, are read first. Whoever changes a table is asked twice: before the lane, so that nobody waits
 //! there without rights, and in it, since what policies ask for may have changed by then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::attributes::{Basis, Enclosing, attributes_of_levels, namespace_resource};
+use super::tabular::target::{Creation, Intent, Target};
 use super::{Catalog, Error, Operation, Result, lookup};
 use slateberg_authz::action::{Action, Commit, Create, DescribeNamespace, Load, ReadConfig};
 use slateberg_authz::authority::{Asked, Asking};
@@ -19,42 +20,10 @@ use slateberg_authz::commit_kind::CommitKind;
 use slateberg_authz::decide::Denied;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Attributes, Node, Resource};
-use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::read::Read;
-
-/// The table or view that something is to be done to.
-#[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
-    /// The warehouse that it is in.
-    pub(super) warehouse: &'a Warehouse,
-    /// Table or view.
-    pub(super) kind: TabularKind,
-    /// Its name.
-    pub(super) ident: &'a TabularIdent,
-}
-
-/// A table or view that is to be made.
-#[derive(Clone, Copy)]
-pub(super) struct Creation<'a> {
-    /// Table or view.
-    pub(super) kind: TabularKind,
-    /// Its name.
-    pub(super) ident: &'a TabularIdent,
-    /// The properties that it is to have.
-    pub(super) properties: &'a BTreeMap<String, String>,
-    /// The place that it is to have, if the request says one.
-    pub(super) location: Option<&'a String>,
-}
-
-impl<'a> Creation<'a> {
-    /// One whose properties and place stand in a metadata file, which nobody has read yet.
-    pub(super) fn registered(kind: TabularKind, ident: &'a TabularIdent) -> Self {
-        const NONE: &BTreeMap<String, String> = &BTreeMap::new();
-        Self { kind, ident, properties: NONE, location: None }
-    }
-}
 
 /// A permit to do `A` to a table or view.
 pub(super) struct Permitted<A: Action, T> {
@@ -64,14 +33,6 @@ pub(super) struct Permitted<A: Action, T> {
     pub(super) besides: Option<T>,
     /// By what it was decided.
     pub(super) basis: Basis,
-}
-
-/// What a commit is for.
-pub(super) enum Intent {
-    /// Making the table.
-    Make,
-    /// Changing it, in these ways.
-    Change(BTreeSet<CommitKind>),
 }
 
 /// The actions that a commit may need.
@@ -315,7 +276,7 @@ impl Catalog {
         };
         let resource = inside.with_all(enclosing.clone()).tabular(kind, leaf);
         let permit = match intent {
-            Intent::Make => asking.permit::<Create>(&resource).map(Permit::from),
+            Intent::Create => asking.permit::<Create>(&resource).map(Permit::from),
             Intent::Change(kinds) => asking.permit_commit(&resource, &kinds),
         };
         permit.map_err(|denied| {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::attributes::{attributes, namespace_resource};
-use super::tables::head::metadata_of;
-use super::tabulars::TabularState;
-use super::version_cache::{Cached, Version};
+use super::tabular::metadata::metadata_of;
+use super::tabular::state::TabularState;
+use super::version_cache::{CachedVersion, Version};
 use super::{Catalog, Error, Operation, Result};
 use slateberg_authz::action::{Action, Load};
 use slateberg_authz::authority::{Asked, Asking};
@@ -20,6 +20,7 @@ use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::read_restrictions::{Problem, ReadRestrictions, ReadRules, RulesKey};
 use slateberg_model::schema::Schema;
+use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::Read;
@@ -73,9 +74,9 @@ impl Catalog {
         rules: &Arc<ReadRules>,
         ident: &TabularIdent,
         version: Version,
-        cached: &Cached,
+        cached: &CachedVersion,
     ) -> Result<ReadAccess> {
-        let metadata = self.parsed(version, cached)?;
+        let metadata = self.parsed::<TableMetadata>(version, cached)?;
         resolved(rules, ident, metadata.current_schema()?).map_err(|problem| {
             let how = "is restricted in a way that does not fit it";
             Error::Forbidden(format!("Not allowed: reading {} {how}: {problem}", brief(ident)))
@@ -103,7 +104,7 @@ impl Catalog {
             Err(_) => Some(nothing()),
         };
         let Some(rules) = rules else { return Ok(Readable { state, access: ReadAccess::Whole }) };
-        let metadata = metadata_of(state.id, &state.text)?;
+        let metadata: TableMetadata = metadata_of(state.id, &state.text)?;
         let schema = metadata.current_schema()?;
         let access = match resolved(&rules, ident, schema) {
             Ok(access) => access,
@@ -127,7 +128,7 @@ impl Catalog {
         if !wanted {
             return Ok(inside.tabular(TabularKind::Table, Node::named(&ident.name)));
         }
-        let metadata = metadata_of(state.id, &state.text)?;
+        let metadata: TableMetadata = metadata_of(state.id, &state.text)?;
         let attributes = match store.get(&TabularKey(state.id)).await? {
             Some(record) => attributes(&record, &metadata.properties),
             // It is staged, or gone again.

@@ -66,7 +66,7 @@ impl Drop for SpaceWait {
 impl Catalog {
     /// Rejects a change that promises a metadata file while those before it wait for space.
     pub(super) fn check_space(&self, warehouse: Uuid) -> Result<()> {
-        self.inner.space.check(warehouse)
+        self.pipeline().space.check(warehouse)
     }
 
     /// From now on, what fails for want of space is not retried: the catalog is about to be closed.
@@ -79,7 +79,7 @@ impl Catalog {
         if let Err(error) = self.store().check_writable() {
             return Some(Error::from(error).to_string());
         }
-        (!self.inner.space.lock().is_empty()).then(|| WAREHOUSE_FULL.to_owned())
+        (!self.pipeline().space.lock().is_empty()).then(|| WAREHOUSE_FULL.to_owned())
     }
 }
 

@@ -5,11 +5,11 @@
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use slateberg_catalog::tables::commit::TableChange;
-use slateberg_catalog::tables::create::CreateTable;
-use slateberg_catalog::tables::register::RegisterTable;
-use slateberg_catalog::views::commit::ViewChange;
-use slateberg_catalog::views::create::CreateView;
+use slateberg_catalog::tables::CreateTable;
+use slateberg_catalog::tables::RegisterTable;
+use slateberg_catalog::tables::TableChange;
+use slateberg_catalog::views::CreateView;
+use slateberg_catalog::views::ViewChange;
 
 /// Members of a request, in the order in which they were added.
 pub(super) struct Asked(Vec<(&'static str, String)>);

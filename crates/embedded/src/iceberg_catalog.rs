@@ -15,9 +15,9 @@ use super::translate::{
     change_of, creation_of, metadata_of, namespace_below, namespace_of, table_of,
 };
 use super::{EmbeddedCatalog, Error};
-use slateberg_catalog::reading::{ReadAccess, Readable};
-use slateberg_catalog::tables::register::RegisterTable;
-use slateberg_catalog::tabulars::TabularState;
+use slateberg_catalog::TabularState;
+use slateberg_catalog::tables::RegisterTable;
+use slateberg_catalog::{ReadAccess, Readable};
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::page::{Listing, PageRequest};
 

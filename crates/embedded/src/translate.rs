@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Error, Result};
-use slateberg_catalog::tables::commit::TableChange;
-use slateberg_catalog::tables::create::CreateTable;
+use slateberg_catalog::tables::CreateTable;
+use slateberg_catalog::tables::TableChange;
 use slateberg_model::create::FORMAT_VERSION_PROPERTY;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_model::partition::UnboundPartitionSpec;

@@ -3,9 +3,9 @@
 use super::asked::Asked;
 use super::call::named;
 use super::{EmbeddedCatalog, Result};
-use slateberg_catalog::tabulars::TabularState;
-use slateberg_catalog::views::commit::ViewChange;
-use slateberg_catalog::views::create::CreateView;
+use slateberg_catalog::TabularState;
+use slateberg_catalog::views::CreateView;
+use slateberg_catalog::views::ViewChange;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_model::page::{Page, PageRequest};
 

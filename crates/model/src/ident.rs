@@ -98,6 +98,14 @@ impl TabularKind {
         }
     }
 
+    /// The noun for messages of our own.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::View => "view",
+        }
+    }
+
     /// The other one: what must not have the name either.
     pub fn other(self) -> Self {
         match self {

@@ -20,8 +20,8 @@ use slateberg_base::ids::{Ids, RandomIds};
 use slateberg_base::progress::Progress;
 use slateberg_base::secret::Secret;
 use slateberg_base::setting::InvalidSetting;
+use slateberg_catalog::FinishedPublications;
 use slateberg_catalog::policies::Sources;
-use slateberg_catalog::publications::FinishedPublications;
 use slateberg_catalog::{self as catalog, Catalog, Parts};
 use slateberg_config::Settings;
 use slateberg_kms as kms;
@@ -306,7 +306,7 @@ async fn open_store(
     let _phase = progress.phase("opening the store", None);
     let failed = |source| at_state(&state.url, source);
     let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
-    catalog::places::ensure_whereabouts(&store, permit).await.map_err(BuildError::Recover)?;
+    catalog::ensure_whereabouts(&store, permit).await.map_err(BuildError::Recover)?;
     let (id, now_ms) = (seams.ids.random(), seams.clock.now_ms());
     let format = store.ensure_format(permit, id, now_ms).await.map_err(failed)?;
     Ok((store, format))

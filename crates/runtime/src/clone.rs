@@ -13,7 +13,7 @@ use super::state::{STATE_DIR, State};
 use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::{Phase, Progress};
-use slateberg_catalog::places::ensure_whereabouts;
+use slateberg_catalog::ensure_whereabouts;
 use slateberg_config::Settings;
 use slateberg_objects::location::Location;
 use slateberg_store::checkpoints::Checkpoint;

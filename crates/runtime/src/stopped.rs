@@ -23,7 +23,7 @@ use slateberg_base::progress::Progress;
 use slateberg_base::rfc3339;
 use slateberg_catalog as catalog;
 use slateberg_catalog::checkpoints::checked_name;
-use slateberg_catalog::places::ensure_whereabouts;
+use slateberg_catalog::ensure_whereabouts;
 use slateberg_catalog::policies::Sources;
 use slateberg_catalog::transfer::export::{Counts, export};
 use slateberg_catalog::transfer::{self, check, import};
@@ -36,6 +36,7 @@ use slateberg_store::policy_book::PolicyBook;
 use slateberg_store::read::{Offline, Read};
 use slateberg_store::records::{Change, PolicyRevision};
 use slateberg_store::restore::{Plan, Told};
+use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::audit::AuditLog;
 
@@ -235,7 +236,10 @@ impl StoppedCatalog {
     async fn log(&self, action: &'static str, about: &Checkpoint) -> Result<(), StoppedError> {
         let name = about.name.clone().unwrap_or_default();
         let entry = &self.entry(action, about.id, name);
-        let written = self.store.transact(action, &self.permit, |t| async move { t.log(entry) });
+        let records = || RequestRecords::change(entry.clone());
+        let written = self.store.transact_for_request(action, &self.permit, |_| async move {
+            Ok::<_, store::Error>(((), records()))
+        });
         let ((), accepted) = written.await?;
         Ok(accepted.durable().await?)
     }
@@ -291,11 +295,11 @@ impl StoppedCatalog {
         import::write(&self.store, &permit, &checked, lines, &phase).await?;
         let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
         let revision = revision.as_ref();
-        let written = self.store.transact("import_policies", &permit, |t| async move {
+        let written = self.store.transact_for_request("import_policies", &permit, |t| async move {
             if let Some(revision) = revision {
                 t.revise_policies(revision).await?;
             }
-            t.log(entry)
+            Ok::<_, store::Error>(((), RequestRecords::change(entry.clone())))
         });
         let ((), accepted) = written.await?;
         accepted.durable().await?;

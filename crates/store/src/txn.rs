@@ -12,12 +12,41 @@ use super::audit::{Outcome, Unaudited};
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
-use super::keys::{ChangeKey, Key, PublicationKey, is_kept};
+use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey, is_kept};
 use super::open::Store;
-use super::records::Change;
+use super::records::{Change, IdempotencyRecord};
 use super::write_marks::Mark;
-use slateberg_authz::action::Action;
+use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
+
+/// The records that a transaction writes about the requests that it serves. A transaction of a request
+/// cannot commit without them.
+#[derive(Debug, Default)]
+#[must_use = "a change without its entry in the change log cannot be audited"]
+pub struct RequestRecords {
+    /// The entries of the change log: one for each thing that changes.
+    pub changes: Vec<Change>,
+    /// The responses that later requests with the same `Idempotency-Key` get.
+    pub responses: Vec<(IdempotencyKey, IdempotencyRecord)>,
+}
+
+impl RequestRecords {
+    /// The records of a change that no `Idempotency-Key` can repeat.
+    pub fn change(change: Change) -> Self {
+        Self { changes: vec![change], responses: Vec::new() }
+    }
+
+    /// Adds the records of another request, which the same transaction serves.
+    pub fn extend(&mut self, other: Self) {
+        self.changes.extend(other.changes);
+        self.responses.extend(other.responses);
+    }
+
+    fn write(&self, t: &Transaction) -> Result<(), Error> {
+        self.changes.iter().try_for_each(|change| t.log(change))?;
+        self.responses.iter().try_for_each(|(key, record)| t.put(key, record))
+    }
+}
 
 /// A transaction under way. What it reads and scans must still be so when it commits.
 pub struct Transaction {
@@ -65,7 +94,7 @@ impl Transaction {
     }
 
     /// Adds an entry to the change log.
-    pub fn log(&self, change: &Change) -> Result<(), Error> {
+    pub(super) fn log(&self, change: &Change) -> Result<(), Error> {
         if self.store.audit.is_on() {
             self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change.clone());
         }
@@ -92,11 +121,11 @@ impl Accepted {
 }
 
 impl Store {
-    /// Runs `work` in a serializable transaction and commits it; runs it again, from a new snapshot,
-    /// when others changed what it read. `name` says in logs and metrics what the transaction is for.
+    /// Runs `work` in a serializable transaction for a request: writes what it does together with its
+    /// entries of the change log and the responses that its `Idempotency-Key`s replay.
     ///
-    /// An error of `work` ends the transaction without a write.
-    pub async fn transact<A, T, E, F, W>(
+    /// Retries as [`transact`](Self::transact) does. An error of `work` ends the transaction without a write.
+    pub async fn transact_for_request<A, T, E, F, W>(
         &self,
         name: &'static str,
         _permit: &Permit<A>,
@@ -104,6 +133,42 @@ impl Store {
     ) -> Result<(T, Accepted), E>
     where
         A: Action,
+        E: From<Error>,
+        F: Future<Output = Result<(T, RequestRecords), E>> + Send,
+        W: Fn(Arc<Transaction>) -> F + Send,
+    {
+        let run = move |t: Arc<Transaction>| {
+            let working = work(Arc::clone(&t));
+            async move {
+                let (value, records) = working.await?;
+                records.write(&t)?;
+                Ok(value)
+            }
+        };
+        self.retry(name, run).await
+    }
+
+    /// Runs `work` of a background task in a serializable transaction and commits it; runs it again, from a
+    /// new snapshot, when another transaction changed what it read. `name` says in logs and metrics what the
+    /// transaction is for.
+    ///
+    /// An error of `work` ends the transaction without a write.
+    pub async fn transact<T, E, F, W>(
+        &self,
+        name: &'static str,
+        _permit: &Permit<Maintain>,
+        work: W,
+    ) -> Result<(T, Accepted), E>
+    where
+        E: From<Error>,
+        F: Future<Output = Result<T, E>> + Send,
+        W: Fn(Arc<Transaction>) -> F + Send,
+    {
+        self.retry(name, work).await
+    }
+
+    async fn retry<T, E, F, W>(&self, name: &'static str, work: W) -> Result<(T, Accepted), E>
+    where
         E: From<Error>,
         F: Future<Output = Result<T, E>> + Send,
         W: Fn(Arc<Transaction>) -> F + Send,

@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
     use crate::api::tag::{Shown, SnapshotMode};
-    use slateberg_catalog::reading::ReadVersion;
+    use slateberg_catalog::ReadVersion;
 
     #[test]
     fn a_tag_is_known_in_every_spelling() {

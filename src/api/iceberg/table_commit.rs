@@ -9,7 +9,7 @@ use crate::api::extract::path::TabularPath;
 use crate::api::respond::{commit_result, tag_of};
 use crate::api::state::ApiState;
 use crate::api::wire::CommitRequest;
-use slateberg_catalog::tables::commit::TableChange;
+use slateberg_catalog::tables::TableChange;
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::requirement::parse_requirement;
 use slateberg_model::update::TableUpdate;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use futures::StreamExt;
 
 use super::Live;
+use super::interrupted::Interrupted;
 use super::kept::{Depth, Kept};
-use super::run::{Interrupted, Run};
+use super::run::Run;
 use crate::{Catalog, Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::location::Location;

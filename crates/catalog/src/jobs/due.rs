@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::clean_up::Claimed;
+use super::interrupted::Interrupted;
 use super::orphans::remove_orphans;
 use super::purge::purge;
-use super::run::{Interrupted, Run};
+use super::run::Run;
 use super::{Halt, kind_of};
 use crate::{Catalog, Error, Result};
 use slateberg_authz::permit::{Permit, Task};

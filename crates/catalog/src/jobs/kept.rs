@@ -15,7 +15,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use futures::StreamExt;
 use uuid::Uuid;
 
-use super::run::{Interrupted, Run};
+use super::interrupted::Interrupted;
+use super::run::Run;
 use crate::places::{self, has_others_around, has_others_below};
 use crate::{Catalog, Error, lookup};
 use slateberg_model::ident::TabularKind;

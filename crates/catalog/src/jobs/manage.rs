@@ -4,9 +4,10 @@ use uuid::Uuid;
 
 use super::listing::{JobInfo, no_such_job};
 use super::{Halt, kind_of, table_of};
-use crate::change_log::Entry;
-use crate::mutation::Answer;
-use crate::permits::Target;
+use crate::pipeline::Write;
+use crate::pipeline::records::Entry;
+use crate::pipeline::response::Body;
+use crate::tabular::target::Target;
 use crate::{Catalog, Error, Operation, Result, lookup};
 use slateberg_authz::action::{Action, Purge};
 use slateberg_authz::notation;
@@ -17,8 +18,6 @@ use slateberg_model::members::brief;
 use slateberg_store::jobs::{Ended, Ending, Job, Work};
 use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey, space};
 use slateberg_store::read::{Range, Read};
-use slateberg_store::records::Outcome;
-use slateberg_store::txn::Transaction;
 
 /// Jobs that may wait when another one is started.
 const WAITING_MAX: usize = 10_000;
@@ -41,11 +40,11 @@ impl Catalog {
         operation: &Operation,
         wanted: OrphanRemoval,
     ) -> Result<JobInfo> {
-        let answer = self.mutate(operation, |catalog, operation| async move {
-            let told = catalog.start_once(&operation, &wanted).await?;
-            Ok(Answer::Body(serde_json::to_value(told).map_err(Error::internal)?))
-        });
-        serde_json::from_value(answer.await?.into_body()?).map_err(Error::internal)
+        let start = |catalog: Self, operation: Operation| async move {
+            catalog.start_once(&operation, &wanted).await.map(Body)
+        };
+        let Body(job) = self.mutate(operation, start).await?;
+        Ok(job)
     }
 
     async fn start_once(&self, operation: &Operation, wanted: &OrphanRemoval) -> Result<JobInfo> {
@@ -74,22 +73,21 @@ impl Catalog {
         let created_by = Some(operation.principal.id().to_owned());
         let job = Job::new(warehouse.id, work, Some(table), self.now_ms());
         let (job, key) = (&Job { created_by, ..job }, JobKey(self.ids().ordered()));
-        let told = &self.job_info(key.0, job.clone());
-        let ((), accepted) = self
-            .store()
-            .transact("start_job", permit, |t| async move {
-                if t.get(&TabularKey(id)).await?.is_none() {
-                    return Err(Error::no_such(kind, ident));
-                }
-                t.put(&key, job)?;
-                self.log_job(&t, operation, "start_job", (key.0, job), permit)?;
-                let told = serde_json::to_value(told).map_err(Error::internal)?;
-                self.remember(&t, operation, Outcome::Body(told))
-            })
-            .await?;
-        accepted.durable().await?;
-        self.inner.jobs.announce();
-        Ok(told.clone())
+        let info = &self.job_info(key.0, job.clone());
+        let action = "start_job";
+        let write = Write::of_records(action, permit, operation);
+        let started = self.pipeline().commit(write, |t| async move {
+            if t.get(&TabularKey(id)).await?.is_none() {
+                return Err(Error::no_such(kind, ident));
+            }
+            t.put(&key, job)?;
+            let name = name_of(job);
+            let entry = entry(action, (key.0, job), &name, permit);
+            Ok(((), self.pipeline().records(operation, Some(entry), &Body(info.clone()))?))
+        });
+        started.await?;
+        self.announce_jobs();
+        Ok(info.clone())
     }
 
     /// How old files have to be, which somebody may not choose so low that it strikes those that are being
@@ -133,11 +131,11 @@ impl Catalog {
         // Nobody takes part in a mutation without rights.
         self.job(operation, id).await?;
         let id = id.to_owned();
-        let answer = self.mutate(operation, |catalog, operation| async move {
-            let told = catalog.cancel_once(&operation, &id).await?;
-            Ok(Answer::Body(serde_json::to_value(told).map_err(Error::internal)?))
-        });
-        serde_json::from_value(answer.await?.into_body()?).map_err(Error::internal)
+        let cancel = |catalog: Self, operation: Operation| async move {
+            catalog.cancel_once(&operation, &id).await.map(Body)
+        };
+        let Body(job) = self.mutate(operation, cancel).await?;
+        Ok(job)
     }
 
     async fn cancel_once(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
@@ -155,58 +153,64 @@ impl Catalog {
         let permit = &self.permit_job(operation, &job, id).await?;
         let live = self.inner.jobs.live(key.0).map(|live| live.progress());
         let live = live.as_ref();
-        let (told, accepted) = self
-            .store()
-            .transact("cancel_job", permit, |t| async move {
-                // It may have stored how far it is since, or ended.
-                let Some(mut job) = t.get(&key).await? else {
-                    return Err(Error::Conflict(format!("Job {} has ended already", key.0)));
-                };
-                if let Some(progress) = live {
-                    job.progress = progress.clone();
-                }
-                job.ended = Some(Ended { how: Ending::Cancelled, at_ms: self.now_ms() });
-                t.delete(&key)?;
-                t.put(&EndedJobKey(key.0), &job)?;
-                if let Work::ReachableFrom { id, .. } = &job.work {
-                    t.delete_document(*id).await?;
-                }
-                self.log_job(&t, operation, "cancel_job", (key.0, &job), permit)?;
-                let told = self.job_info(key.0, job);
-                let body = serde_json::to_value(&told).map_err(Error::internal)?;
-                self.remember(&t, operation, Outcome::Body(body))?;
-                Ok::<_, Error>(told)
-            })
-            .await?;
-        // What is under way stops; it would find out with its next look at its record, too.
+        let action = "cancel_job";
+        let write = Write::of_records(action, permit, operation);
+        let cancelled = self.pipeline().commit(write, |t| async move {
+            // It may have stored its progress since, or ended.
+            let Some(mut job) = t.get(&key).await? else {
+                return Err(Error::Conflict(format!("Job {} has ended already", key.0)));
+            };
+            if let Some(progress) = live {
+                job.progress = progress.clone();
+            }
+            job.ended = Some(Ended { how: Ending::Cancelled, at_ms: self.now_ms() });
+            t.delete(&key)?;
+            t.put(&EndedJobKey(key.0), &job)?;
+            if let Work::ReachableFrom { id, .. } = &job.work {
+                t.delete_document(*id).await?;
+            }
+            let name = name_of(&job);
+            let entry = entry(action, (key.0, &job), &name, permit);
+            let info = self.job_info(key.0, job.clone());
+            let records = self.pipeline().records(operation, Some(entry), &Body(info.clone()))?;
+            Ok((info, records))
+        });
+        let info = cancelled.await?;
+        // A running job stops here; it would also stop at its next look at its record.
         if let Some(live) = self.inner.jobs.live(key.0) {
             live.halt(Halt::Cancelled);
         }
-        accepted.durable().await?;
         self.inner.jobs.counters.jobs_cancelled.add(1);
-        Ok(told)
+        Ok(info)
     }
 
-    fn log_job<A: Action>(
-        &self,
-        t: &Transaction,
-        operation: &Operation,
-        action: &'static str,
-        (id, job): (Uuid, &Job),
-        permit: &Permit<A>,
-    ) -> Result<()> {
-        let table = job.table.as_ref();
-        let resource = table.and_then(|table| table.resource.as_deref()).unwrap_or_default();
-        let name = format!("{} {resource}", kind_of(&job.work));
-        let entry = Entry {
-            action,
-            warehouse: job.warehouse,
-            subject: id,
-            name: &name.trim_end(),
-            versions: (None, None),
-            decision: permit.decision(),
-        };
-        self.log_change(t, operation, &entry)
+    /// Wakes the task that runs jobs, because there is a new one.
+    pub(crate) fn announce_jobs(&self) {
+        self.inner.jobs.announce();
+    }
+}
+
+/// Returns the name of a job in the change log.
+fn name_of(job: &Job) -> String {
+    let table = job.table.as_ref();
+    let resource = table.and_then(|table| table.resource.as_deref()).unwrap_or_default();
+    format!("{} {resource}", kind_of(&job.work)).trim_end().to_owned()
+}
+
+/// Returns the entry of the change log for a change of a job.
+fn entry<'a, A: Action>(
+    action: &'static str,
+    (id, job): (Uuid, &Job),
+    name: &'a String,
+    permit: &'a Permit<A>,
+) -> Entry<'a> {
+    Entry {
+        action,
+        warehouse: job.warehouse,
+        subject: id,
+        name,
+        versions: (None, None),
+        decision: permit.decision(),
     }
 }
 

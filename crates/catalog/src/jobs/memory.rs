@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::run::Interrupted;
+use super::interrupted::Interrupted;
 use crate::Error;
 use crate::settings::JOB_FILE_BYTES;
 

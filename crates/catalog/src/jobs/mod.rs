@@ -11,15 +11,16 @@
 //! nothing leads to, and a [`clean_up`] by a list. What another table of the catalog leads to stays in all
 //! of them ([`kept`]).
 
-pub mod clean_up;
-pub mod due;
-pub mod kept;
+pub(crate) mod clean_up;
+mod due;
+mod interrupted;
+mod kept;
 pub mod listing;
 pub mod manage;
 mod memory;
-pub mod orphans;
-pub mod purge;
-pub mod run;
+mod orphans;
+mod purge;
+mod run;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

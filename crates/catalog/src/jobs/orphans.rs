@@ -12,8 +12,9 @@ use std::collections::BTreeSet;
 
 use futures::StreamExt;
 
+use super::interrupted::Interrupted;
 use super::kept::{Depth, Kept, OTHERS_MAX, too_many};
-use super::run::{BATCH_FILES, Interrupted, Outcome, Run};
+use super::run::{BATCH_FILES, Outcome, Run};
 use crate::places::{has_others_around, is_made_for, others_below};
 use crate::{Catalog, Error};
 use slateberg_objects as objects;

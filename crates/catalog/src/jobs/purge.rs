@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
+use super::interrupted::Interrupted;
 use super::kept::{Depth, Kept};
 use super::memory::Exceeded;
-use super::run::{BATCH_FILES, Interrupted, Run};
+use super::run::{BATCH_FILES, Run};
 use crate::Error;
 use crate::places::further_paths;
 use slateberg_objects as objects;

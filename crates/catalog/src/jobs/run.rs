@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::time::Instant;
 
+use super::interrupted::Interrupted;
 use super::memory::JobMemory;
 use super::{Halt, Live, kind_of};
 use crate::{Catalog, Error};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::{self as objects, Objects};
-use slateberg_store as store;
 use slateberg_store::jobs::{Job, Position};
 use slateberg_store::keys::JobKey;
 use slateberg_store::read::Read;
@@ -24,35 +24,6 @@ pub(super) const BATCH_FILES: usize = 1000;
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// How often the log tells at most how far a job has come.
 const TELL_EVERY: Duration = Duration::from_secs(30);
-
-/// Why a job did not come to its end.
-#[derive(Debug)]
-pub(super) enum Interrupted {
-    /// It was told to stop.
-    Halted(Halt),
-    /// It can never be done, for this reason.
-    Failed(String),
-    /// Something did not work; it goes on later.
-    Later(Error),
-}
-
-impl From<Error> for Interrupted {
-    fn from(error: Error) -> Self {
-        Self::Later(error)
-    }
-}
-
-impl From<objects::Error> for Interrupted {
-    fn from(error: objects::Error) -> Self {
-        Self::Later(error.into())
-    }
-}
-
-impl From<store::Error> for Interrupted {
-    fn from(error: store::Error) -> Self {
-        Self::Later(error.into())
-    }
-}
 
 /// What became of a file that was to be deleted.
 pub(super) enum Outcome {

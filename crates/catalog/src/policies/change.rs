@@ -5,17 +5,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::allowed::{Allowed, name_of_grant};
 use super::grants::NewGrant;
 use super::{Sources, invalid};
-use crate::mutation::Answer;
 use crate::operation::Operation;
+use crate::pipeline::response::Body;
 use crate::turns::Turn;
 use crate::{Catalog, Error, Result};
-use slateberg_authz::action::{ManageGrants, ManagePolicies};
+
 use slateberg_authz::context::Context;
 use slateberg_authz::listing::names;
 use slateberg_authz::lockout;
-use slateberg_authz::permit::Permit;
+
 use slateberg_authz::policy_set::PolicySet;
 use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, Principal};
@@ -107,12 +108,6 @@ pub struct Changed {
     pub warnings: Vec<String>,
 }
 
-/// Which permit a change stands on.
-pub(super) enum Allowed {
-    Policies(Permit<ManagePolicies>),
-    Grants(Permit<ManageGrants>),
-}
-
 /// A change that was judged and is to be carried out.
 pub(super) struct Judged {
     pub(super) allowed: Allowed,
@@ -154,15 +149,16 @@ impl Catalog {
                 Verdict::Judged(judged) => Ok(judged.told),
             };
         }
-        let answer = self.mutate(operation, |catalog, operation| async move {
+        let change = |catalog: Self, operation: Operation| async move {
             let turn = catalog.policy_turn().await?;
             let told = match catalog.judge_edit(&operation, &proposal).await? {
                 Verdict::Told(changed) => *changed,
                 Verdict::Judged(judged) => catalog.carry_out(turn, operation, *judged).await?,
             };
-            Ok(Answer::Body(serde_json::to_value(told).map_err(Error::internal)?))
-        });
-        serde_json::from_value(answer.await?.into_body()?).map_err(Error::internal)
+            Ok(Body(told))
+        };
+        let Body(changed) = self.mutate(operation, change).await?;
+        Ok(changed)
     }
 
     /// Waits until it is one's turn to change what is in force.
@@ -297,7 +293,7 @@ impl Catalog {
             Edit::Revoke { id } => {
                 let record = super::grants::find(book, id)?;
                 book.grants.remove(&record.id);
-                Ok((record.id, super::grants::name(&record)))
+                Ok((record.id, name_of_grant(&record)))
             }
             Edit::RollBack { to } => {
                 let target = self.book_at(book, *to).await?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::change::Allowed;
+use super::allowed::{Allowed, name_of_grant};
 use super::invalid;
 use crate::described::SEEING;
 use crate::{Catalog, Error, Operation, Result};
@@ -57,12 +57,6 @@ pub(super) fn find(book: &PolicyBook, id: &str) -> Result<GrantRecord> {
     found.ok_or_else(|| Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))))
 }
 
-/// What the change log calls a grant.
-pub(super) fn name(record: &GrantRecord) -> String {
-    let GrantRecord { template, grantee, resource, .. } = record;
-    format!("{template} to {grantee} on {resource}")
-}
-
 /// The id of the policy that a grant is in decisions.
 pub(super) fn policy_id(record: &GrantRecord) -> Result<String> {
     Ok(super::grant_of(record).map_err(Error::internal)?.to_string())
@@ -100,7 +94,7 @@ impl NewGrant {
             )));
         };
         if let Some(record) = self.find(&policies, book) {
-            return Ok((record.id, name(&record)));
+            return Ok((record.id, name_of_grant(&record)));
         }
         let record = GrantRecord {
             id: catalog.ids().ordered(),
@@ -111,7 +105,7 @@ impl NewGrant {
             created_by: operation.principal.id().to_owned(),
         };
         super::grant_of(&record).map_err(|problem| invalid(&[problem]))?;
-        let subject = (record.id, name(&record));
+        let subject = (record.id, name_of_grant(&record));
         book.grants.insert(record.id, record);
         Ok(subject)
     }

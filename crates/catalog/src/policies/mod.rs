@@ -11,9 +11,10 @@
 //! force. [`history`] tells and compares revisions, [`listing`] what is in force, [`grants`] who was granted
 //! what, [`explain`] what policies would say.
 
+mod allowed;
 pub mod change;
 pub mod explain;
-pub mod files;
+mod files;
 pub mod grants;
 pub mod history;
 pub mod listing;

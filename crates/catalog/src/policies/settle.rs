@@ -6,10 +6,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::Sources;
-use super::change::{Allowed, Changed, Judged};
-use crate::carried::carried;
-use crate::change_log::Entry;
+use super::allowed::Allowed;
+use super::change::{Changed, Judged};
+use crate::detached::detached;
 use crate::operation::Operation;
+use crate::pipeline::Write;
+use crate::pipeline::records::Entry;
+use crate::pipeline::response::Body;
 use crate::turns::Turn;
 use crate::{Catalog, Error, Result};
 use slateberg_authz::action::Action;
@@ -18,7 +21,6 @@ use slateberg_base::retry::Backoff;
 use slateberg_store::keys::PolicyHeadKey;
 use slateberg_store::policy_book::PolicyBook;
 use slateberg_store::read::Read;
-use slateberg_store::records::Outcome;
 
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
@@ -40,7 +42,7 @@ impl Catalog {
                 Err(error) => catalog.settle(judged, error).await,
             }
         };
-        carried(self.settings().commit_deadline(), "deadline has elapsed", change).await
+        detached(self.settings().commit_deadline(), "deadline has elapsed", change).await
     }
 
     fn take_force(&self, judged: Judged) -> Changed {
@@ -65,25 +67,21 @@ impl Catalog {
         judged: &Judged,
     ) -> Result<()> {
         let Judged { action, subject, revision, told, .. } = judged;
-        let outcome = &serde_json::to_value(told).map_err(Error::internal)?;
-        let ((), accepted) = self
-            .store()
-            .transact(action, permit, |t| async move {
-                t.revise_policies(revision).await?;
-                let entry = Entry {
-                    action,
-                    // Policies belong to no warehouse.
-                    warehouse: Uuid::nil(),
-                    subject: subject.0,
-                    name: &subject.1,
-                    versions: (Some(revision.number - 1), Some(revision.number)),
-                    decision: permit.decision(),
-                };
-                self.log_change(&t, operation, &entry)?;
-                self.remember(&t, operation, Outcome::Body(outcome.clone()))
-            })
-            .await?;
-        Ok(accepted.durable().await?)
+        let write = Write::of_records(action, permit, operation);
+        let written = self.pipeline().commit(write, |t| async move {
+            t.revise_policies(revision).await?;
+            let entry = Entry {
+                action,
+                // Policies belong to no warehouse.
+                warehouse: Uuid::nil(),
+                subject: subject.0,
+                name: &subject.1,
+                versions: (Some(revision.number - 1), Some(revision.number)),
+                decision: permit.decision(),
+            };
+            Ok(((), self.pipeline().records(operation, Some(entry), &Body(told.clone()))?))
+        });
+        written.await
     }
 
     /// Finds out whether a change that met a failure is in the log, and puts in force what the log says.

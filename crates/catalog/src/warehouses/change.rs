@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::listing::{WarehouseInfo, info};
 use super::served::{Entry, Served, storage_of};
 use crate::locations::without_trailing_slash;
-use crate::mutation::Answer;
+use crate::pipeline::response::Body;
 use crate::turns::Turn;
 use crate::{Catalog, Error, Operation, Result};
 use slateberg_authz::action::{ManageWarehouse, ReadConfig};
@@ -94,20 +92,12 @@ impl Catalog {
         // what counts.
         self.may_change(operation, name, &edit)?;
         let name = name.to_owned();
-        let answer = self.mutate(operation, |catalog, operation| async move {
-            let told = catalog.change_warehouse_once(operation, &name, &edit).await?;
-            Ok(match told {
-                Some(told) => Answer::Body(serde_json::to_value(told).map_err(Error::internal)?),
-                None => Answer::Done,
-            })
-        });
-        match answer.await? {
-            Answer::Done => Ok(None),
-            other => {
-                let body: Value = other.into_body()?;
-                serde_json::from_value(body).map(Some).map_err(Error::internal)
-            }
-        }
+        let change = |catalog: Self, operation: Operation| async move {
+            let changed = catalog.change_warehouse_once(operation, &name, &edit).await?;
+            Ok(changed.map(Body))
+        };
+        let changed = self.mutate(operation, change).await?;
+        Ok(changed.map(|Body(changed)| changed))
     }
 
     async fn change_warehouse_once(

@@ -7,9 +7,11 @@ use uuid::Uuid;
 use super::change::Judged;
 use super::listing::WarehouseInfo;
 use super::served::Entry;
-use crate::carried::carried;
-use crate::change_log::Entry as Logged;
+use crate::detached::detached;
 use crate::namespaces::contents_of;
+use crate::pipeline::Write;
+use crate::pipeline::records::Entry as Logged;
+use crate::pipeline::response::Body;
 use crate::turns::Turn;
 use crate::{Catalog, Error, Operation, Result};
 use slateberg_base::progress::Progress;
@@ -17,7 +19,7 @@ use slateberg_base::retry::Backoff;
 use slateberg_objects::stores::Roots;
 use slateberg_store::keys::{JobKey, WarehouseKey, space};
 use slateberg_store::read::{Range, Read};
-use slateberg_store::records::{Outcome, WarehouseRecord};
+use slateberg_store::records::WarehouseRecord;
 use slateberg_store::txn::Transaction;
 
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
@@ -44,54 +46,34 @@ impl Catalog {
             }
             catalog.serve_warehouse(judged, stores).await
         };
-        carried(self.settings().commit_deadline(), "deadline has elapsed", change).await
+        detached(self.settings().commit_deadline(), "deadline has elapsed", change).await
     }
 
     async fn write_warehouse(&self, operation: &Operation, judged: &Judged) -> Result<()> {
         let Judged { permit, action, name, before, after, .. } = judged;
         let after = after.as_ref().map(|entry| &*entry.record);
         let told = judged.told(&self.warehouses());
-        let told = &told.map(serde_json::to_value).transpose().map_err(Error::internal)?;
-        let ((), accepted) = self
-            .store()
-            .transact(action, permit, |t| async move {
-                let key = WarehouseKey(name.clone());
-                if t.get(&key).await? != *before {
-                    return Err(Error::internal(format!("{name} is not what is served")));
-                }
-                match after {
-                    Some(after) if before.as_ref() == Some(after) => {}
-                    Some(after) => t.put(&key, after)?,
-                    None => {
-                        if let Some(before) = before {
-                            self.refuse_unless_empty_warehouse(&t, name, before.id).await?;
-                        }
-                        t.delete(&key)?;
+        let response = &told.map(Body);
+        let write = Write::of_records(action, permit, operation);
+        let written = self.pipeline().commit(write, |t| async move {
+            let key = WarehouseKey(name.clone());
+            if t.get(&key).await? != *before {
+                return Err(Error::internal(format!("{name} is not what is served")));
+            }
+            match after {
+                Some(after) if before.as_ref() == Some(after) => {}
+                Some(after) => t.put(&key, after)?,
+                None => {
+                    if let Some(before) = before {
+                        self.refuse_unless_empty_warehouse(&t, name, before.id).await?;
                     }
+                    t.delete(&key)?;
                 }
-                if before.as_ref() != after {
-                    self.log_warehouse(&t, operation, judged)?;
-                }
-                let outcome = told.clone().map_or(Outcome::Done, Outcome::Body);
-                self.remember(&t, operation, outcome)
-            })
-            .await?;
-        Ok(accepted.durable().await?)
-    }
-
-    fn log_warehouse(&self, t: &Transaction, operation: &Operation, judged: &Judged) -> Result<()> {
-        let Judged { permit, action, name, before, after, .. } = judged;
-        let after = after.as_ref().map(|entry| &*entry.record);
-        let id = after.or(before.as_ref()).map_or(Uuid::nil(), |record| record.id);
-        let entry = Logged {
-            action,
-            warehouse: id,
-            subject: id,
-            name,
-            versions: (version(before.as_ref()), version(after)),
-            decision: permit.decision(),
-        };
-        self.log_change(t, operation, &entry)
+            }
+            let entry = (before.as_ref() != after).then(|| entry(judged));
+            Ok(((), self.pipeline().records(operation, entry, response)?))
+        });
+        written.await
     }
 
     /// Refuses to delete a warehouse that anything is in, in the serializable transaction that deletes it:
@@ -171,17 +153,33 @@ impl Catalog {
                 let shut = Some("metadata files are being written".into());
                 let not_yet = with_stores.with_settings(Entry { shut, ..entry.clone() });
                 all.serve(not_yet);
-                self.finish_publications_of(
-                    Some(entry.warehouse.id),
-                    Duration::MAX,
-                    &Progress::default(),
-                )
-                .await?;
+                self.pipeline()
+                    .finish_publications(
+                        Some(entry.warehouse.id),
+                        Duration::MAX,
+                        &Progress::default(),
+                    )
+                    .await?;
                 all.serve(with_stores);
             }
         }
         tracing::info!(warehouse = name, action, "warehouses changed");
         Ok(told)
+    }
+}
+
+/// Returns the entry of the change log for a change of a warehouse.
+fn entry(judged: &Judged) -> Logged<'_> {
+    let Judged { permit, action, name, before, after, .. } = judged;
+    let after = after.as_ref().map(|entry| &*entry.record);
+    let id = after.or(before.as_ref()).map_or(Uuid::nil(), |record| record.id);
+    Logged {
+        action,
+        warehouse: id,
+        subject: id,
+        name,
+        versions: (version(before.as_ref()), version(after)),
+        decision: permit.decision(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Lanes: changes of one table go one after the other, and those of different tables side by side.
+//! Lanes: the queues in which changes of one table wait for each other. Changes of different tables run
+//! concurrently.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,34 +9,35 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use super::{Error, Result};
+use crate::{Error, Result};
 
 type Lane = Arc<tokio::sync::Mutex<()>>;
 
-/// All lanes under way.
-pub struct Lanes {
+/// All lanes that a change is in or waits for.
+pub(crate) struct Lanes {
     lanes: Mutex<HashMap<Uuid, Lane>>,
     depth_max: usize,
     deadline: Duration,
 }
 
 /// Lanes that were entered; dropping this leaves them.
-pub struct Entered {
+#[derive(Default)]
+pub(crate) struct LaneGuard {
     guards: Vec<OwnedMutexGuard<()>>,
 }
 
-/// Past this many lanes, those that nobody is in are forgotten.
+/// Once this many lanes are known, the empty ones are removed.
 const SWEEP_AT: usize = 1024;
 
 impl Lanes {
     /// Lanes in which at most `depth_max` wait, none longer than `deadline`.
-    pub fn new(depth_max: usize, deadline: Duration) -> Self {
+    pub(crate) fn new(depth_max: usize, deadline: Duration) -> Self {
         Self { lanes: Mutex::default(), depth_max, deadline }
     }
 
-    /// Enters the lanes of `ids`, always in the order of the ids, so that two who want the same ones
-    /// never wait for each other. Nothing has been written yet when this refuses.
-    pub async fn enter(&self, mut ids: Vec<Uuid>) -> Result<Entered> {
+    /// Enters the lanes of `ids`, always in the order of the ids, so that no two changes wait for each
+    /// other.
+    pub(crate) async fn enter(&self, mut ids: Vec<Uuid>) -> Result<LaneGuard> {
         ids.sort_unstable();
         ids.dedup();
         let lanes = ids.into_iter().map(|id| self.lane(id)).collect::<Result<Vec<_>>>()?;
@@ -47,7 +49,7 @@ impl Lanes {
             })?;
             guards.push(guard);
         }
-        Ok(Entered { guards })
+        Ok(LaneGuard { guards })
     }
 
     fn lane(&self, id: Uuid) -> Result<Lane> {
@@ -56,7 +58,7 @@ impl Lanes {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
         let lane = lanes.entry(id).or_default();
-        // One count is the map's; every other belongs to somebody who waits or is inside.
+        // One count belongs to the map, each other one to a change that is in the lane or waits for it.
         if Arc::strong_count(lane) > self.depth_max {
             return Err(Error::unavailable("Too many changes wait already", "lane is full"));
         }
@@ -64,10 +66,10 @@ impl Lanes {
     }
 }
 
-impl Entered {
+impl LaneGuard {
     /// These lanes and those, as one.
     #[must_use]
-    pub fn and(mut self, mut others: Self) -> Self {
+    pub(crate) fn and(mut self, mut others: Self) -> Self {
         self.guards.append(&mut others.guards);
         self
     }

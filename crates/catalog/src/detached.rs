@@ -1,4 +1,4 @@
-//! Work that is carried to its end, whatever becomes of whoever waits for it.
+//! Work that runs to its end, even if its caller stops waiting for it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use tracing::Instrument;
 
 use super::{Error, Result};
 
-/// Carries work to its end, and waits for that: for a bounded time, after which its outcome is unknown to the
-/// caller, for the reason `late`, and it is carried on all the same.
-pub(super) async fn carried<T: Send + 'static>(
+/// Runs work to its end, and waits for it at most `at_most`. After that its outcome is unknown to the caller,
+/// for the reason `late`, and the work goes on.
+pub(super) async fn detached<T: Send + 'static>(
     at_most: Duration,
     late: &'static str,
     work: impl Future<Output = Result<T>> + Send + 'static,

@@ -1,49 +1,24 @@
-//! `Idempotency-Key`: a request that was answered is answered the same way again.
+//! Replay of responses: a repeated request with the same `Idempotency-Key` gets the response of the first.
 //!
-//! The record is written in the same batch as the change, so that there is never one without the other.
-//! Final refusals are remembered too; what may go better next time (5xx, and what needed a permit) is not.
+//! The record is written in the same batch as the change, so that neither exists without the other. Final
+//! refusals are recorded too. Errors that a retry may resolve (5xx, and missing permissions) are not.
 
-use super::mutation::Answer;
-use super::operation::Idempotency;
-use super::permits::Target;
-use super::tabulars::TabularState;
-use super::{Catalog, Error, Operation, Result, lookup};
+use super::Pipeline;
+use super::records::idempotency_key;
+use super::response::{Replay, Response};
+use crate::operation::Idempotency;
+use crate::tabular::state::TabularState;
+use crate::tabular::target::Target;
+use crate::{Catalog, Error, Operation, Result, lookup};
 use slateberg_authz::action::Load;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::metadata_file;
-use slateberg_store::keys::{IdempotencyKey, PublicationKey};
+use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::Read;
-use slateberg_store::records::{IdempotencyRecord, Outcome, TabularRecord};
-use slateberg_store::txn::Transaction;
+use slateberg_store::records::{Outcome, TabularRecord};
 
-impl Catalog {
-    /// Remembers how a mutation ends, in its own transaction.
-    pub(super) fn remember(
-        &self,
-        t: &Transaction,
-        operation: &Operation,
-        outcome: Outcome,
-    ) -> Result<()> {
-        self.remember_published(t, operation, outcome, Vec::new())
-    }
-
-    /// The same for a mutation that is told only once these metadata files are there.
-    pub(super) fn remember_published(
-        &self,
-        t: &Transaction,
-        operation: &Operation,
-        outcome: Outcome,
-        publications: Vec<PublicationKey>,
-    ) -> Result<()> {
-        if let Some(idempotency) = &operation.idempotency {
-            let record = self.record(idempotency, outcome);
-            let record = IdempotencyRecord { publications, ..record };
-            t.put(&key(operation, idempotency), &record)?;
-        }
-        Ok(())
-    }
-
-    /// Remembers a final refusal, which has no transaction of its own.
+impl Pipeline {
+    /// Writes the idempotency record of a final refusal, which has no transaction of its own.
     pub(super) async fn remember_refusal(
         &self,
         operation: &Operation,
@@ -52,12 +27,12 @@ impl Catalog {
         let Some(idempotency) = &operation.idempotency else { return Ok(()) };
         let Some((kind, message)) = refusal_parts(refusal) else { return Ok(()) };
         let outcome = Outcome::Refused { kind: kind.to_owned(), message };
-        let record = &self.record(idempotency, outcome);
-        let key = &key(operation, idempotency);
+        let record = &self.idempotency_record(idempotency, outcome);
+        let key = &idempotency_key(operation, idempotency);
         let permit = Permit::for_task(Task::Idempotency);
         let remembering = async {
             let ((), accepted) = self
-                .store()
+                .store
                 .transact("remember_refusal", &permit, |t| async move {
                     t.put(key, record)?;
                     Ok::<_, Error>(())
@@ -65,24 +40,33 @@ impl Catalog {
                 .await?;
             Ok::<_, Error>(accepted.durable().await?)
         };
-        match tokio::time::timeout(self.settings().commit_deadline(), remembering).await {
+        match tokio::time::timeout(self.deadline, remembering).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Error::unavailable("The catalog's store does not answer", error)),
             Err(late) => Err(Error::unavailable("The catalog's store does not answer", late)),
         }
     }
 
-    /// The answer that this key was given before, if it was.
+    /// Waits until the metadata file of a version exists. If it does not come, the outcome of the first
+    /// request stays unknown, and the error may not say that nothing was written.
+    async fn published(&self, key: PublicationKey) -> Result<()> {
+        self.pending.wait(key, self.deadline).await.map_err(Error::unknown)
+    }
+}
+
+impl Catalog {
+    /// Returns the response that an earlier request with this key got, if there was one.
     ///
-    /// The record is looked for in the accepted state, because the first request may have been told
-    /// that its outcome is unknown while its change is still on its way; the answer waits until it is
-    /// durable, and until the metadata files are there that it promises.
-    pub(super) async fn replay(
+    /// The record is looked up in the accepted state, because the first request may have ended with an
+    /// unknown outcome while its change is still pending. The response waits until that change is durable,
+    /// and until its metadata files exist.
+    pub(super) async fn replay<T: Response>(
         &self,
         operation: &Operation,
         idempotency: &Idempotency,
-    ) -> Result<Option<Result<Answer>>> {
-        let record = self.store().latest().get(&key(operation, idempotency)).await?;
+    ) -> Result<Option<Result<T>>> {
+        let key = idempotency_key(operation, idempotency);
+        let record = self.store().latest().get(&key).await?;
         let Some(record) = record.filter(|record| record.expires_ms > self.now_ms()) else {
             return Ok(None);
         };
@@ -98,20 +82,26 @@ impl Catalog {
             )))));
         }
         for publication in record.publications {
-            self.published(publication).await?;
+            self.pipeline().published(publication).await?;
         }
-        Ok(Some(match record.outcome {
-            Outcome::Done => Ok(Answer::Done),
-            Outcome::Body(body) => Ok(Answer::Body(body)),
+        let replay = match record.outcome {
+            Outcome::Done => Replay::Done,
+            Outcome::Body(body) => Replay::Body(body),
             Outcome::Tabular { id, metadata_location } => {
-                self.replay_tabular(operation, id, metadata_location).await.map(Answer::Tabular)
+                match self.replay_tabular(operation, id, metadata_location).await {
+                    Ok(state) => Replay::Tabular(state),
+                    Err(error) => return Ok(Some(Err(error))),
+                }
             }
-            Outcome::Refused { kind, message } => Err(refusal_from(&kind, message)),
-        }))
+            Outcome::Refused { kind, message } => {
+                return Ok(Some(Err(refusal_from(&kind, message))));
+            }
+        };
+        Ok(Some(T::from_replay(replay)))
     }
 
-    /// The state of a table or view as it is now, for whoever may still load it, or as the answer held it if
-    /// it is gone.
+    /// Returns the current state of a table or view to a principal that may load it; if it was dropped, the
+    /// state that the first response held.
     async fn replay_tabular(
         &self,
         operation: &Operation,
@@ -122,7 +112,7 @@ impl Catalog {
         if let Some(found) = lookup::tabular_by_id(&store, id).await? {
             self.permit_replay(operation, &found.record).await?;
             let version = found.record.version;
-            self.published(PublicationKey { id, version }).await?;
+            self.pipeline().published(PublicationKey { id, version }).await?;
             return Ok(TabularState::from(found));
         }
         let objects = self.objects();
@@ -140,13 +130,6 @@ impl Catalog {
         Err(Error::NoSuchFile(format!("Failed to open input stream for file: {metadata_location}")))
     }
 
-    /// Waits until the metadata file of a version is there. A file that does not come leaves it open how the
-    /// first request ended, which may not be answered as if nothing had been written.
-    async fn published(&self, key: PublicationKey) -> Result<()> {
-        let arrived = self.inner.flights.arrived(key, self.settings().commit_deadline()).await;
-        arrived.map_err(Error::unknown)
-    }
-
     async fn permit_replay(
         &self,
         operation: &Operation,
@@ -159,20 +142,6 @@ impl Catalog {
         let warehouse = &*warehouse.ok_or_else(|| Error::no_such(kind, ident))?;
         self.permit_tabular(&store, operation, Target { warehouse, kind, ident }).await
     }
-
-    fn record(&self, idempotency: &Idempotency, outcome: Outcome) -> IdempotencyRecord {
-        let lifetime = self.settings().idempotency_lifetime().as_millis();
-        IdempotencyRecord {
-            fingerprint: idempotency.fingerprint.clone(),
-            outcome,
-            publications: Vec::new(),
-            expires_ms: self.now_ms().saturating_add(i64::try_from(lifetime).unwrap_or(i64::MAX)),
-        }
-    }
-}
-
-fn key(operation: &Operation, idempotency: &Idempotency) -> IdempotencyKey {
-    IdempotencyKey { key: idempotency.key, principal: operation.principal.id().to_owned() }
 }
 
 macro_rules! refusals {

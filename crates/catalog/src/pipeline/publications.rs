@@ -1,58 +1,27 @@
-//! Publications: getting a new metadata file into the warehouse while the log becomes durable.
+//! Publications: writing new metadata files into the warehouse.
 //!
-//! A commit that was accepted is carried to its end whatever happens to the object store: its lane
-//! stays entered until both the log and the file are there, however long that takes. The caller waits
-//! for a bounded time and is then told that the outcome is unknown. Nothing is deleted.
+//! A publication is retried until the file exists or the store is closed, however long the object store of
+//! the warehouse fails. The next start finishes those that are left: each has a marker in the store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::carried::carried;
-use super::flights::Flight;
-use super::lanes::Entered;
-use super::{Catalog, Error, Result};
+use super::Pipeline;
+use super::file::{IfTaken, MetadataFile};
+use crate::{Catalog, Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
-use slateberg_model::text::Text;
-use slateberg_objects::{self as objects, metadata_file};
+use slateberg_objects::{self as objects, Objects, metadata_file};
 use slateberg_store::keys::{PublicationKey, TabularKey, space};
 use slateberg_store::read::{Range, Read};
-use slateberg_store::txn::Accepted;
-use slateberg_telemetry::commits::{CommitMetrics, Phase};
-use slateberg_telemetry::traces::{Span, Trace};
 
 /// The first wait before a metadata file is tried again, and the longest.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
-
-/// A metadata file that is to be written.
-#[derive(Debug, Clone)]
-pub struct MetadataFile {
-    /// The warehouse that it belongs to.
-    pub warehouse: Uuid,
-    /// Where it goes.
-    pub location: String,
-    /// Its text.
-    pub text: Text,
-}
-
-/// Everything that has to be there before an accepted change may be told.
-pub struct Landing {
-    /// The accepted transaction.
-    pub accepted: Accepted,
-    /// The files that it promises.
-    pub files: Vec<MetadataFile>,
-    /// The versions that are on their way.
-    pub flight: Flight,
-    /// The lanes that stay entered until then.
-    pub lanes: Entered,
-    /// Where in the trace of a request it is.
-    pub trace: Trace,
-}
 
 /// What became of the publications that an earlier process left.
 #[derive(Debug, Default)]
@@ -65,13 +34,6 @@ pub struct FinishedPublications {
     pub unfinished: Vec<String>,
 }
 
-/// What is done where a metadata file has another content already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum IfTaken {
-    Fail,
-    Replace,
-}
-
 /// How the wait for a publication ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Finish {
@@ -80,62 +42,11 @@ enum Finish {
     Late,
 }
 
-/// A part of a commit that is under way. It ends when this is dropped.
-#[must_use = "a part of a commit ends when this is dropped"]
-pub(super) struct Part {
-    metrics: Arc<CommitMetrics>,
-    phase: Phase,
-    began: Instant,
-    _span: Span,
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.metrics.phase(self.phase, self.began);
-    }
-}
-
-impl Catalog {
-    /// Carries an accepted change to its end, and waits for that: for a bounded time, after which the
-    /// outcome is unknown to the caller, and the change is carried on all the same. Whoever waited to the
-    /// end gets the lanes back, to leave them.
-    pub(super) async fn land(&self, landing: Landing) -> Result<Entered> {
-        let catalog = self.clone();
-        let landed = async move {
-            let Landing { accepted, files, flight, lanes, trace } = landing;
-            let durable = async {
-                let _part = catalog.phase(&trace, Phase::Wal);
-                accepted.durable().await
-            };
-            let (publishing, at) = (&catalog, &trace);
-            let published = files.iter().map(|file| async move {
-                let _part = publishing.phase(at, Phase::Metadata);
-                publishing.publish(file, IfTaken::Fail).await
-            });
-            let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
-            durable?;
-            published.into_iter().collect::<Result<Vec<_>>>()?;
-            for key in flight.keys() {
-                catalog.store().landed(*key);
-            }
-            drop(flight);
-            Ok(lanes)
-        };
-        let late = "the commit has not landed within its deadline";
-        carried(self.settings().commit_deadline(), late, landed).await
-    }
-
-    /// Begins a part of a commit.
-    pub(super) fn phase(&self, trace: &Trace, phase: Phase) -> Part {
-        let metrics = Arc::clone(&self.inner.commits);
-        let span = trace.span(phase.span());
-        Part { metrics, phase, began: Instant::now(), _span: span }
-    }
-
+impl Pipeline {
     /// Writes a metadata file, and retries until it is there or the store is closed. Errors at once if
     /// another file has its name and must not be replaced: the name holds a fresh UUID, so something else
     /// writes into the warehouse. Returns whether a file was replaced.
-    async fn publish(&self, file: &MetadataFile, if_taken: IfTaken) -> Result<bool> {
+    pub(super) async fn publish(&self, file: &MetadataFile, if_taken: IfTaken) -> Result<bool> {
         let MetadataFile { warehouse, location, text } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         let mut space = None;
@@ -155,14 +66,14 @@ impl Catalog {
                     tracing::error!(location, %error, "cannot publish metadata");
                     return Err(Error::unknown(error));
                 }
-                Err(error) if self.store().check_open().is_err() => {
+                Err(error) if self.store.check_open().is_err() => {
                     tracing::warn!(location, %error, "publication is left to the next start");
                     return Err(Error::unknown(error));
                 }
                 Err(error) => {
                     tracing::warn!(location, %error, "metadata file not written: retrying");
                     let is_full = matches!(error, objects::Error::Full { .. });
-                    let wait = || self.inner.space.wait(*warehouse, error.to_string());
+                    let wait = || self.space.wait(*warehouse, error.to_string());
                     space = is_full.then(|| space.unwrap_or_else(wait));
                 }
             }
@@ -170,28 +81,23 @@ impl Catalog {
         }
     }
 
-    /// Finishes the publications that an earlier process left: writes each file from its record, and removes
-    /// the marker. A file of that name with another content is damaged, since the record is the truth and
-    /// its name holds a UUID that this catalog chose: it is replaced. Publications of a warehouse that is no
-    /// longer configured stay. A warehouse whose store does not take a file within `patience` is waited for
-    /// no longer: its files are retried beside the requests, and requests for their tables return 503 until
-    /// then.
-    pub async fn finish_publications(
-        &self,
-        patience: Duration,
-        progress: &Progress,
-    ) -> Result<FinishedPublications> {
-        self.finish_publications_of(None, patience, progress).await
+    fn objects(&self) -> Objects {
+        self.warehouses.served().objects.clone()
     }
 
-    /// The same for one warehouse alone, if there is one.
-    pub(super) async fn finish_publications_of(
-        &self,
+    /// Finishes the publications that an earlier process left, of one warehouse if one is given: writes each
+    /// file from its record, and removes the marker. An existing file of that name with another content is
+    /// damaged, since its name holds a UUID that this catalog chose: it is replaced. Publications of a
+    /// warehouse that is not configured stay. If the store of a warehouse does not take a file within
+    /// `patience`, its files are retried in the background, and requests for their tables return 503 until
+    /// then.
+    pub(crate) async fn finish_publications(
+        self: &Arc<Self>,
         warehouse: Option<Uuid>,
         patience: Duration,
         progress: &Progress,
     ) -> Result<FinishedPublications> {
-        let store = self.store().latest();
+        let store = self.store.latest();
         let markers =
             store.scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None).await?;
         let mut outcome = FinishedPublications::default();
@@ -225,10 +131,10 @@ impl Catalog {
                 outcome.add(finish, &marker.metadata_location);
                 continue;
             }
-            self.store().landed(*key);
+            self.store.landed(*key);
             outcome.finished += 1;
         }
-        self.check_open()?;
+        self.store.check_open()?;
         if !markers.is_empty() {
             self.forget_landed().await?;
         }
@@ -237,22 +143,22 @@ impl Catalog {
 
     /// Carries one publication to its end, and waits for that at most `at_most`.
     async fn finish_publication(
-        &self,
+        self: &Arc<Self>,
         key: PublicationKey,
         file: MetadataFile,
         at_most: Duration,
     ) -> Result<Finish> {
         // As with a change that is made now: no reader gets the version before its file is there, and no
         // later version is begun.
-        let flight = self.inner.flights.register(vec![key]);
-        let lanes = self.inner.lanes.enter(vec![key.id]).await?;
-        let (catalog, location) = (self.clone(), file.location.clone());
+        let pending = self.pending.register(vec![key]);
+        let lanes = self.lanes.enter(vec![key.id]).await?;
+        let (pipeline, location) = (Arc::clone(self), file.location.clone());
         let publishing = tokio::spawn(async move {
-            let published = catalog.publish(&file, IfTaken::Replace).await;
+            let published = pipeline.publish(&file, IfTaken::Replace).await;
             if published.is_ok() {
-                catalog.store().landed(key);
+                pipeline.store.landed(key);
             }
-            drop((flight, lanes));
+            drop((pending, lanes));
             published.map_or(Finish::Failed, |replaced| Finish::Written { replaced })
         });
         match tokio::time::timeout(at_most, publishing).await {
@@ -271,14 +177,29 @@ impl Catalog {
         }
     }
 
-    /// Takes the markers of landed publications out of the store, should no other batch come along.
-    pub async fn forget_landed(&self) -> Result<()> {
+    /// Removes the markers of complete publications from the store, which the next change would do otherwise.
+    pub(crate) async fn forget_landed(&self) -> Result<()> {
         let permit = Permit::for_task(Task::Publication);
-        let ((), accepted) = self
-            .store()
-            .transact("forget_landed", &permit, |_| async { Ok::<_, Error>(()) })
-            .await?;
+        let ((), accepted) =
+            self.store.transact("forget_landed", &permit, |_| async { Ok::<_, Error>(()) }).await?;
         Ok(accepted.durable().await?)
+    }
+}
+
+impl Catalog {
+    /// Finishes the publications that an earlier process left. If the store of a warehouse does not take a
+    /// file within `patience`, its files are retried in the background.
+    pub async fn finish_publications(
+        &self,
+        patience: Duration,
+        progress: &Progress,
+    ) -> Result<FinishedPublications> {
+        self.pipeline().finish_publications(None, patience, progress).await
+    }
+
+    /// Removes the markers of complete publications from the store, which the next change would do otherwise.
+    pub async fn forget_landed(&self) -> Result<()> {
+        self.pipeline().forget_landed().await
     }
 }
 

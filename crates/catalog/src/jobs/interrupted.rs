@@ -1,0 +1,35 @@
+//! [`Interrupted`]: the reason why a job stopped before its end.
+
+use super::Halt;
+use crate::Error;
+use slateberg_objects as objects;
+use slateberg_store as store;
+
+/// The reason why a job stopped before its end.
+#[derive(Debug)]
+pub(super) enum Interrupted {
+    /// It was stopped.
+    Halted(Halt),
+    /// It can never succeed, for this reason.
+    Failed(String),
+    /// A step failed; the job is retried later.
+    Later(Error),
+}
+
+impl From<Error> for Interrupted {
+    fn from(error: Error) -> Self {
+        Self::Later(error)
+    }
+}
+
+impl From<objects::Error> for Interrupted {
+    fn from(error: objects::Error) -> Self {
+        Self::Later(error.into())
+    }
+}
+
+impl From<store::Error> for Interrupted {
+    fn from(error: store::Error) -> Self {
+        Self::Later(error.into())
+    }
+}

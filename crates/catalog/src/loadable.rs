@@ -1,0 +1,89 @@
+//! The permit to load a table or view, with the rights to its files.
+
+use std::sync::Arc;
+
+use super::attributes::Basis;
+use super::lookup::{LOOKUP_ATTEMPTS_MAX, tabular_record};
+use super::permits::Permitted;
+use super::tabular::target::Target;
+use super::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{Action, Load, ReadData, WriteData};
+use slateberg_authz::authority::Asking;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_objects::vend::Rights;
+use slateberg_store::read::Read;
+use slateberg_store::records::TabularRecord;
+use slateberg_telemetry::traces::Span;
+
+/// What policies say of files.
+pub(super) const OF_FILES: [&str; 2] = [ReadData::NAME, WriteData::NAME];
+/// A table or view that somebody may load.
+pub(crate) struct Loadable {
+    /// The permit.
+    pub(crate) permit: Permit<Load>,
+    /// What they may do to its files; nothing if that was not asked.
+    pub(crate) rights: Rights,
+    /// The record that was decided about.
+    pub(crate) record: Arc<TabularRecord>,
+    /// Times the lookup.
+    pub(crate) span: Span,
+}
+
+impl Catalog {
+    /// The permit to load a table or view, what may be done to its files if somebody asks for them, and the
+    /// record that both were decided about: none that has come to the name, or has changed, since.
+    pub(crate) async fn loadable(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+        with_files: bool,
+    ) -> Result<Loadable> {
+        let Target { warehouse, kind, ident } = target;
+        for _ in 0..LOOKUP_ATTEMPTS_MAX {
+            let (permit, rights, basis) =
+                self.permit_load(store, operation, target, with_files).await?;
+            let span = operation.trace.span("lookup");
+            let record = tabular_record(store, warehouse.id, kind, ident).await?;
+            if basis.is_of(&record) {
+                return Ok(Loadable { permit, rights, record, span });
+            }
+        }
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+            ident,
+        ))
+    }
+
+    /// The permit to load a table or view, and `with_files` what its holder may do with its files; nothing
+    /// without, as that costs further questions. By what both were decided comes with them.
+    async fn permit_load(
+        &self,
+        store: &impl Read,
+        operation: &Operation,
+        target: Target<'_>,
+        with_files: bool,
+    ) -> Result<(Permit<Load>, Rights, Basis)> {
+        if !with_files {
+            let Permitted { permit, basis, .. } =
+                self.permit_tabular_and(store, operation, target, &[], |_, _| ()).await?;
+            return Ok((permit, Rights::NONE, basis));
+        }
+        let rights = |asking: &Asking<'_>, resource: &Resource| self.rights(asking, resource);
+        let Permitted { permit, besides, basis } =
+            self.permit_tabular_and(store, operation, target, &OF_FILES, rights).await?;
+        Ok((permit, besides.unwrap_or_else(|| self.all_rights()), basis))
+    }
+
+    /// What policies allow somebody to do with a table's files.
+    pub(super) fn rights(&self, asking: &Asking<'_>, resource: &Resource) -> Rights {
+        let (read, write) = (asking.may::<ReadData>(resource), asking.may::<WriteData>(resource));
+        Rights { read, write, delete: write && self.deletes_files() }
+    }
+
+    /// What anybody may do with a table's files where no policy is asked.
+    pub(super) fn all_rights(&self) -> Rights {
+        Rights { read: true, write: true, delete: self.deletes_files() }
+    }
+}

@@ -1,0 +1,273 @@
+//! [`Pipeline`]: the one way in which requests change the catalog.
+//!
+//! 1. A mutation runs detached from its request, and once for each `Idempotency-Key` ([`request`]): a client
+//!    that disconnects cancels nothing.
+//! 2. It enters the lanes of the tables and views that it changes ([`lanes`]). Its permits are asked for, and
+//!    it is evaluated against the accepted state, outside of any transaction.
+//! 3. One serializable transaction checks that the state is still the same. It writes the changed records,
+//!    the entries of the change log and the responses that `Idempotency-Key`s replay ([`records`]), and a
+//!    marker for each metadata file that is to be published.
+//! 4. The metadata files are written while the write-ahead log becomes durable ([`publications`]). The lanes
+//!    stay entered until both are done.
+//! 5. The caller gets the response. After [`commit_deadline`](crate::settings::Settings::commit_deadline) it
+//!    gets an error that says that the outcome is unknown, and step 4 goes on.
+//!
+//! Steps 3 to 5 are [`Pipeline::commit`] and [`Pipeline::commit_if_current`]. The store accepts a transaction
+//! of a request only with [`RequestRecords`], so that no change can leave them out.
+
+pub(crate) mod file;
+pub(crate) mod idempotency;
+pub(crate) mod lanes;
+pub(crate) mod pending;
+pub(crate) mod publications;
+pub(crate) mod records;
+pub(crate) mod request;
+pub(crate) mod response;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::file::{IfTaken, MetadataFile};
+use self::lanes::{LaneGuard, Lanes};
+use self::pending::{PendingPublication, PendingPublications};
+use super::detached::detached;
+use super::space::Space;
+use super::version_cache::{CachedVersion, VersionCache};
+use super::warehouses::Warehouses;
+use super::{Error, Operation, Result};
+use slateberg_authz::action::Action;
+use slateberg_authz::permit::Permit;
+use slateberg_base::clock::Clock;
+use slateberg_store::keys::PublicationKey;
+use slateberg_store::txn::{Accepted, RequestRecords, Transaction};
+use slateberg_store::{self as store, Store};
+use slateberg_telemetry::commits::{CommitMetrics, Phase};
+use slateberg_telemetry::traces::{Span, Trace};
+
+/// The commit pipeline, with everything that changes of the catalog share.
+pub(crate) struct Pipeline {
+    store: Store,
+    warehouses: Arc<Warehouses>,
+    /// One lane for each table or view under change.
+    pub(crate) lanes: Lanes,
+    /// One lane for each `Idempotency-Key` under way.
+    request_lanes: Lanes,
+    pub(crate) pending: PendingPublications,
+    pub(crate) versions: VersionCache,
+    pub(crate) space: Space,
+    pub(crate) metrics: Arc<CommitMetrics>,
+    clock: Arc<dyn Clock>,
+    deadline: Duration,
+    idempotency_lifetime: Duration,
+}
+
+/// What a pipeline is made of.
+pub(crate) struct PipelineParts<'a> {
+    pub(crate) store: Store,
+    pub(crate) warehouses: Arc<Warehouses>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: &'a super::settings::Settings,
+}
+
+/// A change that was evaluated in its lanes and can be written.
+pub(crate) struct Write<'a, A: Action> {
+    /// The transaction's name, in logs and metrics.
+    pub(crate) action: &'static str,
+    /// The permit of the request.
+    pub(crate) permit: &'a Permit<A>,
+    /// The lanes of what it changes.
+    pub(crate) lanes: LaneGuard,
+    /// The versions of tables and views that it writes.
+    pub(crate) versions: Vec<NewFile>,
+    /// The position in the trace of the request.
+    pub(crate) trace: Trace,
+}
+
+/// A version of a table or view that a change writes.
+pub(crate) struct NewFile {
+    /// The version.
+    pub(crate) key: PublicationKey,
+    /// Its metadata file; none if the file exists already.
+    pub(crate) file: Option<MetadataFile>,
+    /// The version for the cache; none if nothing was parsed.
+    pub(crate) cached: Option<CachedVersion>,
+}
+
+/// A change that is durable, with its metadata files in the warehouse.
+pub(crate) struct Committed<T> {
+    /// The value that the transaction returned.
+    pub(crate) value: T,
+    /// The lanes of what it changed, which the caller leaves by dropping this.
+    pub(crate) lanes: LaneGuard,
+}
+
+/// An accepted change that is not complete yet.
+struct PendingCommit {
+    accepted: Accepted,
+    files: Vec<MetadataFile>,
+    pending: PendingPublication,
+    lanes: LaneGuard,
+    trace: Trace,
+}
+
+/// The reason why a transaction was not written.
+enum Stopped {
+    /// The state is not the one that the change was evaluated against.
+    Stale,
+    Failed(Error),
+}
+
+impl From<store::Error> for Stopped {
+    fn from(error: store::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl<'a, A: Action> Write<'a, A> {
+    /// A change of records that have no lane and no metadata file.
+    pub(crate) fn of_records(
+        action: &'static str,
+        permit: &'a Permit<A>,
+        operation: &Operation,
+    ) -> Self {
+        let (lanes, versions, trace) = (LaneGuard::default(), Vec::new(), operation.trace.clone());
+        Self { action, permit, lanes, versions, trace }
+    }
+}
+
+impl Pipeline {
+    pub(crate) fn new(parts: PipelineParts<'_>) -> Self {
+        let PipelineParts { store, warehouses, clock, settings } = parts;
+        let deadline = settings.commit_deadline();
+        let lanes = || Lanes::new(settings.commit_lane_depth_max, deadline);
+        Self {
+            store,
+            warehouses,
+            lanes: lanes(),
+            request_lanes: lanes(),
+            pending: PendingPublications::default(),
+            versions: VersionCache::new(settings.metadata_cache_bytes),
+            space: Space::default(),
+            metrics: Arc::default(),
+            clock,
+            deadline,
+            idempotency_lifetime: settings.idempotency_lifetime(),
+        }
+    }
+
+    /// Writes a change and waits until it is complete: durable, with its metadata files published.
+    ///
+    /// # Errors
+    /// Those of `work`, and those of the store. [`Error::CommitStateUnknown`] if the change is not complete
+    /// within the deadline; it is completed all the same.
+    pub(crate) async fn commit<A, T, F, W>(
+        self: &Arc<Self>,
+        write: Write<'_, A>,
+        work: W,
+    ) -> Result<T>
+    where
+        A: Action,
+        F: Future<Output = Result<(T, RequestRecords)>> + Send,
+        W: Fn(Arc<Transaction>) -> F + Send,
+    {
+        let work = move |t| {
+            let working = work(t);
+            async move { working.await.map(Some) }
+        };
+        let committed = self.commit_if_current(write, work).await?;
+        let unwritten = || Error::internal("a change that is never stale was not written");
+        committed.map(|committed| committed.value).ok_or_else(unwritten)
+    }
+
+    /// Writes a change like [`commit`](Self::commit). `work` returns none if the state is not the one that
+    /// the change was evaluated against: then nothing is written, and this returns none.
+    ///
+    /// # Errors
+    /// Those of [`commit`](Self::commit).
+    pub(crate) async fn commit_if_current<A, T, F, W>(
+        self: &Arc<Self>,
+        write: Write<'_, A>,
+        work: W,
+    ) -> Result<Option<Committed<T>>>
+    where
+        A: Action,
+        F: Future<Output = Result<Option<(T, RequestRecords)>>> + Send,
+        W: Fn(Arc<Transaction>) -> F + Send,
+    {
+        let Write { action, permit, lanes, versions, trace } = write;
+        // Before the transaction: no reader may get a version whose metadata file does not exist yet.
+        let pending = self.pending.register(versions.iter().map(|version| version.key).collect());
+        let applying = self.phase(&trace, Phase::Apply);
+        let work = move |t| {
+            let working = work(t);
+            async move { working.await.map_err(Stopped::Failed)?.ok_or(Stopped::Stale) }
+        };
+        let written = self.store.transact_for_request(action, permit, work).await;
+        drop(applying);
+        let (value, accepted) = match written {
+            Ok(written) => written,
+            Err(Stopped::Stale) => return Ok(None),
+            Err(Stopped::Failed(error)) => return Err(error),
+        };
+        let mut files = Vec::new();
+        for NewFile { key, file, cached } in versions {
+            if let Some(cached) = cached {
+                self.versions.insert((key.id, key.version), cached);
+            }
+            files.extend(file);
+        }
+        let commit = PendingCommit { accepted, files, pending, lanes, trace };
+        let lanes = self.complete(commit).await?;
+        Ok(Some(Committed { value, lanes }))
+    }
+
+    /// Completes an accepted change, and returns its lanes: no later than the deadline, after which the
+    /// outcome is unknown to the caller.
+    async fn complete(self: &Arc<Self>, commit: PendingCommit) -> Result<LaneGuard> {
+        let pipeline = Arc::clone(self);
+        let completing = async move {
+            let PendingCommit { accepted, files, pending, lanes, trace } = commit;
+            let durable = async {
+                let _part = pipeline.phase(&trace, Phase::Wal);
+                accepted.durable().await
+            };
+            let (publishing, at) = (&pipeline, &trace);
+            let published = files.iter().map(|file| async move {
+                let _part = publishing.phase(at, Phase::Metadata);
+                publishing.publish(file, IfTaken::Fail).await
+            });
+            let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
+            durable?;
+            published.into_iter().collect::<Result<Vec<_>>>()?;
+            for key in pending.keys() {
+                pipeline.store.landed(*key);
+            }
+            drop(pending);
+            Ok(lanes)
+        };
+        let late = "the change was not complete within the deadline";
+        detached(self.deadline, late, completing).await
+    }
+
+    /// Begins a phase of a commit, which ends when the returned value is dropped.
+    pub(crate) fn phase(&self, trace: &Trace, phase: Phase) -> PhaseTimer {
+        let (metrics, span) = (Arc::clone(&self.metrics), trace.span(phase.span()));
+        PhaseTimer { metrics, phase, began: Instant::now(), _span: span }
+    }
+}
+
+/// A phase of a commit under way.
+#[must_use = "a phase of a commit ends when this is dropped"]
+pub(crate) struct PhaseTimer {
+    metrics: Arc<CommitMetrics>,
+    phase: Phase,
+    began: Instant,
+    _span: Span,
+}
+
+impl Drop for PhaseTimer {
+    fn drop(&mut self) {
+        self.metrics.phase(self.phase, self.began);
+    }
+}

@@ -1,0 +1,95 @@
+//! The records that every change leaves beside those that it changes: its entry in the change log, and the
+//! response that its `Idempotency-Key` replays.
+
+use uuid::Uuid;
+
+use super::Pipeline;
+use super::response::Response;
+use crate::Result;
+use crate::operation::{Idempotency, Operation};
+use slateberg_authz::decide::Decision;
+use slateberg_store::keys::IdempotencyKey;
+use slateberg_store::records::{Allowed, Change, IdempotencyRecord, Outcome};
+use slateberg_store::txn::RequestRecords;
+
+/// An entry of the change log: the change of one thing.
+pub(crate) struct Entry<'a> {
+    /// The transaction's name.
+    pub(crate) action: &'static str,
+    /// The warehouse's id.
+    pub(crate) warehouse: Uuid,
+    /// The id of the namespace, table or view.
+    pub(crate) subject: Uuid,
+    /// Its dotted name after the change.
+    pub(crate) name: &'a (dyn std::fmt::Display + Sync),
+    /// The record's version before and after, as far as there is one.
+    pub(crate) versions: (Option<u64>, Option<u64>),
+    /// The decision that allowed it; none where no policy was asked.
+    pub(crate) decision: Option<&'a Decision>,
+}
+
+impl Pipeline {
+    /// Returns the records of a request that changes one thing. `entry` is none if the request has no effect.
+    pub(crate) fn records(
+        &self,
+        operation: &Operation,
+        entry: Option<Entry<'_>>,
+        response: &impl Response,
+    ) -> Result<RequestRecords> {
+        self.records_of_all(operation, entry, response)
+    }
+
+    /// Returns the records of a request that changes several things.
+    pub(crate) fn records_of_all<'a>(
+        &self,
+        operation: &Operation,
+        entries: impl IntoIterator<Item = Entry<'a>>,
+        response: &impl Response,
+    ) -> Result<RequestRecords> {
+        let changes = entries.into_iter().map(|entry| self.change(operation, &entry)).collect();
+        let responses = match &operation.idempotency {
+            Some(idempotency) => {
+                let publications = response.publications();
+                let record = self.idempotency_record(idempotency, response.outcome()?);
+                let record = IdempotencyRecord { publications, ..record };
+                vec![(idempotency_key(operation, idempotency), record)]
+            }
+            None => Vec::new(),
+        };
+        Ok(RequestRecords { changes, responses })
+    }
+
+    fn change(&self, operation: &Operation, entry: &Entry<'_>) -> Change {
+        Change {
+            at_ms: self.clock.now_ms(),
+            action: entry.action.to_owned(),
+            principal: operation.principal.id().to_owned(),
+            warehouse: entry.warehouse,
+            subject: entry.subject,
+            name: entry.name.to_string(),
+            version_before: entry.versions.0,
+            version_after: entry.versions.1,
+            allowed: entry.decision.map(Allowed::from),
+            origin: Some(operation.origin()),
+        }
+    }
+
+    pub(super) fn idempotency_record(
+        &self,
+        idempotency: &Idempotency,
+        outcome: Outcome,
+    ) -> IdempotencyRecord {
+        let lifetime = i64::try_from(self.idempotency_lifetime.as_millis()).unwrap_or(i64::MAX);
+        IdempotencyRecord {
+            fingerprint: idempotency.fingerprint.clone(),
+            outcome,
+            publications: Vec::new(),
+            expires_ms: self.clock.now_ms().saturating_add(lifetime),
+        }
+    }
+}
+
+/// Returns the key of the idempotency record of a request.
+pub(super) fn idempotency_key(operation: &Operation, idempotency: &Idempotency) -> IdempotencyKey {
+    IdempotencyKey { key: idempotency.key, principal: operation.principal.id().to_owned() }
+}

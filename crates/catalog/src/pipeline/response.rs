@@ -1,0 +1,120 @@
+//! [`Response`]: the response of a mutation, which an `Idempotency-Key` can replay.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::tabular::state::TabularState;
+use crate::{Error, Result};
+use slateberg_store::keys::PublicationKey;
+use slateberg_store::records::Outcome;
+
+/// The response of a mutation.
+pub(crate) trait Response: Sized + Send + 'static {
+    /// Returns what an idempotency record keeps of it.
+    fn outcome(&self) -> Result<Outcome>;
+
+    /// Returns the versions whose metadata files have to exist before the response is replayed, as far as
+    /// the outcome does not name them.
+    fn publications(&self) -> Vec<PublicationKey> {
+        Vec::new()
+    }
+
+    /// Returns the response that an idempotency record holds.
+    fn from_replay(replay: Replay) -> Result<Self>;
+}
+
+/// The outcome in an idempotency record, completed by the current state.
+pub(crate) enum Replay {
+    /// A response without a body.
+    Done,
+    /// A small body.
+    Body(Value),
+    /// The state of a table or view.
+    Tabular(TabularState),
+}
+
+/// A response with a small body.
+#[derive(Debug, Clone)]
+pub(crate) struct Body<T>(pub(crate) T);
+
+/// The response of a transaction over tables.
+pub(crate) struct TransactionDone {
+    /// The versions that it wrote.
+    pub(crate) publications: Vec<PublicationKey>,
+}
+
+fn mismatch() -> Error {
+    Error::internal("an idempotency record holds the response of another kind of request")
+}
+
+impl Response for () {
+    fn outcome(&self) -> Result<Outcome> {
+        Ok(Outcome::Done)
+    }
+
+    fn from_replay(replay: Replay) -> Result<Self> {
+        match replay {
+            Replay::Done => Ok(()),
+            Replay::Body(_) | Replay::Tabular(_) => Err(mismatch()),
+        }
+    }
+}
+
+impl Response for TabularState {
+    fn outcome(&self) -> Result<Outcome> {
+        match &self.metadata_location {
+            Some(location) => {
+                Ok(Outcome::Tabular { id: self.id, metadata_location: location.clone() })
+            }
+            None => Err(Error::internal("a staged table has no response to replay")),
+        }
+    }
+
+    fn from_replay(replay: Replay) -> Result<Self> {
+        match replay {
+            Replay::Tabular(state) => Ok(state),
+            Replay::Done | Replay::Body(_) => Err(mismatch()),
+        }
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> Response for Body<T> {
+    fn outcome(&self) -> Result<Outcome> {
+        Ok(Outcome::Body(serde_json::to_value(&self.0).map_err(Error::internal)?))
+    }
+
+    fn from_replay(replay: Replay) -> Result<Self> {
+        match replay {
+            Replay::Body(body) => serde_json::from_value(body).map(Self).map_err(Error::internal),
+            Replay::Done | Replay::Tabular(_) => Err(mismatch()),
+        }
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> Response for Option<Body<T>> {
+    fn outcome(&self) -> Result<Outcome> {
+        self.as_ref().map_or(Ok(Outcome::Done), Body::outcome)
+    }
+
+    fn from_replay(replay: Replay) -> Result<Self> {
+        match replay {
+            Replay::Done => Ok(None),
+            body => Body::from_replay(body).map(Some),
+        }
+    }
+}
+
+impl Response for TransactionDone {
+    fn outcome(&self) -> Result<Outcome> {
+        Ok(Outcome::Done)
+    }
+
+    fn publications(&self) -> Vec<PublicationKey> {
+        self.publications.clone()
+    }
+
+    fn from_replay(replay: Replay) -> Result<Self> {
+        <()>::from_replay(replay).map(|()| Self { publications: Vec::new() })
+    }
+}

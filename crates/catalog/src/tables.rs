@@ -1,0 +1,184 @@
+//! Tables: the use cases of the Iceberg REST specification.
+
+use std::collections::BTreeMap;
+
+use crate::delegation::Delegated;
+use crate::reading::{ReadVersion, Readable};
+pub use crate::tabular::change::Change;
+use crate::tabular::create::NewTabular;
+use crate::tabular::load::Loaded;
+pub use crate::tabular::register::RegisterTable;
+use crate::tabular::removal::Removal;
+use crate::tabular::state::TabularState;
+use crate::tabular::target::Target;
+use crate::{Catalog, Operation, Result};
+use slateberg_authz::action::{Load, ReportMetrics};
+use slateberg_model::create::{NewTable, new_table};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::page::{Page, PageRequest};
+use slateberg_model::partition::UnboundPartitionSpec;
+use slateberg_model::schema::Schema;
+use slateberg_model::sort::UnboundSortOrder;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::warehouse::{Delegation, Warehouse};
+
+/// A commit to a table.
+pub type TableChange = Change<TableMetadata>;
+
+/// The request of `createTable`.
+#[derive(Debug, Clone)]
+pub struct CreateTable {
+    /// Its name.
+    pub ident: TabularIdent,
+    /// Its location; a default location if there is none.
+    pub location: Option<String>,
+    /// Its schema, with field ids that the catalog replaces.
+    pub schema: Schema,
+    /// Its partition spec; unpartitioned if there is none.
+    pub partition_spec: Option<UnboundPartitionSpec>,
+    /// Its sort order; unsorted if there is none.
+    pub write_order: Option<UnboundSortOrder>,
+    /// Its properties.
+    pub properties: BTreeMap<String, String>,
+    /// Whether only the metadata is wanted, for a commit that creates the table later.
+    pub stage: bool,
+}
+
+impl Catalog {
+    /// Creates a table, or stages one.
+    pub async fn create_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: CreateTable,
+    ) -> Result<Readable> {
+        let CreateTable { schema, partition_spec, write_order: sort_order, .. } = request;
+        let ident = request.ident.clone();
+        let request = NewTabular {
+            ident: request.ident,
+            location: request.location,
+            properties: request.properties,
+            stage: request.stage,
+            metadata: |location, properties, context: &_| {
+                let table = NewTable { location, schema, partition_spec, sort_order, properties };
+                new_table(table, context)
+            },
+        };
+        let created = self.create_tabular(operation, warehouse, request).await?;
+        self.made_readable(operation, warehouse, &ident, created).await
+    }
+
+    /// Registers an existing metadata file as a table.
+    pub async fn register_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: RegisterTable,
+    ) -> Result<Readable> {
+        let ident = request.ident.clone();
+        let registered =
+            self.register_tabular::<TableMetadata>(operation, warehouse, request).await?;
+        self.made_readable(operation, warehouse, &ident, registered).await
+    }
+
+    /// Changes a table, or creates it where the commit requires that it does not exist.
+    pub async fn commit_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        change: TableChange,
+    ) -> Result<TabularState> {
+        self.commit_tabular(operation, warehouse, change).await
+    }
+
+    /// Drops a table. With `purge`, a background job deletes its files, and a short job is awaited.
+    pub async fn drop_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: TabularIdent,
+        purge: bool,
+    ) -> Result<()> {
+        let job = purge.then(|| self.ids().ordered());
+        let action = if purge { "purge_table" } else { "drop_table" };
+        let removal = Removal { action, ident, purge: job, respond: |_| () };
+        self.remove_tabular::<TableMetadata, ()>(operation, warehouse, removal).await?;
+        // The change is durable, and neither its lane nor that of its Idempotency-Key is held.
+        if let Some(job) = job {
+            self.await_purge(job).await;
+        }
+        Ok(())
+    }
+
+    /// Removes a table from the catalog and keeps its files. Returns its last state, which no commit can
+    /// follow.
+    pub async fn unregister_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: TabularIdent,
+    ) -> Result<TabularState> {
+        let respond = TabularState::from;
+        let removal = Removal { action: "unregister_table", ident, purge: None, respond };
+        self.remove_tabular::<TableMetadata, _>(operation, warehouse, removal).await
+    }
+
+    /// Gives a table another name, in the same namespace or another.
+    pub async fn rename_table(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        source: TabularIdent,
+        destination: TabularIdent,
+    ) -> Result<()> {
+        self.rename_tabular::<TableMetadata>(operation, warehouse, source, destination).await
+    }
+
+    /// Returns the state of a table, unless the caller has it already: `known` returns what it has of a
+    /// version, given how the principal accesses its files. Access to files is prepared only if the caller
+    /// asks for some `ways`.
+    pub async fn load_table<K>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        ways: Option<&[Delegation]>,
+        known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
+    ) -> Result<Loaded<K>> {
+        let target = Target { warehouse, kind: TabularKind::Table, ident };
+        self.load(operation, target, ways, known).await
+    }
+
+    /// Fails if a table does not exist.
+    pub async fn table_exists(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<()> {
+        let target = Target { warehouse, kind: TabularKind::Table, ident };
+        self.check_exists::<Load>(operation, target).await
+    }
+
+    /// Returns the names of the tables in a namespace.
+    pub async fn list_tables(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        namespace: &NamespaceIdent,
+        page: &PageRequest,
+    ) -> Result<Page> {
+        self.list_tabulars(operation, warehouse, TabularKind::Table, namespace, page).await
+    }
+
+    /// Accepts the metrics of a scan or a commit of a table, which has to exist.
+    pub async fn report_metrics(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+    ) -> Result<()> {
+        let target = Target { warehouse, kind: TabularKind::Table, ident };
+        self.check_exists::<ReportMetrics>(operation, target).await
+    }
+}

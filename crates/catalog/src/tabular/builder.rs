@@ -1,0 +1,120 @@
+//! [`CommitBuilder`]: commits to one table or view, applied one after the other into at most one new version.
+
+use std::sync::Arc;
+
+use super::change::Change;
+use super::head::Head;
+use super::metadata::TabularMetadata;
+use super::state::{Before, NewVersion, TabularState};
+use super::target::Target;
+use crate::attributes::{Enclosing, attributes};
+use crate::jobs::clean_up::may_be_deleted;
+use crate::overlaps::Placed;
+use crate::places::{further_paths, places_of};
+use crate::{Catalog, Operation, Result};
+use slateberg_authz::action::Commit;
+use slateberg_authz::permit::Permit;
+use slateberg_model::commit::CommitContext;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::records::TabularRecord;
+
+/// A table or view, and the commits that were applied to it so far.
+pub(crate) struct CommitBuilder<'a, M> {
+    catalog: &'a Catalog,
+    warehouse: &'a Warehouse,
+    head: &'a Head<M>,
+    context: CommitContext,
+    metadata: Arc<M>,
+    /// The location of the table or view, and that of its next metadata file; none while nothing changed.
+    locations: Option<(String, String)>,
+}
+
+impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
+    /// Begins with the current state.
+    pub(crate) fn new(catalog: &'a Catalog, warehouse: &'a Warehouse, head: &'a Head<M>) -> Self {
+        let context = CommitContext {
+            now_ms: catalog.now_ms(),
+            new_uuid: catalog.ids().random(),
+            default_location: None,
+        };
+        let metadata = Arc::clone(&head.metadata);
+        Self { catalog, warehouse, head, context, metadata, locations: None }
+    }
+
+    /// Returns whether any commit had an effect.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.locations.is_some()
+    }
+
+    /// Returns the permit to apply a commit to the state that its predecessors left.
+    pub(crate) fn permit(
+        &self,
+        operation: &Operation,
+        change: &Change<M>,
+        enclosing: &Enclosing,
+    ) -> Result<Permit<Commit>> {
+        let Self { catalog, warehouse, head, metadata, .. } = self;
+        let target = Target { warehouse, kind: M::KIND, ident: &change.ident };
+        let attributes = || attributes(&head.record, metadata.properties());
+        let intent = change.intent(metadata);
+        catalog.permit_commit_in_lane(operation, target, enclosing, attributes, intent)
+    }
+
+    /// Applies a commit to the state that its predecessors left, and returns whether it had an effect. An
+    /// error leaves that state as it is.
+    pub(crate) async fn apply(&mut self, change: &Change<M>) -> Result<bool> {
+        let record = &self.head.record;
+        let before = record.metadata_location.as_str();
+        // The state that a predecessor left has no metadata file, and no entry in the metadata log.
+        let metadata_location = (!self.has_changed()).then_some(before);
+        let base = Some((&*self.metadata, metadata_location));
+        let updates = change.updates.clone();
+        let Some(metadata) = M::apply(base, &change.requirements, updates, &self.context)? else {
+            return Ok(false);
+        };
+        let (catalog, warehouse) = (self.catalog, self.warehouse);
+        let (location, properties) = (metadata.location(), metadata.properties());
+        let locations =
+            catalog.check_locations(warehouse, location, properties, Some(before)).await?;
+        let placed = Placed {
+            id: record.id,
+            warehouse: warehouse.id,
+            before: Some(record),
+            location: &locations.0,
+            further_paths: &further_paths(&locations.0, properties),
+        };
+        catalog.check_free(&catalog.store().latest(), placed).await?;
+        self.locations = Some(locations);
+        self.metadata = Arc::new(metadata);
+        Ok(true)
+    }
+
+    /// Returns the final state, and the version to write; none if no commit had an effect.
+    pub(crate) fn finish(self) -> (TabularState, Option<NewVersion>) {
+        let Self { head, metadata, context, locations, .. } = self;
+        let before = &head.record;
+        let Some((location, metadata_location)) = locations else {
+            return (TabularState::new(before, head.text.clone()), None);
+        };
+        let record = TabularRecord {
+            uuid: metadata.uuid(),
+            further_paths: further_paths(&location, metadata.properties()),
+            location,
+            metadata_location,
+            version: before.version + 1,
+            updated_ms: context.now_ms,
+            ..before.clone()
+        };
+        let outdated = M::outdated_files(&head.metadata, &metadata);
+        let outdated = may_be_deleted(outdated, Some(places_of(&record)));
+        let new = NewVersion {
+            before: Some(Before { record: before.clone(), text: head.text.clone() }),
+            record,
+            text: metadata.to_text(),
+            parsed: Some(M::into_parsed(metadata)),
+            outdated,
+            publish: true,
+        };
+        (new.state(), Some(new))
+    }
+}

@@ -1,0 +1,53 @@
+//! [`Change`]: a commit to one table or view, as a request holds it.
+
+use super::metadata::TabularMetadata;
+use super::target::Intent;
+use slateberg_model::ident::TabularIdent;
+
+/// The name of a transaction over several tables, in the change log, logs and metrics.
+pub(super) const TRANSACTION: &str = "commit_transaction";
+
+/// A commit to one table or view.
+#[derive(Debug, Clone)]
+pub struct Change<M: TabularMetadata> {
+    /// The name of the table or view.
+    pub ident: TabularIdent,
+    /// Conditions on its current state.
+    pub requirements: Vec<M::Requirement>,
+    /// Changes to it, in order.
+    pub updates: Vec<M::Update>,
+}
+
+impl<M: TabularMetadata> Change<M> {
+    pub(super) fn creates(&self) -> bool {
+        M::creates(&self.requirements)
+    }
+
+    /// Returns its purpose, for a table or view in this state.
+    pub(super) fn intent(&self, current: &M) -> Intent {
+        if self.creates() {
+            Intent::Create
+        } else {
+            Intent::Change(M::commit_kinds(&self.updates, Some(current)))
+        }
+    }
+}
+
+/// The request that a commit belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitRequest {
+    /// A commit to this table or view, which returns its state.
+    Single,
+    /// A transaction over this table alone, which returns nothing.
+    Transaction,
+}
+
+impl CommitRequest {
+    /// Returns the name of the transaction in the change log, logs and metrics.
+    pub(super) fn action<M: TabularMetadata>(self) -> &'static str {
+        match self {
+            Self::Single => M::ACTIONS.commit,
+            Self::Transaction => TRANSACTION,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Creating tables and views, and staging tables that a later commit creates.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::change::Change;
+use super::metadata::TabularMetadata;
+use super::state::{NewRecord, NewVersion, TabularState};
+use super::target::Creation;
+use crate::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
+use crate::overlaps::Placed;
+use crate::places::further_paths;
+use crate::{Catalog, Error, Operation, Result, lookup};
+use slateberg_authz::action::Create;
+use slateberg_authz::permit::Permit;
+use slateberg_model::commit::CommitContext;
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::refusal::Refusal;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_objects::metadata_file::next_location;
+use slateberg_store::keys::TabularNameKey;
+use slateberg_store::read::Read;
+use slateberg_store::records::NamespaceRecord;
+
+/// A request that creates a table or view.
+pub(crate) struct NewTabular<F> {
+    /// Its name.
+    pub(crate) ident: TabularIdent,
+    /// Its location; a default location if there is none.
+    pub(crate) location: Option<String>,
+    /// Its properties.
+    pub(crate) properties: BTreeMap<String, String>,
+    /// Whether only the metadata is wanted, for a commit that creates the table later.
+    pub(crate) stage: bool,
+    /// Makes the metadata from the location and the properties.
+    pub(crate) metadata: F,
+}
+
+impl Catalog {
+    /// Creates a table or view, or stages it.
+    pub(crate) async fn create_tabular<M, F>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: NewTabular<F>,
+    ) -> Result<TabularState>
+    where
+        M: TabularMetadata,
+        F: FnOnce(
+                String,
+                BTreeMap<String, String>,
+                &CommitContext,
+            ) -> std::result::Result<M, Refusal>
+            + Send
+            + 'static,
+    {
+        let warehouse = warehouse.clone();
+        let create = |catalog: Self, operation: Operation| async move {
+            catalog.create_tabular_once(&operation, &warehouse, request).await
+        };
+        self.mutate(operation, create).await
+    }
+
+    async fn create_tabular_once<M, F>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: NewTabular<F>,
+    ) -> Result<TabularState>
+    where
+        M: TabularMetadata,
+        F: FnOnce(
+            String,
+            BTreeMap<String, String>,
+            &CommitContext,
+        ) -> std::result::Result<M, Refusal>,
+    {
+        let NewTabular { ident, location, properties, stage, metadata } = request;
+        let creation = Creation {
+            kind: M::KIND,
+            ident: &ident,
+            properties: &properties,
+            location: location.as_ref(),
+        };
+        let permit: Permit<Create> = self.permit_creation(operation, warehouse, creation).await?;
+        let namespace = self.free_name(warehouse, M::KIND, &ident).await?;
+        let id = self.ids().random();
+        let location = match location {
+            Some(location) => without_trailing_slash(&location),
+            None => self.default_location(warehouse, &namespace, &ident, id),
+        };
+        let now_ms = self.now_ms();
+        let context =
+            CommitContext { now_ms, new_uuid: self.ids().random(), default_location: None };
+        let metadata = metadata(location, properties, &context)?;
+        if stage {
+            return self.stage(warehouse, id, &metadata).await;
+        }
+        let new =
+            self.new_version(operation, warehouse, &namespace, (id, &ident), metadata, now_ms);
+        let new = new.await?;
+        self.commit_new(operation, &permit, (M::ACTIONS.create, &ident), &new).await
+    }
+
+    /// Checks the locations of a staged table. The commit that creates the table checks them again.
+    async fn stage<M: TabularMetadata>(
+        &self,
+        warehouse: &Warehouse,
+        id: Uuid,
+        metadata: &M,
+    ) -> Result<TabularState> {
+        let (location, properties) = (metadata.location(), metadata.properties());
+        let (location, _) = self.check_locations(warehouse, location, properties, None).await?;
+        let further_paths = &further_paths(&location, properties);
+        let (warehouse, location) = (warehouse.id, &location);
+        let placed = Placed { id, warehouse, before: None, location, further_paths };
+        self.check_free(&self.store().latest(), placed).await?;
+        Ok(TabularState { id, version: 0, metadata_location: None, text: metadata.to_text() })
+    }
+
+    /// Evaluates a commit that creates what it names.
+    pub(super) async fn plan_new<M: TabularMetadata>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        change: Change<M>,
+    ) -> Result<NewVersion> {
+        let Change { ident, requirements, updates } = change;
+        let namespace = self.free_name(warehouse, M::KIND, &ident).await?;
+        let id = self.ids().random();
+        let now_ms = self.now_ms();
+        let context = CommitContext {
+            now_ms,
+            new_uuid: self.ids().random(),
+            default_location: Some(self.default_location(warehouse, &namespace, &ident, id)),
+        };
+        let unchanged = || Error::internal("a commit that creates a table has no effect");
+        let metadata = M::apply(None, &requirements, updates, &context)?.ok_or_else(unchanged)?;
+        self.new_version(operation, warehouse, &namespace, (id, &ident), metadata, now_ms).await
+    }
+
+    /// Returns the first version of a table or view, after checking its locations.
+    async fn new_version<M: TabularMetadata>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        namespace: &NamespaceRecord,
+        (id, ident): (Uuid, &TabularIdent),
+        metadata: M,
+        now_ms: i64,
+    ) -> Result<NewVersion> {
+        let (location, properties) = (metadata.location(), metadata.properties());
+        let (location, metadata_location) =
+            self.check_locations(warehouse, location, properties, None).await?;
+        let record = NewRecord {
+            id,
+            kind: M::KIND,
+            warehouse,
+            namespace: namespace.id,
+            name: &ident.name,
+            uuid: metadata.uuid(),
+            location: &location,
+            properties,
+            metadata_location: &metadata_location,
+            now_ms,
+            owner: operation.owner(),
+        }
+        .build();
+        Ok(NewVersion {
+            before: None,
+            record,
+            text: metadata.to_text(),
+            parsed: Some(M::into_parsed(metadata.into())),
+            outdated: Vec::new(),
+            publish: true,
+        })
+    }
+
+    /// Returns the namespace of a new table or view, if its name is free there.
+    pub(super) async fn free_name(
+        &self,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        ident: &TabularIdent,
+    ) -> Result<NamespaceRecord> {
+        let store = self.store().latest();
+        let namespace = lookup::namespace(&store, warehouse.id, &ident.namespace).await?;
+        for taken_by in [kind, kind.other()] {
+            let key = TabularNameKey {
+                kind: taken_by,
+                namespace: namespace.id,
+                name: ident.name.clone(),
+            };
+            if store.get(&key).await?.is_some() {
+                return Err(Error::taken(kind, taken_by, ident));
+            }
+        }
+        Ok(namespace)
+    }
+
+    /// Returns the location of a table or view whose request has none.
+    fn default_location(
+        &self,
+        warehouse: &Warehouse,
+        namespace: &NamespaceRecord,
+        ident: &TabularIdent,
+        id: Uuid,
+    ) -> String {
+        let namespace_location = namespace.properties.get(LOCATION_PROPERTY).map(String::as_str);
+        default_location(warehouse, &ident.namespace, namespace_location, &ident.name, id)
+    }
+
+    /// Returns the location of a table or view and that of its next metadata file, if the warehouse may use
+    /// both.
+    pub(super) async fn check_locations(
+        &self,
+        warehouse: &Warehouse,
+        location: &str,
+        properties: &BTreeMap<String, String>,
+        previous: Option<&str>,
+    ) -> Result<(String, String)> {
+        self.check_space(warehouse.id)?;
+        self.objects().check(warehouse.id, location)?;
+        let metadata_location = next_location(location, properties, previous, self.ids().random())?;
+        self.objects().check(warehouse.id, &metadata_location)?;
+        let is_usual = match previous {
+            Some(previous) => directory_of(previous) == directory_of(&metadata_location),
+            None => is_default_location(location, &metadata_location),
+        };
+        if !is_usual {
+            self.objects().check_above(warehouse.id, &metadata_location).await?;
+        }
+        Ok((location.to_owned(), metadata_location))
+    }
+}
+
+/// Returns the directory of a file.
+fn directory_of(location: &str) -> Option<&str> {
+    location.rsplit_once('/').map(|(directory, _)| directory)
+}
+
+/// Returns whether the first metadata file is in a directory that no other table uses: below a default
+/// location, which ends with a random id.
+fn is_default_location(location: &str, metadata_location: &str) -> bool {
+    let id = location.rsplit_once('-').map(|(_, id)| id);
+    id.is_some_and(|id| Uuid::try_parse(id).is_ok())
+        && directory_of(metadata_location) == Some(&format!("{location}/metadata"))
+}

@@ -1,0 +1,450 @@
+//! Group commit: the commits that wait for the lane of one table or view become one version, with one
+//! record, one metadata file and one batch of the write-ahead log.
+//!
+//! While a group is written, the next one forms. Its members are evaluated in the order of their arrival,
+//! each on the state that its predecessor left, and each has its own outcome. All members that commit get the
+//! final state of the group in their responses, since it is the only one with a metadata file: as if each had
+//! loaded the table after its commit.
+//!
+//! The first member leads the group: it waits for the lane, and does the work for all.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::builder::CommitBuilder;
+use super::change::{Change, CommitRequest};
+use super::head::Head;
+use super::metadata::TabularMetadata;
+use super::state::{NewVersion, TabularState};
+use crate::attributes::Enclosing;
+use crate::pipeline::Write;
+use crate::pipeline::lanes::LaneGuard;
+use crate::pipeline::response::TransactionDone;
+use crate::{Catalog, Error, Operation, Result, lookup};
+use slateberg_authz::action::Commit;
+use slateberg_authz::permit::Permit;
+use slateberg_base::pace::Pace;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::view::ViewMetadata;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::txn::RequestRecords;
+use slateberg_telemetry::collection::Collection;
+use slateberg_telemetry::commits::Phase;
+use slateberg_telemetry::traces::{Span, Trace};
+
+/// Once this many tables are tracked, stale batching statistics are removed.
+const SWEEP_AT: usize = 1024;
+
+/// The outcome of a member's commit: the state after it; none if the table or view has another name, so that
+/// the member has to look it up again.
+type Outcome = Result<Option<TabularState>>;
+
+/// A commit that waits for the lane of its table or view.
+struct Member<M: TabularMetadata> {
+    operation: Operation,
+    change: Change<M>,
+    request: CommitRequest,
+    outcome: oneshot::Sender<Outcome>,
+}
+
+/// The groups that form, by table or view.
+pub(crate) struct Groups<M: TabularMetadata> {
+    forming: Mutex<HashMap<Uuid, Forming<M>>>,
+    members_max: usize,
+}
+
+/// The groups of all tables and views.
+pub(crate) struct CommitGroups {
+    tables: Groups<TableMetadata>,
+    views: Groups<ViewMetadata>,
+}
+
+/// Tables or views, whose commits form groups.
+pub(crate) trait Grouped: TabularMetadata {
+    /// Returns the groups of all tables, or of all views.
+    fn groups(all: &CommitGroups) -> &Groups<Self>;
+}
+
+impl Grouped for TableMetadata {
+    fn groups(all: &CommitGroups) -> &Groups<Self> {
+        &all.tables
+    }
+}
+
+impl Grouped for ViewMetadata {
+    fn groups(all: &CommitGroups) -> &Groups<Self> {
+        &all.views
+    }
+}
+
+impl CommitGroups {
+    /// Returns groups of at most `members_max` members.
+    pub(crate) fn new(members_max: usize) -> Self {
+        Self { tables: Groups::new(members_max), views: Groups::new(members_max) }
+    }
+
+    /// Collects the metrics of commits that wait.
+    pub(crate) fn collect(&self, into: &mut Collection) {
+        let (tables, views) = (self.tables.depth(), self.views.depth());
+        let help = "Commits that wait for the commits before them.";
+        let all = (tables.0 + views.0) as f64;
+        into.gauge("slateberg.commit.waiting", "{commit}", help, Vec::new(), all);
+        let help = "The most commits that wait for one table.";
+        let most = tables.1.max(views.1) as f64;
+        into.gauge("slateberg.commit.lane.depth", "{commit}", help, Vec::new(), most);
+    }
+}
+
+/// A group that forms, and statistics of the last one.
+struct Forming<M: TabularMetadata> {
+    members: Vec<Member<M>>,
+    pace: Pace,
+}
+
+/// The leadership of a group that forms. Dropping it without taking the members turns them away.
+struct LeaderGuard<'a, M: TabularMetadata> {
+    groups: &'a Groups<M>,
+    id: Uuid,
+    closed: bool,
+}
+
+/// The outcome of a member's commit, if the version of the group is written.
+enum MemberOutcome {
+    /// It changes the table or view.
+    Changed(Permit<Commit>),
+    /// The table or view is already as it wants it.
+    Unchanged(Permit<Commit>),
+    /// The table or view has another name.
+    Moved,
+    /// It is refused; `by_predecessor` says whether a change of an earlier member may be the reason.
+    Refused { refusal: Error, by_predecessor: bool },
+}
+
+/// A group whose members were evaluated.
+struct EvaluatedGroup<M: TabularMetadata> {
+    members: Vec<(Member<M>, MemberOutcome)>,
+    /// The final state.
+    state: TabularState,
+    /// The version to write; none if no member changes anything.
+    new: Option<NewVersion>,
+}
+
+impl<M: TabularMetadata> Default for Forming<M> {
+    fn default() -> Self {
+        Self { members: Vec::new(), pace: Pace::default() }
+    }
+}
+
+impl MemberOutcome {
+    /// Evaluates a commit. The permit comes first, so that a refusal discloses nothing to a principal that
+    /// may not commit.
+    async fn evaluate<M: TabularMetadata>(
+        builder: &mut CommitBuilder<'_, M>,
+        member: &Member<M>,
+        enclosing: &Enclosing,
+    ) -> Self {
+        let Member { operation, change, .. } = member;
+        let applied = match builder.permit(operation, change, enclosing) {
+            Ok(permit) => builder.apply(change).await.map(|changed| (permit, changed)),
+            Err(refused) => Err(refused),
+        };
+        match applied {
+            Ok((permit, true)) => Self::Changed(permit),
+            Ok((permit, false)) => Self::Unchanged(permit),
+            Err(refusal) => Self::Refused { refusal, by_predecessor: builder.has_changed() },
+        }
+    }
+
+    /// Returns the permit for what the group writes for this member.
+    fn permit(&self) -> Option<&Permit<Commit>> {
+        match self {
+            Self::Changed(permit) | Self::Unchanged(permit) => Some(permit),
+            Self::Moved | Self::Refused { .. } => None,
+        }
+    }
+}
+
+impl<M: TabularMetadata> Groups<M> {
+    fn new(members_max: usize) -> Self {
+        Self { forming: Mutex::default(), members_max }
+    }
+
+    /// Joins the group that forms for a table or view. The first member leads it.
+    fn join(&self, id: Uuid, member: Member<M>) -> Result<Option<LeaderGuard<'_, M>>> {
+        let mut forming = self.forming();
+        if forming.len() >= SWEEP_AT {
+            forming.retain(|_, group| !group.members.is_empty() || group.pace.is_fresh());
+        }
+        let members = &mut forming.entry(id).or_default().members;
+        if members.len() >= self.members_max {
+            return Err(Error::unavailable("Too many changes wait already", "lane is full"));
+        }
+        members.push(member);
+        let leads = members.len() == 1;
+        Ok(leads.then(|| LeaderGuard { groups: self, id, closed: false }))
+    }
+
+    /// Records how long a group took, for the next one.
+    fn ended(&self, id: Uuid, members: usize, began: Instant) {
+        if let Some(group) = self.forming().get_mut(&id) {
+            group.pace.ended(members, group.members.len(), began);
+        }
+    }
+
+    fn take(&self, id: Uuid) -> Vec<Member<M>> {
+        let mut forming = self.forming();
+        forming.get_mut(&id).map(|group| std::mem::take(&mut group.members)).unwrap_or_default()
+    }
+
+    fn waiting(&self, id: Uuid) -> usize {
+        self.forming().get(&id).map_or(0, |group| group.members.len())
+    }
+
+    /// Returns how many commits wait: in all, and at most for one table or view.
+    fn depth(&self) -> (usize, usize) {
+        let forming = self.forming();
+        let depths = forming.values().map(|group| group.members.len());
+        (depths.clone().sum(), depths.max().unwrap_or(0))
+    }
+
+    fn forming(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Forming<M>>> {
+        self.forming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<M: TabularMetadata> LeaderGuard<'_, M> {
+    /// Waits for further members while that is worthwhile.
+    async fn let_others_join(&self) {
+        let pace = self.groups.forming().get(&self.id).map(|group| group.pace).unwrap_or_default();
+        pace.let_others_join(|| self.groups.waiting(self.id)).await;
+    }
+
+    /// Closes the group and returns its members. A later commit begins the next group.
+    fn close(mut self) -> Vec<Member<M>> {
+        self.closed = true;
+        self.groups.take(self.id)
+    }
+}
+
+impl<M: TabularMetadata> Drop for LeaderGuard<'_, M> {
+    fn drop(&mut self) {
+        // The members of a leader that fails before it closes the group see that their senders are gone.
+        if !self.closed {
+            drop(self.groups.take(self.id));
+        }
+    }
+}
+
+impl<M: TabularMetadata> Member<M> {
+    fn respond(self, outcome: Outcome) {
+        // The receiver may be gone: the commit is valid all the same.
+        let _gone = self.outcome.send(outcome);
+    }
+}
+
+impl Catalog {
+    /// Commits to the table or view `id` together with the other commits that wait for it.
+    pub(super) async fn commit_in_group<M: Grouped>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        id: Uuid,
+        change: Change<M>,
+        request: CommitRequest,
+    ) -> Outcome {
+        let (sender, receiver) = oneshot::channel();
+        let mut span = operation.trace.span("commit");
+        let operation = Operation { trace: span.trace(), ..operation.clone() };
+        let trace = operation.trace.clone();
+        let member = Member { operation, change, request, outcome: sender };
+        if let Some(leader) = M::groups(&self.inner.groups).join(id, member)? {
+            let waiting = self.pipeline().phase(&trace, Phase::Wait);
+            let entered = self.pipeline().lanes.enter(vec![id]).await;
+            leader.let_others_join().await;
+            let members = leader.close();
+            drop(waiting);
+            self.pipeline().metrics.group(members.len());
+            link(&mut span, &members);
+            match entered {
+                Ok(lanes) => self.commit_group(warehouse, id, members, lanes, &trace).await,
+                Err(error) => members.into_iter().for_each(|it| it.respond(Err(error.clone()))),
+            }
+        }
+        let outcome = receiver.await;
+        outcome.unwrap_or_else(|_| Err(Error::unknown("the leader of the group has failed")))
+    }
+
+    /// Evaluates and commits a group, and sends each member its outcome.
+    async fn commit_group<M: Grouped>(
+        &self,
+        warehouse: &Warehouse,
+        id: Uuid,
+        members: Vec<Member<M>>,
+        lanes: LaneGuard,
+        trace: &Trace,
+    ) {
+        let evaluating = self.pipeline().phase(trace, Phase::Judge);
+        let evaluated = self.evaluate(warehouse, id, members).await;
+        drop(evaluating);
+        let group = match evaluated {
+            Ok(Some(group)) => group,
+            Ok(None) => return,
+            Err((members, error)) => {
+                return members.into_iter().for_each(|it| it.respond(Err(error.clone())));
+            }
+        };
+        let began = Instant::now();
+        let committed = self.write_group(&group, lanes, trace).await;
+        M::groups(&self.inner.groups).ended(id, group.members.len(), began);
+        // This leaves the lane: the next group, which is paced by this one, may begin.
+        let committed = committed.map(|lanes| lanes.is_some());
+        let outdates_files = group.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
+        if committed.is_ok() && outdates_files {
+            self.announce_jobs();
+        }
+        for (member, outcome) in group.members {
+            member.respond(match outcome {
+                MemberOutcome::Changed(_) | MemberOutcome::Unchanged(_) => match &committed {
+                    Ok(true) => Ok(Some(group.state.clone())),
+                    Ok(false) => Ok(None),
+                    Err(error) => Err(error.clone()),
+                },
+                MemberOutcome::Moved => Ok(None),
+                MemberOutcome::Refused { refusal, by_predecessor: false } => Err(refusal),
+                MemberOutcome::Refused { refusal, by_predecessor: true } => match &committed {
+                    Ok(true) => Err(refusal),
+                    Ok(false) => Ok(None),
+                    // It is unknown whether the refusal is right, but nothing was written for this member.
+                    Err(error) => Err(Error::unavailable("An earlier commit has not ended", error)),
+                },
+            });
+        }
+    }
+
+    /// Evaluates the members one after the other. None if the table or view does not exist, which all members
+    /// were sent.
+    async fn evaluate<M: Grouped>(
+        &self,
+        warehouse: &Warehouse,
+        id: Uuid,
+        members: Vec<Member<M>>,
+    ) -> std::result::Result<Option<EvaluatedGroup<M>>, (Vec<Member<M>>, Error)> {
+        let (head, still_named) = match self.named_head(warehouse, id, &members).await {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                members.into_iter().for_each(|member| member.respond(Ok(None)));
+                return Ok(None);
+            }
+            Err(error) => return Err((members, error)),
+        };
+        let mut builder = CommitBuilder::new(self, warehouse, &head);
+        let mut evaluated = Vec::with_capacity(members.len());
+        for (member, named) in members.into_iter().zip(still_named) {
+            let outcome = match named {
+                Some(enclosing) => MemberOutcome::evaluate(&mut builder, &member, &enclosing).await,
+                None => MemberOutcome::Moved,
+            };
+            evaluated.push((member, outcome));
+        }
+        let (state, new) = builder.finish();
+        Ok(Some(EvaluatedGroup { members: evaluated, state, new }))
+    }
+
+    /// Returns the state of the table or view; and for each member whose name still leads there, what
+    /// policies can ask of the namespaces that it is in.
+    async fn named_head<M: Grouped>(
+        &self,
+        warehouse: &Warehouse,
+        id: Uuid,
+        members: &[Member<M>],
+    ) -> Result<Option<(Head<M>, Vec<Option<Enclosing>>)>> {
+        let store = self.store().latest();
+        let Some(head) = self.head(&store, id).await? else { return Ok(None) };
+        let mut known = HashMap::new();
+        let mut named = Vec::with_capacity(members.len());
+        for member in members {
+            let ident = &member.change.ident;
+            let leads_here = match known.get(ident) {
+                Some(leads_here) => *leads_here,
+                None => {
+                    let found = lookup::tabular_id(&store, warehouse.id, M::KIND, ident).await?;
+                    known.insert(ident, found == Some(id));
+                    found == Some(id)
+                }
+            };
+            let (operation, namespace) = (&member.operation, &ident.namespace);
+            named.push(if leads_here {
+                Some(self.enclosing_of_commit(&store, operation, warehouse, namespace).await?)
+            } else {
+                None
+            });
+        }
+        Ok(Some((head, named)))
+    }
+
+    /// Commits the version of a group in one transaction, and returns the lanes; none if another request has
+    /// changed the table or view since the group was evaluated.
+    async fn write_group<M: Grouped>(
+        &self,
+        group: &EvaluatedGroup<M>,
+        lanes: LaneGuard,
+        trace: &Trace,
+    ) -> Result<Option<LaneGuard>> {
+        let permitted =
+            group.members.iter().find_map(|(member, it)| it.permit().map(|it| (member, it)));
+        let Some((first, permit)) = permitted else { return Ok(Some(lanes)) };
+        let new = group.new.as_ref();
+        let write = Write {
+            action: M::ACTIONS.commit,
+            permit,
+            lanes,
+            versions: new.iter().map(|new| new.file()).collect(),
+            trace: trace.clone(),
+        };
+        let committed = self.pipeline().commit_if_current(write, |t| async move {
+            if let Some(new) = new
+                && !self.write_version(&t, &first.change.ident, new).await?
+            {
+                return Ok(None);
+            }
+            Ok(Some(((), self.records_of_group(group)?)))
+        });
+        Ok(committed.await?.map(|committed| committed.lanes))
+    }
+
+    fn records_of_group<M: Grouped>(&self, group: &EvaluatedGroup<M>) -> Result<RequestRecords> {
+        let EvaluatedGroup { members, state, new } = group;
+        let mut records = RequestRecords::default();
+        for (member, outcome) in members.iter().filter(|(_, outcome)| outcome.permit().is_some()) {
+            let Member { operation, change, request, .. } = member;
+            let entry = match (outcome, new) {
+                (MemberOutcome::Changed(permit), Some(new)) => {
+                    Some(new.entry(request.action::<M>(), &change.ident, permit))
+                }
+                _ => None,
+            };
+            let pipeline = self.pipeline();
+            records.extend(match request {
+                CommitRequest::Single => pipeline.records(operation, entry, state)?,
+                CommitRequest::Transaction => {
+                    let publications = new.iter().map(NewVersion::key).collect();
+                    pipeline.records(operation, entry, &TransactionDone { publications })?
+                }
+            });
+        }
+        Ok(records)
+    }
+}
+
+/// Links the leader's span to those of its members, as far as they are sampled.
+fn link<M: TabularMetadata>(span: &mut Span, members: &[Member<M>]) {
+    let own = span.trace().ids();
+    for member in members.iter().filter(|member| member.operation.trace.ids() != own) {
+        span.link(&member.operation.trace);
+    }
+    span.set("slateberg.commit.group.size", || members.len());
+}

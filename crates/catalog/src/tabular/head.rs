@@ -1,0 +1,61 @@
+//! The newest accepted state of a table or view, parsed.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::metadata::{TabularMetadata, metadata_of};
+use crate::lookup::{self, Found};
+use crate::version_cache::{CachedVersion, Version};
+use crate::{Catalog, Result};
+use slateberg_model::text::Text;
+use slateberg_store::keys::TabularKey;
+use slateberg_store::read::Read;
+use slateberg_store::records::TabularRecord;
+
+/// The newest accepted state of a table or view.
+pub(crate) struct Head<M> {
+    /// Its record.
+    pub(crate) record: TabularRecord,
+    /// Its metadata.
+    pub(crate) metadata: Arc<M>,
+    /// The same as JSON.
+    pub(crate) text: Text,
+}
+
+impl Catalog {
+    /// Returns the newest accepted state of a table or view; none if it does not exist.
+    pub(crate) async fn head<M: TabularMetadata>(
+        &self,
+        store: &impl Read,
+        id: Uuid,
+    ) -> Result<Option<Head<M>>> {
+        let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
+        let (record, cached) = match self.pipeline().versions.get((id, record.version)) {
+            Some(cached) => (record, cached),
+            None => {
+                let found = lookup::tabular_by_id(store, id).await?;
+                let Some(Found { record, document }) = found else { return Ok(None) };
+                (record, CachedVersion { text: document.text, parsed: None })
+            }
+        };
+        let metadata = self.parsed((id, record.version), &cached)?;
+        Ok(Some(Head { record, metadata, text: cached.text }))
+    }
+
+    /// Returns the metadata of a version, which is parsed once as long as it is cached.
+    pub(crate) fn parsed<M: TabularMetadata>(
+        &self,
+        version: Version,
+        cached: &CachedVersion,
+    ) -> Result<Arc<M>> {
+        if let Some(metadata) = cached.parsed.as_ref().and_then(M::from_parsed) {
+            return Ok(Arc::clone(metadata));
+        }
+        let metadata = Arc::new(metadata_of::<M>(version.0, &cached.text)?);
+        let parsed = Some(M::into_parsed(Arc::clone(&metadata)));
+        let cached = CachedVersion { text: cached.text.clone(), parsed };
+        self.pipeline().versions.insert(version, cached);
+        Ok(metadata)
+    }
+}

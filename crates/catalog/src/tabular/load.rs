@@ -1,0 +1,120 @@
+//! Loading tables and views.
+
+use super::state::TabularState;
+use super::target::Target;
+use crate::attributes::Basis;
+use crate::delegation::Delegated;
+use crate::listings::Contents;
+use crate::loadable::Loadable;
+use crate::lookup::{self, LOOKUP_ATTEMPTS_MAX, text_of};
+use crate::permits::Permitted;
+use crate::reading::{ReadAccess, ReadVersion, Readable};
+use crate::version_cache::CachedVersion;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{Action, Load};
+use slateberg_model::ident::{NamespaceIdent, TabularKind};
+use slateberg_model::page::{Page, PageRequest};
+use slateberg_model::warehouse::{Delegation, Warehouse};
+use slateberg_store::keys::PublicationKey;
+
+/// What a load comes to.
+#[derive(Debug)]
+pub enum Loaded<K> {
+    /// The caller has this of the version already.
+    Known(K),
+    /// Its state, for whoever asks, and how they get at its files, if they want to be told.
+    State(Readable, Option<Delegated>),
+}
+
+impl Catalog {
+    /// The state of a table or view as everybody may see it: durable, with its metadata file in the
+    /// warehouse. `known` says what the caller has already of a version, which then is not read. Whoever asks
+    /// for one of some `ways` to the files of a table is told of it, as far as there is any for them.
+    pub(crate) async fn load<K>(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+        ways: Option<&[Delegation]>,
+        known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
+    ) -> Result<Loaded<K>> {
+        let Target { kind, ident, .. } = target;
+        self.check_findable(kind, ident)?;
+        let store = self.store().durable();
+        for _ in 0..LOOKUP_ATTEMPTS_MAX {
+            let Loadable { permit, rights, record, mut span } =
+                self.loadable(&store, operation, target, ways.is_some()).await?;
+            let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
+            let (id, version) = (record.id, record.version);
+            let key = PublicationKey { id, version };
+            self.pipeline().pending.wait(key, self.settings().commit_deadline()).await?;
+            let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
+            let files = match ways {
+                // Whoever may read a part of it only gets at no files.
+                Some(ways) if rules.is_none() => {
+                    self.delegated(operation, target, &record, rights, ways).await?
+                }
+                _ => None,
+            };
+            if let Some(known) = known(seen, files.as_ref()) {
+                span.set("slateberg.cache", || "answer");
+                return Ok(Loaded::Known(known));
+            }
+            let cached = match self.pipeline().versions.get((id, version)) {
+                Some(cached) => {
+                    span.set("slateberg.cache", || "version");
+                    cached
+                }
+                None => {
+                    span.set("slateberg.cache", || "none");
+                    let Some(text) = text_of(&store, &record).await? else { continue };
+                    let cached = CachedVersion { text, parsed: None };
+                    self.pipeline().versions.insert((id, version), cached.clone());
+                    cached
+                }
+            };
+            let access = match rules {
+                None => ReadAccess::Whole,
+                Some(rules) => self.restricted(rules, ident, (id, version), &cached)?,
+            };
+            let state = TabularState::new(&record, cached.text);
+            return Ok(Loaded::State(Readable { state, access }, files));
+        }
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+            ident,
+        ))
+    }
+
+    /// Returns the names of the tables or views in a namespace.
+    pub(crate) async fn list_tabulars(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        namespace: &NamespaceIdent,
+        page: &PageRequest,
+    ) -> Result<Page> {
+        let contents = Contents { warehouse, parent: Some(namespace), kind: kind.into() };
+        self.list_contents::<Load>(operation, contents, page).await
+    }
+
+    /// Fails if a table or view does not exist, or if the principal may not do `A` to it.
+    pub(crate) async fn check_exists<A: Action>(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+    ) -> Result<()> {
+        let Target { warehouse, kind, ident } = target;
+        self.check_findable(kind, ident)?;
+        let store = self.store().durable();
+        let permitted: Permitted<A, ()> =
+            self.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
+        // A table that got the name after the decision was not decided about.
+        let exists = match permitted.basis {
+            Basis::Version(_) => true,
+            Basis::Absence => false,
+            Basis::Names => lookup::tabular_id(&store, warehouse.id, kind, ident).await?.is_some(),
+        };
+        if exists { Ok(()) } else { Err(Error::no_such(kind, ident)) }
+    }
+}

@@ -1,0 +1,260 @@
+//! [`TabularMetadata`]: what tables and views differ in.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::version_cache::Parsed;
+use crate::{Error, Result};
+use slateberg_authz::commit_kind::{CommitKind, Refs, of_table, of_view};
+use slateberg_model::commit::{self, Base, CommitContext};
+use slateberg_model::ident::TabularKind;
+use slateberg_model::refusal::Refusal;
+use slateberg_model::requirement::TableRequirement;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::text::Text;
+use slateberg_model::update::TableUpdate;
+use slateberg_model::view::ViewMetadata;
+use slateberg_model::view_commit;
+use slateberg_model::view_update::{ViewRequirement, ViewUpdate};
+
+/// Table property: whether metadata files are deleted once the metadata log does not name them.
+const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
+
+/// The names of the transactions that change a table or view, in the change log, logs and metrics.
+#[derive(Debug, Clone, Copy)]
+pub struct Actions {
+    /// Creates it.
+    pub create: &'static str,
+    /// Registers an existing metadata file.
+    pub register: &'static str,
+    /// Commits to it.
+    pub commit: &'static str,
+}
+
+/// The metadata of a table or view, and how a commit changes it.
+pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
+    /// A requirement of a commit.
+    type Requirement: Debug + Clone + Send + Sync;
+    /// An update of a commit.
+    type Update: Debug + Clone + Send + Sync;
+
+    /// Table or view.
+    const KIND: TabularKind;
+    /// The names of its transactions.
+    const ACTIONS: Actions;
+
+    /// Parses a metadata file.
+    fn parse(json: &[u8]) -> std::result::Result<Self, Refusal>;
+    /// Parses the text in the store.
+    fn from_text(text: &Text) -> std::result::Result<Self, Refusal>;
+    /// Returns the text of the metadata file.
+    fn to_text(&self) -> Text;
+    /// Returns the `table-uuid` or `view-uuid`.
+    fn uuid(&self) -> Uuid;
+    /// Returns the location.
+    fn location(&self) -> &str;
+    /// Returns the properties.
+    fn properties(&self) -> &BTreeMap<String, String>;
+
+    /// Applies a commit. `metadata_location` is the metadata file of `base`; none if it has none, as between
+    /// two commits that become one version. Returns the new metadata; none if nothing changed.
+    fn apply(
+        base: Option<(&Self, Option<&str>)>,
+        requirements: &[Self::Requirement],
+        updates: Vec<Self::Update>,
+        context: &CommitContext,
+    ) -> std::result::Result<Option<Self>, Refusal>;
+
+    /// Returns whether a commit with these requirements creates what it names.
+    fn creates(requirements: &[Self::Requirement]) -> bool;
+
+    /// Returns the kinds of change that these updates are; `current` is none if it does not exist.
+    fn commit_kinds(updates: &[Self::Update], current: Option<&Self>) -> BTreeSet<CommitKind>;
+
+    /// Returns the properties and the location that these updates give to what they create.
+    fn attributes_of_new(updates: &[Self::Update]) -> (BTreeMap<String, String>, Option<&String>);
+
+    /// Returns the metadata files that `after` does not name any longer, if they are to be deleted.
+    fn outdated_files(before: &Self, after: &Self) -> Vec<String>;
+
+    /// Wraps it for the version cache.
+    fn into_parsed(this: Arc<Self>) -> Parsed;
+    /// Unwraps it.
+    fn from_parsed(parsed: &Parsed) -> Option<&Arc<Self>>;
+}
+
+impl TabularMetadata for TableMetadata {
+    type Requirement = TableRequirement;
+    type Update = TableUpdate;
+
+    const KIND: TabularKind = TabularKind::Table;
+    const ACTIONS: Actions =
+        Actions { create: "create_table", register: "register_table", commit: "commit_table" };
+
+    fn parse(json: &[u8]) -> std::result::Result<Self, Refusal> {
+        Self::parse(json)
+    }
+
+    fn from_text(text: &Text) -> std::result::Result<Self, Refusal> {
+        Self::from_text(text)
+    }
+
+    fn to_text(&self) -> Text {
+        self.to_text()
+    }
+
+    fn uuid(&self) -> Uuid {
+        self.table_uuid
+    }
+
+    fn location(&self) -> &str {
+        &self.location
+    }
+
+    fn properties(&self) -> &BTreeMap<String, String> {
+        &self.properties
+    }
+
+    fn apply(
+        base: Option<(&Self, Option<&str>)>,
+        requirements: &[TableRequirement],
+        updates: Vec<TableUpdate>,
+        context: &CommitContext,
+    ) -> std::result::Result<Option<Self>, Refusal> {
+        let base = base.map(|(metadata, metadata_location)| Base { metadata, metadata_location });
+        let applied = commit::apply(base, requirements, updates, context)?;
+        Ok(applied.changed.then_some(applied.metadata))
+    }
+
+    fn creates(requirements: &[TableRequirement]) -> bool {
+        requirements.iter().any(|it| matches!(it, TableRequirement::NotExist))
+    }
+
+    fn commit_kinds(updates: &[TableUpdate], current: Option<&Self>) -> BTreeSet<CommitKind> {
+        match current {
+            Some(current) => of_table(updates, &current.refs),
+            None => of_table(updates, &Refs::new()),
+        }
+    }
+
+    fn attributes_of_new(updates: &[TableUpdate]) -> (BTreeMap<String, String>, Option<&String>) {
+        let mut properties = BTreeMap::new();
+        let mut location = None;
+        for update in updates {
+            match update {
+                TableUpdate::SetProperties { updates } => properties.extend(updates.clone()),
+                TableUpdate::RemoveProperties { removals } => {
+                    removals.iter().for_each(|key| _ = properties.remove(key));
+                }
+                TableUpdate::SetLocation { location: to } => location = Some(to),
+                _ => {}
+            }
+        }
+        (properties, location)
+    }
+
+    fn outdated_files(before: &Self, after: &Self) -> Vec<String> {
+        let wanted = after.properties.get(DELETE_AFTER_COMMIT);
+        if !wanted.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Vec::new();
+        }
+        let files = |of: &'_ Self| -> Vec<String> {
+            of.metadata_log.iter().map(|entry| entry.metadata_file.to_string()).collect()
+        };
+        let kept: HashSet<_> = files(after).into_iter().collect();
+        files(before).into_iter().filter(|file| !kept.contains(file)).collect()
+    }
+
+    fn into_parsed(this: Arc<Self>) -> Parsed {
+        Parsed::Table(this)
+    }
+
+    fn from_parsed(parsed: &Parsed) -> Option<&Arc<Self>> {
+        match parsed {
+            Parsed::Table(metadata) => Some(metadata),
+            Parsed::View(_) => None,
+        }
+    }
+}
+
+impl TabularMetadata for ViewMetadata {
+    type Requirement = ViewRequirement;
+    type Update = ViewUpdate;
+
+    const KIND: TabularKind = TabularKind::View;
+    const ACTIONS: Actions =
+        Actions { create: "create_view", register: "register_view", commit: "commit_view" };
+
+    fn parse(json: &[u8]) -> std::result::Result<Self, Refusal> {
+        Self::parse(json)
+    }
+
+    fn from_text(text: &Text) -> std::result::Result<Self, Refusal> {
+        Self::parse(&text.to_bytes())
+    }
+
+    fn to_text(&self) -> Text {
+        self.to_json().into()
+    }
+
+    fn uuid(&self) -> Uuid {
+        self.view_uuid
+    }
+
+    fn location(&self) -> &str {
+        &self.location
+    }
+
+    fn properties(&self) -> &BTreeMap<String, String> {
+        &self.properties
+    }
+
+    fn apply(
+        base: Option<(&Self, Option<&str>)>,
+        requirements: &[ViewRequirement],
+        updates: Vec<ViewUpdate>,
+        context: &CommitContext,
+    ) -> std::result::Result<Option<Self>, Refusal> {
+        let base = base.map(|(metadata, _)| metadata);
+        let applied = view_commit::apply(base, requirements, updates, context)?;
+        Ok(applied.changed.then_some(applied.metadata))
+    }
+
+    /// Views have no requirement that a commit creates them by.
+    fn creates(_requirements: &[ViewRequirement]) -> bool {
+        false
+    }
+
+    fn commit_kinds(updates: &[ViewUpdate], _current: Option<&Self>) -> BTreeSet<CommitKind> {
+        of_view(updates)
+    }
+
+    fn attributes_of_new(_updates: &[ViewUpdate]) -> (BTreeMap<String, String>, Option<&String>) {
+        (BTreeMap::new(), None)
+    }
+
+    /// Views have no metadata log.
+    fn outdated_files(_before: &Self, _after: &Self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn into_parsed(this: Arc<Self>) -> Parsed {
+        Parsed::View(this)
+    }
+
+    fn from_parsed(parsed: &Parsed) -> Option<&Arc<Self>> {
+        match parsed {
+            Parsed::View(metadata) => Some(metadata),
+            Parsed::Table(_) => None,
+        }
+    }
+}
+
+/// Parses the metadata of a table or view that is in the catalog.
+pub(crate) fn metadata_of<M: TabularMetadata>(id: Uuid, text: &Text) -> Result<M> {
+    M::from_text(text)
+        .map_err(|refusal| Error::internal(format!("metadata of {id} cannot be read: {refusal}")))
+}

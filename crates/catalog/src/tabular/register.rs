@@ -1,0 +1,198 @@
+//! Registering an existing metadata file as a table or view.
+
+use super::metadata::TabularMetadata;
+use super::state::{Before, NewRecord, NewVersion, TabularState};
+use super::target::{Creation, Target};
+use crate::lookup::{self, Found};
+use crate::overlaps::Placed;
+use crate::pipeline::lanes::LaneGuard;
+use crate::places::further_paths;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{Drop, Register};
+use slateberg_authz::permit::Permit;
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::text::Text;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_objects::content::Room;
+use slateberg_objects::metadata_file;
+use slateberg_store::records::TabularRecord;
+
+/// How often an overwriting registration begins again because the table under it was renamed or dropped.
+const REGISTER_ATTEMPTS_MAX: usize = 16;
+
+/// A request that registers a metadata file.
+#[derive(Debug, Clone)]
+pub struct RegisterTable {
+    /// The name of the table or view.
+    pub ident: TabularIdent,
+    /// The metadata file, which becomes the current one as it is.
+    pub metadata_location: String,
+    /// Whether to replace the metadata of an existing table of that name.
+    pub overwrite: bool,
+}
+
+impl Catalog {
+    /// Registers a metadata file.
+    pub(crate) async fn register_tabular<M: TabularMetadata>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: RegisterTable,
+    ) -> Result<TabularState> {
+        let warehouse = warehouse.clone();
+        let register = |catalog: Self, operation: Operation| async move {
+            catalog.register_once::<M>(&operation, &warehouse, &request).await
+        };
+        self.mutate(operation, register).await
+    }
+
+    async fn register_once<M: TabularMetadata>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        request: &RegisterTable,
+    ) -> Result<TabularState> {
+        let ident = &request.ident;
+        let creation = Creation::registered(M::KIND, ident);
+        let permit: &Permit<Register> =
+            &self.permit_creation(operation, warehouse, creation).await?;
+        for _ in 0..REGISTER_ATTEMPTS_MAX {
+            let namespace = match self.free_name(warehouse, M::KIND, ident).await {
+                Ok(namespace) => namespace,
+                Err(Error::AlreadyExists(_)) if request.overwrite => {
+                    match self.register_over::<M>(operation, permit, warehouse, request).await? {
+                        Some(state) => return Ok(state),
+                        None => continue,
+                    }
+                }
+                Err(error) => return Err(error),
+            };
+            let (metadata, text, _room) =
+                self.read_metadata::<M>(operation, warehouse, &request.metadata_location).await?;
+            let record = NewRecord {
+                id: self.ids().random(),
+                kind: M::KIND,
+                warehouse,
+                namespace: namespace.id,
+                name: &ident.name,
+                uuid: metadata.uuid(),
+                location: metadata.location(),
+                properties: metadata.properties(),
+                metadata_location: &request.metadata_location,
+                now_ms: self.now_ms(),
+                owner: operation.owner(),
+            }
+            .build();
+            let new = registered(None, record, text);
+            return self.commit_new(operation, permit, (M::ACTIONS.register, ident), &new).await;
+        }
+        let kind = M::KIND.word();
+        Err(Error::unavailable(
+            &format!(
+                "Gave up after repeated conflicts: the {kind} is changed concurrently. Retry later"
+            ),
+            ident,
+        ))
+    }
+
+    /// Replaces the metadata of an existing table or view. None if it was renamed or dropped.
+    async fn register_over<M: TabularMetadata>(
+        &self,
+        operation: &Operation,
+        permit: &Permit<Register>,
+        warehouse: &Warehouse,
+        request: &RegisterTable,
+    ) -> Result<Option<TabularState>> {
+        let ident = &request.ident;
+        let target = Target { warehouse, kind: M::KIND, ident };
+        self.permit_over(operation, target).await?;
+        let (metadata, text, _room) =
+            self.read_metadata::<M>(operation, warehouse, &request.metadata_location).await?;
+        let entered = match self.enter(warehouse, M::KIND, ident).await {
+            // The name is that of the other kind, which no registration replaces, or it is free.
+            Err(Error::NoSuchTable(_) | Error::NoSuchView(_)) => {
+                self.free_name(warehouse, M::KIND, ident).await?;
+                return Ok(None);
+            }
+            entered => entered?,
+        };
+        let Some((found, lanes)) = entered else { return Ok(None) };
+        self.permit_over(operation, target).await?;
+        let Found { record: before, document } = &found;
+        let changed = before.metadata_location != request.metadata_location;
+        let record = TabularRecord {
+            uuid: metadata.uuid(),
+            further_paths: further_paths(metadata.location(), metadata.properties()),
+            location: metadata.location().to_owned(),
+            metadata_location: request.metadata_location.clone(),
+            version: before.version + 1,
+            updated_ms: self.now_ms(),
+            ..before.clone()
+        };
+        self.check_free(&self.store().latest(), Placed::by(Some(before), &record)).await?;
+        let text_before = document.text.clone();
+        let replaced = Before { record: before.clone(), text: text_before };
+        let new = changed.then(|| registered(Some(replaced), record, text));
+        let state = new.as_ref().map_or_else(|| TabularState::from(found), NewVersion::state);
+        let (named, written) = ((M::ACTIONS.register, ident), (&state, new.as_ref()));
+        let committed = self.commit_version(operation, permit, named, lanes, written).await?;
+        Ok(committed.map(|_| state))
+    }
+
+    /// Enters the lane of a table or view, and reads it there. None if it was renamed or dropped.
+    async fn enter(
+        &self,
+        warehouse: &Warehouse,
+        kind: TabularKind,
+        ident: &TabularIdent,
+    ) -> Result<Option<(Found, LaneGuard)>> {
+        self.check_findable(kind, ident)?;
+        let store = self.store().latest();
+        let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
+            .await?
+            .ok_or_else(|| Error::no_such(kind, ident))?;
+        let lanes = self.pipeline().lanes.enter(vec![id]).await?;
+        let named = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
+        let found = lookup::tabular_by_id(&store, id).await?.filter(|_| named == Some(id));
+        Ok(found.map(|found| (found, lanes)))
+    }
+
+    /// Returns the permit that replacing the metadata of a table or view needs in addition: the previous one
+    /// disappears, as in a drop.
+    async fn permit_over(&self, operation: &Operation, target: Target<'_>) -> Result<Permit<Drop>> {
+        self.permit_tabular(&self.store().latest(), operation, target).await
+    }
+
+    /// Reads the metadata file that a request names. The memory of the text stays reserved as long as the
+    /// request holds the [`Room`].
+    async fn read_metadata<M: TabularMetadata>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        location: &str,
+    ) -> Result<(M, Text, Room)> {
+        if location.is_empty() {
+            let kind = M::KIND.word();
+            return Err(Error::Invalid(format!(
+                "Cannot register an empty metadata file location as a {kind}"
+            )));
+        }
+        // Not every object store reports an impossible name as missing.
+        self.objects().check(warehouse.id, location)?;
+        self.permit_file(operation, warehouse, location).await?;
+        let json = metadata_file::read(&self.objects(), warehouse.id, location).await?;
+        let metadata = M::parse(&json).map_err(|refusal| {
+            Error::Invalid(format!("Invalid metadata file {location}: {refusal}"))
+        })?;
+        self.objects().check(warehouse.id, metadata.location())?;
+        let described = (metadata.location(), metadata.uuid());
+        self.permit_described(operation, warehouse, location, described).await?;
+        let (text, room) = json.into_parts();
+        Ok((metadata, text.into(), room))
+    }
+}
+
+/// Returns the version of a registered metadata file, which exists already.
+fn registered(before: Option<Before>, record: TabularRecord, text: Text) -> NewVersion {
+    NewVersion { before, record, text, parsed: None, outdated: Vec::new(), publish: false }
+}

@@ -1,0 +1,137 @@
+//! Removing a table or view from the catalog.
+
+use uuid::Uuid;
+
+use super::metadata::TabularMetadata;
+use super::state::name_key;
+use super::target::Target;
+use crate::jobs::table_of;
+use crate::lookup::{self, Found};
+use crate::pipeline::Write;
+use crate::pipeline::records::Entry;
+use crate::pipeline::response::Response;
+use crate::places::put_whereabouts;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::{Drop, Purge};
+use slateberg_authz::permit::Permit;
+use slateberg_model::ident::TabularIdent;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::jobs::Work;
+use slateberg_store::keys::TabularKey;
+use slateberg_store::txn::Transaction;
+
+/// A request that removes a table or view from the catalog.
+pub(crate) struct Removal<R> {
+    /// The transaction's name.
+    pub(crate) action: &'static str,
+    /// Its name.
+    pub(crate) ident: TabularIdent,
+    /// The id of the background job that deletes the files; none if the files stay.
+    pub(crate) purge: Option<Uuid>,
+    /// Makes the response from the last state.
+    pub(crate) respond: fn(Found) -> R,
+}
+
+impl Catalog {
+    /// Removes a table or view from the catalog.
+    pub(crate) async fn remove_tabular<M: TabularMetadata, R: Response>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        removal: Removal<R>,
+    ) -> Result<R> {
+        let warehouse = warehouse.clone();
+        let remove = |catalog: Self, operation: Operation| async move {
+            catalog.remove_once::<M, R>(&operation, &warehouse, &removal).await
+        };
+        self.mutate(operation, remove).await
+    }
+
+    async fn remove_once<M: TabularMetadata, R: Response>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        removal: &Removal<R>,
+    ) -> Result<R> {
+        let Removal { action, ident, purge, respond } = removal;
+        let kind = M::KIND;
+        self.check_findable(kind, ident)?;
+        let target = Target { warehouse, kind, ident };
+        self.permit_removal(operation, target, purge.is_some()).await?;
+        let store = self.store().latest();
+        let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
+            .await?
+            .ok_or_else(|| Error::no_such(kind, ident))?;
+        if purge.is_some() {
+            self.refuse_deletion("Cannot purge", "drop the table without purge")?;
+        }
+        let lanes = self.pipeline().lanes.enter(vec![id]).await?;
+        let permit = &self.permit_removal(operation, target, purge.is_some()).await?;
+        let (versions, trace) = (Vec::new(), operation.trace.clone());
+        let write = Write { action, permit, lanes, versions, trace };
+        let removed = self.pipeline().commit(write, |t| async move {
+            let found = self.delete_tabular(&t, operation, target, (id, *purge)).await?;
+            let entry = Entry {
+                action,
+                warehouse: warehouse.id,
+                subject: id,
+                name: ident,
+                versions: (Some(found.record.version), None),
+                decision: permit.decision(),
+            };
+            let response = respond(found);
+            let records = self.pipeline().records(operation, Some(entry), &response)?;
+            Ok((response, records))
+        });
+        let response = removed.await?;
+        if purge.is_some() {
+            self.announce_jobs();
+        }
+        Ok(response)
+    }
+
+    /// Deletes the records of a table or view in a transaction, and returns what it was.
+    async fn delete_tabular(
+        &self,
+        t: &Transaction,
+        operation: &Operation,
+        target: Target<'_>,
+        (id, purge): (Uuid, Option<Uuid>),
+    ) -> Result<Found> {
+        let Target { warehouse, kind, ident } = target;
+        if lookup::tabular_id(t, warehouse.id, kind, ident).await? != Some(id) {
+            return Err(Error::no_such(kind, ident));
+        }
+        let found = lookup::tabular_by_id(t, id)
+            .await?
+            .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
+        t.delete(&name_key(&found.record, kind))?;
+        t.delete(&TabularKey(id))?;
+        put_whereabouts(t, Some(&found.record), None)?;
+        match purge {
+            Some(job) => {
+                let metadata_location = found.record.metadata_location.clone();
+                let work = Work::ReachableFrom { id, metadata_location };
+                let table = table_of(&found.record, Some((warehouse, ident)));
+                let by = Some(operation.principal.id().to_owned());
+                self.put_job(t, job, warehouse.id, work, table, by)?;
+            }
+            None => t.delete_document(id).await?,
+        }
+        Ok(found)
+    }
+
+    /// Returns the permit to remove a table or view, and to delete its files if it is purged.
+    async fn permit_removal(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+        purge: bool,
+    ) -> Result<Permit<Drop>> {
+        let store = self.store().latest();
+        if purge {
+            let _permit: Permit<Purge> = self.permit_tabular(&store, operation, target).await?;
+        }
+        self.permit_tabular(&store, operation, target).await
+    }
+}

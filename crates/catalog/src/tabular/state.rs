@@ -1,0 +1,149 @@
+//! The states of tables and views: as responses hold them, and as changes write them.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use crate::lookup::Found;
+use crate::pipeline::NewFile;
+use crate::pipeline::file::MetadataFile;
+use crate::places::further_paths;
+use crate::version_cache::{CachedVersion, Parsed};
+use slateberg_model::ident::TabularKind;
+use slateberg_model::text::Text;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::keys::{PublicationKey, TabularNameKey};
+use slateberg_store::records::TabularRecord;
+
+/// The state of a table or view in a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TabularState {
+    /// Its identity in the catalog.
+    pub id: Uuid,
+    /// The version of its record. Id and version identify a state.
+    pub version: u64,
+    /// The location of its metadata file; none for a table that is only staged.
+    pub metadata_location: Option<String>,
+    /// Its metadata, as JSON.
+    pub text: Text,
+}
+
+impl TabularState {
+    /// Returns the state of this record with this metadata.
+    pub(crate) fn new(record: &TabularRecord, text: Text) -> Self {
+        Self {
+            id: record.id,
+            version: record.version,
+            metadata_location: Some(record.metadata_location.clone()),
+            text,
+        }
+    }
+}
+
+impl From<Found> for TabularState {
+    fn from(found: Found) -> Self {
+        Self::new(&found.record, found.document.text)
+    }
+}
+
+/// A version of a table or view that a change writes.
+pub(crate) struct NewVersion {
+    /// The state that it replaces; none for a new table or view.
+    pub(crate) before: Option<Before>,
+    /// Its record.
+    pub(crate) record: TabularRecord,
+    /// Its metadata, as JSON.
+    pub(crate) text: Text,
+    /// Its metadata parsed, for the version cache.
+    pub(crate) parsed: Option<Parsed>,
+    /// Metadata files that are to be deleted.
+    pub(crate) outdated: Vec<String>,
+    /// Whether its metadata file is to be written, or exists already.
+    pub(crate) publish: bool,
+}
+
+/// The state that a new version replaces.
+pub(crate) struct Before {
+    /// Its record.
+    pub(crate) record: TabularRecord,
+    /// The metadata in the store, as JSON.
+    pub(crate) text: Text,
+}
+
+impl NewVersion {
+    /// Returns the key of the version.
+    pub(crate) fn key(&self) -> PublicationKey {
+        PublicationKey { id: self.record.id, version: self.record.version }
+    }
+
+    /// Returns the state that a response holds.
+    pub(crate) fn state(&self) -> TabularState {
+        TabularState::new(&self.record, self.text.clone())
+    }
+
+    /// Returns what the pipeline has to publish and to cache.
+    pub(crate) fn file(&self) -> NewFile {
+        let file = self.publish.then(|| MetadataFile {
+            warehouse: self.record.warehouse,
+            location: self.record.metadata_location.clone(),
+            text: self.text.clone(),
+        });
+        let cached = self
+            .parsed
+            .clone()
+            .map(|parsed| CachedVersion { text: self.text.clone(), parsed: Some(parsed) });
+        NewFile { key: self.key(), file, cached }
+    }
+}
+
+/// The record of a new table or view.
+pub(crate) struct NewRecord<'a> {
+    /// Its identity.
+    pub(crate) id: Uuid,
+    /// Table or view.
+    pub(crate) kind: TabularKind,
+    /// The warehouse that it is in.
+    pub(crate) warehouse: &'a Warehouse,
+    /// The id of the namespace that it is in.
+    pub(crate) namespace: Uuid,
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Its `table-uuid` or `view-uuid`.
+    pub(crate) uuid: Uuid,
+    /// Its location.
+    pub(crate) location: &'a str,
+    /// The properties of its metadata.
+    pub(crate) properties: &'a BTreeMap<String, String>,
+    /// The location of its metadata file.
+    pub(crate) metadata_location: &'a str,
+    /// The time of its creation, in milliseconds since 1970.
+    pub(crate) now_ms: i64,
+    /// The principal that owns it.
+    pub(crate) owner: Option<String>,
+}
+
+impl NewRecord<'_> {
+    /// Returns the record, at version 1.
+    pub(crate) fn build(self) -> TabularRecord {
+        TabularRecord {
+            id: self.id,
+            kind: self.kind,
+            warehouse: self.warehouse.id,
+            namespace: self.namespace,
+            name: self.name.to_owned(),
+            uuid: self.uuid,
+            location: self.location.to_owned(),
+            further_paths: further_paths(self.location, self.properties),
+            metadata_location: self.metadata_location.to_owned(),
+            version: 1,
+            created_ms: self.now_ms,
+            updated_ms: self.now_ms,
+            owner: self.owner,
+        }
+    }
+}
+
+/// Returns the key of the name of a table or view, as if it were of `kind`.
+pub(crate) fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
+    TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
+}

@@ -1,0 +1,191 @@
+//! Transactions: commits to several tables, of which all take effect or none.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::builder::CommitBuilder;
+use super::change::{Change, CommitRequest, TRANSACTION};
+use super::commit::COMMIT_ATTEMPTS_MAX;
+use super::state::NewVersion;
+use crate::pipeline::Write;
+use crate::pipeline::response::TransactionDone;
+use crate::{Catalog, Error, Operation, Result, lookup};
+use slateberg_authz::action::Commit;
+use slateberg_authz::permit::Permit;
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_telemetry::commits::Phase;
+
+type TableChange = Change<TableMetadata>;
+
+/// A commit that was evaluated and can be written.
+struct Planned {
+    permit: Permit<Commit>,
+    ident: TabularIdent,
+    /// The version to write; none if the table is already as the commit wants it.
+    new: Option<NewVersion>,
+}
+
+impl Catalog {
+    /// Changes several tables: all of them or none.
+    pub async fn commit_transaction(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        changes: Vec<TableChange>,
+    ) -> Result<()> {
+        let warehouse = warehouse.clone();
+        let commit = |catalog: Self, operation: Operation| async move {
+            catalog.check_changes(&changes)?;
+            match &changes[..] {
+                // Some clients, such as DuckDB, send every append in this form: it joins the group of the
+                // table.
+                [change] if !change.creates() => {
+                    let request = CommitRequest::Transaction;
+                    catalog.commit_one(&operation, &warehouse, change, request).await?;
+                    Ok(TransactionDone { publications: Vec::new() })
+                }
+                changes => catalog.commit_all(&operation, &warehouse, changes).await,
+            }
+        };
+        self.commit(TRANSACTION, operation, commit).await.map(|_| ())
+    }
+
+    async fn commit_all(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        changes: &[TableChange],
+    ) -> Result<TransactionDone> {
+        for _ in 0..COMMIT_ATTEMPTS_MAX {
+            self.permit_changes(operation, warehouse, changes).await?;
+            let ids = self.ids_of(warehouse, changes).await?;
+            let waiting = self.pipeline().phase(&operation.trace, Phase::Wait);
+            let lanes =
+                self.pipeline().lanes.enter(ids.iter().flatten().copied().collect()).await?;
+            drop(waiting);
+            let evaluating = self.pipeline().phase(&operation.trace, Phase::Judge);
+            let Some(planned) = self.plan_all(operation, warehouse, changes, &ids).await? else {
+                continue;
+            };
+            drop(evaluating);
+            let planned = &planned;
+            let [Planned { permit, .. }, ..] = &planned[..] else { continue };
+            let new = || planned.iter().filter_map(|plan| plan.new.as_ref());
+            // Other requests find the created tables as soon as they are written. Until then no request knows
+            // their ids, so that their lanes are free, and entering them late deadlocks with none.
+            let created = new().filter(|new| new.before.is_none()).map(|new| new.record.id);
+            let lanes = lanes.and(self.pipeline().lanes.enter(created.collect()).await?);
+            let versions = new().map(NewVersion::file).collect();
+            let trace = operation.trace.clone();
+            let write = Write { action: TRANSACTION, permit, lanes, versions, trace };
+            let committed = self.pipeline().commit_if_current(write, |t| async move {
+                for Planned { ident, new, .. } in planned {
+                    if let Some(new) = new
+                        && !self.write_version(&t, ident, new).await?
+                    {
+                        return Ok(None);
+                    }
+                }
+                let entries = planned.iter().filter_map(|Planned { permit, ident, new }| {
+                    new.as_ref().map(|new| new.entry(TRANSACTION, ident, permit))
+                });
+                let done = TransactionDone { publications: new().map(NewVersion::key).collect() };
+                let records = self.pipeline().records_of_all(operation, entries, &done)?;
+                Ok(Some((done, records)))
+            });
+            let Some(committed) = committed.await? else { continue };
+            if new().any(|new| !new.outdated.is_empty()) {
+                self.announce_jobs();
+            }
+            return Ok(committed.value);
+        }
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the tables are changed concurrently. Retry later",
+            TRANSACTION,
+        ))
+    }
+
+    /// Evaluates all changes in their lanes. None if a table was renamed or dropped meanwhile.
+    async fn plan_all(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        changes: &[TableChange],
+        ids: &[Option<Uuid>],
+    ) -> Result<Option<Vec<Planned>>> {
+        let permits = self.permit_changes(operation, warehouse, changes).await?;
+        let mut planned = Vec::with_capacity(changes.len());
+        for ((change, id), permit) in changes.iter().zip(ids).zip(permits) {
+            let new = match id {
+                None => Some(self.plan_new(operation, warehouse, change.clone()).await?),
+                Some(id) => {
+                    let store = self.store().latest();
+                    let (kind, ident) = (TabularKind::Table, &change.ident);
+                    let named = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
+                    let head = self.head(&store, *id).await?;
+                    let Some(head) = head.filter(|_| named == Some(*id)) else { return Ok(None) };
+                    let mut builder = CommitBuilder::new(self, warehouse, &head);
+                    builder.apply(change).await?;
+                    builder.finish().1
+                }
+            };
+            planned.push(Planned { permit, ident: change.ident.clone(), new });
+        }
+        Ok(Some(planned))
+    }
+
+    /// Returns the permits for all changes: before any requirement is checked, so that the refusal of one
+    /// table discloses nothing about another.
+    async fn permit_changes(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        changes: &[TableChange],
+    ) -> Result<Vec<Permit<Commit>>> {
+        let mut permits = Vec::with_capacity(changes.len());
+        for change in changes {
+            permits.push(self.permit_change(operation, warehouse, change).await?);
+        }
+        Ok(permits)
+    }
+
+    fn check_changes(&self, changes: &[TableChange]) -> Result<()> {
+        let tables_max = self.settings().transaction_tables_max;
+        if changes.is_empty() {
+            return Err(Error::Invalid("Invalid table changes: empty".to_owned()));
+        }
+        if changes.len() > tables_max {
+            return Err(Error::Invalid(format!(
+                "Invalid table changes: {} tables, at most {tables_max} are allowed",
+                changes.len()
+            )));
+        }
+        let mut seen = HashSet::new();
+        for change in changes {
+            if !seen.insert(&change.ident) {
+                return Err(Error::Invalid(format!(
+                    "Invalid table changes: {} occurs more than once",
+                    brief(&change.ident)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the ids of the tables that changes are for; none for those that are created.
+    async fn ids_of(
+        &self,
+        warehouse: &Warehouse,
+        changes: &[TableChange],
+    ) -> Result<Vec<Option<Uuid>>> {
+        let mut ids = Vec::with_capacity(changes.len());
+        for change in changes {
+            ids.push(self.id_of(warehouse, change).await?);
+        }
+        Ok(ids)
+    }
+}

@@ -1,0 +1,163 @@
+//! Writing tables and views: new ones, and new versions.
+
+use super::state::{Before, NewVersion, TabularState, name_key};
+use crate::jobs::table_of;
+use crate::overlaps::Placed;
+use crate::pipeline::lanes::LaneGuard;
+use crate::pipeline::records::Entry;
+use crate::pipeline::{Committed, Write};
+use crate::places::put_whereabouts;
+use crate::{Catalog, Error, Operation, Result};
+use slateberg_authz::action::Action;
+use slateberg_authz::permit::Permit;
+use slateberg_model::ident::TabularIdent;
+use slateberg_store::codec::Document;
+use slateberg_store::invariants;
+use slateberg_store::jobs::Work;
+use slateberg_store::keys::{NamespaceKey, TabularKey};
+use slateberg_store::read::Read;
+use slateberg_store::records::{NameEntry, Publication};
+use slateberg_store::txn::Transaction;
+
+impl NewVersion {
+    /// Returns the entry of the change log for this version, of a table or view that has this name.
+    pub(crate) fn entry<'a, A: Action>(
+        &self,
+        action: &'static str,
+        ident: &'a TabularIdent,
+        permit: &'a Permit<A>,
+    ) -> Entry<'a> {
+        Entry {
+            action,
+            warehouse: self.record.warehouse,
+            subject: self.record.id,
+            name: ident,
+            versions: (
+                self.before.as_ref().map(|before| before.record.version),
+                Some(self.record.version),
+            ),
+            decision: permit.decision(),
+        }
+    }
+}
+
+impl Catalog {
+    /// Writes a version in a transaction. Returns false if the state is not the one that it was made from:
+    /// the change has to be evaluated again.
+    ///
+    /// # Errors
+    /// If a new table or view has no namespace, or its name or location is taken.
+    pub(crate) async fn write_version(
+        &self,
+        t: &Transaction,
+        ident: &TabularIdent,
+        new: &NewVersion,
+    ) -> Result<bool> {
+        match &new.before {
+            Some(before) => self.write_replacement(t, before, new).await,
+            None => self.write_new(t, ident, new).await.map(|()| true),
+        }
+    }
+
+    async fn write_new(
+        &self,
+        t: &Transaction,
+        ident: &TabularIdent,
+        new: &NewVersion,
+    ) -> Result<()> {
+        let record = &new.record;
+        if t.get(&NamespaceKey(record.namespace)).await?.is_none() {
+            return Err(Error::no_such_namespace(&ident.namespace));
+        }
+        for kind in [record.kind, record.kind.other()] {
+            if t.get(&name_key(record, kind)).await?.is_some() {
+                return Err(Error::taken(record.kind, kind, ident));
+            }
+        }
+        self.check_free(t, Placed::by(None, record)).await?;
+        t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
+        put_version(t, new)
+    }
+
+    async fn write_replacement(
+        &self,
+        t: &Transaction,
+        before: &Before,
+        new: &NewVersion,
+    ) -> Result<bool> {
+        if t.get(&TabularKey(before.record.id)).await?.as_ref() != Some(&before.record) {
+            return Ok(false);
+        }
+        match self.check_free(t, Placed::by(Some(&before.record), &new.record)).await {
+            // The location was free when the change was evaluated: it is evaluated again.
+            Err(Error::Invalid(_)) => return Ok(false),
+            checked => checked?,
+        }
+        put_version(t, new)?;
+        if !new.outdated.is_empty() && self.deletes_files() {
+            let (id, warehouse) = (self.ids().ordered(), new.record.warehouse);
+            let work = Work::Listed(new.outdated.clone());
+            self.put_job(t, id, warehouse, work, table_of(&new.record, None), None)?;
+        }
+        Ok(true)
+    }
+
+    /// Commits one version of one table or view, or, if there is no `new` one, only records the response.
+    /// Returns its state; none if it was changed by another request.
+    pub(crate) async fn commit_version<A: Action>(
+        &self,
+        operation: &Operation,
+        permit: &Permit<A>,
+        (action, ident): (&'static str, &TabularIdent),
+        lanes: LaneGuard,
+        (state, new): (&TabularState, Option<&NewVersion>),
+    ) -> Result<Option<Committed<()>>> {
+        let versions = new.iter().map(|new| new.file()).collect();
+        let write = Write { action, permit, lanes, versions, trace: operation.trace.clone() };
+        let committed = self.pipeline().commit_if_current(write, |t| async move {
+            if let Some(new) = new
+                && !self.write_version(&t, ident, new).await?
+            {
+                return Ok(None);
+            }
+            let entry = new.map(|new| new.entry(action, ident, permit));
+            Ok(Some(((), self.pipeline().records(operation, entry, state)?)))
+        });
+        committed.await
+    }
+
+    /// Commits a new table or view, and returns its state.
+    pub(crate) async fn commit_new<A: Action>(
+        &self,
+        operation: &Operation,
+        permit: &Permit<A>,
+        (action, ident): (&'static str, &TabularIdent),
+        new: &NewVersion,
+    ) -> Result<TabularState> {
+        let lanes = self.pipeline().lanes.enter(vec![new.record.id]).await?;
+        let state = new.state();
+        let written = (&state, Some(new));
+        let committed =
+            self.commit_version(operation, permit, (action, ident), lanes, written).await?;
+        match committed {
+            Some(_) => Ok(state),
+            None => Err(Error::internal("a new table or view was reported as changed")),
+        }
+    }
+}
+
+/// Writes the record, the metadata, the location index and the publication marker of a version.
+fn put_version(t: &Transaction, new: &NewVersion) -> Result<()> {
+    let NewVersion { before, record, text, .. } = new;
+    let record_before = before.as_ref().map(|before| &before.record);
+    invariants::tabular_change(record_before, record).map_err(Error::internal)?;
+    t.put(&TabularKey(record.id), record)?;
+    put_whereabouts(t, record_before, Some(record))?;
+    let document = Document { version: record.version, text: text.clone() };
+    t.put_document(record.id, before.as_ref().map(|before| &before.text), &document)?;
+    if new.publish {
+        let metadata_location = record.metadata_location.clone();
+        t.put(&new.key(), &Publication { metadata_location })?;
+    }
+    Ok(())
+}

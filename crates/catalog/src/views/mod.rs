@@ -1,6 +1,0 @@
-//! Views, use case by use case.
-
-pub mod commit;
-pub mod create;
-pub mod drop;
-pub mod load;
