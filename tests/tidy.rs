@@ -208,14 +208,7 @@ fn no_file_carries_leftovers() {
 }
 
 #[test]
-fn the_documents_name_every_key_space_and_every_room() {
-    let layout = fs::read_to_string(root().join("docs/storage-layout.md")).expect("it is there");
-    let keys = fs::read_to_string(root().join("crates/store/src/keys.rs")).expect("it is there");
-    let rows = keys.lines().filter_map(|line| line.strip_prefix("//! | 0x"));
-    for row in rows {
-        let space = format!("0x{}", &row[..2]);
-        assert!(layout.contains(&space), "docs/storage-layout.md does not know space {space}");
-    }
+fn the_documents_name_every_room() {
     let map = fs::read_to_string(root().join("docs/architecture.md")).expect("it is there");
     for name in RANKS.into_iter().map(|(module, _)| module.to_owned()).chain(crate_names()) {
         assert!(map.contains(&format!("`{name}`")), "docs/architecture.md does not know {name}");
@@ -295,6 +288,9 @@ impl Source {
             let trimmed = line.trim_start();
             let indent = &line[..line.len() - trimmed.len()];
             let Some((_, signature)) = split_fn(trimmed) else { continue };
+            if trimmed.ends_with(';') {
+                continue;
+            }
             let close = format!("{indent}}}");
             if let Some(length) = lines[start..].iter().position(|line| *line == close) {
                 let name = signature.split(['(', '<']).next().unwrap_or_default();

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::{Catalog, Error, Result};
 use slateberg_authz::permit::{Permit, Task};
+use slateberg_store::key_space::{Expiry, KeySpace, Removal};
 use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key, space};
 use slateberg_store::read::{Range, Read};
 
@@ -14,8 +15,16 @@ const BATCH_RECORDS_MAX: usize = 1000;
 impl Catalog {
     /// Removes what has expired. Returns how many records went.
     pub async fn expire(&self) -> Result<usize> {
-        let records = self.expire_idempotency().await? + self.trim_change_log().await?;
-        Ok(records + self.expire_jobs().await?)
+        let mut removed = 0;
+        for &space in KeySpace::ALL {
+            let Removal::Expiry(expiry) = space.rules().removal else { continue };
+            removed += match expiry {
+                Expiry::Idempotency => self.expire_idempotency().await?,
+                Expiry::Changes => self.trim_change_log().await?,
+                Expiry::EndedJobs => self.expire_jobs().await?,
+            };
+        }
+        Ok(removed)
     }
 
     async fn expire_idempotency(&self) -> Result<usize> {

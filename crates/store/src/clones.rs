@@ -40,7 +40,8 @@ use super::encryption::{Missing, Unlocked, unlock};
 use super::error::Error;
 use super::jobs::Work;
 use super::key_ring::RingPlace;
-use super::keys::{JobKey, Key, StoreKey, space};
+use super::key_space::{CloneRule, KeySpace};
+use super::keys::{JobKey, Key, StoreKey};
 use super::open::{Place, Store};
 use super::read::{Range, Read};
 use super::records::{Change, CloneOf, FORMAT_OF_CLONES, StoreFormat};
@@ -49,10 +50,6 @@ use slateberg_authz::permit::Permit;
 use slateberg_base::ids::PROBES;
 use slateberg_kms::keys::Keys;
 use slateberg_kms::sealed_objects::{Access, SealedObjects};
-
-/// Spaces of what only one of two catalogs may have: answers that are remembered, since the request was the
-/// parent's, and the keys of tokens, since whoever has them can make tokens for the parent.
-const LEFT_OUT: [u8; 2] = [space::IDEMPOTENCY, space::SIGNING_KEYS];
 
 /// A clone's own place, as far as it was made.
 struct Half {
@@ -146,9 +143,9 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a store that shares objects a catalog of its own, which knows that it is a clone. One that knows
-    /// already is refused. Forgotten are jobs, which delete files that the parent may need, answers that are
-    /// remembered, and the keys of tokens.
+    /// Makes a store that shares objects a catalog of its own, which knows that it is a clone. Rejects one
+    /// that knows already. [`CloneRule`] has the effect on each key space: what is left out are outcomes of
+    /// requests to the parent, and the keys of tokens, since their owner can sign tokens for the parent.
     pub async fn become_clone(
         &self,
         permit: &Permit<Maintain>,
@@ -159,14 +156,21 @@ impl Store {
         // An encrypted store has got its id with its keys; this one is new in any case.
         let timeline = Some(catalog_id);
         let catalog_id = self.encrypted_catalog().unwrap_or(catalog_id);
-        let mut left_out = Vec::new();
-        for space in LEFT_OUT {
-            let mut entries = self.latest().iterate(&Range::prefix([space])).await?;
-            while let Some(entry) = entries.next().await? {
-                left_out.push(entry.key.to_vec());
+        let (mut left_out, mut jobs) = (Vec::new(), Vec::new());
+        for &space in KeySpace::ALL {
+            let range = Range::all(space);
+            match space.rules().clone {
+                // The transaction writes the store's record and the entry of the log.
+                CloneRule::Share | CloneRule::NewIdentity | CloneRule::Append => {}
+                CloneRule::LeaveOut => {
+                    let mut entries = self.latest().iterate(&range).await?;
+                    while let Some(entry) = entries.next().await? {
+                        left_out.push(entry.key.to_vec());
+                    }
+                }
+                CloneRule::Cancel => jobs = self.latest().scan::<JobKey>(&range, None).await?,
             }
         }
-        let jobs = self.latest().scan::<JobKey>(&Range::prefix([space::JOBS]), None).await?;
         let (left_out, jobs) = (&left_out, &jobs);
         let ((), accepted) = self
             .transact("clone", permit, |t| async move {

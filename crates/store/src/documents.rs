@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::codec::{Document, Head, PieceText};
 use super::error::Error;
-use super::keys::{Key, MetadataKey, PieceKey, space};
+use super::key_space::KeySpace;
+use super::keys::{Key, MetadataKey, PieceKey};
 use super::read::{Range, Read, corrupt, decode_value};
 use super::txn::Transaction;
 use slateberg_model::text::{Piece, PieceHash, Text};
@@ -64,7 +65,8 @@ async fn pieces_of(
         let pieces = futures::stream::iter(wanted.into_iter().map(get)).buffered(PIECES_GOT_MAX);
         return pieces.try_filter_map(|piece| async { Ok(piece) }).try_collect().await;
     }
-    let pieces = store.scan::<PieceKey>(&Range::below(space::METADATA_PIECES, id), None).await?;
+    let pieces =
+        store.scan::<PieceKey>(&Range::below(KeySpace::MetadataPieces.byte(), id), None).await?;
     Ok(pieces.into_iter().map(|(key, PieceText(text))| (key.hash, text)).collect())
 }
 

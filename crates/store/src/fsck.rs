@@ -2,7 +2,7 @@
 
 mod report;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -11,45 +11,41 @@ use super::codec::{Document, PieceText};
 use super::error::Error;
 use super::invariants::{self, Broken};
 use super::jobs::Work;
+use super::key_space::{Check, KeySpace};
+use super::key_visitor::{Visitor, visit};
 use super::keys::{
-    ApiKeyKey, ChangeKey, EndedJobKey, IdempotencyKey, JobKey, Key, MetadataKey, NamespaceKey,
-    NamespaceNameKey, PieceKey, PlaceKey, PolicyRevisionKey, PublicationKey, RevokedKeyKey,
-    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey, space,
-    tabular_names,
+    ApiKeyKey, EndedJobKey, JobKey, Key, MetadataKey, NamespaceKey, NamespaceNameKey, PieceKey,
+    PlaceKey, PolicyRevisionKey, PublicationKey, StoreKey, TabularKey, TabularNameKey, UuidKey,
+    WarehouseKey,
 };
 use super::policy_book::{self, PolicyBook};
-use super::read::{Range, Read};
+use super::read::{Range, Read, corrupt, decode_value};
 use super::records::{
     FORMAT_VERSION, FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord,
 };
 use slateberg_base::progress::{Phase, Progress};
 use slateberg_model::ident::TabularKind;
-use slateberg_model::table::TableMetadata;
 use slateberg_model::text::PieceHash;
-use slateberg_model::view::ViewMetadata;
 
 pub use report::{Published, Report};
 
 /// Records that are read at once.
 const PAGE: usize = 10_000;
 
-/// Walks the store. An error is a store that cannot be read at all; what is merely wrong in it stands
-/// in the report.
+/// Checks every record. Errors if the store cannot be read; the report has what is wrong in it.
 pub async fn walk(store: &impl Read, progress: &Progress) -> Result<Report, Error> {
-    let (report, format_version) = (Report::default(), FORMAT_VERSION);
-    let phase = progress.phase("reading records", None);
-    let mut walk = Walk { store, report, format_version, phase };
-    let warehouses = walk.store_and_warehouses().await?;
-    let namespaces = walk.namespaces(&warehouses).await?;
-    let tabulars = walk.tabulars(&namespaces).await?;
-    walk.tabular_names(&tabulars).await?;
-    walk.places(&tabulars).await?;
-    walk.uuids(&tabulars).await?;
-    let pending = walk.publications(&tabulars).await?;
-    walk.metadata(&tabulars, &pending).await?;
-    walk.policies().await?;
-    walk.other_records().await?;
-    walk.strangers().await?;
+    let mut walk = Walk {
+        store,
+        report: Report::default(),
+        format_version: FORMAT_VERSION,
+        phase: progress.phase("reading records", None),
+        known: Known::default(),
+    };
+    let checks: BTreeSet<Check> = KeySpace::ALL.iter().map(|space| space.rules().check).collect();
+    for check in checks {
+        walk.check(check).await?;
+    }
+    walk.unknown_spaces().await?;
     Ok(walk.report)
 }
 
@@ -64,20 +60,51 @@ struct Walk<'a, R> {
     /// The format of the store: what a newer one has besides is not missed.
     format_version: u32,
     phase: Phase,
+    known: Known,
+}
+
+/// Records that later checks need.
+#[derive(Default)]
+struct Known {
+    warehouses: HashSet<Uuid>,
+    namespaces: HashMap<Uuid, NamespaceRecord>,
+    tabulars: HashMap<Uuid, TabularRecord>,
+    /// Tables and views whose current metadata file may be missing.
+    pending: HashSet<Uuid>,
+    /// Tables and views whose files a job deletes.
+    purged: HashSet<Uuid>,
 }
 
 impl<R: Read> Walk<'_, R> {
+    async fn check(&mut self, check: Check) -> Result<(), Error> {
+        match check {
+            Check::Store => self.store().await,
+            Check::Warehouses => self.warehouses().await,
+            Check::Namespaces => self.namespaces().await,
+            Check::Tabulars => self.tabulars().await,
+            Check::TabularNames => self.tabular_names().await,
+            Check::Places => self.places().await,
+            Check::Uuids => self.uuids().await,
+            Check::Publications => self.publications().await,
+            Check::Jobs => self.jobs().await,
+            Check::Metadata => self.metadata().await,
+            Check::Policies => self.policies().await,
+            Check::EndedJobs => self.ended_jobs().await,
+            Check::ApiKeys => self.api_keys().await,
+            Check::Decoding => self.others().await,
+        }
+    }
+
     fn note(&mut self, finding: Result<(), Broken>) {
         self.report.broken.extend(finding.err());
     }
 
-    async fn all<K: Key>(&mut self, space: u8) -> Result<Vec<(K, K::Value)>, Error> {
+    async fn all<K: Key>(&mut self, space: KeySpace) -> Result<Vec<(K, K::Value)>, Error> {
         let mut entries = Vec::new();
-        let mut range = Range::prefix([space]);
+        let mut range = Range::all(space);
         loop {
             let page = self.store.scan::<K>(&range, Some(PAGE)).await?;
-            self.report.records += page.len();
-            self.phase.advance(page.len() as u64);
+            self.count(page.len());
             let last = page.last().map(|(key, _)| key.encode());
             let is_end = page.len() < PAGE;
             entries.extend(page);
@@ -88,37 +115,39 @@ impl<R: Read> Walk<'_, R> {
         }
     }
 
-    async fn store_and_warehouses(&mut self) -> Result<HashSet<Uuid>, Error> {
+    fn count(&mut self, records: usize) {
+        self.report.records += records;
+        self.phase.advance(records as u64);
+    }
+
+    async fn store(&mut self) -> Result<(), Error> {
         match self.store.get(&StoreKey).await? {
             None => self.note(Err("the store has no format record".to_owned())),
             Some(format) => {
-                self.report.records += 1;
+                self.count(1);
                 self.format_version = format.format_version;
                 format.check()?;
             }
         }
-        let mut ids = HashSet::new();
-        for (key, record) in self.all::<WarehouseKey>(space::WAREHOUSE_NAMES).await? {
-            if !ids.insert(record.id) {
+        Ok(())
+    }
+
+    async fn warehouses(&mut self) -> Result<(), Error> {
+        for (key, record) in self.all::<WarehouseKey>(KeySpace::WarehouseNames).await? {
+            if !self.known.warehouses.insert(record.id) {
                 self.note(Err(format!("warehouse {:?} has the id of another", key.0)));
             }
         }
-        Ok(ids)
+        Ok(())
     }
 
-    async fn namespaces(
-        &mut self,
-        warehouses: &HashSet<Uuid>,
-    ) -> Result<HashMap<Uuid, NamespaceRecord>, Error> {
-        let records: HashMap<_, _> = self
-            .all::<NamespaceKey>(space::NAMESPACES)
-            .await?
-            .into_iter()
-            .map(|(key, record)| (key.0, record))
-            .collect();
+    async fn namespaces(&mut self) -> Result<(), Error> {
+        let records = self.all::<NamespaceKey>(KeySpace::Namespaces).await?;
+        let records: HashMap<_, _> =
+            records.into_iter().map(|(key, record)| (key.0, record)).collect();
         self.report.namespaces = records.len();
         let mut named = HashSet::new();
-        for (key, entry) in self.all::<NamespaceNameKey>(space::NAMESPACE_NAMES).await? {
+        for (key, entry) in self.all::<NamespaceNameKey>(KeySpace::NamespaceNames).await? {
             self.note(invariants::namespace_name(&key, &entry, records.get(&entry.id)));
             if !named.insert(entry.id) {
                 self.note(Err(format!("namespace {} has two names", entry.id)));
@@ -131,7 +160,7 @@ impl<R: Read> Walk<'_, R> {
             if !named.contains(id) {
                 self.note(Err(format!("namespace {id} ({:?}) has no name", record.name)));
             }
-            if !warehouses.contains(&record.warehouse) {
+            if !self.known.warehouses.contains(&record.warehouse) {
                 self.note(Err(format!("namespace {id} is in an unknown warehouse")));
             }
             let parent = record.parent;
@@ -139,15 +168,12 @@ impl<R: Read> Walk<'_, R> {
                 self.note(Err(format!("namespace {id} has no parent {parent}")));
             }
         }
-        Ok(records)
+        self.known.namespaces = records;
+        Ok(())
     }
 
-    async fn tabulars(
-        &mut self,
-        namespaces: &HashMap<Uuid, NamespaceRecord>,
-    ) -> Result<HashMap<Uuid, TabularRecord>, Error> {
-        let mut records = HashMap::new();
-        for (key, record) in self.all::<TabularKey>(space::TABULARS).await? {
+    async fn tabulars(&mut self) -> Result<(), Error> {
+        for (key, record) in self.all::<TabularKey>(KeySpace::Tabulars).await? {
             match record.kind {
                 TabularKind::Table => self.report.tables += 1,
                 TabularKind::View => self.report.views += 1,
@@ -156,24 +182,26 @@ impl<R: Read> Walk<'_, R> {
                 self.note(Err(format!("table or view {} calls itself {}", key.0, record.id)));
             }
             let at_root = record.namespace == record.warehouse;
-            if !at_root && !namespaces.contains_key(&record.namespace) {
+            if !at_root && !self.known.namespaces.contains_key(&record.namespace) {
                 self.note(Err(format!("{} is in a namespace that is not there", record.id)));
             }
-            records.insert(key.0, record);
+            self.known.tabulars.insert(key.0, record);
         }
-        Ok(records)
+        Ok(())
     }
 
-    async fn places(&mut self, tabulars: &HashMap<Uuid, TabularRecord>) -> Result<(), Error> {
+    async fn places(&mut self) -> Result<(), Error> {
         let mut places: HashMap<Uuid, usize> = HashMap::new();
-        for (key, entry) in self.all::<PlaceKey>(space::PLACES).await? {
-            if entry.id != key.id || !tabulars.contains_key(&key.id) {
+        for (key, entry) in self.all::<PlaceKey>(KeySpace::Places).await? {
+            if entry.id != key.id || !self.known.tabulars.contains_key(&key.id) {
                 self.note(Err(format!("a place is that of {}, which is not there", key.id)));
             }
             *places.entry(key.id).or_default() += 1;
         }
-        let kept = tabulars.iter().filter(|_| self.format_version >= FORMAT_WITH_PLACES);
-        for (id, record) in kept.collect::<Vec<_>>() {
+        if self.format_version < FORMAT_WITH_PLACES {
+            return Ok(());
+        }
+        for (id, record) in &self.known.tabulars {
             let found = places.get(id).copied().unwrap_or_default();
             let locations = || record.further_paths.iter().chain([&record.location]);
             // A location with percent-encoded characters has a second key, for its decoded spelling,
@@ -181,16 +209,17 @@ impl<R: Read> Walk<'_, R> {
             let encoded = locations().filter(|location| location.contains('%')).count();
             let least = locations().count();
             if !(least..=least + encoded).contains(&found) {
-                self.note(Err(format!("{id} has {found} places, not those of its record")));
+                let broken = format!("{id} has {found} places, not those of its record");
+                self.report.broken.push(broken);
             }
         }
         Ok(())
     }
 
-    async fn uuids(&mut self, tabulars: &HashMap<Uuid, TabularRecord>) -> Result<(), Error> {
+    async fn uuids(&mut self) -> Result<(), Error> {
         let mut found = HashSet::new();
-        for (key, entry) in self.all::<UuidKey>(space::UUIDS).await? {
-            let record = tabulars.get(&key.id).filter(|record| record.uuid == key.uuid);
+        for (key, entry) in self.all::<UuidKey>(KeySpace::Uuids).await? {
+            let record = self.known.tabulars.get(&key.id).filter(|record| record.uuid == key.uuid);
             if entry.id != key.id || record.is_none() {
                 self.note(Err(format!(
                     "UUID {} is that of {}, which has another",
@@ -200,23 +229,21 @@ impl<R: Read> Walk<'_, R> {
             found.insert(key.id);
         }
         let kept = self.format_version >= FORMAT_WITH_UUIDS;
-        for id in tabulars.keys().filter(|id| kept && !found.contains(id)) {
-            self.note(Err(format!("{id} is not found by its UUID")));
+        for id in self.known.tabulars.keys().filter(|id| kept && !found.contains(id)) {
+            self.report.broken.push(format!("{id} is not found by its UUID"));
         }
         Ok(())
     }
 
-    async fn tabular_names(
-        &mut self,
-        tabulars: &HashMap<Uuid, TabularRecord>,
-    ) -> Result<(), Error> {
+    async fn tabular_names(&mut self) -> Result<(), Error> {
         let mut named = HashSet::new();
         let mut views = HashMap::new();
-        for kind in [TabularKind::View, TabularKind::Table] {
-            for (key, entry) in self.all::<TabularNameKey>(tabular_names(kind)).await? {
-                self.note(invariants::tabular_name(&key, &entry, tabulars.get(&entry.id)));
+        for space in [KeySpace::ViewNames, KeySpace::TableNames] {
+            for (key, entry) in self.all::<TabularNameKey>(space).await? {
+                let record = self.known.tabulars.get(&entry.id);
+                self.note(invariants::tabular_name(&key, &entry, record));
                 let name = (key.namespace, key.name.clone());
-                if kind == TabularKind::Table {
+                if key.kind == TabularKind::Table {
                     self.note(invariants::one_kind_per_name(&key, views.get(&name)));
                 } else {
                     views.insert(name, entry);
@@ -226,41 +253,35 @@ impl<R: Read> Walk<'_, R> {
                 }
             }
         }
-        for (id, record) in tabulars {
+        for (id, record) in &self.known.tabulars {
             if !named.contains(id) {
-                self.note(Err(format!("{id} ({:?}) has no name", record.name)));
+                self.report.broken.push(format!("{id} ({:?}) has no name", record.name));
             }
         }
         Ok(())
     }
 
-    /// Checks the markers, and says which tables' current metadata may not be published yet.
-    async fn publications(
-        &mut self,
-        tabulars: &HashMap<Uuid, TabularRecord>,
-    ) -> Result<HashSet<Uuid>, Error> {
-        let mut pending = HashSet::new();
-        for (key, marker) in self.all::<PublicationKey>(space::PUBLICATIONS).await? {
-            let record = tabulars.get(&key.id);
-            self.note(invariants::publication(&key, &marker, record));
+    async fn publications(&mut self) -> Result<(), Error> {
+        for (key, marker) in self.all::<PublicationKey>(KeySpace::Publications).await? {
+            let record = self.known.tabulars.get(&key.id);
             if record.is_some_and(|record| record.version == key.version) {
-                pending.insert(key.id);
+                self.known.pending.insert(key.id);
             }
+            self.note(invariants::publication(&key, &marker, record));
         }
-        Ok(pending)
+        Ok(())
     }
 
-    async fn metadata(
-        &mut self,
-        tabulars: &HashMap<Uuid, TabularRecord>,
-        pending: &HashSet<Uuid>,
-    ) -> Result<(), Error> {
-        let mut purged = HashSet::new();
-        for (_, job) in self.all::<JobKey>(space::JOBS).await? {
+    async fn jobs(&mut self) -> Result<(), Error> {
+        for (_, job) in self.all::<JobKey>(KeySpace::Jobs).await? {
             if let Work::ReachableFrom { id, .. } = job.work {
-                purged.insert(id);
+                self.known.purged.insert(id);
             }
         }
+        Ok(())
+    }
+
+    async fn metadata(&mut self) -> Result<(), Error> {
         let mut documented = HashSet::new();
         let documents = self.documents().await?;
         self.phase.next("checking metadata", Some(documents.len() as u64));
@@ -268,23 +289,23 @@ impl<R: Read> Walk<'_, R> {
             self.phase.advance(1);
             documented.insert(id);
             let Some(document) = document else { continue };
-            match tabulars.get(&id) {
+            match self.known.tabulars.get(&id) {
                 Some(record) => {
-                    self.note(metadata_of(record, &document));
+                    self.report.broken.extend(invariants::metadata(record, &document).err());
                     self.report.published.push(Published {
                         warehouse: record.warehouse,
                         metadata_location: record.metadata_location.clone(),
                         document,
-                        is_pending: pending.contains(&id),
+                        is_pending: self.known.pending.contains(&id),
                     });
                 }
-                None if purged.contains(&id) => {}
+                None if self.known.purged.contains(&id) => {}
                 None => self.note(Err(format!("the metadata of {id} belongs to nothing"))),
             }
         }
-        for id in tabulars.keys() {
+        for id in self.known.tabulars.keys() {
             if !documented.contains(id) {
-                self.note(Err(format!("{id} has no metadata")));
+                self.report.broken.push(format!("{id} has no metadata"));
             }
         }
         Ok(())
@@ -293,14 +314,14 @@ impl<R: Read> Walk<'_, R> {
     /// The documents, none for one that is not whole: every piece that is named is there, and no other.
     async fn documents(&mut self) -> Result<Vec<(Uuid, Option<Document>)>, Error> {
         let mut pieces: HashMap<Uuid, HashMap<PieceHash, Bytes>> = HashMap::new();
-        for (key, PieceText(text)) in self.all::<PieceKey>(space::METADATA_PIECES).await? {
+        for (key, PieceText(text)) in self.all::<PieceKey>(KeySpace::MetadataPieces).await? {
             if PieceHash::of(&text) != key.hash {
                 self.note(Err(format!("piece {:?} of {} holds another text", key.hash, key.id)));
             }
             pieces.entry(key.id).or_default().insert(key.hash, text);
         }
         let mut documents = Vec::new();
-        for (MetadataKey(id), head) in self.all::<MetadataKey>(space::METADATA).await? {
+        for (MetadataKey(id), head) in self.all::<MetadataKey>(KeySpace::Metadata).await? {
             let mut own = pieces.remove(&id).unwrap_or_default();
             let document = head.complete(&own).map_err(|missing| {
                 format!("piece {missing:?} of the metadata of {id} is missing or of another length")
@@ -319,21 +340,17 @@ impl<R: Read> Walk<'_, R> {
         Ok(documents)
     }
 
-    /// The policy log from its beginning comes to what is there.
     async fn policies(&mut self) -> Result<(), Error> {
-        let revisions = self.all::<PolicyRevisionKey>(space::POLICY_LOG).await?;
+        let revisions = self.all::<PolicyRevisionKey>(KeySpace::PolicyLog).await?;
         let book = PolicyBook::read(self.store).await?;
-        self.report.records += book.policies.len() + book.grants.len();
-        self.report.records += usize::from(book.number > 0);
+        self.count(book.policies.len() + book.grants.len() + usize::from(book.number > 0));
         let broken = policy_book::check(&book, revisions.iter().map(|(key, it)| (key.0, it)));
         self.report.broken.extend(broken);
         Ok(())
     }
 
-    async fn other_records(&mut self) -> Result<(), Error> {
-        self.all::<IdempotencyKey>(space::IDEMPOTENCY).await?;
-        self.all::<ChangeKey>(space::CHANGES).await?;
-        for (key, job) in self.all::<EndedJobKey>(space::ENDED_JOBS).await? {
+    async fn ended_jobs(&mut self) -> Result<(), Error> {
+        for (key, job) in self.all::<EndedJobKey>(KeySpace::EndedJobs).await? {
             if job.ended.is_none() {
                 self.note(Err(format!(
                     "job {} is among those that have ended, and has not",
@@ -341,72 +358,52 @@ impl<R: Read> Walk<'_, R> {
                 )));
             }
         }
-        for (key, record) in self.all::<ApiKeyKey>(space::API_KEYS).await? {
+        Ok(())
+    }
+
+    async fn api_keys(&mut self) -> Result<(), Error> {
+        for (key, record) in self.all::<ApiKeyKey>(KeySpace::ApiKeys).await? {
             if record.id != key.0 {
                 self.note(Err(format!("API key {} calls itself {}", key.0, record.id)));
             }
         }
-        self.all::<RevokedKeyKey>(space::REVOKED_KEYS).await?;
-        self.all::<SigningKeyKey>(space::SIGNING_KEYS).await?;
         Ok(())
     }
 
-    /// Finds keys of no known space.
-    async fn strangers(&mut self) -> Result<(), Error> {
-        for space in (0..=u8::MAX).filter(|space| !KNOWN.contains(space)) {
-            if self.store.any(&Range::prefix([space])).await? {
-                self.note(Err(format!("there are keys in the unknown space 0x{space:02x}")));
+    /// Decodes the records that have no other check.
+    async fn others(&mut self) -> Result<(), Error> {
+        let others = KeySpace::ALL.iter().filter(|space| space.rules().check == Check::Decoding);
+        for &space in others {
+            let mut entries = self.store.iterate(&Range::all(space)).await?;
+            while let Some(entry) = entries.next().await? {
+                visit(space, Decoding { key: &entry.key, value: &entry.value })?;
+                self.count(1);
+            }
+        }
+        Ok(())
+    }
+
+    async fn unknown_spaces(&mut self) -> Result<(), Error> {
+        for byte in (0..=u8::MAX).filter(|byte| KeySpace::of_byte(*byte).is_none()) {
+            if self.store.any(&Range::prefix([byte])).await? {
+                self.note(Err(format!("there are keys in the unknown space 0x{byte:02x}")));
             }
         }
         Ok(())
     }
 }
 
-/// The spaces of keys that this binary knows.
-pub(crate) const KNOWN: [u8; 23] = [
-    space::STORE,
-    space::WAREHOUSE_NAMES,
-    space::NAMESPACE_NAMES,
-    space::NAMESPACES,
-    space::TABLE_NAMES,
-    space::VIEW_NAMES,
-    space::TABULARS,
-    space::METADATA,
-    space::METADATA_PIECES,
-    space::PLACES,
-    space::UUIDS,
-    space::PUBLICATIONS,
-    space::JOBS,
-    space::ENDED_JOBS,
-    space::IDEMPOTENCY,
-    space::CHANGES,
-    space::POLICY_HEAD,
-    space::POLICY_LOG,
-    space::POLICIES,
-    space::GRANTS,
-    space::API_KEYS,
-    space::SIGNING_KEYS,
-    space::REVOKED_KEYS,
-];
+/// Decodes an entry.
+struct Decoding<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+}
 
-/// A record and its metadata tell the same table or view.
-fn metadata_of(record: &TabularRecord, document: &Document) -> Result<(), Broken> {
-    let id = record.id;
-    if document.version != record.version {
-        return Err(format!(
-            "{id} is at version {}, its metadata at {}",
-            record.version, document.version
-        ));
+impl Visitor for Decoding<'_> {
+    type Output = Result<(), Error>;
+
+    fn visit<K: Key>(self) -> Self::Output {
+        K::decode(self.key).ok_or_else(|| corrupt(self.key, "not a key of its space"))?;
+        decode_value::<K>(self.key, self.value).map(drop)
     }
-    let (uuid, location) = match record.kind {
-        TabularKind::Table => TableMetadata::from_text(&document.text)
-            .map(|metadata| (metadata.table_uuid, metadata.location)),
-        TabularKind::View => ViewMetadata::parse(&document.text.to_bytes())
-            .map(|metadata| (metadata.view_uuid, metadata.location)),
-    }
-    .map_err(|refusal| format!("the metadata of {id} cannot be read: {refusal}"))?;
-    if uuid != record.uuid || location != record.location {
-        return Err(format!("the metadata of {id} has another uuid or location than its record"));
-    }
-    Ok(())
 }

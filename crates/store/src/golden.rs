@@ -3,19 +3,15 @@
 //! What is here is never adapted to the code. A record that gets another form keeps its old one here, beside
 //! the new one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value as Json;
 use slateberg_model::text::Segment;
 
 use super::codec::{Head, PieceText, Value};
-use super::fsck::KNOWN;
-use super::keys::{
-    ApiKeyKey, ChangeKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key, MetadataKey,
-    NamespaceKey, NamespaceNameKey, PieceKey, PlaceKey, PolicyHeadKey, PolicyKey,
-    PolicyRevisionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey, TabularKey,
-    TabularNameKey, UuidKey, WarehouseKey,
-};
+use super::key_space::KeySpace;
+use super::key_visitor::{Visitor, visit};
+use super::keys::{Key, MetadataKey, PieceKey};
 use super::records::{IdempotencyRecord, Outcome};
 
 /// Keys, in hexadecimal, and the JSON that follows the version byte, which is 1.
@@ -165,52 +161,76 @@ fn key<K: Key>(key: &[u8]) -> K {
     decoded
 }
 
-fn check<K: Key>(at: &[u8], json: &str) {
-    let _ = key::<K>(at);
-    let stored = [b"\x01", json.as_bytes()].concat();
-    let record = K::Value::decode(&stored).unwrap_or_else(|error| panic!("{json}: {error}"));
-    let written = record.encode();
-    assert_eq!(written[0], 1);
-    let parsed = |text: &[u8]| serde_json::from_slice::<Json>(text).expect("it is JSON");
-    assert_eq!(parsed(&written[1..]), parsed(json.as_bytes()));
+/// One stored record of each kind.
+pub(super) fn examples() -> BTreeMap<KeySpace, (Vec<u8>, Vec<u8>)> {
+    let json = RECORDS.iter().map(|(key, json)| (bytes(key), [b"\x01", json.as_bytes()].concat()));
+    let metadata =
+        [(TABLE, HEAD), (PIECE_KEY, PIECE)].map(|(key, value)| (bytes(key), bytes(value)));
+    let mut examples = BTreeMap::new();
+    for (key, value) in json.chain(metadata) {
+        let space = KeySpace::of(&key).expect("its space is known");
+        examples.entry(space).or_insert((key, value));
+    }
+    examples
 }
 
-fn check_any(at: &[u8], json: &str) {
-    match at[0] {
-        0x01 => check::<StoreKey>(at, json),
-        0x10 => check::<WarehouseKey>(at, json),
-        0x20 => check::<NamespaceNameKey>(at, json),
-        0x21 => check::<NamespaceKey>(at, json),
-        0x30 | 0x31 => check::<TabularNameKey>(at, json),
-        0x32 => check::<TabularKey>(at, json),
-        0x35 => check::<PlaceKey>(at, json),
-        0x36 => check::<UuidKey>(at, json),
-        0x40 => check::<PublicationKey>(at, json),
-        0x41 => check::<JobKey>(at, json),
-        0x42 => check::<EndedJobKey>(at, json),
-        0x50 => check::<IdempotencyKey>(at, json),
-        0x60 => check::<ChangeKey>(at, json),
-        0x70 => check::<PolicyHeadKey>(at, json),
-        0x71 => check::<PolicyRevisionKey>(at, json),
-        0x72 => check::<PolicyKey>(at, json),
-        0x73 => check::<GrantKey>(at, json),
-        0x80 => check::<ApiKeyKey>(at, json),
-        0x81 => check::<SigningKeyKey>(at, json),
-        0x82 => check::<RevokedKeyKey>(at, json),
-        space => panic!("no record of space {space:#04x} is known"),
+/// A stored key with the JSON of its record.
+struct Stored<'a> {
+    at: &'a [u8],
+    json: &'a str,
+}
+
+impl Visitor for Stored<'_> {
+    type Output = ();
+
+    fn visit<K: Key>(self) {
+        let Self { at, json } = self;
+        let _ = key::<K>(at);
+        let stored = [b"\x01", json.as_bytes()].concat();
+        let record = K::Value::decode(&stored).unwrap_or_else(|error| panic!("{json}: {error}"));
+        let written = record.encode();
+        assert_eq!(written[0], 1);
+        let parsed = |text: &[u8]| serde_json::from_slice::<Json>(text).expect("it is JSON");
+        assert_eq!(parsed(&written[1..]), parsed(json.as_bytes()));
     }
 }
 
 #[test]
-fn a_record_of_each_kind_is_read_as_it_was_written() {
-    let mut seen = BTreeSet::new();
+fn records_are_read_as_they_were_written() {
     for (key, json) in RECORDS {
         let at = bytes(key);
-        seen.insert(at[0]);
-        check_any(&at, json);
+        visit(KeySpace::of(&at).expect("its space is known"), Stored { at: &at, json });
     }
-    seen.extend([bytes(TABLE)[0], bytes(PIECE_KEY)[0]]);
-    assert_eq!(seen, BTreeSet::from(KNOWN), "there is a record of each kind");
+}
+
+#[test]
+fn every_key_space_has_an_example() {
+    let found: BTreeSet<KeySpace> = examples().into_keys().collect();
+    assert_eq!(found, KeySpace::ALL.iter().copied().collect());
+}
+
+/// A stored entry, whose key and record come back as they were.
+struct RoundTrip {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Visitor for RoundTrip {
+    type Output = ();
+
+    fn visit<K: Key>(self) {
+        let _ = key::<K>(&self.key);
+        let record = K::Value::decode(&self.value).expect("it is a record of its space");
+        let again = K::Value::decode(&record.encode()).expect("it can be read again");
+        assert_eq!(again.encode(), record.encode());
+    }
+}
+
+#[test]
+fn the_key_and_the_record_of_every_key_space_come_back() {
+    for (space, (key, value)) in examples() {
+        visit(space, RoundTrip { key, value });
+    }
 }
 
 #[test]

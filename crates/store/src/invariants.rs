@@ -1,8 +1,12 @@
 //! What is always true of the records: plain functions, run before each commit on what it is about to
 //! write, and by `fsck` on everything that was written.
 
+use super::codec::Document;
 use super::keys::{NamespaceNameKey, PublicationKey, TabularNameKey};
 use super::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
+use slateberg_model::ident::TabularKind;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::view::ViewMetadata;
 
 /// A broken invariant, in words.
 pub type Broken = String;
@@ -92,6 +96,28 @@ pub fn publication(
         key.version < record.version || marker.metadata_location == record.metadata_location,
         || format!("the marker of {} names another metadata file", record.id),
     )
+}
+
+/// Metadata is that of its record: at the same version, with the same UUID and location.
+pub fn metadata(record: &TabularRecord, document: &Document) -> Result<(), Broken> {
+    let id = record.id;
+    if document.version != record.version {
+        return Err(format!(
+            "{id} is at version {}, its metadata at {}",
+            record.version, document.version
+        ));
+    }
+    let (uuid, location) = match record.kind {
+        TabularKind::Table => TableMetadata::from_text(&document.text)
+            .map(|metadata| (metadata.table_uuid, metadata.location)),
+        TabularKind::View => ViewMetadata::parse(&document.text.to_bytes())
+            .map(|metadata| (metadata.view_uuid, metadata.location)),
+    }
+    .map_err(|refusal| format!("the metadata of {id} cannot be read: {refusal}"))?;
+    if uuid != record.uuid || location != record.location {
+        return Err(format!("the metadata of {id} has another uuid or location than its record"));
+    }
+    Ok(())
 }
 
 fn holds(condition: bool, broken: impl FnOnce() -> Broken) -> Result<(), Broken> {

@@ -1,40 +1,16 @@
 //! Every key of the store: one leading byte for its space, then the parts of an order-preserving tuple.
+//! The key spaces are in [`KeySpace`], their table in `docs/storage-layout.md`.
 //!
-//! | byte | space | rest of the key | value |
-//! |---|---|---|---|
-//! | 0x01 | store | – | [`StoreFormat`] |
-//! | 0x10 | warehouse names | name | [`WarehouseRecord`] |
-//! | 0x20 | namespace names | parent id, name | [`NameEntry`] |
-//! | 0x21 | namespaces | id | [`NamespaceRecord`] |
-//! | 0x30 | table names | namespace id, name | [`NameEntry`] |
-//! | 0x31 | view names | namespace id, name | [`NameEntry`] |
-//! | 0x32 | tables and views | id | [`TabularRecord`] |
-//! | 0x33 | metadata | id | [`Head`] |
-//! | 0x34 | pieces of metadata | id, hash | [`PieceText`] |
-//! | 0x35 | places | parts of a location, id of a table or view | [`NameEntry`] |
-//! | 0x36 | UUIDs | `table-uuid` or `view-uuid`, id of a table or view | [`NameEntry`] |
-//! | 0x40 | publications | id, version | [`Publication`] |
-//! | 0x41 | jobs | id | [`Job`] |
-//! | 0x42 | jobs that have ended | id | [`Job`] |
-//! | 0x50 | idempotency | key, principal | [`IdempotencyRecord`] |
-//! | 0x60 | change log | sequence number | [`Change`] |
-//! | 0x70 | head of the policy log | – | [`PolicyHead`] |
-//! | 0x71 | policy log | revision's number | [`PolicyRevision`] |
-//! | 0x72 | policies | id | [`PolicyRecord`] |
-//! | 0x73 | grants | id | [`GrantRecord`] |
-//! | 0x80 | API keys | id | [`ApiKeyRecord`] |
-//! | 0x81 | signing keys | id | [`SigningKeyRecord`] |
-//! | 0x82 | revoked API keys | id | [`RevokedKeyRecord`] |
-//!
-//! An id is 16 bytes and a name always stands last, so that no two tuples share a key whatever the
-//! names hold, and the names below one parent lie side by side in their own order. The parent of a
+//! An id is 16 bytes and a name is always the last part. So no two tuples have the same key, whatever the
+//! names hold, and the names below one parent are next to each other in their own order. The parent of a
 //! top-level namespace is its warehouse.
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::codec::{Head, PieceText, Value};
 use super::jobs::Job;
+use super::key_space::KeySpace;
+pub use super::records::PublicationKey;
 use super::records::{
     ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord, PolicyHead,
     PolicyRecord, PolicyRevision, Publication, RevokedKeyRecord, SigningKeyRecord, StoreFormat,
@@ -53,92 +29,86 @@ pub trait Key: Sized + Send + Sync {
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
-/// Leading bytes of the spaces.
+/// Leading bytes of the key spaces.
 pub mod space {
-    #![allow(missing_docs, reason = "the table at the head of the file says what each holds")]
-    pub const STORE: u8 = 0x01;
-    pub const WAREHOUSE_NAMES: u8 = 0x10;
-    pub const NAMESPACE_NAMES: u8 = 0x20;
-    pub const NAMESPACES: u8 = 0x21;
-    pub const TABLE_NAMES: u8 = 0x30;
-    pub const VIEW_NAMES: u8 = 0x31;
-    pub const TABULARS: u8 = 0x32;
-    pub const METADATA: u8 = 0x33;
-    pub const METADATA_PIECES: u8 = 0x34;
-    pub const PLACES: u8 = 0x35;
-    pub const UUIDS: u8 = 0x36;
-    pub const PUBLICATIONS: u8 = 0x40;
-    pub const JOBS: u8 = 0x41;
-    pub const ENDED_JOBS: u8 = 0x42;
-    pub const IDEMPOTENCY: u8 = 0x50;
-    pub const CHANGES: u8 = 0x60;
-    pub const POLICY_HEAD: u8 = 0x70;
-    pub const POLICY_LOG: u8 = 0x71;
-    pub const POLICIES: u8 = 0x72;
-    pub const GRANTS: u8 = 0x73;
-    pub const API_KEYS: u8 = 0x80;
-    pub const SIGNING_KEYS: u8 = 0x81;
-    pub const REVOKED_KEYS: u8 = 0x82;
+    #![allow(missing_docs, reason = "the variants of the enum have the comments")]
+    use super::KeySpace;
 
-    /// Spaces of small records that every request asks for: those that are kept in process.
-    pub const KEPT: [u8; 5] = [NAMESPACE_NAMES, NAMESPACES, TABLE_NAMES, VIEW_NAMES, TABULARS];
+    pub const STORE: u8 = KeySpace::Store.byte();
+    pub const WAREHOUSE_NAMES: u8 = KeySpace::WarehouseNames.byte();
+    pub const NAMESPACE_NAMES: u8 = KeySpace::NamespaceNames.byte();
+    pub const NAMESPACES: u8 = KeySpace::Namespaces.byte();
+    pub const TABLE_NAMES: u8 = KeySpace::TableNames.byte();
+    pub const VIEW_NAMES: u8 = KeySpace::ViewNames.byte();
+    pub const TABULARS: u8 = KeySpace::Tabulars.byte();
+    pub const METADATA: u8 = KeySpace::Metadata.byte();
+    pub const METADATA_PIECES: u8 = KeySpace::MetadataPieces.byte();
+    pub const PLACES: u8 = KeySpace::Places.byte();
+    pub const UUIDS: u8 = KeySpace::Uuids.byte();
+    pub const PUBLICATIONS: u8 = KeySpace::Publications.byte();
+    pub const JOBS: u8 = KeySpace::Jobs.byte();
+    pub const ENDED_JOBS: u8 = KeySpace::EndedJobs.byte();
+    pub const IDEMPOTENCY: u8 = KeySpace::Idempotency.byte();
+    pub const CHANGES: u8 = KeySpace::Changes.byte();
+    pub const POLICY_HEAD: u8 = KeySpace::PolicyHead.byte();
+    pub const POLICY_LOG: u8 = KeySpace::PolicyLog.byte();
+    pub const POLICIES: u8 = KeySpace::Policies.byte();
+    pub const GRANTS: u8 = KeySpace::Grants.byte();
+    pub const API_KEYS: u8 = KeySpace::ApiKeys.byte();
+    pub const SIGNING_KEYS: u8 = KeySpace::SigningKeys.byte();
+    pub const REVOKED_KEYS: u8 = KeySpace::RevokedKeys.byte();
 }
 
 const ID_BYTES: usize = 16;
 
-/// How many bytes of the key of a name stand before it: its space and its parent's id.
+/// Bytes of a name's key before the name: the space and the parent's id.
 pub(super) const NAME_PARENT_BYTES: usize = 1 + ID_BYTES;
 
-/// Whether what stands at a key is kept in process.
-pub(super) fn is_kept(key: &[u8]) -> bool {
-    key.first().is_some_and(|space| space::KEPT.contains(space))
-}
-
-fn tuple(space: u8, id: Uuid, rest: &[u8]) -> Vec<u8> {
+fn tuple(space: KeySpace, id: Uuid, rest: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + ID_BYTES + rest.len());
-    key.push(space);
+    key.push(space.byte());
     key.extend_from_slice(id.as_bytes());
     key.extend_from_slice(rest);
     key
 }
 
-fn split_tuple(bytes: &[u8], space: u8) -> Option<(Uuid, &[u8])> {
+/// Returns the part of a key behind the byte of its space. Returns `None` if the key is of another space.
+fn rest_of(bytes: &[u8], space: KeySpace) -> Option<&[u8]> {
     let (&first, rest) = bytes.split_first()?;
-    let (id, rest) = rest.split_at_checked(ID_BYTES)?;
-    (first == space).then_some((Uuid::from_slice(id).ok()?, rest))
+    (first == space.byte()).then_some(rest)
 }
 
-/// The one key of the store's own record.
+fn split_tuple(bytes: &[u8], space: KeySpace) -> Option<(Uuid, &[u8])> {
+    let (id, rest) = rest_of(bytes, space)?.split_at_checked(ID_BYTES)?;
+    Some((Uuid::from_slice(id).ok()?, rest))
+}
+
+/// The only key of the store's own record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreKey;
 
-impl Key for StoreKey {
-    type Value = StoreFormat;
-
-    fn encode(&self) -> Vec<u8> {
-        vec![space::STORE]
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        (bytes == [space::STORE]).then_some(Self)
-    }
-}
-
-/// The one key of the head of the policy log.
+/// The only key of the head of the policy log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyHeadKey;
 
-impl Key for PolicyHeadKey {
-    type Value = PolicyHead;
+macro_rules! single_key {
+    ($key:ident, $space:expr, $value:ty) => {
+        impl Key for $key {
+            type Value = $value;
 
-    fn encode(&self) -> Vec<u8> {
-        vec![space::POLICY_HEAD]
-    }
+            fn encode(&self) -> Vec<u8> {
+                vec![$space.byte()]
+            }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        (bytes == [space::POLICY_HEAD]).then_some(Self)
-    }
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                (bytes == [$space.byte()]).then_some(Self)
+            }
+        }
+    };
 }
+
+single_key!(StoreKey, KeySpace::Store, StoreFormat);
+single_key!(PolicyHeadKey, KeySpace::PolicyHead, PolicyHead);
 
 fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
@@ -158,21 +128,20 @@ macro_rules! text_key {
             type Value = $value;
 
             fn encode(&self) -> Vec<u8> {
-                let mut key = vec![$space];
+                let mut key = vec![$space.byte()];
                 key.extend_from_slice(self.0.as_bytes());
                 key
             }
 
             fn decode(bytes: &[u8]) -> Option<Self> {
-                let (&first, name) = bytes.split_first()?;
-                (first == $space).then_some(Self(text(name)?))
+                Some(Self(text(rest_of(bytes, $space)?)?))
             }
         }
     };
 }
 
-text_key!(WarehouseKey, space::WAREHOUSE_NAMES, WarehouseRecord);
-text_key!(PolicyKey, space::POLICIES, PolicyRecord);
+text_key!(WarehouseKey, KeySpace::WarehouseNames, WarehouseRecord);
+text_key!(PolicyKey, KeySpace::Policies, PolicyRecord);
 
 /// A namespace's name below its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,11 +156,11 @@ impl Key for NamespaceNameKey {
     type Value = NameEntry;
 
     fn encode(&self) -> Vec<u8> {
-        tuple(space::NAMESPACE_NAMES, self.parent, self.name.as_bytes())
+        tuple(KeySpace::NamespaceNames, self.parent, self.name.as_bytes())
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (parent, name) = split_tuple(bytes, space::NAMESPACE_NAMES)?;
+        let (parent, name) = split_tuple(bytes, KeySpace::NamespaceNames)?;
         Some(Self { parent, name: text(name)? })
     }
 }
@@ -204,8 +173,7 @@ pub struct NamespaceKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TabularKey(pub Uuid);
 
-/// The metadata of a table or view, by its id. Read it with [`Read::document`](super::read::Read), which
-/// puts its pieces together.
+/// The metadata of a table or view, by its id. `documents::read` puts it together with its pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataKey(pub Uuid);
 
@@ -250,15 +218,15 @@ macro_rules! id_key {
     };
 }
 
-id_key!(NamespaceKey, space::NAMESPACES, NamespaceRecord);
-id_key!(TabularKey, space::TABULARS, TabularRecord);
-id_key!(MetadataKey, space::METADATA, Head);
-id_key!(JobKey, space::JOBS, Job);
-id_key!(EndedJobKey, space::ENDED_JOBS, Job);
-id_key!(GrantKey, space::GRANTS, GrantRecord);
-id_key!(ApiKeyKey, space::API_KEYS, ApiKeyRecord);
-id_key!(SigningKeyKey, space::SIGNING_KEYS, SigningKeyRecord);
-id_key!(RevokedKeyKey, space::REVOKED_KEYS, RevokedKeyRecord);
+id_key!(NamespaceKey, KeySpace::Namespaces, NamespaceRecord);
+id_key!(TabularKey, KeySpace::Tabulars, TabularRecord);
+id_key!(MetadataKey, KeySpace::Metadata, Head);
+id_key!(JobKey, KeySpace::Jobs, Job);
+id_key!(EndedJobKey, KeySpace::EndedJobs, Job);
+id_key!(GrantKey, KeySpace::Grants, GrantRecord);
+id_key!(ApiKeyKey, KeySpace::ApiKeys, ApiKeyRecord);
+id_key!(SigningKeyKey, KeySpace::SigningKeys, SigningKeyRecord);
+id_key!(RevokedKeyKey, KeySpace::RevokedKeys, RevokedKeyRecord);
 
 /// A piece of the metadata of a table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,11 +241,11 @@ impl Key for PieceKey {
     type Value = PieceText;
 
     fn encode(&self) -> Vec<u8> {
-        tuple(space::METADATA_PIECES, self.id, &self.hash.0)
+        tuple(KeySpace::MetadataPieces, self.id, &self.hash.0)
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (id, hash) = split_tuple(bytes, space::METADATA_PIECES)?;
+        let (id, hash) = split_tuple(bytes, KeySpace::MetadataPieces)?;
         Some(Self { id, hash: PieceHash(hash.try_into().ok()?) })
     }
 }
@@ -294,11 +262,15 @@ pub struct TabularNameKey {
     pub name: String,
 }
 
-/// The space of the names of one kind.
+/// Returns the leading byte of the names of one kind.
 pub fn tabular_names(kind: TabularKind) -> u8 {
+    name_space(kind).byte()
+}
+
+fn name_space(kind: TabularKind) -> KeySpace {
     match kind {
-        TabularKind::Table => space::TABLE_NAMES,
-        TabularKind::View => space::VIEW_NAMES,
+        TabularKind::Table => KeySpace::TableNames,
+        TabularKind::View => KeySpace::ViewNames,
     }
 }
 
@@ -306,16 +278,16 @@ impl Key for TabularNameKey {
     type Value = NameEntry;
 
     fn encode(&self) -> Vec<u8> {
-        tuple(tabular_names(self.kind), self.namespace, self.name.as_bytes())
+        tuple(name_space(self.kind), self.namespace, self.name.as_bytes())
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let kind = match *bytes.first()? {
-            space::TABLE_NAMES => TabularKind::Table,
-            space::VIEW_NAMES => TabularKind::View,
+        let kind = match KeySpace::of(bytes)? {
+            KeySpace::TableNames => TabularKind::Table,
+            KeySpace::ViewNames => TabularKind::View,
             _ => return None,
         };
-        let (namespace, name) = split_tuple(bytes, tabular_names(kind))?;
+        let (namespace, name) = split_tuple(bytes, name_space(kind))?;
         Some(Self { kind, namespace, name: text(name)? })
     }
 }
@@ -339,7 +311,7 @@ const PLACE_END: u8 = 0x01;
 impl PlaceKey {
     /// What the keys of all begin with that are at this place or below it.
     pub fn below(parts: &[String]) -> Vec<u8> {
-        let mut key = vec![space::PLACES];
+        let mut key = vec![KeySpace::Places.byte()];
         for part in parts {
             key.extend_from_slice(part.as_bytes());
             key.push(PART_END);
@@ -366,8 +338,7 @@ impl Key for PlaceKey {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (place, id) = bytes.split_at_checked(bytes.len().checked_sub(ID_BYTES)?)?;
-        let (&first, rest) = place.split_first()?;
-        let rest = rest.strip_suffix(&[PLACE_END]).filter(|_| first == space::PLACES)?;
+        let rest = rest_of(place, KeySpace::Places)?.strip_suffix(&[PLACE_END])?;
         let parts = match rest.strip_suffix(&[PART_END]) {
             Some(parts) => parts.split(|byte| *byte == PART_END).map(text).collect(),
             None => rest.is_empty().then(Vec::new),
@@ -389,33 +360,24 @@ impl Key for UuidKey {
     type Value = NameEntry;
 
     fn encode(&self) -> Vec<u8> {
-        tuple(space::UUIDS, self.uuid, self.id.as_bytes())
+        tuple(KeySpace::Uuids, self.uuid, self.id.as_bytes())
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (uuid, id) = split_tuple(bytes, space::UUIDS)?;
+        let (uuid, id) = split_tuple(bytes, KeySpace::Uuids)?;
         Some(Self { uuid, id: Uuid::from_slice(id).ok()? })
     }
-}
-
-/// A publication: of which table or view, and which version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct PublicationKey {
-    /// The table's or view's id.
-    pub id: Uuid,
-    /// The record's version.
-    pub version: u64,
 }
 
 impl Key for PublicationKey {
     type Value = Publication;
 
     fn encode(&self) -> Vec<u8> {
-        tuple(space::PUBLICATIONS, self.id, &self.version.to_be_bytes())
+        tuple(KeySpace::Publications, self.id, &self.version.to_be_bytes())
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (id, version) = split_tuple(bytes, space::PUBLICATIONS)?;
+        let (id, version) = split_tuple(bytes, KeySpace::Publications)?;
         Some(Self { id, version: u64::from_be_bytes(version.try_into().ok()?) })
     }
 }
@@ -433,11 +395,11 @@ impl Key for IdempotencyKey {
     type Value = IdempotencyRecord;
 
     fn encode(&self) -> Vec<u8> {
-        tuple(space::IDEMPOTENCY, self.key, self.principal.as_bytes())
+        tuple(KeySpace::Idempotency, self.key, self.principal.as_bytes())
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (key, principal) = split_tuple(bytes, space::IDEMPOTENCY)?;
+        let (key, principal) = split_tuple(bytes, KeySpace::Idempotency)?;
         Some(Self { key, principal: text(principal)? })
     }
 }
@@ -456,22 +418,20 @@ macro_rules! number_key {
             type Value = $value;
 
             fn encode(&self) -> Vec<u8> {
-                let mut key = vec![$space];
+                let mut key = vec![$space.byte()];
                 key.extend_from_slice(&self.0.to_be_bytes());
                 key
             }
 
             fn decode(bytes: &[u8]) -> Option<Self> {
-                let (&first, rest) = bytes.split_first()?;
-                let number = u64::from_be_bytes(rest.try_into().ok()?);
-                (first == $space).then_some(Self(number))
+                Some(Self(u64::from_be_bytes(rest_of(bytes, $space)?.try_into().ok()?)))
             }
         }
     };
 }
 
-number_key!(ChangeKey, space::CHANGES, Change);
-number_key!(PolicyRevisionKey, space::POLICY_LOG, PolicyRevision);
+number_key!(ChangeKey, KeySpace::Changes, Change);
+number_key!(PolicyRevisionKey, KeySpace::PolicyLog, PolicyRevision);
 
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,8 @@ mod golden;
 pub mod invariants;
 pub mod jobs;
 mod key_ring;
+pub mod key_space;
+pub mod key_visitor;
 pub mod keys;
 pub mod loss;
 mod metrics;

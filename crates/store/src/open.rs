@@ -17,7 +17,8 @@ use super::encryption::{Encryption, Missing, Unlocked, explained, unlock};
 use super::error::Error;
 use super::files;
 use super::flusher::Flusher;
-use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey, space};
+use super::key_space::KeySpace;
+use super::keys::{ChangeKey, Key, PublicationKey, StoreKey, WarehouseKey};
 use super::loss;
 use super::metrics::Metrics;
 use super::read::{Durable, Latest, Read};
@@ -340,7 +341,7 @@ impl Store {
     async fn first_free_change(&self) -> Result<u64, Error> {
         let mut options = super::read::scan_options(slatedb::config::DurabilityLevel::Memory);
         options.order = IterationOrder::Descending;
-        let prefix = [space::CHANGES];
+        let prefix = [KeySpace::Changes.byte()];
         let mut newest_first = self.db.scan_prefix_with_options(prefix, .., &options).await?;
         let newest = newest_first.next().await?;
         Ok(newest.and_then(|entry| ChangeKey::decode(&entry.key)).map_or(0, |key| key.0 + 1))

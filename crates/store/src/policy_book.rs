@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::error::Error;
 use super::invariants::Broken;
-use super::keys::{GrantKey, Key, PolicyHeadKey, PolicyKey, PolicyRevisionKey, space};
+use super::key_space::KeySpace;
+use super::keys::{GrantKey, Key, PolicyHeadKey, PolicyKey, PolicyRevisionKey};
 use super::read::{Range, Read};
 use super::records::{
     GrantRecord, PolicyChanges, PolicyEdit, PolicyHead, PolicyRecord, PolicyRevision,
@@ -31,8 +32,8 @@ impl PolicyBook {
     /// The book as it is now. While it is being changed, its parts may be of two revisions.
     pub async fn read(store: &impl Read) -> Result<Self, Error> {
         let head = store.get(&PolicyHeadKey).await?;
-        let policies = store.scan::<PolicyKey>(&Range::prefix([space::POLICIES]), None).await?;
-        let grants = store.scan::<GrantKey>(&Range::prefix([space::GRANTS]), None).await?;
+        let policies = store.scan::<PolicyKey>(&Range::all(KeySpace::Policies), None).await?;
+        let grants = store.scan::<GrantKey>(&Range::all(KeySpace::Grants), None).await?;
         Ok(Self {
             number: head.map_or(0, |head| head.number),
             policies: policies.into_iter().map(|(key, record)| (key.0, record)).collect(),
@@ -127,7 +128,7 @@ pub async fn revisions(
     limit: Option<usize>,
 ) -> Result<Vec<PolicyRevision>, Error> {
     let behind = PolicyRevisionKey(after).encode();
-    let range = Range::prefix([space::POLICY_LOG]).behind(Some(behind));
+    let range = Range::all(KeySpace::PolicyLog).behind(Some(behind));
     let revisions = store.scan::<PolicyRevisionKey>(&range, limit).await?;
     Ok(revisions.into_iter().map(|(_, revision)| revision).collect())
 }

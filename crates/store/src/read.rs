@@ -12,10 +12,11 @@ use uuid::Uuid;
 use super::codec::{Document, Value};
 use super::documents;
 use super::error::Error;
-use super::keys::{Key, is_kept};
+use super::key_space::KeySpace;
+use super::keys::Key;
 use super::open::Shared;
 pub use super::recent::Reading;
-use super::recent::{PageKey, Recent};
+use super::recent::{PageKey, Recent, is_cached};
 use slateberg_model::page::Names;
 
 /// Bytes that a scan fetches at once: SlateDB's default is one block, which costs a request each.
@@ -36,6 +37,11 @@ impl Range {
     /// Every key that begins with `prefix`.
     pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
         Self { prefix: prefix.into(), after: None }
+    }
+
+    /// Every key of a space.
+    pub fn all(space: KeySpace) -> Self {
+        Self::prefix([space.byte()])
     }
 
     /// Every key of a space that begins with this id: what lies below it.
@@ -248,7 +254,7 @@ async fn get_recent<K: Key>(
     key: &K,
 ) -> Result<Option<Arc<K::Value>>, Error> {
     let key = key.encode();
-    if !is_kept(&key) {
+    if !is_cached(&key) {
         return Ok(decoded::<K>(&key, view.get_bytes(&key).await?.as_deref())?.map(Arc::new));
     }
     if let Some(known) = recent.record(&key) {

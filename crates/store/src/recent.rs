@@ -16,7 +16,8 @@ use slatedb::{Db, DbStatus};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::keys::{NAME_PARENT_BYTES, space};
+use super::key_space::{CacheRule, KeySpace};
+use super::keys::NAME_PARENT_BYTES;
 use super::write_marks::{Mark, WriteMarks, Writing};
 use slateberg_model::page::Names;
 use slateberg_telemetry::cache::{ByteCache, CacheUsage};
@@ -28,6 +29,15 @@ const RECORD_FACTOR: usize = 2;
 /// Bytes of a record and of a page, as the caches expect them.
 const TYPICAL_RECORD_BYTES: u64 = 512;
 const TYPICAL_PAGE_BYTES: u64 = 16 << 10;
+
+fn cache_rule(key: &[u8]) -> CacheRule {
+    KeySpace::of(key).map_or(CacheRule::None, |space| space.rules().cache)
+}
+
+/// Returns whether the record at a key is cached.
+pub(super) fn is_cached(key: &[u8]) -> bool {
+    cache_rule(key) != CacheRule::None
+}
 
 /// What was read lately.
 pub(super) struct Recent {
@@ -140,11 +150,9 @@ impl Recent {
 
     /// The marks of a key that is written: its own, and that of the pages that show its name.
     pub(super) fn written(&self, key: &[u8]) -> impl Iterator<Item = Mark> {
-        let page = match key.first() {
-            Some(&(space::NAMESPACE_NAMES | space::TABLE_NAMES | space::VIEW_NAMES)) => {
-                key.get(..NAME_PARENT_BYTES)
-            }
-            _ => None,
+        let page = match cache_rule(key) {
+            CacheRule::RecordsAndPages => key.get(..NAME_PARENT_BYTES),
+            CacheRule::None | CacheRule::Records => None,
         };
         [Some(key), page].into_iter().flatten().map(|key| self.marks.of(key))
     }

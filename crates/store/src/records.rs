@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::codec::{DecodeError, Value, decode_json, encode_json};
 use super::error::Error;
 use super::jobs::Job;
-use super::keys::PublicationKey;
 use slateberg_authz::decide::Decision;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
@@ -216,12 +215,22 @@ pub struct TabularRecord {
     pub owner: Option<String>,
 }
 
-/// A metadata file that may not be in the warehouse yet: written with the record that names it, and
-/// gone with a later batch once the file is there. Whatever is left on open is finished then.
+/// A metadata file that may be missing in the warehouse. The transaction that writes its record writes
+/// this; a later one removes it when the file is there. The next start writes the files of those that are
+/// left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
     /// Where the file belongs.
     pub metadata_location: String,
+}
+
+/// A publication of a version of a table or view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PublicationKey {
+    /// The table's or view's id.
+    pub id: Uuid,
+    /// The record's version.
+    pub version: u64,
 }
 
 /// How a request with an `Idempotency-Key` ended, to be told again.

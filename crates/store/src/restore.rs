@@ -4,17 +4,8 @@
 //! written as a change of what is, like any other: all of it or nothing, under the same fence, with the same
 //! keys, and with every checkpoint still there. So a restore can be undone by another one.
 //!
-//! | what | after a restore |
-//! |---|---|
-//! | the store's own record | as it was, but for a new timeline |
-//! | warehouses, namespaces, names, tables, views, their metadata and places | as they were |
-//! | idempotency records | as they were: what was done since is not done any more |
-//! | policies and grants | as they were, by a new revision of the policy log |
-//! | versions | go on, in the new timeline, so that no `ETag` holds twice |
-//! | publications | one for each table and view that changes: the next start writes missing files |
-//! | file deletions | none: no file is deleted because of a restore |
-//! | API keys, signing keys | as they are: what was revoked stays revoked |
-//! | change log | goes on, with an entry for the restore |
+//! [`RestoreRule`] has the effect on each key space. No file is deleted because of a restore, and what was
+//! revoked stays revoked.
 
 mod differences;
 mod objects;
@@ -28,9 +19,10 @@ use uuid::Uuid;
 use super::codec::Value;
 use super::error::Error;
 use super::jobs::Work;
+use super::key_space::{KeySpace, RestoreRule};
 use super::keys::{
     ChangeKey, JobKey, Key, MetadataKey, NamespaceKey, PieceKey, PublicationKey, StoreKey,
-    TabularKey, WarehouseKey, space,
+    TabularKey, WarehouseKey,
 };
 use super::open::Store;
 use super::policy_book::PolicyBook;
@@ -46,16 +38,6 @@ use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
 use slateberg_base::progress::{Phase, Progress};
 use slateberg_model::ident::TabularKind;
-
-/// Spaces whose records become what they were, to the byte.
-const AS_THEY_WERE: [u8; 6] = [
-    space::NAMESPACE_NAMES,
-    space::TABLE_NAMES,
-    space::VIEW_NAMES,
-    space::PLACES,
-    space::UUIDS,
-    space::IDEMPOTENCY,
-];
 
 /// Numbers of objects of one kind that a restore changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -99,6 +81,10 @@ pub struct Plan {
     /// What it changes.
     pub told: Told,
     found: Vec<Found>,
+    /// Tables and views that go or get new metadata.
+    touched: HashSet<Uuid>,
+    /// The new versions of those with new metadata.
+    versions: HashMap<Uuid, u64>,
     /// The policies and grants as they were.
     pub book: PolicyBook,
     /// What becomes of policies and grants.
@@ -143,22 +129,57 @@ impl Plan {
             format: then.get(&StoreKey).await?,
             told: Told::default(),
             found: Vec::new(),
+            touched: HashSet::new(),
+            versions: HashMap::new(),
             book,
             policy_changes,
         };
         plan.count_policies();
-        for space in AS_THEY_WERE {
-            for Difference { key, then, .. } in differences(now, then, space, phase).await? {
-                plan.become_of(&key, then);
-            }
+        // In the order of the keys: metadata and markers follow tables and views.
+        for &space in KeySpace::ALL {
+            plan.space(space, now, then, phase).await?;
         }
-        plan.warehouses(now, then, phase).await?;
-        plan.namespaces(now, then, phase).await?;
-        let versions = plan.tabulars(now, then, phase).await?;
-        plan.metadata(now, then, phase, &versions).await?;
-        plan.forget_jobs(now).await?;
         plan.told.objects = Objects::named(std::mem::take(&mut plan.found), now, then).await?;
         Ok(plan)
+    }
+
+    async fn space(
+        &mut self,
+        space: KeySpace,
+        now: &impl Read,
+        then: &impl Read,
+        phase: &Phase,
+    ) -> Result<(), Error> {
+        match space.rules().restore {
+            // `Store::restore` writes those that are not kept.
+            RestoreRule::Keep
+            | RestoreRule::NewTimeline
+            | RestoreRule::Revise
+            | RestoreRule::Append => {}
+            RestoreRule::Replace => {
+                for Difference { key, then, .. } in differences(now, then, space, phase).await? {
+                    self.become_of(&key, then);
+                }
+            }
+            RestoreRule::Warehouses => {
+                self.warehouses(differences(now, then, space, phase).await?)?;
+            }
+            RestoreRule::Namespaces => {
+                self.namespaces(differences(now, then, space, phase).await?)?;
+            }
+            RestoreRule::Tabulars => {
+                self.tabulars(now, differences(now, then, space, phase).await?).await?;
+            }
+            RestoreRule::Heads => {
+                self.heads(then, differences(now, then, space, phase).await?).await?;
+            }
+            RestoreRule::Pieces => {
+                self.pieces(then, differences(now, then, space, phase).await?).await?;
+            }
+            RestoreRule::Markers => self.forget_markers(now, space).await?,
+            RestoreRule::Cancel => self.forget_jobs(now, space).await?,
+        }
+        Ok(())
     }
 
     fn put<K: Key>(&mut self, key: &K, value: &K::Value) {
@@ -180,13 +201,8 @@ impl Plan {
         self.told.grants.removed = self.policy_changes.revoked.len();
     }
 
-    async fn warehouses(
-        &mut self,
-        now: &impl Read,
-        then: &impl Read,
-        phase: &Phase,
-    ) -> Result<(), Error> {
-        for different in differences(now, then, space::WAREHOUSE_NAMES, phase).await? {
+    fn warehouses(&mut self, different: Vec<Difference>) -> Result<(), Error> {
+        for different in different {
             let (before, after) = different.records::<WarehouseKey>()?;
             self.told.warehouses.add(before.is_some(), after.is_some());
             let WarehouseKey(name) = different.decoded()?;
@@ -209,13 +225,8 @@ impl Plan {
         Ok(())
     }
 
-    async fn namespaces(
-        &mut self,
-        now: &impl Read,
-        then: &impl Read,
-        phase: &Phase,
-    ) -> Result<(), Error> {
-        for different in differences(now, then, space::NAMESPACES, phase).await? {
+    fn namespaces(&mut self, different: Vec<Difference>) -> Result<(), Error> {
+        for different in different {
             let (before, after) = different.records::<NamespaceKey>()?;
             self.told.namespaces.add(before.is_some(), after.is_some());
             let name = |it: &NamespaceRecord| (Some(it.parent), it.name.clone());
@@ -232,20 +243,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Tables and views. Returns the versions that those get whose metadata changes.
-    async fn tabulars(
-        &mut self,
-        now: &impl Read,
-        then: &impl Read,
-        phase: &Phase,
-    ) -> Result<HashMap<Uuid, u64>, Error> {
-        let different = differences(now, then, space::TABULARS, phase).await?;
+    /// Tables and views. Those with new metadata get a version and a marker.
+    async fn tabulars(&mut self, now: &impl Read, different: Vec<Difference>) -> Result<(), Error> {
         let mut known = LastVersions::default();
         if different.iter().any(|different| different.now.is_none()) {
             known = LastVersions::read(now).await?;
         }
-        let mut versions = HashMap::new();
-        let mut touched = HashSet::new();
         for different in different {
             let (before, after) = different.records::<TabularKey>()?;
             let Some(either) = before.as_ref().or(after.as_ref()) else { continue };
@@ -259,7 +262,7 @@ impl Plan {
             let (named, was_named) = (before.as_ref().map(name), after.as_ref().map(name));
             self.found.push(Found { kind: kind.into(), now: named, then: was_named });
             let Some(after) = after else {
-                touched.insert(id);
+                self.touched.insert(id);
                 self.deletes.push(different.key.to_vec());
                 self.forget_metadata(now, id).await?;
                 continue;
@@ -272,56 +275,65 @@ impl Plan {
                 None => known.of(id).max(after.version) + 1,
             };
             if version != after.version {
-                touched.insert(id);
-                versions.insert(id, version);
+                self.touched.insert(id);
+                self.versions.insert(id, version);
                 let metadata_location = after.metadata_location.clone();
                 self.put(&PublicationKey { id, version }, &Publication { metadata_location });
             }
             self.put(&TabularKey(id), &TabularRecord { version, ..after });
         }
-        let markers = Range::prefix([space::PUBLICATIONS]);
-        for (key, _) in now.scan::<PublicationKey>(&markers, None).await? {
-            if touched.contains(&key.id) {
+        Ok(())
+    }
+
+    async fn forget_markers(&mut self, now: &impl Read, space: KeySpace) -> Result<(), Error> {
+        for (key, _) in now.scan::<PublicationKey>(&Range::all(space), None).await? {
+            if self.touched.contains(&key.id) {
                 self.deletes.push(key.encode());
             }
         }
-        Ok(versions)
+        Ok(())
     }
 
-    /// Metadata, at the versions that their records get. Metadata that waited for a purge has no record, and
-    /// does not come back.
-    async fn metadata(
-        &mut self,
-        now: &impl Read,
-        then: &impl Read,
-        phase: &Phase,
-        versions: &HashMap<Uuid, u64>,
-    ) -> Result<(), Error> {
-        // Where a purge is under way, it is there to the byte, and gets its version all the same.
-        for (id, version) in versions {
+    /// Heads of metadata, at the versions of their records. Metadata that a purge has kept has no record,
+    /// and does not come back.
+    async fn heads(&mut self, then: &impl Read, different: Vec<Difference>) -> Result<(), Error> {
+        // The same bytes are there while a purge is under way. They get the new version, too.
+        let versions = std::mem::take(&mut self.versions);
+        for (id, version) in &versions {
             let head = then.get(&MetadataKey(*id)).await?;
             let lost =
                 || corrupt(&MetadataKey(*id).encode(), "the metadata of the checkpoint is gone");
             self.put(&MetadataKey(*id), &head.ok_or_else(lost)?.at_version(*version));
         }
-        for different in differences(now, then, space::METADATA, phase).await? {
+        for different in different {
             let id = different.decoded::<MetadataKey>()?.0;
-            match different.then {
-                _ if versions.contains_key(&id) => {}
-                Some(head) if is_there(then, id).await? => {
-                    self.puts.push((different.key.to_vec(), head.to_vec()));
-                }
-                _ => self.deletes.push(different.key.to_vec()),
+            if !versions.contains_key(&id) {
+                self.follow(then, id, different).await?;
             }
         }
-        for different in differences(now, then, space::METADATA_PIECES, phase).await? {
+        Ok(())
+    }
+
+    async fn pieces(&mut self, then: &impl Read, different: Vec<Difference>) -> Result<(), Error> {
+        for different in different {
             let id = different.decoded::<PieceKey>()?.id;
-            match different.then {
-                Some(piece) if is_there(then, id).await? => {
-                    self.puts.push((different.key.to_vec(), piece.to_vec()));
-                }
-                _ => self.deletes.push(different.key.to_vec()),
+            self.follow(then, id, different).await?;
+        }
+        Ok(())
+    }
+
+    /// A part of metadata becomes what it was if its table or view was there, and goes otherwise.
+    async fn follow(
+        &mut self,
+        then: &impl Read,
+        id: Uuid,
+        different: Difference,
+    ) -> Result<(), Error> {
+        match different.then {
+            Some(part) if is_there(then, id).await? => {
+                self.puts.push((different.key.to_vec(), part.to_vec()));
             }
+            _ => self.deletes.push(different.key.to_vec()),
         }
         Ok(())
     }
@@ -329,9 +341,8 @@ impl Plan {
     /// A job may be about to delete what is needed again: an outdated metadata file, or a purged table's.
     /// With the jobs goes the metadata that was kept for them alone. Jobs that have ended are history, and
     /// stay.
-    async fn forget_jobs(&mut self, now: &impl Read) -> Result<(), Error> {
-        let jobs = Range::prefix([space::JOBS]);
-        for (key, job) in now.scan::<JobKey>(&jobs, None).await? {
+    async fn forget_jobs(&mut self, now: &impl Read, space: KeySpace) -> Result<(), Error> {
+        for (key, job) in now.scan::<JobKey>(&Range::all(space), None).await? {
             self.deletes.push(key.encode());
             let Work::ReachableFrom { id, .. } = job.work else { continue };
             let restored = TabularKey(id).encode();
@@ -345,7 +356,7 @@ impl Plan {
     /// The metadata of what goes goes whole: a purge under way has kept it on the other side, too.
     async fn forget_metadata(&mut self, now: &impl Read, id: Uuid) -> Result<(), Error> {
         self.deletes.push(MetadataKey(id).encode());
-        let pieces = Range::below(space::METADATA_PIECES, id);
+        let pieces = Range::below(KeySpace::MetadataPieces.byte(), id);
         for (key, _) in now.scan::<PieceKey>(&pieces, None).await? {
             self.deletes.push(key.encode());
         }
@@ -393,7 +404,7 @@ struct LastVersions {
 impl LastVersions {
     async fn read(now: &impl Read) -> Result<Self, Error> {
         let mut known = Self::default();
-        let mut entries = now.iterate(&Range::prefix([space::CHANGES])).await?;
+        let mut entries = now.iterate(&Range::all(KeySpace::Changes)).await?;
         while let Some(entry) = entries.next().await? {
             let change = decode_value::<ChangeKey>(&entry.key, &entry.value)?;
             let newest = change.version_after.max(change.version_before).unwrap_or_default();

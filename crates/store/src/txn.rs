@@ -12,8 +12,9 @@ use super::audit::{Outcome, Unaudited};
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
-use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey, is_kept};
+use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
 use super::open::Store;
+use super::recent::is_cached;
 use super::records::{Change, IdempotencyRecord};
 use super::write_marks::Mark;
 use slateberg_authz::action::{Action, Maintain};
@@ -87,7 +88,7 @@ impl Transaction {
 
     /// Takes note that a key is written: before it is, so that nothing is ever written without a mark.
     fn mark(&self, key: &[u8]) {
-        if is_kept(key) {
+        if is_cached(key) {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
             written.extend(self.store.shared.recent.written(key));
         }

@@ -11,10 +11,10 @@ use slateberg_base::numbers::count;
 use slateberg_base::progress::Progress;
 use slateberg_model::ident::TabularKind;
 use slateberg_store as store;
+use slateberg_store::key_space::{ExportRule, KeySpace, LineKind};
 use slateberg_store::keys::{
-    ApiKeyKey, Key, NamespaceKey, StoreKey, TabularKey, WarehouseKey, space,
+    ApiKeyKey, GrantKey, Key, NamespaceKey, PolicyKey, StoreKey, TabularKey, WarehouseKey,
 };
-use slateberg_store::policy_book::PolicyBook;
 use slateberg_store::read::{Range, Read};
 use slateberg_store::records::{FORMAT_VERSION, NamespaceRecord, TabularRecord};
 
@@ -61,8 +61,7 @@ impl Counts {
     }
 }
 
-/// Writes everything that a store holds, but for what belongs to its own history: logs, jobs, and answers
-/// that are remembered.
+/// Writes the lines of a store. [`ExportRule`] has the effect on each key space.
 pub async fn export(
     store: &impl Read,
     as_of: &str,
@@ -77,27 +76,20 @@ pub async fn export(
         return Err(refused_format(format.format_version));
     }
     let mut lines = Lines { out, counts: Counts::default() };
-    let header =
-        Header { version: VERSION, catalog_id: format.catalog_id, as_of: as_of.to_owned() };
-    lines.write(&Line::SlatebergExport(header))?;
     let mut places: HashMap<Uuid, Place> = HashMap::new();
-    let warehouses = Range::prefix([space::WAREHOUSE_NAMES]);
-    for (WarehouseKey(name), record) in store.scan::<WarehouseKey>(&warehouses, None).await? {
-        places.insert(record.id, Place { warehouse: name.clone(), namespace: Vec::new() });
-        lines.write(&Line::Warehouse(Box::new(Warehouse::of(name, record))))?;
-    }
-    namespaces(store, &mut places, &mut lines).await?;
-    tabulars(store, &places, &mut lines, progress).await?;
-    let book = PolicyBook::read(store).await?;
-    for policy in book.policies.into_values() {
-        lines.write(&Line::Policy(policy.into()))?;
-    }
-    for grant in book.grants.into_values() {
-        lines.write(&Line::Grant(grant.into()))?;
-    }
-    let keys = Range::prefix([space::API_KEYS]);
-    for (_, key) in store.scan::<ApiKeyKey>(&keys, None).await? {
-        lines.write(&Line::ApiKey(key.into()))?;
+    // In the order of the keys: namespaces follow warehouses, and tables follow namespaces.
+    for &space in KeySpace::ALL {
+        match space.rules().export {
+            ExportRule::Header => lines.write(&Line::SlatebergExport(Header {
+                version: VERSION,
+                catalog_id: format.catalog_id,
+                as_of: as_of.to_owned(),
+            }))?,
+            ExportRule::Lines(kind) => {
+                lines_of(kind, store, &mut places, &mut lines, progress).await?;
+            }
+            ExportRule::WithTabular | ExportRule::Derive | ExportRule::LeaveOut => {}
+        }
     }
     let count = lines.counts.lines + 1;
     lines.write(&Line::End(End { lines: count }))?;
@@ -126,6 +118,47 @@ impl<W: Write> Lines<'_, W> {
     }
 }
 
+/// Writes the records of one kind.
+async fn lines_of<W: Write>(
+    kind: LineKind,
+    store: &impl Read,
+    places: &mut HashMap<Uuid, Place>,
+    lines: &mut Lines<'_, W>,
+    progress: &Progress,
+) -> Result<()> {
+    match kind {
+        LineKind::Warehouse => {
+            let all = Range::all(KeySpace::WarehouseNames);
+            for (WarehouseKey(name), record) in store.scan::<WarehouseKey>(&all, None).await? {
+                let place = Place { warehouse: name.clone(), namespace: Vec::new() };
+                places.insert(record.id, place);
+                lines.write(&Line::Warehouse(Box::new(Warehouse::of(name, record))))?;
+            }
+        }
+        LineKind::Namespace => namespaces(store, places, lines).await?,
+        LineKind::Tabular => tabulars(store, places, lines, progress).await?,
+        LineKind::Policy => {
+            let all = Range::all(KeySpace::Policies);
+            for (_, policy) in store.scan::<PolicyKey>(&all, None).await? {
+                lines.write(&Line::Policy(policy.into()))?;
+            }
+        }
+        LineKind::Grant => {
+            let all = Range::all(KeySpace::Grants);
+            for (_, grant) in store.scan::<GrantKey>(&all, None).await? {
+                lines.write(&Line::Grant(grant.into()))?;
+            }
+        }
+        LineKind::ApiKey => {
+            let all = Range::all(KeySpace::ApiKeys);
+            for (_, key) in store.scan::<ApiKeyKey>(&all, None).await? {
+                lines.write(&Line::ApiKey(key.into()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Namespaces, each behind its parent.
 async fn namespaces<W: Write>(
     store: &impl Read,
@@ -133,7 +166,7 @@ async fn namespaces<W: Write>(
     lines: &mut Lines<'_, W>,
 ) -> Result<()> {
     let mut children: HashMap<Uuid, Vec<NamespaceRecord>> = HashMap::new();
-    let all = Range::prefix([space::NAMESPACES]);
+    let all = Range::all(KeySpace::Namespaces);
     let mut left = 0;
     for (_, record) in store.scan::<NamespaceKey>(&all, None).await? {
         left += 1;
@@ -179,7 +212,7 @@ async fn tabulars<W: Write>(
     let mut phase = progress.phase("counting tables and views", None);
     let mut total = 0;
     // The records are small beside the metadata that the export reads one by one.
-    let mut entries = store.iterate(&Range::prefix([space::TABULARS])).await?;
+    let mut entries = store.iterate(&Range::all(KeySpace::Tabulars)).await?;
     while entries.next().await.map_err(store::Error::from)?.is_some() {
         total += 1;
         phase.advance(1);
@@ -187,7 +220,7 @@ async fn tabulars<W: Write>(
     phase.next("exporting tables and views", Some(total));
     let mut after = None;
     loop {
-        let range = Range::prefix([space::TABULARS]).behind(after.take());
+        let range = Range::all(KeySpace::Tabulars).behind(after.take());
         let batch = store.scan::<TabularKey>(&range, Some(BATCH)).await?;
         let Some((last, _)) = batch.last() else { return Ok(()) };
         after = Some(last.encode());

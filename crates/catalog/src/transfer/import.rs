@@ -20,9 +20,10 @@ use slateberg_model::ident::TabularKind;
 use slateberg_model::text::Text;
 use slateberg_store::Store;
 use slateberg_store::codec::Document;
+use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{
     ApiKeyKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
-    WarehouseKey, space,
+    WarehouseKey,
 };
 use slateberg_store::read::{Range, Read};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
@@ -35,12 +36,12 @@ const BATCH_LINES: usize = 500;
 /// Refuses a catalog that holds anything that is not among the lines.
 pub async fn check_target(store: &Store, checked: &Checked) -> Result<()> {
     let latest = store.latest();
-    let namespaces = latest.scan::<NamespaceKey>(&Range::prefix([space::NAMESPACES]), None).await?;
+    let namespaces = latest.scan::<NamespaceKey>(&Range::all(KeySpace::Namespaces), None).await?;
     let strangers = namespaces.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
     if strangers > 0 {
         return Err(not_empty(&count(strangers, "namespace", "namespaces")));
     }
-    let tabulars = latest.scan::<TabularKey>(&Range::prefix([space::TABULARS]), None).await?;
+    let tabulars = latest.scan::<TabularKey>(&Range::all(KeySpace::Tabulars), None).await?;
     let strangers = tabulars.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
     if strangers > 0 {
         return Err(not_empty(&count(strangers, "table or view", "tables and views")));

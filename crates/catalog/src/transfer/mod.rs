@@ -38,3 +38,6 @@ pub enum Error {
 
 /// The result of it.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use slatedb::DbIterator;
 
 use crate::error::Error;
+use crate::key_space::KeySpace;
 use crate::keys::Key;
 use crate::read::{Range, Read, corrupt, decode_value};
 use slateberg_base::progress::Phase;
@@ -38,10 +39,10 @@ impl Difference {
 pub(super) async fn differences(
     now: &impl Read,
     then: &impl Read,
-    space: u8,
+    space: KeySpace,
     phase: &Phase,
 ) -> Result<Vec<Difference>, Error> {
-    let range = Range::prefix([space]);
+    let range = Range::all(space);
     let (mut now, mut then) = (now.iterate(&range).await?, then.iterate(&range).await?);
     let (mut is, mut was) = (next(&mut now).await?, next(&mut then).await?);
     let mut found = Vec::new();

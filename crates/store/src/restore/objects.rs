@@ -6,7 +6,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::keys::{NamespaceKey, WarehouseKey, space};
+use crate::key_space::KeySpace;
+use crate::keys::{NamespaceKey, WarehouseKey};
 use crate::read::{Range, Read};
 use slateberg_model::ident::TabularKind;
 
@@ -106,9 +107,9 @@ impl Objects {
 
 impl Names {
     async fn read(state: &impl Read) -> Result<Self, Error> {
-        let warehouses = Range::prefix([space::WAREHOUSE_NAMES]);
+        let warehouses = Range::all(KeySpace::WarehouseNames);
         let warehouses = state.scan::<WarehouseKey>(&warehouses, None).await?;
-        let namespaces = Range::prefix([space::NAMESPACES]);
+        let namespaces = Range::all(KeySpace::Namespaces);
         let namespaces = state.scan::<NamespaceKey>(&namespaces, None).await?;
         Ok(Self {
             warehouses: warehouses.into_iter().map(|(key, record)| (record.id, key.0)).collect(),

@@ -1,0 +1,109 @@
+//! Registry of the key spaces: the records of each, and what every operation on a whole store does with them.
+//!
+//! A new kind of record begins with a variant of [`KeySpace`]. It compiles once its [`Rules`] and its key
+//! type ([`visit`](super::key_visitor::visit)) are there, and passes the tests once it has an example. The
+//! operations follow the rules: `fsck`, restore, clone, export, the cache and the removal of old records
+//! have no lists of their own. The tables of keys in `docs/storage-layout.md` are written from it.
+
+mod rules;
+mod table;
+
+pub use rules::{
+    CacheRule, Check, CloneRule, Expiry, ExportRule, LineKind, Removal, RestoreRule, Rules,
+};
+
+/// Declares the enum together with the list of its variants, so that the list has all of them.
+macro_rules! key_spaces {
+    ($($(#[$doc:meta])* $name:ident = $byte:literal => $rules:expr,)+) => {
+        /// A range of keys with one leading byte. All of its records are of one kind.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum KeySpace {
+            $($(#[$doc])* $name = $byte,)+
+        }
+
+        impl KeySpace {
+            /// Every key space, in the order of the keys.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Returns the key space with this leading byte. Returns `None` if there is none.
+            pub const fn of_byte(byte: u8) -> Option<Self> {
+                match byte {
+                    $($byte => Some(Self::$name),)+
+                    _ => None,
+                }
+            }
+
+            /// Returns what operations on whole stores do with the records.
+            pub const fn rules(self) -> &'static Rules {
+                match self {
+                    $(Self::$name => &$rules,)+
+                }
+            }
+        }
+    };
+}
+
+key_spaces! {
+    /// The store's own record.
+    Store = 0x01 => table::STORE,
+    /// Warehouses, by name.
+    WarehouseNames = 0x10 => table::WAREHOUSE_NAMES,
+    /// Names of namespaces below their parents.
+    NamespaceNames = 0x20 => table::NAMESPACE_NAMES,
+    /// Namespaces, by id.
+    Namespaces = 0x21 => table::NAMESPACES,
+    /// Names of tables in their namespaces.
+    TableNames = 0x30 => table::TABLE_NAMES,
+    /// Names of views in their namespaces.
+    ViewNames = 0x31 => table::VIEW_NAMES,
+    /// Tables and views, by id.
+    Tabulars = 0x32 => table::TABULARS,
+    /// Heads of the metadata of tables and views.
+    Metadata = 0x33 => table::METADATA,
+    /// Pieces of the metadata of tables and views.
+    MetadataPieces = 0x34 => table::METADATA_PIECES,
+    /// Locations of tables and views.
+    Places = 0x35 => table::PLACES,
+    /// UUIDs in the metadata of tables and views.
+    Uuids = 0x36 => table::UUIDS,
+    /// Metadata files that may be missing in the warehouse.
+    Publications = 0x40 => table::PUBLICATIONS,
+    /// Background jobs.
+    Jobs = 0x41 => table::JOBS,
+    /// Background jobs that have ended.
+    EndedJobs = 0x42 => table::ENDED_JOBS,
+    /// Outcomes of requests with an `Idempotency-Key`.
+    Idempotency = 0x50 => table::IDEMPOTENCY,
+    /// The change log.
+    Changes = 0x60 => table::CHANGES,
+    /// The number of the newest policy revision.
+    PolicyHead = 0x70 => table::POLICY_HEAD,
+    /// Revisions of policies and grants.
+    PolicyLog = 0x71 => table::POLICY_LOG,
+    /// Policies that were created at run time.
+    Policies = 0x72 => table::POLICIES,
+    /// Grants.
+    Grants = 0x73 => table::GRANTS,
+    /// API keys.
+    ApiKeys = 0x80 => table::API_KEYS,
+    /// Keys that sign slateberg's own tokens.
+    SigningKeys = 0x81 => table::SIGNING_KEYS,
+    /// API keys that were revoked.
+    RevokedKeys = 0x82 => table::REVOKED_KEYS,
+}
+
+impl KeySpace {
+    /// Returns the leading byte of the keys.
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the key space of a key. Returns `None` if this binary does not know it.
+    pub fn of(key: &[u8]) -> Option<Self> {
+        key.first().copied().and_then(Self::of_byte)
+    }
+}
+
+#[cfg(test)]
+mod tests;

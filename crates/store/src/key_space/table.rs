@@ -1,0 +1,281 @@
+//! The rules of every key space.
+
+use super::rules::{
+    CacheRule, Check, CloneRule, Expiry, ExportRule, LineKind, Removal, RestoreRule, Rules,
+};
+
+pub(super) const STORE: Rules = Rules {
+    name: "the store itself",
+    key: "–",
+    value: "format version, the catalog's id, the timeline; of a clone, its parent",
+    check: Check::Store,
+    restore: RestoreRule::NewTimeline,
+    clone: CloneRule::NewIdentity,
+    export: ExportRule::Header,
+    cache: CacheRule::None,
+    removal: Removal::Never,
+};
+
+pub(super) const WAREHOUSE_NAMES: Rules = Rules {
+    name: "warehouse names",
+    key: "name",
+    value: "id and location of the warehouse, and its settings without secrets if it was created at run time",
+    check: Check::Warehouses,
+    restore: RestoreRule::Warehouses,
+    clone: CloneRule::Share,
+    export: ExportRule::Lines(LineKind::Warehouse),
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+};
+
+pub(super) const NAMESPACE_NAMES: Rules = Rules {
+    name: "namespace names",
+    key: "parent id, name",
+    value: "namespace id",
+    check: Check::Namespaces,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::Derive,
+    cache: CacheRule::RecordsAndPages,
+    removal: Removal::WithObject,
+};
+
+pub(super) const NAMESPACES: Rules = Rules {
+    name: "namespaces",
+    key: "id",
+    value: "parent, name, properties, version",
+    check: Check::Namespaces,
+    restore: RestoreRule::Namespaces,
+    clone: CloneRule::Share,
+    export: ExportRule::Lines(LineKind::Namespace),
+    cache: CacheRule::Records,
+    removal: Removal::WithObject,
+};
+
+pub(super) const TABLE_NAMES: Rules = Rules {
+    name: "table names",
+    key: "namespace id, name",
+    value: "table id",
+    check: Check::TabularNames,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::Derive,
+    cache: CacheRule::RecordsAndPages,
+    removal: Removal::WithObject,
+};
+
+pub(super) const VIEW_NAMES: Rules = Rules {
+    name: "view names",
+    key: "namespace id, name",
+    value: "view id",
+    check: Check::TabularNames,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::Derive,
+    cache: CacheRule::RecordsAndPages,
+    removal: Removal::WithObject,
+};
+
+pub(super) const TABULARS: Rules = Rules {
+    name: "tables and views",
+    key: "id",
+    value: "namespace, name, uuid, location, metadata location, version",
+    check: Check::Tabulars,
+    restore: RestoreRule::Tabulars,
+    clone: CloneRule::Share,
+    export: ExportRule::Lines(LineKind::Tabular),
+    cache: CacheRule::Records,
+    removal: Removal::WithObject,
+};
+
+pub(super) const METADATA: Rules = Rules {
+    name: "metadata",
+    key: "id",
+    value: "version, the list of segments, and the inline ones compressed with zstd",
+    check: Check::Metadata,
+    restore: RestoreRule::Heads,
+    clone: CloneRule::Share,
+    export: ExportRule::WithTabular,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+};
+
+pub(super) const METADATA_PIECES: Rules = Rules {
+    name: "pieces of metadata",
+    key: "id, hash",
+    value: "a piece of the metadata JSON, compressed with zstd",
+    check: Check::Metadata,
+    restore: RestoreRule::Pieces,
+    clone: CloneRule::Share,
+    export: ExportRule::WithTabular,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+};
+
+pub(super) const PLACES: Rules = Rules {
+    name: "places",
+    key: "parts of a location, table or view id",
+    value: "table or view id",
+    check: Check::Places,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::Derive,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+};
+
+pub(super) const UUIDS: Rules = Rules {
+    name: "UUIDs",
+    key: "`table-uuid` or `view-uuid`, table or view id",
+    value: "table or view id",
+    check: Check::Uuids,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::Derive,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+};
+
+pub(super) const PUBLICATIONS: Rules = Rules {
+    name: "publications",
+    key: "id, version",
+    value: "location of a metadata file that may be missing",
+    check: Check::Publications,
+    restore: RestoreRule::Markers,
+    clone: CloneRule::Share,
+    export: ExportRule::Derive,
+    cache: CacheRule::None,
+    removal: Removal::Published,
+};
+
+pub(super) const JOBS: Rules = Rules {
+    name: "jobs",
+    key: "id (time-ordered)",
+    value: "files to delete in the background, progress, last error",
+    check: Check::Jobs,
+    restore: RestoreRule::Cancel,
+    clone: CloneRule::Cancel,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::JobEnd,
+};
+
+pub(super) const ENDED_JOBS: Rules = Rules {
+    name: "jobs that have ended",
+    key: "id (time-ordered)",
+    value: "the same, and how they ended",
+    check: Check::EndedJobs,
+    restore: RestoreRule::Keep,
+    clone: CloneRule::Share,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Expiry(Expiry::EndedJobs),
+};
+
+pub(super) const IDEMPOTENCY: Rules = Rules {
+    name: "idempotency",
+    key: "`Idempotency-Key`, principal",
+    value: "fingerprint, outcome, expiry; of a transaction, the versions whose metadata files have to be there first",
+    check: Check::Decoding,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Expiry(Expiry::Idempotency),
+};
+
+pub(super) const CHANGES: Rules = Rules {
+    name: "change log",
+    key: "sequence number",
+    value: "who changed what, when, from which version to which",
+    check: Check::Decoding,
+    restore: RestoreRule::Append,
+    clone: CloneRule::Append,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Expiry(Expiry::Changes),
+};
+
+pub(super) const POLICY_HEAD: Rules = Rules {
+    name: "head of the policy log",
+    key: "–",
+    value: "the newest revision's number",
+    check: Check::Policies,
+    restore: RestoreRule::Revise,
+    clone: CloneRule::Share,
+    export: ExportRule::Derive,
+    cache: CacheRule::None,
+    removal: Removal::Never,
+};
+
+pub(super) const POLICY_LOG: Rules = Rules {
+    name: "policy log",
+    key: "revision's number",
+    value: "who changed which policies and grants, when, from what to what",
+    check: Check::Policies,
+    restore: RestoreRule::Revise,
+    clone: CloneRule::Share,
+    export: ExportRule::Derive,
+    cache: CacheRule::None,
+    removal: Removal::Never,
+};
+
+pub(super) const POLICIES: Rules = Rules {
+    name: "policies",
+    key: "id",
+    value: "Cedar source of a policy that was created at run time",
+    check: Check::Policies,
+    restore: RestoreRule::Revise,
+    clone: CloneRule::Share,
+    export: ExportRule::Lines(LineKind::Policy),
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+};
+
+pub(super) const GRANTS: Rules = Rules {
+    name: "grants",
+    key: "id (time-ordered)",
+    value: "template, grantee, resource",
+    check: Check::Policies,
+    restore: RestoreRule::Revise,
+    clone: CloneRule::Share,
+    export: ExportRule::Lines(LineKind::Grant),
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+};
+
+pub(super) const API_KEYS: Rules = Rules {
+    name: "API keys",
+    key: "id (time-ordered)",
+    value: "name, SHA-256 of the key, roles, warehouses, expiry",
+    check: Check::ApiKeys,
+    restore: RestoreRule::Keep,
+    clone: CloneRule::Share,
+    export: ExportRule::Lines(LineKind::ApiKey),
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+};
+
+pub(super) const SIGNING_KEYS: Rules = Rules {
+    name: "signing keys",
+    key: "id (time-ordered)",
+    value: "seed of an Ed25519 key that slateberg signs its tokens with",
+    check: Check::Decoding,
+    restore: RestoreRule::Keep,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Rotation,
+};
+
+pub(super) const REVOKED_KEYS: Rules = Rules {
+    name: "revoked API keys",
+    key: "id (time-ordered)",
+    value: "the key as it was, time of the revocation, principal that revoked it",
+    check: Check::Decoding,
+    restore: RestoreRule::Keep,
+    clone: CloneRule::Share,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Limit,
+};

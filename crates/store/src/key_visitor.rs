@@ -1,0 +1,45 @@
+//! From a key space to the type of its keys.
+
+use super::key_space::KeySpace;
+use super::keys::{
+    ApiKeyKey, ChangeKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key, MetadataKey,
+    NamespaceKey, NamespaceNameKey, PieceKey, PlaceKey, PolicyHeadKey, PolicyKey,
+    PolicyRevisionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey, TabularKey,
+    TabularNameKey, UuidKey, WarehouseKey,
+};
+
+/// A computation that is generic over the type of a key.
+pub trait Visitor {
+    /// Its result.
+    type Output;
+    /// Computes the result for keys of this type.
+    fn visit<K: Key>(self) -> Self::Output;
+}
+
+/// Runs a computation with the type of a space's keys.
+pub fn visit<V: Visitor>(space: KeySpace, visitor: V) -> V::Output {
+    match space {
+        KeySpace::Store => visitor.visit::<StoreKey>(),
+        KeySpace::WarehouseNames => visitor.visit::<WarehouseKey>(),
+        KeySpace::NamespaceNames => visitor.visit::<NamespaceNameKey>(),
+        KeySpace::Namespaces => visitor.visit::<NamespaceKey>(),
+        KeySpace::TableNames | KeySpace::ViewNames => visitor.visit::<TabularNameKey>(),
+        KeySpace::Tabulars => visitor.visit::<TabularKey>(),
+        KeySpace::Metadata => visitor.visit::<MetadataKey>(),
+        KeySpace::MetadataPieces => visitor.visit::<PieceKey>(),
+        KeySpace::Places => visitor.visit::<PlaceKey>(),
+        KeySpace::Uuids => visitor.visit::<UuidKey>(),
+        KeySpace::Publications => visitor.visit::<PublicationKey>(),
+        KeySpace::Jobs => visitor.visit::<JobKey>(),
+        KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),
+        KeySpace::Idempotency => visitor.visit::<IdempotencyKey>(),
+        KeySpace::Changes => visitor.visit::<ChangeKey>(),
+        KeySpace::PolicyHead => visitor.visit::<PolicyHeadKey>(),
+        KeySpace::PolicyLog => visitor.visit::<PolicyRevisionKey>(),
+        KeySpace::Policies => visitor.visit::<PolicyKey>(),
+        KeySpace::Grants => visitor.visit::<GrantKey>(),
+        KeySpace::ApiKeys => visitor.visit::<ApiKeyKey>(),
+        KeySpace::SigningKeys => visitor.visit::<SigningKeyKey>(),
+        KeySpace::RevokedKeys => visitor.visit::<RevokedKeyKey>(),
+    }
+}
