@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Store;
+use super::handle::Store;
 use super::records::{Allowed, Change, Origin};
 use slateberg_authz::decide::Denied;
 use slateberg_authz::resource::Resource;

@@ -8,8 +8,8 @@ use slatedb::{
 
 use super::block_cache::BlockCaches;
 use super::encryption::Unlocked;
+use super::location::Place;
 use super::metrics::Metrics;
-use super::open::Place;
 use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use slateberg_kms::block_transformer::SealedBlocks;
 use slateberg_wal as journal;

@@ -3,72 +3,16 @@
 //! A piece is there exactly as long as the head names it: both change in one batch. A reader that finds a
 //! head and not all of its pieces has met a commit between two reads, and reads the head again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
 use uuid::Uuid;
 
-use super::codec::{Document, Head, PieceText};
+use super::codec::{Document, PieceText};
 use super::error::Error;
-use super::key_space::KeySpace;
-use super::keys::{Key, MetadataKey, PieceKey};
-use super::read::{Range, Read, corrupt, decode_value};
+use super::keys::{MetadataKey, PieceKey};
+use super::read::Read;
 use super::txn::Transaction;
 use slateberg_model::text::{Piece, PieceHash, Text};
-
-/// How often a document is read anew because a commit came in between.
-const READ_ATTEMPTS_MAX: u32 = 16;
-/// Up to so many pieces are read one by one, at the same time; more of them with one scan.
-const PIECES_GOT_MAX: usize = 8;
-
-/// The document of a table or view, whole; none if there is none.
-pub(super) async fn read(
-    store: &(impl Read + ?Sized),
-    id: Uuid,
-) -> Result<Option<Document>, Error> {
-    let key = MetadataKey(id).encode();
-    let mut found = store.get_bytes(&key).await?;
-    for _ in 0..READ_ATTEMPTS_MAX {
-        let Some(bytes) = found else { return Ok(None) };
-        let head = decode_value::<MetadataKey>(&key, &bytes)?;
-        let missing = match head.complete(&pieces_of(store, id, &head).await?) {
-            Ok(document) => return Ok(Some(document)),
-            Err(missing) => missing,
-        };
-        found = store.get_bytes(&key).await?;
-        if found.as_ref() == Some(&bytes) {
-            return Err(corrupt(
-                &key,
-                &format!("piece {missing:?} is missing or of another length"),
-            ));
-        }
-    }
-    Err(Error::Contended { name: "read_document", attempts: READ_ATTEMPTS_MAX })
-}
-
-/// Those pieces of a document that are there.
-async fn pieces_of(
-    store: &(impl Read + ?Sized),
-    id: Uuid,
-    head: &Head,
-) -> Result<HashMap<PieceHash, Bytes>, Error> {
-    let wanted: HashSet<PieceHash> = head.pieces().collect();
-    if wanted.is_empty() {
-        return Ok(HashMap::new());
-    }
-    if wanted.len() <= PIECES_GOT_MAX {
-        let get = |hash| async move {
-            let piece = store.get(&PieceKey { id, hash }).await?;
-            Ok::<_, Error>(piece.map(|PieceText(text)| (hash, text)))
-        };
-        let pieces = futures::stream::iter(wanted.into_iter().map(get)).buffered(PIECES_GOT_MAX);
-        return pieces.try_filter_map(|piece| async { Ok(piece) }).try_collect().await;
-    }
-    let pieces =
-        store.scan::<PieceKey>(&Range::below(KeySpace::MetadataPieces.byte(), id), None).await?;
-    Ok(pieces.into_iter().map(|(key, PieceText(text))| (key.hash, text)).collect())
-}
 
 impl Transaction {
     /// Writes a document. `before` is the text that it replaces, if there is one: exactly that of the
@@ -131,6 +75,7 @@ impl<'a> Changes<'a> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;

@@ -9,16 +9,11 @@ use std::sync::Arc;
 use futures::StreamExt;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
-use uuid::Uuid;
 
 use super::error::Error;
-use super::files::damaged_root;
 use super::key_ring::{Found, RingPlace, Written};
-use super::open::{Place, Store};
-use slateberg_authz::action::ManageEncryption;
-use slateberg_authz::permit::Permit;
-use slateberg_base::clock::Clock;
-use slateberg_base::ids::Ids;
+pub use super::location::Encryption;
+use super::location::Place;
 use slateberg_kms::keys::{Keys, looks_sealed};
 use slateberg_kms::ring::Ring;
 use slateberg_kms::sealed_objects::{Access, SealedObjects};
@@ -27,20 +22,9 @@ use slateberg_kms::{self as kms, Kms};
 /// Tries of one change of the ring against others.
 const CHANGE_ATTEMPTS_MAX: usize = 8;
 
-/// With what a store is encrypted.
-#[derive(Clone)]
-pub struct Encryption {
-    /// Where the wrapping keys are.
-    pub kms: Arc<dyn Kms>,
-    /// The time, for the age of keys.
-    pub clock: Arc<dyn Clock>,
-    /// The id of a new catalog.
-    pub ids: Arc<dyn Ids>,
-}
-
 /// The keys of an open store, and where its ring is.
 pub(super) struct Unlocked {
-    encryption: Encryption,
+    pub(super) encryption: Encryption,
     ring: RingPlace,
     pub(super) keys: Arc<Keys>,
     /// What opens the objects that a clone shares with its parent.
@@ -138,7 +122,7 @@ async fn found_ring(
 }
 
 /// The beginning of one of a store's manifests, as it lies in the bucket.
-async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error> {
+pub(super) async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error> {
     let unavailable = |error: ObjectError| Error::Unavailable(error.to_string());
     let prefix = Path::from(place.path.as_str()).join("manifest");
     let first = place.object_store.list(Some(&prefix)).next().await;
@@ -147,39 +131,9 @@ async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error> {
     bytes.map(|bytes| Some(bytes.to_vec())).map_err(unavailable)
 }
 
-/// Why a place could not be opened, as far as its encryption or a damaged file is the reason.
-pub(super) async fn explained(
-    place: &Place,
-    unlocked: Option<&Unlocked>,
-    error: impl Into<Error>,
-) -> Error {
-    let error = error.into();
-    if let Some(failure) = unlocked.and_then(Unlocked::failure) {
-        // SlateDB has words of its own for it, and the journal says where it is.
-        return match error.to_string().contains(&failure.to_string()) {
-            true => error,
-            false => failure.into(),
-        };
-    }
-    // Without a ring to say so, what is sealed looks like rubbish.
-    if unlocked.is_none()
-        && let Ok(Some(manifest)) = any_manifest(place).await
-        && looks_sealed(&manifest)
-    {
-        return Error::RingMissing;
-    }
-    match error {
-        // SlateDB names no file, and takes an older manifest for the sign of another writer.
-        Error::Damaged(_) | Error::Internal(_) | Error::Fenced => {
-            damaged_root(place).await.map_or(error, Error::DamagedFile)
-        }
-        error => error,
-    }
-}
-
 impl Unlocked {
     /// The last thing that could not be opened.
-    fn failure(&self) -> Option<kms::Error> {
+    pub(super) fn failure(&self) -> Option<kms::Error> {
         let inherited = self.inherited.as_ref().and_then(|inherited| inherited.keys.failure());
         self.keys.failure().or(inherited)
     }
@@ -223,7 +177,7 @@ impl Unlocked {
         Ok(true)
     }
 
-    async fn read(&self) -> Result<Found, Error> {
+    pub(super) async fn read(&self) -> Result<Found, Error> {
         self.ring.read().await?.ok_or(Error::RingMissing)
     }
 
@@ -235,7 +189,7 @@ impl Unlocked {
 
     /// Changes the ring, anew if somebody else was faster. The new ring is written before any key of it is
     /// used, so that nothing is ever sealed with a key that a crash could lose.
-    async fn change<C, F>(&self, change: C) -> Result<Ring, Error>
+    pub(super) async fn change<C, F>(&self, change: C) -> Result<Ring, Error>
     where
         C: Fn(Ring) -> F,
         F: Future<Output = Result<Ring, kms::Error>>,
@@ -251,56 +205,5 @@ impl Unlocked {
             }
         }
         Err(Error::Contended { name: "key_ring", attempts: CHANGE_ATTEMPTS_MAX as u32 })
-    }
-}
-
-impl Store {
-    /// The catalog's id that an encrypted store is bound to.
-    pub fn encrypted_catalog(&self) -> Option<Uuid> {
-        self.shared.unlocked.as_ref().map(|unlocked| unlocked.keys.catalog())
-    }
-
-    /// The key ring, as it is kept at this moment; none of a store that is not encrypted.
-    pub async fn key_ring(
-        &self,
-        _permit: &Permit<ManageEncryption>,
-    ) -> Result<Option<Ring>, Error> {
-        match &self.shared.unlocked {
-            None => Ok(None),
-            Some(unlocked) => Ok(Some(unlocked.read().await?.ring)),
-        }
-    }
-
-    /// Seals what is written from now on with a new data key. None for a store that is not encrypted.
-    pub async fn rotate_data_key(
-        &self,
-        _permit: &Permit<ManageEncryption>,
-    ) -> Result<Option<Ring>, Error> {
-        let Some(unlocked) = &self.shared.unlocked else { return Ok(None) };
-        let (encryption, keys) = (&unlocked.encryption, &unlocked.keys);
-        let rotated = unlocked.change(|ring| async move {
-            let now_ms = encryption.clock.now_ms();
-            let (ring, _) = ring.rotated(encryption.kms.as_ref(), keys, now_ms).await?;
-            Ok(ring)
-        });
-        rotated.await.map(Some)
-    }
-
-    /// Has all data keys wrapped anew: by this wrapping key, or by the one of the settings. None for a
-    /// store that is not encrypted.
-    pub async fn rewrap_data_keys(
-        &self,
-        _permit: &Permit<ManageEncryption>,
-        wrapping_key: Option<&str>,
-    ) -> Result<Option<Ring>, Error> {
-        let Some(unlocked) = &self.shared.unlocked else { return Ok(None) };
-        let (encryption, keys) = (&unlocked.encryption, &unlocked.keys);
-        let inherited = unlocked.inherited.as_ref().map(|inherited| inherited.keys.as_ref());
-        let rewrapped = unlocked.change(|ring| async move {
-            let now_ms = encryption.clock.now_ms();
-            let known = (keys.as_ref(), inherited);
-            ring.rewrapped(encryption.kms.as_ref(), known, wrapping_key, now_ms).await
-        });
-        rewrapped.await.map(Some)
     }
 }

@@ -19,7 +19,7 @@ use super::builder::sealed_blocks;
 use super::checkpoints::admin;
 use super::encryption::{Missing, Unlocked, unlock};
 use super::error::{Error, encryption_failure, one_line};
-use super::open::Place;
+use super::location::Place;
 use slateberg_base::progress::Progress;
 use slateberg_wal::{self as journal, DamagedFile, RESTORE};
 

@@ -15,7 +15,7 @@ use slatedb::object_store::{
 };
 
 use super::error::Error;
-use super::open::Place;
+use super::location::Place;
 use slateberg_kms::ring::Ring;
 
 /// Below the store's path.

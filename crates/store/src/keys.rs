@@ -173,7 +173,7 @@ pub struct NamespaceKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TabularKey(pub Uuid);
 
-/// The metadata of a table or view, by its id. `documents::read` puts it together with its pieces.
+/// The metadata of a table or view, by its id. `Read::document` puts it together with its pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataKey(pub Uuid);
 

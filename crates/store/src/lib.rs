@@ -1,8 +1,9 @@
 //! Rank 4: the catalog's records, typed and transactional, on SlateDB. The only room that knows a key.
 //!
 //! Nouns, in the order in which they build on each other:
-//! - a **space** is a range of keys with one leading byte ([`keys`]); each holds one kind of **record**
-//!   ([`records`]), written with a version byte in front ([`codec`]);
+//! - a **key space** is a range of keys ([`keys`]) with one leading byte. Each holds one kind of **record**
+//!   ([`records`]), written with a version byte in front ([`codec`]). The registry of them has the rules for
+//!   restore, clone, export, the cache and expiry ([`key_space`]);
 //! - a **document** is the metadata of a table or view: a **head**, and **pieces** that its versions share
 //!   ([`codec::Document`]); only whole ones are read and written;
 //! - a **read** sees durable state only ([`read`]), from memory where it was read lately and has not been
@@ -30,18 +31,22 @@ pub mod clones;
 pub mod codec;
 mod documents;
 pub mod encryption;
-pub mod error;
+mod error;
+mod explanation;
 pub mod files;
 mod flusher;
 pub mod fsck;
 #[cfg(test)]
 mod golden;
+mod handle;
 pub mod invariants;
 pub mod jobs;
 mod key_ring;
+mod key_rotation;
 pub mod key_space;
 pub mod key_visitor;
 pub mod keys;
+mod location;
 pub mod loss;
 mod metrics;
 mod offline;
@@ -62,5 +67,5 @@ pub mod warm;
 mod write_marks;
 
 pub use error::Error;
-pub use open::Store;
+pub use handle::Store;
 pub use slateberg_wal::DamagedFile;

@@ -3,7 +3,8 @@
 use super::checkpoints::admin;
 use super::encryption::{Missing, unlock};
 use super::error::Error;
-use super::open::{Place, Store};
+use super::handle::Store;
+use super::location::Place;
 use slateberg_wal::{self as journal, Journal};
 
 /// A loss that was accepted.

@@ -8,9 +8,11 @@ use uuid::Uuid;
 
 use super::builder::sealed_blocks;
 use super::checkpoints::{self, Checkpoint};
-use super::encryption::{Missing, explained, unlock};
+use super::encryption::{Missing, unlock};
 use super::error::Error;
-use super::open::{Place, Store};
+use super::explanation::explained;
+use super::handle::Store;
+use super::location::Place;
 use super::read::Offline;
 use super::separate_log;
 use slateberg_wal as journal;

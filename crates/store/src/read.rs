@@ -1,28 +1,35 @@
 //! Reading records: of durable state only, or inside a transaction.
 
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions};
 use slatedb::{Db, DbIterator, DbReader};
 use uuid::Uuid;
 
-use super::codec::{Document, Value};
-use super::documents;
+use super::codec::{Document, Head, PieceText, Value};
 use super::error::Error;
+use super::handle::{Shared, Store};
 use super::key_space::KeySpace;
-use super::keys::Key;
-use super::open::Shared;
+use super::keys::{Key, MetadataKey, PieceKey};
 pub use super::recent::Reading;
 use super::recent::{PageKey, Recent, is_cached};
 use slateberg_model::page::Names;
+use slateberg_model::text::PieceHash;
 
 /// Bytes that a scan fetches at once: SlateDB's default is one block, which costs a request each.
 const SCAN_READ_AHEAD_BYTES: usize = 1 << 20;
 /// Fetches that a scan keeps under way.
 const SCAN_FETCHES_MAX: usize = 4;
+
+/// How often a document is read anew because a commit came in between.
+const READ_ATTEMPTS_MAX: u32 = 16;
+/// Up to so many pieces are read one by one, at the same time; more of them with one scan.
+const PIECES_GOT_MAX: usize = 8;
 
 /// A part of a key space, in ascending order.
 #[derive(Debug, Clone)]
@@ -57,7 +64,7 @@ impl Range {
         self
     }
 
-    fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    pub(super) fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let start = match &self.after {
             Some(after) if *after >= self.prefix => Bound::Excluded(after.clone()),
             _ => Bound::Included(self.prefix.clone()),
@@ -129,7 +136,7 @@ pub trait Read: Sync {
 
     /// The metadata of a table or view, whole.
     fn document(&self, id: Uuid) -> impl Future<Output = Result<Option<Document>, Error>> + Send {
-        documents::read(self, id)
+        document(self, id)
     }
 
     /// Whether a range holds any key at all.
@@ -149,6 +156,51 @@ fn decoded<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>,
 /// A record from its bytes, or an error that names the key.
 pub(super) fn decode_value<K: Key>(key: &[u8], bytes: &[u8]) -> Result<K::Value, Error> {
     K::Value::decode(bytes).map_err(|error| corrupt(key, &error.to_string()))
+}
+
+/// The document of a table or view, whole; none if there is none.
+async fn document(store: &(impl Read + ?Sized), id: Uuid) -> Result<Option<Document>, Error> {
+    let key = MetadataKey(id).encode();
+    let mut found = store.get_bytes(&key).await?;
+    for _ in 0..READ_ATTEMPTS_MAX {
+        let Some(bytes) = found else { return Ok(None) };
+        let head = decode_value::<MetadataKey>(&key, &bytes)?;
+        let missing = match head.complete(&pieces_of(store, id, &head).await?) {
+            Ok(document) => return Ok(Some(document)),
+            Err(missing) => missing,
+        };
+        found = store.get_bytes(&key).await?;
+        if found.as_ref() == Some(&bytes) {
+            return Err(corrupt(
+                &key,
+                &format!("piece {missing:?} is missing or of another length"),
+            ));
+        }
+    }
+    Err(Error::Contended { name: "read_document", attempts: READ_ATTEMPTS_MAX })
+}
+
+/// Those pieces of a document that are there.
+async fn pieces_of(
+    store: &(impl Read + ?Sized),
+    id: Uuid,
+    head: &Head,
+) -> Result<HashMap<PieceHash, Bytes>, Error> {
+    let wanted: HashSet<PieceHash> = head.pieces().collect();
+    if wanted.is_empty() {
+        return Ok(HashMap::new());
+    }
+    if wanted.len() <= PIECES_GOT_MAX {
+        let get = |hash| async move {
+            let piece = store.get(&PieceKey { id, hash }).await?;
+            Ok::<_, Error>(piece.map(|PieceText(text)| (hash, text)))
+        };
+        let pieces = futures::stream::iter(wanted.into_iter().map(get)).buffered(PIECES_GOT_MAX);
+        return pieces.try_filter_map(|piece| async { Ok(piece) }).try_collect().await;
+    }
+    let pieces =
+        store.scan::<PieceKey>(&Range::below(KeySpace::MetadataPieces.byte(), id), None).await?;
+    Ok(pieces.into_iter().map(|(key, PieceText(text))| (key.hash, text)).collect())
 }
 
 /// A record that is not what it should be.
@@ -310,14 +362,15 @@ impl Read for Offline {
     }
 }
 
-impl Read for super::txn::Transaction {
-    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self.inner.get(key).await?)
+impl Store {
+    /// The durable state.
+    pub fn durable(&self) -> Durable<'_> {
+        Durable { db: &self.db, shared: &self.shared }
     }
 
-    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
-        let options = scan_options(DurabilityLevel::Memory);
-        Ok(self.inner.scan_with_options(range.bounds(), &options).await?)
+    /// The accepted state.
+    pub fn latest(&self) -> Latest<'_> {
+        Latest { db: &self.db, shared: &self.shared }
     }
 }
 

@@ -18,13 +18,13 @@ use uuid::Uuid;
 
 use super::codec::Value;
 use super::error::Error;
+use super::handle::Store;
 use super::jobs::Work;
 use super::key_space::{KeySpace, RestoreRule};
 use super::keys::{
     ChangeKey, JobKey, Key, MetadataKey, NamespaceKey, PieceKey, PublicationKey, StoreKey,
     TabularKey, WarehouseKey,
 };
-use super::open::Store;
 use super::policy_book::PolicyBook;
 use super::read::{Range, Read, corrupt, decode_value};
 use super::records::{

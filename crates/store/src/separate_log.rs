@@ -16,32 +16,17 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use slatedb::admin::Admin;
 use slatedb::object_store::path::Path;
-use slatedb::object_store::prefix::PrefixStore;
 use slatedb::object_store::{
     Error as StoreError, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
 };
 use uuid::Uuid;
 
 use super::error::Error;
-use super::open::Place;
+pub use super::location::Log;
+use super::location::Place;
 
 /// The object, on either side.
 const FILE: &str = "log-pair.json";
-
-/// A log that is not where the store is.
-#[derive(Clone)]
-pub struct Log {
-    /// The bucket or directory.
-    pub object_store: Arc<dyn ObjectStore>,
-    /// The path below its root.
-    pub path: Path,
-    /// How messages name it.
-    pub url: String,
-    /// How messages name the store that it belongs to.
-    pub state_url: String,
-    /// What the pair is told by from others, should it be new.
-    pub id: Uuid,
-}
 
 /// What the objects hold: both the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,18 +34,6 @@ struct Pair {
     id: Uuid,
     state_url: String,
     log_url: String,
-}
-
-impl Log {
-    /// The object store that SlateDB gets: it names log files as if they were beside the rest.
-    pub(super) fn store(&self) -> Arc<dyn ObjectStore> {
-        Arc::new(PrefixStore::new(Arc::clone(&self.object_store), self.path.clone()))
-    }
-
-    /// The same log, read and written through an object store around the one that SlateDB would get.
-    pub(super) fn within(&self, store: Arc<dyn ObjectStore>) -> Self {
-        Self { object_store: store, path: Path::default(), ..self.clone() }
-    }
 }
 
 /// Refuses to open a store with another log than its own, or without its own. Reads only. Whoever has opened

@@ -14,7 +14,7 @@ use super::Store;
 use super::checkpoints::admin;
 use super::encryption::{Missing, unlock};
 use super::keys::WarehouseKey;
-use super::open::Place;
+use super::location::Place;
 use super::read::Read;
 use super::settings::Settings;
 use slateberg_authz::action::Maintain;

@@ -5,15 +5,17 @@ use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use slatedb::config::PutOptions;
-use slatedb::{DbTransaction, ErrorKind, IsolationLevel};
+use bytes::Bytes;
+use slatedb::config::{DurabilityLevel, PutOptions};
+use slatedb::{DbIterator, DbTransaction, ErrorKind, IsolationLevel};
 
 use super::audit::{Outcome, Unaudited};
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
+use super::handle::Store;
 use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
-use super::open::Store;
+use super::read::{Range, Read, scan_options};
 use super::recent::is_cached;
 use super::records::{Change, IdempotencyRecord};
 use super::write_marks::Mark;
@@ -101,6 +103,17 @@ impl Transaction {
         }
         let sequence = self.store.shared.next_change.fetch_add(1, Ordering::Relaxed);
         self.put(&ChangeKey(sequence), change)
+    }
+}
+
+impl Read for Transaction {
+    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        Ok(self.inner.get(key).await?)
+    }
+
+    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+        let options = scan_options(DurabilityLevel::Memory);
+        Ok(self.inner.scan_with_options(range.bounds(), &options).await?)
     }
 }
 

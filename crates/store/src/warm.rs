@@ -12,7 +12,7 @@ use futures::StreamExt;
 use slatedb::{CacheTarget, DbCacheManagerOps};
 use tokio::time::{Instant, timeout_at};
 
-use super::open::Store;
+use super::handle::Store;
 
 /// Files that are asked for at the same time.
 const SIDE_BY_SIDE: usize = 8;

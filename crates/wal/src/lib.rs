@@ -28,6 +28,7 @@
 mod damage;
 mod error;
 mod frame;
+mod frames;
 mod gc;
 mod mark;
 mod reader;
@@ -49,10 +50,11 @@ pub use damage::{DamagedFile, RESTORE};
 pub use error::Error;
 pub use state::JournalState;
 
+use frames::{read_behind, read_left};
 use gc::JournalGc;
 use mark::{Acknowledged, Mark};
 use reader::JournalReader;
-use segment::{Segment, read_behind, read_left};
+use segment::Segment;
 use slateberg_kms::keys::Keys;
 
 /// Below the store's directory.

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use slatedb::wal::{WalError, WalFileRange, WalIterator, WalReader, WalRows};
 
 use super::frame::Frame;
-use super::segment::read_behind;
+use super::frames::read_behind;
 use slateberg_kms::keys::Keys;
 
 /// Reads a journal that nobody writes.

@@ -1,18 +1,8 @@
-//! Segments: files of frames, and what they say together.
+//! Segments: files of frames.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use bytes::Bytes;
-use slatedb::wal::WalError;
-
-use super::damage::{DamagedFile, RESTORE};
-use super::frame::{self, Frame, Unreadable};
-use super::mark::{self, Acknowledged};
-use super::unavailable;
-use slateberg_kms::keys::Keys;
 
 /// What a segment's name ends with.
 const EXTENSION: &str = "segment";
@@ -23,31 +13,6 @@ pub(super) struct Segment {
     /// The number of its first frame.
     pub(super) first: u64,
     pub(super) path: PathBuf,
-}
-
-/// What a run of segments holds.
-#[derive(Debug)]
-pub(super) struct Frames {
-    pub(super) frames: Vec<Frame>,
-    /// The last segment that was read, and how many of its bytes are whole frames.
-    pub(super) end: Option<(Segment, u64)>,
-}
-
-impl Frames {
-    /// The number of the last frame, or of the one that they were read behind.
-    pub(super) fn last(&self, after: u64) -> u64 {
-        self.frames.last().map_or(after, |frame| frame.number)
-    }
-
-    /// How far a journal with these frames is acknowledged: what is read is synced.
-    pub(super) fn acknowledged(&self, after: u64) -> Acknowledged {
-        let end = self.end.as_ref();
-        Acknowledged {
-            frame: self.last(after),
-            segment: end.map_or(0, |(segment, _)| segment.first),
-            end: end.map_or(0, |(_, bytes)| *bytes),
-        }
-    }
 }
 
 impl Segment {
@@ -106,116 +71,4 @@ impl Segment {
         file.set_len(bytes)?;
         file.sync_all()
     }
-}
-
-/// Reads every frame behind `after`, and errors if frames are missing that were acknowledged.
-pub(super) fn read_behind(
-    directory: &Path,
-    after: u64,
-    keys: Option<&Keys>,
-) -> Result<Frames, WalError> {
-    // Read before the frames: a server may acknowledge further ones while this reads.
-    let acknowledged = match mark::read(directory) {
-        Ok(acknowledged) => acknowledged,
-        Err(mark::Unreadable::Damaged(file)) => return Err(WalError::DataError(Arc::new(file))),
-        Err(mark::Unreadable::Io(error)) => return Err(unavailable(error)),
-    };
-    let found = read_left(directory, after, keys)?;
-    match acknowledged.and_then(|mark| mark::lost_frames(directory, mark, found.last(after))) {
-        Some(lost) => Err(WalError::DataError(Arc::new(lost))),
-        None => Ok(found),
-    }
-}
-
-/// Reads every frame behind `after` that is left. All segments but the last were synced before the next was
-/// begun.
-pub(super) fn read_left(
-    directory: &Path,
-    after: u64,
-    keys: Option<&Keys>,
-) -> Result<Frames, WalError> {
-    let segments = Segment::list(directory).map_err(unavailable)?;
-    let mut frames: Vec<Frame> = Vec::new();
-    let mut end = None;
-    for (index, segment) in segments.iter().enumerate() {
-        let next = segments.get(index + 1);
-        if next.is_some_and(|next| next.first <= after.saturating_add(1)) {
-            continue;
-        }
-        let expected = frames.last().map(|last| last.number + 1);
-        let follows = match expected {
-            Some(expected) => segment.first == expected,
-            None => segment.first <= after.saturating_add(1),
-        };
-        if !follows {
-            let wanted = expected.unwrap_or(after.saturating_add(1));
-            return Err(damage(
-                segment,
-                format!("is not the next segment: frames from {wanted} on are missing"),
-            ));
-        }
-        let whole = read_segment(segment, next.is_none(), keys, &mut frames)?;
-        end = Some((segment.clone(), whole));
-    }
-    frames.retain(|frame| frame.number > after);
-    Ok(Frames { frames, end })
-}
-
-/// Reads one segment's frames, and says how many of its bytes they are. Only the last segment may end
-/// torn.
-fn read_segment(
-    segment: &Segment,
-    last: bool,
-    keys: Option<&Keys>,
-    frames: &mut Vec<Frame>,
-) -> Result<u64, WalError> {
-    let bytes = Bytes::from(fs::read(&segment.path).map_err(unavailable)?);
-    let mut at = 0;
-    let mut number = segment.first;
-    loop {
-        match frame::read(&bytes, at, keys) {
-            Ok((frame, next)) if frame.number == number => {
-                frames.push(frame);
-                at = next;
-                number += 1;
-            }
-            Ok((frame, _)) => {
-                let reason =
-                    format!("is damaged: it holds frame {} in place of {number}", frame.number);
-                return Err(damage(segment, reason));
-            }
-            Err(Unreadable::End) => break,
-            Err(Unreadable::Torn) if last && !holds_a_frame_behind(&bytes, at, number, keys) => {
-                break;
-            }
-            Err(Unreadable::Sealed(error)) => {
-                return Err(damage(
-                    segment,
-                    format!("is damaged: frame {number} at byte {at}: {error}"),
-                ));
-            }
-            Err(_) => {
-                return Err(damage(segment, format!("is damaged: frame {number} at byte {at}")));
-            }
-        }
-    }
-    Ok(at as u64)
-}
-
-/// Whether a whole frame with a higher number stands anywhere behind one that cannot be read. Then that
-/// one was on the disk once: no frame is written before the one in front of it is synced.
-fn holds_a_frame_behind(bytes: &Bytes, at: usize, number: u64, keys: Option<&Keys>) -> bool {
-    let is_frame =
-        |at| matches!(frame::read(bytes, at, keys), Ok((frame, _)) if frame.number > number);
-    let magic = frame::magic(keys);
-    let candidates = bytes[at..].windows(magic.len()).enumerate().skip(1);
-    candidates.filter(|(_, window)| **window == magic).any(|(offset, _)| is_frame(at + offset))
-}
-
-fn damage(segment: &Segment, reason: String) -> WalError {
-    WalError::DataError(Arc::new(DamagedFile {
-        file: segment.path.display().to_string(),
-        reason,
-        advice: RESTORE,
-    }))
 }

@@ -10,8 +10,9 @@ use slatedb::{RowEntry, ValueDeletable};
 use tempfile::TempDir;
 
 use super::frame::Builder;
+use super::frames::read_behind;
 use super::gc::JournalGc;
-use super::segment::{Segment, read_behind};
+use super::segment::Segment;
 
 fn row(seq: u64, key: &str, value: Option<&str>) -> RowEntry {
     let value = match value {

@@ -17,9 +17,10 @@ use slatedb::wal::{
 use tokio::sync::watch;
 
 use super::frame::Builder;
+use super::frames::read_behind;
 use super::mark::{Acknowledged, Mark};
 use super::reader::JournalIterator;
-use super::segment::{Segment, read_behind};
+use super::segment::Segment;
 use super::state::JournalState;
 use super::{Init, unavailable};
 use slateberg_base::io_failure::IoFailure;

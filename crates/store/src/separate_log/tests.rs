@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Log;
 use crate::Store;
 use crate::error::Error;
-use crate::open::Place;
+use crate::location::Place;
 use crate::settings::Settings;
 use crate::trying::{assert_holds, crash, write};
 

@@ -13,12 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use slatedb::object_store::ObjectStore;
 use slatedb_common::retry::NonRetryable;
 
 use slateberg_telemetry::collection::Collection;
 use slateberg_wal::JournalState;
-use watched::Watched;
 
 /// Between two warnings about one file.
 const WARN_EVERY: Duration = Duration::from_secs(10);
@@ -98,12 +96,6 @@ impl Operation {
 }
 
 impl Storage {
-    /// Returns the same object store, whose failures are recorded here. `is_local` is for directories, where
-    /// an error says by its kind whether a retry can change it.
-    pub fn watch(&self, inner: Arc<dyn ObjectStore>, is_local: bool) -> Arc<dyn ObjectStore> {
-        Arc::new(Watched::new(inner, self.clone(), is_local))
-    }
-
     /// From now on, writes that fail for a while, as to a full disk, are retried until they succeed.
     pub fn wait_for_space(&self) {
         self.0.journal.wait_for_space();

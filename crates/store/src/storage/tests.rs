@@ -3,7 +3,7 @@
 use slatedb::object_store::local::LocalFileSystem;
 use slatedb::object_store::memory::InMemory;
 use slatedb::object_store::path::Path;
-use slatedb::object_store::{Error, ObjectStoreExt};
+use slatedb::object_store::{Error, ObjectStore, ObjectStoreExt};
 
 use super::*;
 

@@ -23,7 +23,7 @@ use slateberg_base::io_failure::{IoFailure, io_error};
 const STORE: &str = "storage";
 
 /// An object store whose failures are recorded.
-pub(super) struct Watched {
+struct Watched {
     inner: Arc<dyn ObjectStore>,
     watch: Watch,
 }
@@ -35,8 +35,16 @@ struct Watch {
     is_local: bool,
 }
 
+impl Storage {
+    /// Returns the same object store, whose failures are recorded here. `is_local` is for directories, where
+    /// an error says by its kind whether a retry can change it.
+    pub fn watch(&self, inner: Arc<dyn ObjectStore>, is_local: bool) -> Arc<dyn ObjectStore> {
+        Arc::new(Watched::new(inner, self.clone(), is_local))
+    }
+}
+
 impl Watched {
-    pub(super) fn new(inner: Arc<dyn ObjectStore>, storage: Storage, is_local: bool) -> Self {
+    fn new(inner: Arc<dyn ObjectStore>, storage: Storage, is_local: bool) -> Self {
         Self { inner, watch: Watch { storage, is_local } }
     }
 

@@ -1,0 +1,37 @@
+//! Reasons why a store could not be opened.
+
+use super::encryption::{Unlocked, any_manifest};
+use super::error::Error;
+use super::files::damaged_root;
+use super::location::Place;
+use slateberg_kms::keys::looks_sealed;
+
+/// Why a place could not be opened, as far as its encryption or a damaged file is the reason.
+pub(super) async fn explained(
+    place: &Place,
+    unlocked: Option<&Unlocked>,
+    error: impl Into<Error>,
+) -> Error {
+    let error = error.into();
+    if let Some(failure) = unlocked.and_then(Unlocked::failure) {
+        // SlateDB has words of its own for it, and the journal says where it is.
+        return match error.to_string().contains(&failure.to_string()) {
+            true => error,
+            false => failure.into(),
+        };
+    }
+    // Without a ring to say so, what is sealed looks like rubbish.
+    if unlocked.is_none()
+        && let Ok(Some(manifest)) = any_manifest(place).await
+        && looks_sealed(&manifest)
+    {
+        return Error::RingMissing;
+    }
+    match error {
+        // SlateDB names no file, and takes an older manifest for the sign of another writer.
+        Error::Damaged(_) | Error::Internal(_) | Error::Fenced => {
+            damaged_root(place).await.map_or(error, Error::DamagedFile)
+        }
+        error => error,
+    }
+}
