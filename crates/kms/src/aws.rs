@@ -35,14 +35,14 @@ const PASSING: [&str; 4] = [
 const FOREIGN: [&str; 2] = ["InvalidCiphertextException", "IncorrectKeyException"];
 
 /// The wrapping keys of an account.
-pub struct AwsKms {
+pub(super) struct AwsKms {
     client: Client,
     key: String,
 }
 
 impl AwsKms {
     /// With the credentials that the environment has. Asks nothing yet.
-    pub async fn open(settings: &Settings) -> Self {
+    pub(super) async fn open(settings: &Settings) -> Self {
         let timeout = Duration::from_millis(settings.kms_timeout_ms);
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_TIMEOUT)

@@ -1,7 +1,7 @@
 //! Rank 2: envelope encryption of what slateberg keeps.
 //!
 //! Nouns, from the outside in:
-//! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS ([`aws`]), or of a file on
+//! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS, or of a file on
 //!   this machine ([`local`]);
 //! - a **data key** ([`data_key`]) is wrapped by one, and lies so in the **ring** ([`ring`]), an object
 //!   beside the store. Whoever opens the store has the data keys unwrapped once, and keeps them in memory
@@ -15,10 +15,10 @@
 //! What is sealed is said where it is written: blocks of SlateDB by the [`block_transformer`], frames of
 //! the journal by `wal`, and whole objects by [`sealed_objects`].
 
-pub mod aws;
+mod aws;
 pub mod block_transformer;
 pub mod data_key;
-pub mod error;
+mod error;
 pub mod keys;
 pub mod local;
 pub mod measured;
