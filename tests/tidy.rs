@@ -33,7 +33,7 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("zstd", &["store/codec.rs", "objects/avro/unfold.rs", "api/coding.rs"]),
     ("crc32fast", &["wal/", "store/files.rs", "authn/", "objects/avro/unfold.rs"]),
     // Credentials for the files of tables, and signatures for requests.
-    ("aws_sdk_sts", &["objects/vend/aws.rs", "objects/sign/"]),
+    ("aws_sdk_sts", &["objects/vend/aws.rs", "objects/vend/s3_store.rs", "objects/sign/"]),
     ("aws_sigv4", &["objects/sign/"]),
     ("quick_xml", &["objects/sign/", "objects/vend/azure.rs"]),
     // The API and embedded catalogs hash requests, authentication credentials; pieces of a text, read
@@ -80,7 +80,7 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("hyper", &["app/connections/", "load/"]),
     ("hyper_util", &["app/connections/", "load/"]),
     ("tower_http", &["api/cors.rs"]),
-    ("governor", &["api/rate_limits.rs", "api/authenticate.rs"]),
+    ("governor", &["api/rate_limits.rs", "api/rejection_log.rs", "base/rate.rs"]),
     ("rustls", &["app/tls/"]),
     ("tokio_rustls", &["app/tls/"]),
     ("clap", &["cli/", "load/command/", "load/main.rs"]),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, Uri, header};
 
-use super::authenticate::source;
+use super::peer::source;
 use slateberg_catalog::operation::RequestId;
 use slateberg_telemetry::settings::Settings;
 

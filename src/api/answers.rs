@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::coding::Coding;
 use super::files::FilesKey;
-use super::respond::{NO_STORE, in_parts, tagged_json};
+use super::respond::{Fresh, NO_STORE, in_parts, tagged_json};
 use super::tag::{Shown, Tag};
 use slateberg_catalog::ReadVersion;
 use slateberg_config::server::Settings;
@@ -55,20 +55,6 @@ pub struct Answer {
     body: Bytes,
     coding: Coding,
     tag: Option<Tag>,
-}
-
-/// An answer that was just made, uncompressed.
-pub struct Fresh {
-    /// Its body: these parts, one behind the other.
-    pub parts: Vec<Bytes>,
-    /// Its tag; none if it tells how to get at files, which nobody may keep.
-    pub tag: Option<Tag>,
-}
-
-impl Fresh {
-    fn len(&self) -> usize {
-        self.parts.iter().map(Bytes::len).sum()
-    }
 }
 
 impl Answers {

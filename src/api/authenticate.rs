@@ -1,17 +1,13 @@
 //! Authentication: a request is let in with the principal that its credential proves, or not at all.
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::extract::ConnectInfo;
-use axum::http::{Extensions, HeaderMap, HeaderName, header};
-use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use axum::http::{HeaderMap, HeaderName, header};
 
 use super::error::ApiError;
 use super::peer::Peer;
 use super::state::ApiState;
-use slateberg_authn::authenticator::Refused;
+use slateberg_authn::error::Refused;
 use slateberg_catalog::operation::RequestId;
 use slateberg_model::principal::Principal;
 
@@ -19,8 +15,6 @@ use slateberg_model::principal::Principal;
 pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;
 /// The same, for one whose credential is not good.
 const INVALID: &str = r#"Bearer realm="slateberg", error="invalid_token""#;
-/// Lines about rejected credentials per second; further ones are counted in the next line.
-const REJECTION_LINES_MAX: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The principal that a request is let in with, or the answer that it gets instead. The certificate of the
@@ -64,42 +58,6 @@ pub async fn failed(
     state.counters.authentication_failures.add(1);
     state.rejections.log(source, request_id, refused.0);
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
-}
-
-/// Log lines of rejected credentials, limited to `REJECTION_LINES_MAX` per second: guessing must not
-/// fill the disk. The audit log has all of them.
-pub struct RejectionLog {
-    limiter: DefaultDirectRateLimiter,
-    suppressed: AtomicU64,
-}
-
-impl Default for RejectionLog {
-    fn default() -> Self {
-        let limiter = RateLimiter::direct(Quota::per_second(REJECTION_LINES_MAX));
-        Self { limiter, suppressed: AtomicU64::new(0) }
-    }
-}
-
-impl RejectionLog {
-    fn log(&self, source: Option<IpAddr>, request_id: &str, reason: &str) {
-        if self.limiter.check().is_err() {
-            self.suppressed.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let suppressed = self.suppressed.swap(0, Ordering::Relaxed);
-        let source = source.map(|source| source.to_string()).unwrap_or_default();
-        tracing::info!(source, request_id, reason, suppressed, "credential rejected");
-    }
-}
-
-/// Where a request comes from; nowhere if it came over no connection.
-pub fn source(extensions: &Extensions) -> Option<IpAddr> {
-    peer(extensions).map(|peer| peer.address.ip())
-}
-
-/// The other end of the connection that a request came over; none if it came over none.
-pub fn peer(extensions: &Extensions) -> Option<&Peer> {
-    extensions.get::<ConnectInfo<Peer>>().map(|info| &info.0)
 }
 
 /// The one credential of a request. Two that say different things are none: somebody on the way might

@@ -3,6 +3,7 @@
 //! A page brings its credential in a header, as every client does. What a page sends without one is looked at
 //! in `cross_origin`, so that none does anything in somebody's name without having been given a key.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -14,7 +15,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::guard::{Guarded, REQUEST_ID};
+use super::request_id::REQUEST_ID;
 use slateberg_config::server::listen::CorsSettings;
 
 /// What pages of other origins may do.
@@ -44,7 +45,11 @@ impl Cors {
     }
 
     /// Answers a preflight request, or has the server respond and adds which pages may read the response.
-    pub(super) fn answer(&self, server: Guarded, request: Request) -> BoxFuture<'static, Response> {
+    pub(super) fn answer<S>(&self, server: S, request: Request) -> BoxFuture<'static, Response>
+    where
+        S: Service<Request, Response = Response, Error = Infallible>,
+        S::Future: Send + 'static,
+    {
         let response = self.0.layer(server).call(request);
         Box::pin(response.map(|Ok(response)| response))
     }

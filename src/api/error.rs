@@ -8,7 +8,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::observe::ForOperator;
 use super::rate_limits::TooSoon;
 use slateberg_authn as authn;
 use slateberg_catalog as catalog;
@@ -28,6 +27,17 @@ pub struct ApiError {
     challenge: Option<HeaderValue>,
     /// The `Retry-After` header of those who are told to come back.
     retry_after_seconds: u64,
+}
+
+/// What the operator should know of an answer.
+#[derive(Debug, Clone)]
+pub struct ForOperator {
+    /// The kind of exception that clients are told.
+    pub kind: &'static str,
+    /// What they are told of it.
+    pub message: String,
+    /// What they are not.
+    pub operator: String,
 }
 
 impl ApiError {

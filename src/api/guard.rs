@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -25,14 +25,16 @@ use uuid::Uuid;
 
 use super::access_log::AccessPrincipal;
 use super::admission::{Admission, Full, has_body};
-use super::authenticate::{authenticate, peer, source};
+use super::authenticate::authenticate;
 use super::cors::Cors;
 use super::cross_origin;
 use super::error::ApiError;
 use super::host;
 use super::oauth::tokens::FORM_BYTES_MAX;
 use super::observe::Observer;
+use super::peer::{peer, source};
 use super::rate_limits::RateLimits;
+use super::request_id::REQUEST_ID;
 use super::state::ApiState;
 use super::unread;
 use slateberg_catalog::operation::{Context as Circumstances, RequestId};
@@ -40,8 +42,6 @@ use slateberg_catalog::{self as catalog, Operation};
 use slateberg_model::principal::Principal;
 use slateberg_telemetry::traces::Trace;
 
-/// By what client and server call one request in their logs.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where metrics are, which Prometheus expects to be open.
 const METRICS: &str = "/metrics";
 

@@ -10,7 +10,8 @@ use matchit::Router;
 use tracing::error_span;
 
 use super::access_log::{AccessLog, AccessPrincipal, Entry};
-use super::authenticate::source;
+use super::error::ForOperator;
+use super::peer::source;
 use slateberg_catalog::operation::RequestId;
 use slateberg_telemetry::http::{Active, HttpMetrics, Method};
 use slateberg_telemetry::trace_context::{Remote, TRACEPARENT, TRACESTATE};
@@ -31,17 +32,6 @@ pub struct Observed<'a> {
     span: Span,
     log: tracing::Span,
     entry: Option<Entry>,
-}
-
-/// What the operator should know of an answer.
-#[derive(Debug, Clone)]
-pub struct ForOperator {
-    /// The kind of exception that clients are told.
-    pub kind: &'static str,
-    /// What they are told of it.
-    pub message: String,
-    /// What they are not.
-    pub operator: String,
 }
 
 impl Observer {

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use futures::stream;
 use uuid::Uuid;
 
-use super::answers::Fresh;
 use super::files::FilesTold;
 use super::tag::{Shown, SnapshotMode, Tag};
 use slateberg_catalog::TabularState;
@@ -31,6 +30,20 @@ const HEAD_BYTES: usize = 512;
 
 /// Up to so many bytes are copied into one buffer, which costs less than several.
 const COPIED_BYTES_MAX: usize = 64 << 10;
+
+/// An answer that was just made, uncompressed.
+pub struct Fresh {
+    /// Its body: these parts, one behind the other.
+    pub parts: Vec<Bytes>,
+    /// Its tag; none if it tells how to get at files, which nobody may keep.
+    pub tag: Option<Tag>,
+}
+
+impl Fresh {
+    pub(super) fn len(&self) -> usize {
+        self.parts.iter().map(Bytes::len).sum()
+    }
+}
 
 /// The tag of a state with all of its snapshots, for whoever may read all of it.
 pub fn tag_of(timeline: Option<Uuid>, state: &TabularState) -> Tag {

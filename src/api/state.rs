@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::access_log::AccessLog;
 use super::answers::Answers;
-use super::authenticate::RejectionLog;
 use super::files::FilesKept;
 use super::leaving::Leaving;
+use super::rejection_log::RejectionLog;
 use slateberg_authn::Authenticator;
 use slateberg_catalog::Catalog;
 use slateberg_config::server::Settings;

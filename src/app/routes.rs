@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use crate::api::access_log::AccessLog;
 use crate::api::answers::Answers;
-use crate::api::authenticate::RejectionLog;
 use crate::api::files::FilesKept;
 use crate::api::guard::Guarded;
 use crate::api::leaving::Leaving;
+use crate::api::rejection_log::RejectionLog;
 use crate::api::router::{Routers, routers};
 use crate::api::state::{self, ApiState};
 use slateberg_base::version::VERSION;
 use slateberg_config::Settings;
 use slateberg_runtime::Runtime;
-use slateberg_runtime::build::{BuildError, Seams};
+use slateberg_runtime::error::BuildError;
+use slateberg_runtime::seams::Seams;
 use slateberg_telemetry::collection::{Collection, attributes};
 
 /// The commit of the server program, as `build.rs` names it.

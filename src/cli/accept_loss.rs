@@ -8,8 +8,8 @@ use serde_json::json;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::{Common, print};
-use slateberg_runtime::build::Seams;
 use slateberg_runtime::loss::{Loss, accept_loss};
+use slateberg_runtime::seams::Seams;
 use slateberg_store::loss::AcceptedLoss;
 
 #[derive(Debug, Args)]

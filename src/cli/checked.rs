@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::Sources;
 use super::exit::Exit;
 use crate::app::check::{Findings, check};
-use slateberg_config::layers::Place;
+use slateberg_config::place::Place;
 use slateberg_config::problem::Problem;
 use slateberg_config::{Read, Settings, read};
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 /// Settings, and everything that is wrong with them.
 pub(super) struct Checked {

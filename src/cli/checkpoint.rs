@@ -13,7 +13,7 @@ use super::exit::Outcome;
 use super::output::{Output, json_text, table, text, time};
 use super::{Common, ask_server, print};
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 use slateberg_runtime::stopped::{StoppedCatalog, StoppedError};
 use slateberg_store::checkpoints::Checkpoint as Kept;
 

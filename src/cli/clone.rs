@@ -8,8 +8,8 @@ use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::progress::progress;
 use super::{Common, print, walked};
 use slateberg_base::rfc3339;
-use slateberg_runtime::build::Seams;
 use slateberg_runtime::clone::{Cloned, clone_catalog};
+use slateberg_runtime::seams::Seams;
 use slateberg_runtime::stopped::Wanted;
 use slateberg_store::records::CloneOf;
 

@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
 use super::{Common, print, runtime};
 use slateberg_config::read;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 /// Validate or print the effective settings.
 #[derive(Debug, Args)]
@@ -62,9 +62,10 @@ impl Reading {
             Output::Table => print(&checked.report()),
             Output::Json => print_json(&checked.json()),
         }
-        match is_valid {
-            true => Ok(ExitCode::SUCCESS),
-            false => Err(Failure::new(Exit::Settings, "the settings are wrong: see the output")),
+        if is_valid {
+            Ok(ExitCode::SUCCESS)
+        } else {
+            Err(Failure::new(Exit::Settings, "the settings are wrong: see the output"))
         }
     }
 

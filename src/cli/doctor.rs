@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::{Common, print, runtime};
 use crate::app::doctor::{Check, Severity, examine};
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 /// Test buckets, KMS, issuers, clocks, ports and files of a configuration.
 #[derive(Debug, Args)]

@@ -12,7 +12,7 @@ use super::{client, policy};
 use crate::app::run::RunError;
 use slateberg_catalog::transfer;
 use slateberg_kms as kms;
-use slateberg_runtime::build::BuildError;
+use slateberg_runtime::error::BuildError;
 use slateberg_runtime::lock::LockError;
 use slateberg_runtime::stopped::StoppedError;
 use slateberg_store as store;

@@ -10,8 +10,8 @@ use super::exit::{Exit, Failure, Outcome};
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::progress::progress;
 use super::{Common, print};
-use slateberg_runtime::build::Seams;
 use slateberg_runtime::fsck::{FsckReport, fsck};
+use slateberg_runtime::seams::Seams;
 
 /// Check every file and record of a catalog, without writing, while no server runs on it.
 #[derive(Debug, Args)]
@@ -31,9 +31,10 @@ impl Fsck {
                 Output::Table => print(&text(&report)),
                 Output::Json => print_json(&value(&report)),
             }
-            match report.is_sound() {
-                true => Ok(ExitCode::SUCCESS),
-                false => Err(Failure::new(Exit::Damaged, "the catalog is damaged: see the output")),
+            if report.is_sound() {
+                Ok(ExitCode::SUCCESS)
+            } else {
+                Err(Failure::new(Exit::Damaged, "the catalog is damaged: see the output"))
             }
         })
     }

@@ -14,9 +14,9 @@ use crate::app::banner::{banner, banner_line};
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
 use slateberg_base::descriptors;
-use slateberg_config::layers::Place;
+use slateberg_config::place::Place;
 use slateberg_config::{Read, Settings};
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 use slateberg_telemetry::logs;
 use slateberg_telemetry::settings::Format;
 

@@ -17,7 +17,8 @@ use slateberg_config::Settings;
 use slateberg_objects::open::Opened;
 use slateberg_objects::probe::{Findings, ProbeError, probe_state};
 use slateberg_objects::race::{Course, Outcome as Races, race};
-use slateberg_runtime::build::{BuildError, Seams};
+use slateberg_runtime::error::BuildError;
+use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state;
 
 /// How long the probe and one put of a race may take.

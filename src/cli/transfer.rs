@@ -15,7 +15,7 @@ use super::{Common, print, walked};
 use slateberg_base::progress::Progress;
 use slateberg_catalog::transfer::export::Counts;
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 use slateberg_runtime::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
 use slateberg_store::fsck::Report;
 
@@ -68,10 +68,8 @@ impl Export {
         if self.file.as_os_str() == "-" {
             let mut out = BufWriter::new(io::stdout());
             // Lines and progress do not mix on one terminal.
-            let progress = match io::stdout().is_terminal() {
-                true => Progress::default(),
-                false => progress(),
-            };
+            let progress =
+                if io::stdout().is_terminal() { Progress::default() } else { progress() };
             return export_lines(settings, &seams, wanted, &mut out, &progress).await;
         }
         let shown = self.file.display();

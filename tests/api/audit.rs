@@ -153,7 +153,7 @@ async fn a_file_that_cannot_be_written_stops_the_start() {
     settings.audit.to = slateberg_telemetry::settings::AuditTo::File;
     settings.audit.file = directory.path().to_owned();
     let opened =
-        slateberg::app::App::build(settings, slateberg_runtime::build::Seams::default()).await;
+        slateberg::app::App::build(settings, slateberg_runtime::seams::Seams::default()).await;
     let error = opened.err().expect("it does not start").to_string();
     assert!(error.starts_with("audit.file: "), "{error}");
 }

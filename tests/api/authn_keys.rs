@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
 use crate::support::bucket::bucket;

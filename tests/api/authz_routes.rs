@@ -10,7 +10,7 @@ use std::path::Path;
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use slateberg::api::router::ENDPOINTS;
+use slateberg::api::endpoints::ENDPOINTS;
 use slateberg_config::WarehouseSettings;
 
 use crate::support::app::TestApp;

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
 use slateberg_runtime::preview::preview;
+use slateberg_runtime::seams::Seams;
 use slateberg_runtime::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, export_lines};
 
 use super::encryption::encrypted;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use slateberg::app::App;
 use slateberg_config::Settings;
 use slateberg_kms::settings::KmsKind;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 use tempfile::NamedTempFile;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};

@@ -12,8 +12,8 @@ use slateberg::app::App;
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
 use slateberg_objects::open::{Opener, open_url};
-use slateberg_runtime::build::Seams;
 use slateberg_runtime::fsck::fsck;
+use slateberg_runtime::seams::Seams;
 use tempfile::TempDir;
 
 use crate::support::app::{Answer, TestApp};

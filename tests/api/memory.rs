@@ -6,7 +6,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use crate::support::app::TestApp;
 use crate::support::table::set_property;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use crate::support::app::{Answer, TestApp, bucket_opener, memory_settings};
 use crate::support::fsck::assert_sound;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::bucket;

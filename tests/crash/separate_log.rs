@@ -11,7 +11,9 @@ use slateberg_config::Settings;
 use slateberg_kms::settings::KmsKind;
 use slateberg_objects::conditional::Conditional;
 use slateberg_objects::open::{Opened, Opener};
-use slateberg_runtime::build::{BuildError, OfflineCatalog, Seams};
+use slateberg_runtime::error::BuildError;
+use slateberg_runtime::offline::OfflineCatalog;
+use slateberg_runtime::seams::Seams;
 use slateberg_store::fsck::walk;
 use tempfile::NamedTempFile;
 

@@ -8,7 +8,9 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::build::{BuildError, OfflineCatalog, Seams};
+use slateberg_runtime::error::BuildError;
+use slateberg_runtime::offline::OfflineCatalog;
+use slateberg_runtime::seams::Seams;
 
 use crate::scene::{PATIENCE, Scene, TABLE, within};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};

@@ -8,7 +8,7 @@ use iceberg::spec::TableMetadata;
 use iceberg::{Catalog, ErrorKind};
 use slateberg::app::App;
 use slateberg_embedded::{EmbeddedCatalog, Error, OpenError, Settings, StoreError, cause};
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::bucket;

@@ -2,7 +2,7 @@
 
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use crate::proxy::{Meddling, Proxy};
 use crate::support::app::{TestApp, memory_settings};

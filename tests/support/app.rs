@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use slateberg::api::guard::Guarded;
 use slateberg::app::App;
 use slateberg_authz::bundled::default_policies;
-use slateberg_authz::policy_set::PolicyFile;
+use slateberg_authz::policy_file::PolicyFile;
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_config::Settings;
 use slateberg_objects::conditional::Conditional;
 use slateberg_objects::location::Location;
 use slateberg_objects::open::{Opened, Opener};
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 use tower::ServiceExt;
 
 use super::bucket::{bucket, encrypt_if_wanted};

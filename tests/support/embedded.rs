@@ -15,7 +15,7 @@ use iceberg::{Catalog, NamespaceIdent, TableCreation, TableIdent};
 use object_store::ObjectStore;
 use slateberg_config::Settings;
 use slateberg_embedded::{Builder, EmbeddedCatalog, IcebergCatalog};
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use super::app::{bucket_opener, memory_settings};
 use super::bucket::encrypt_if_wanted;

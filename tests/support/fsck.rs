@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use slateberg_base::progress::Progress;
-use slateberg_runtime::build::Seams;
 use slateberg_runtime::fsck::fsck;
+use slateberg_runtime::seams::Seams;
 
 use super::app::{bucket_opener, memory_settings};
 

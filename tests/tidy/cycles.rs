@@ -6,35 +6,8 @@ use super::{Source, crate_names, files_below, is_test_file};
 
 /// Knots of files that import each other. The list may only shrink.
 const KNOWN: &[(&str, &[&str])] = &[
-    (
-        "crates/authn/src",
-        &["authenticator", "client_certificates", "issuer_rules", "issuers", "own_tokens"],
-    ),
-    ("crates/authz/src", &["expectations", "expectations/reads"]),
-    ("crates/authz/src", &["grants", "notation", "resource", "schema"]),
-    (
-        "crates/authz/src",
-        &["policy_set", "policy_set/annotations", "policy_set/gathered", "relevant"],
-    ),
-    ("crates/config/src", &["layers", "problem"]),
-    ("crates/config/src", &["server", "server/listen"]),
-    ("crates/embedded/src", &["handle", "open"]),
-    ("crates/model/src", &["commit", "commit/snapshots"]),
-    ("crates/model/src", &["defaults", "types"]),
-    ("crates/objects/src", &["cloud", "open", "option_names"]),
-    ("crates/objects/src", &["directory", "warehouse_files"]),
-    ("crates/objects/src", &["sign", "sign/check", "sign/delete_objects", "vend", "vend/aws"]),
-    (
-        "crates/runtime/src",
-        &["build", "locations", "measure", "offline", "policies", "state", "warehouses"],
-    ),
     ("crates/telemetry/src", &["otlp", "otlp/send"]),
-    ("src", &["api/access_log", "api/authenticate", "api/error", "api/observe", "api/state"]),
-    ("src", &["api/answers", "api/respond"]),
-    ("src", &["api/cors", "api/guard", "api/oauth/tokens"]),
-    ("src", &["api/iceberg/config", "api/router"]),
     ("src", &["api/wire/grants", "api/wire/policies"]),
-    ("src", &["app/connections", "app/connections/limits"]),
     (
         "src",
         &[

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::api_keys::ApiKeys;
 use super::claims::alleged_issuer;
 use super::client_certificates::Presented;
+use super::error::Refused;
 use super::failures::{Failures, TooMany};
 use super::issuers::{Issuer, Issuers, Refusal, Spoken};
 use super::key_index::KnownKey;
@@ -57,10 +58,6 @@ enum Verified {
     Own(SpeaksFor),
     Outside(Arc<Issuer>, Spoken),
 }
-
-/// The credential is not good, for a reason that is nobody's business but the operator's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused(pub &'static str);
 
 const NO_KEY: Refused = Refused("a malformed API key");
 const UNKNOWN_KEY: Refused = Refused("an unknown key");

@@ -11,7 +11,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-use super::authenticator::Refused;
+use super::error::Refused;
 use super::settings::{ClientCertificateSettings, NameFrom, SubjectKind, SubjectSettings};
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 

@@ -24,3 +24,7 @@ pub enum Error {
     #[error("{0}")]
     Store(#[from] store::Error),
 }
+
+/// Why a credential is rejected. Only the operator learns the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused(pub &'static str);

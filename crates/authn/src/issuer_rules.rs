@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use url::{Host, Url};
 
+use super::algorithms::{ALGORITHMS, algorithm};
 use super::client_certificates;
-use super::issuers::{ALGORITHMS, algorithm};
 use super::settings::IssuerSettings;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_base::similar::nearest;

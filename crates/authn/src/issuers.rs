@@ -5,30 +5,13 @@ use std::sync::Arc;
 
 use jsonwebtoken::{Algorithm, Header, Validation, decode};
 
+use super::algorithms::algorithm;
 use super::claims::{self, Claims, Rules};
 use super::issuer_rules::problems;
 use super::key_set::KeyHandle;
 use super::settings::IssuerSettings;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::principal::{Identity, IdentityKind, Method};
-
-/// Algorithms that an issuer may sign with. None of them has a key that both signs and verifies.
-pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
-    ("RS256", Algorithm::RS256),
-    ("RS384", Algorithm::RS384),
-    ("RS512", Algorithm::RS512),
-    ("PS256", Algorithm::PS256),
-    ("PS384", Algorithm::PS384),
-    ("PS512", Algorithm::PS512),
-    ("ES256", Algorithm::ES256),
-    ("ES384", Algorithm::ES384),
-    ("EdDSA", Algorithm::EdDSA),
-];
-
-/// The algorithm of this name.
-pub(super) fn algorithm(name: &str) -> Option<Algorithm> {
-    ALGORITHMS.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
-}
 
 /// Why a token is not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

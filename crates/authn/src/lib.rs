@@ -16,6 +16,7 @@
 //! the log.
 
 pub mod advice;
+mod algorithms;
 pub mod api_keys;
 pub mod authenticator;
 pub mod claims;

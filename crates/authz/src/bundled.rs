@@ -1,6 +1,6 @@
 //! The policies that come with the program: `policies/default`.
 
-use super::policy_set::PolicyFile;
+use super::policy_file::PolicyFile;
 
 const ROLES: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/default/roles.cedar"));

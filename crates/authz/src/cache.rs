@@ -258,7 +258,7 @@ impl Hash for Known<'_> {
 mod tests {
     use super::*;
     use crate::context::Context;
-    use crate::policy_set::PolicyFile;
+    use crate::policy_file::PolicyFile;
     use crate::resource::Attributes;
     use crate::schema::Schema;
     use slateberg_model::ident::NamespaceIdent;

@@ -3,9 +3,9 @@
 //! `docs/authorization.md` documents the format.
 
 mod reads;
+mod unusable;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::reads::{ReadsEntry, said, same};
+use self::unusable::{Result, Unusable, unusable};
 use super::action::{Action, Load};
 use super::context::Context;
 use super::decide::Request;
@@ -158,18 +159,6 @@ pub struct Outcome {
     /// What they let be read, in the same way, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Value>,
-}
-
-/// Why a file of expectations says nothing: it does not fit together.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unusable(String);
-
-/// A result whose failure is a file that says nothing.
-type Result<T> = std::result::Result<T, Unusable>;
-
-fn unusable<T>(message: impl fmt::Display) -> Result<T> {
-    Err(Unusable(message.to_string()))
 }
 
 /// A file of expectations whose parts fit together.

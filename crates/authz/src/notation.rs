@@ -26,17 +26,6 @@ pub fn grantee_kind_word(kind: GranteeKind) -> &'static str {
     }
 }
 
-/// The word for a kind of resource.
-pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Catalog => CATALOG_ID,
-        Kind::Warehouse => "warehouse",
-        Kind::Namespace => "namespace",
-        Kind::Table => "table",
-        Kind::View => "view",
-    }
-}
-
 /// A grantee as one word.
 pub fn grantee_word(grantee: &Grantee) -> String {
     format!("{}:{}", grantee_kind_word(grantee.kind), grantee.id)
@@ -46,7 +35,7 @@ pub fn grantee_word(grantee: &Grantee) -> String {
 pub fn resource_word(resource: &Resource) -> String {
     match resource.kind() {
         Kind::Catalog => CATALOG_ID.to_owned(),
-        kind => format!("{}:{}", kind_word(kind), resource.id()),
+        kind => format!("{}:{}", kind.word(), resource.id()),
     }
 }
 
@@ -84,11 +73,11 @@ pub fn resource(word: &str) -> Result<Resource, NotAName> {
         ))
     };
     let (kind, path) = word.split_once(':').ok_or_else(wrong)?;
-    let kind = KINDS.into_iter().find(|known| kind_word(*known) == kind).ok_or_else(wrong)?;
+    let kind = KINDS.into_iter().find(|known| known.word() == kind).ok_or_else(wrong)?;
     if kind == Kind::Catalog {
         return Err(wrong());
     }
-    let wrong = |error: NoSuchPath| NotAName(error.behind(kind_word(kind)).to_string());
+    let wrong = |error: NoSuchPath| NotAName(error.behind(kind.word()).to_string());
     Resource::parse(kind, path).map_err(wrong)
 }
 

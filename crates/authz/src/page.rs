@@ -18,8 +18,9 @@ use super::context::Context;
 use super::decide::in_scope;
 use super::distinctions::{Distinctions, Facts};
 use super::entities::Path;
-use super::policy_set::{PolicySet, Rule};
+use super::policy_set::PolicySet;
 use super::resource::{Kind, Node, Resource};
+use super::rules::Rule;
 use slateberg_model::principal::Identity;
 
 /// A question of which only the name is left open.
@@ -321,14 +322,15 @@ impl<'a> Open<'a> {
 impl Rule {
     /// How the scope relates to leaves of a type below a path, and `above` them all that is on it.
     fn covers(&self, leaf: &EntityTypeName, path: &Path, above: &HashSet<EntityUid>) -> Cover {
-        let only = |one: &EntityUid| match one.type_name() == leaf {
-            true => path.name_below(one).map_or(Cover::Nothing, Cover::Only),
-            false => Cover::Nothing,
+        let only = |one: &EntityUid| {
+            if one.type_name() == leaf {
+                path.name_below(one).map_or(Cover::Nothing, Cover::Only)
+            } else {
+                Cover::Nothing
+            }
         };
-        let within = |one: &EntityUid| match above.contains(one) {
-            true => Cover::Everything,
-            false => only(one),
-        };
+        let within =
+            |one: &EntityUid| if above.contains(one) { Cover::Everything } else { only(one) };
         match &self.resource {
             ResourceConstraint::Any => Cover::Everything,
             ResourceConstraint::Is(name) if name == leaf => Cover::Everything,

@@ -1,36 +1,23 @@
 //! The policies in force: a set that was checked as a whole, or none.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use cedar_policy::{
-    ActionConstraint, Authorizer, Effect, EntityUid, Policy, PolicyId, PrincipalConstraint,
-    ResourceConstraint,
-};
+use cedar_policy::{Authorizer, Effect, PolicyId};
 use sha2::{Digest, Sha256};
 
-use super::conditions::Conditions;
-use super::distinctions::Distinctions;
 use super::facts::Asks;
 use super::grants::Grant;
+use super::policy_file::PolicyFile;
 use super::problem::Problem;
-use super::relevant::ByPrincipal;
+use super::rules::{ByPrincipal, Rule};
 use super::schema::Schema;
 use gathered::Gathered;
-use slateberg_model::read_restrictions::{ReadRule, ReadRules};
+use slateberg_model::read_restrictions::ReadRules;
 
 mod annotations;
 mod gathered;
-
-/// Policies as they are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyFile {
-    /// Where they stand, for messages.
-    pub name: String,
-    /// The text, in Cedar's language.
-    pub text: String,
-}
 
 /// Which policies: the same for two sets exactly if they were made of the same files and grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,22 +42,6 @@ pub struct PolicySet {
     pub(super) places: BTreeMap<String, (String, usize)>,
     revision: Revision,
     warnings: Vec<Problem>,
-}
-
-/// A policy, with what has to be known of it to leave it out where it cannot match.
-#[derive(Debug)]
-pub(super) struct Rule {
-    /// The policy, standing alone: without a template, even if it is a grant.
-    pub(super) policy: Policy,
-    pub(super) effect: Effect,
-    pub(super) principal: PrincipalConstraint,
-    pub(super) action: ActionConstraint,
-    pub(super) resource: ResourceConstraint,
-    pub(super) asks: Asks,
-    /// Resource attributes that the policies depend on, to group the names of one page.
-    pub(super) distinctions: Distinctions,
-    /// What its annotations say of reading; none for a permit to read everything.
-    pub(super) read: Option<Arc<ReadRule>>,
 }
 
 /// What a policy says of itself, for listings.
@@ -180,61 +151,6 @@ impl PolicySet {
             forbids: policy.effect() == Effect::Forbid,
             description: policy.annotation("description").map(ToOwned::to_owned),
         })
-    }
-}
-
-impl Rule {
-    fn of(policy: Policy, read: Option<ReadRule>) -> Self {
-        let conditions = Conditions::of(&policy);
-        Self {
-            effect: policy.effect(),
-            principal: policy.principal_constraint(),
-            action: policy.action_constraint(),
-            resource: policy.resource_constraint(),
-            asks: Asks::of(&conditions),
-            distinctions: Distinctions::of(&conditions),
-            policy,
-            read: read.map(Arc::new),
-        }
-    }
-
-    pub(super) fn id(&self) -> &str {
-        self.policy.id().as_ref()
-    }
-
-    /// Whether an action is within the scope.
-    pub(super) fn covers_action(&self, action: &EntityUid, groups: &HashSet<EntityUid>) -> bool {
-        covers(&self.action, action, groups)
-    }
-
-    /// Whether a principal is within the scope.
-    pub(super) fn covers_principal(
-        &self,
-        principal: &EntityUid,
-        memberships: &HashSet<EntityUid>,
-    ) -> bool {
-        let is_in = |one: &EntityUid| one == principal || memberships.contains(one);
-        match &self.principal {
-            PrincipalConstraint::Any => true,
-            PrincipalConstraint::Eq(one) => one == principal,
-            PrincipalConstraint::In(one) => is_in(one),
-            PrincipalConstraint::Is(name) => name == principal.type_name(),
-            PrincipalConstraint::IsIn(name, one) => name == principal.type_name() && is_in(one),
-        }
-    }
-}
-
-/// Whether an action, which is in these groups, is within a scope.
-pub(super) fn covers(
-    scope: &ActionConstraint,
-    action: &EntityUid,
-    groups: &HashSet<EntityUid>,
-) -> bool {
-    let is_or_is_in = |one: &EntityUid| one == action || groups.contains(one);
-    match scope {
-        ActionConstraint::Any => true,
-        ActionConstraint::Eq(one) => one == action,
-        ActionConstraint::In(any) => any.iter().any(is_or_is_in),
     }
 }
 

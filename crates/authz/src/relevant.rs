@@ -2,22 +2,15 @@
 //! of whoever asks, however much was granted to others.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use cedar_policy::{EntityUid, PolicySet as CedarSet, PrincipalConstraint, ResourceConstraint};
+use cedar_policy::{EntityUid, PolicySet as CedarSet, ResourceConstraint};
 
-use super::policy_set::{PolicySet, Rule};
+use super::policy_set::PolicySet;
+use super::rules::Rule;
 
 /// In sets up to this length, choosing would cost what it saves.
 const CHOOSE_FROM: usize = 32;
-
-/// The policies of a set, by whom their scopes name.
-#[derive(Debug, Default)]
-pub(super) struct ByPrincipal {
-    named: HashMap<EntityUid, Vec<usize>>,
-    /// Those that name nobody.
-    others: Vec<usize>,
-}
 
 /// Who asks, what for, and on what: with all that each is in.
 pub(super) struct Scope<'a> {
@@ -28,35 +21,6 @@ pub(super) struct Scope<'a> {
     pub(super) resource: &'a EntityUid,
     /// The resource itself, and what it is in.
     pub(super) within: &'a HashSet<EntityUid>,
-}
-
-impl ByPrincipal {
-    pub(super) fn of(rules: &[Rule]) -> Self {
-        let mut all = Self::default();
-        for (at, rule) in rules.iter().enumerate() {
-            match &rule.principal {
-                PrincipalConstraint::Eq(one)
-                | PrincipalConstraint::In(one)
-                | PrincipalConstraint::IsIn(_, one) => {
-                    all.named.entry(one.clone()).or_default().push(at);
-                }
-                PrincipalConstraint::Any | PrincipalConstraint::Is(_) => all.others.push(at),
-            }
-        }
-        all
-    }
-
-    /// Returns the positions of the policies that name the principal, one of its memberships, or no
-    /// principal.
-    pub(super) fn about<'a>(
-        &'a self,
-        principal: &'a EntityUid,
-        memberships: &'a HashSet<EntityUid>,
-    ) -> impl Iterator<Item = usize> + 'a {
-        let whom = std::iter::once(principal).chain(memberships);
-        let named = whom.filter_map(|one| self.named.get(one)).flatten();
-        named.chain(&self.others).copied()
-    }
 }
 
 impl PolicySet {
@@ -111,7 +75,7 @@ mod tests {
     use crate::context::Context;
     use crate::decide::Request;
     use crate::grants::{Grant, Grantee, GranteeKind};
-    use crate::policy_set::PolicyFile;
+    use crate::policy_file::PolicyFile;
     use crate::resource::{Kind, Resource};
     use crate::schema::Schema;
     use slateberg_model::principal::{Identity, IdentityKind, Method};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use cedar_policy::Effect;
 
 use super::decide::{Decision, Request};
-use super::policy_set::{PolicySet, covers};
+use super::policy_set::PolicySet;
 use super::resource::Kind;
+use super::rules::covers;
 use slateberg_base::similar::nearest;
 use slateberg_model::members::brief;
 use slateberg_model::principal::Identity;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-use super::notation::kind_word;
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::members::brief;
 
@@ -39,6 +38,17 @@ impl Kind {
             Self::Namespace => "Namespace",
             Self::Table => "Table",
             Self::View => "View",
+        }
+    }
+
+    /// The name that people and programs write.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Catalog => CATALOG_ID,
+            Self::Warehouse => "warehouse",
+            Self::Namespace => "namespace",
+            Self::Table => "table",
+            Self::View => "view",
         }
     }
 }
@@ -147,7 +157,7 @@ impl fmt::Display for NoSuchPath {
             Kind::Table => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/orders"),
             Kind::View => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/open_orders"),
         };
-        let (kind, path) = (kind_word(*kind), brief(path));
+        let (kind, path) = (kind.word(), brief(path));
         write!(f, "not a {kind}: '{prefix}{path}'{reason}. ")?;
         write!(f, "Write {prefix}{form}, such as {prefix}{example}")
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use cedar_policy::{Effect, EntityUid, PrincipalConstraint};
 
-use super::policy_set::{PolicySet, Rule};
+use super::policy_set::PolicySet;
+use super::rules::Rule;
 use slateberg_model::principal::Identity;
 
 impl PolicySet {

@@ -23,9 +23,11 @@ use slateberg_model::members::brief;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::{Delegation, Warehouse};
 use slateberg_objects::location::Location;
-use slateberg_objects::sign::{Allowed, SignError, SignRequest, Signed};
+use slateberg_objects::sign::Signed;
+use slateberg_objects::sign::request::{Allowed, SignError, SignRequest};
+use slateberg_objects::vend::Vendor;
 use slateberg_objects::vend::cache::VendKey;
-use slateberg_objects::vend::{Files, Rights, Vendor};
+use slateberg_objects::vend::files::{Files, Rights};
 use slateberg_store::records::TabularRecord;
 
 /// Staged tables whose files somebody may write, until a commit makes them.

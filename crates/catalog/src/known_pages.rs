@@ -166,7 +166,8 @@ mod tests {
     use slateberg_authz::action::Load;
     use slateberg_authz::authority::{Asked, Authority};
     use slateberg_authz::context::Context;
-    use slateberg_authz::policy_set::{PolicyFile, PolicySet};
+    use slateberg_authz::policy_file::PolicyFile;
+    use slateberg_authz::policy_set::PolicySet;
     use slateberg_authz::resource::{Attributes, Kind, Resource};
     use slateberg_authz::schema::Schema;
     use slateberg_model::ident::NamespaceIdent;

@@ -8,6 +8,7 @@ pub mod client;
 pub mod layers;
 pub mod load;
 mod memory;
+pub mod place;
 pub mod problem;
 mod rules;
 mod secrets;

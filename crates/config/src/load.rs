@@ -12,7 +12,8 @@ use figment::Figment;
 use figment::error::Kind;
 use figment::providers::Serialized;
 
-use super::layers::{Layer, Place};
+use super::layers::Layer;
+use super::place::Place;
 use super::problem::{Excerpt, Problem, help_for};
 use super::secrets::is_secret;
 use super::settings::{DEFAULT_WAREHOUSE, Settings};
@@ -207,10 +208,7 @@ fn help_for_key(path: &[String], expected: &[&str], layers: &[Layer]) -> String 
 
 /// The part of a line that may be shown.
 fn shown(path: &[String], excerpt: Option<Excerpt>) -> Option<Excerpt> {
-    match is_secret(path) {
-        true => excerpt.map(Excerpt::without_value),
-        false => excerpt,
-    }
+    if is_secret(path) { excerpt.map(Excerpt::without_value) } else { excerpt }
 }
 
 fn files(sources: &Sources) -> Result<Vec<PathBuf>, Problem> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::layers::Place;
+use super::place::Place;
 use slateberg_base::similar::nearest;
 
 /// How many keys are told that there could have been.

@@ -9,7 +9,9 @@ pub mod host;
 pub mod listen;
 pub mod tls;
 
+use host::is_name;
 use listen::{CorsSettings, ManagementSettings, RateLimitSettings};
+use slateberg_base::setting::InvalidSetting;
 use tls::TlsSettings;
 
 /// Settings of the server; each field's default stands in `config/default.toml`.
@@ -91,5 +93,63 @@ impl Settings {
     /// How long a request's body may take to come.
     pub fn body_max(&self) -> Duration {
         Duration::from_secs(self.body_seconds_max.max(1))
+    }
+
+    /// Returns every setting that is wrong in itself or together with others.
+    pub fn problems(&self) -> Vec<InvalidSetting> {
+        let seconds = [
+            ("header_seconds_max", self.header_seconds_max),
+            ("idle_seconds_max", self.idle_seconds_max),
+        ];
+        let zeros = seconds.iter().filter(|(_, seconds)| *seconds == 0);
+        let mut found: Vec<_> = zeros
+            .map(|(name, _)| {
+                InvalidSetting::new(format!("server.{name}"), "expected at least 1, got 0")
+            })
+            .collect();
+        found.extend(self.host_names.iter().find(|name| !is_name(name)).map(|wrong| {
+            let message = format!(
+                "expected names such as catalog.example.com, without a port, got '{wrong}'"
+            );
+            InvalidSetting::new("server.host_names", message)
+        }));
+        found.extend(self.rate_limits.problems());
+        found.extend(self.cors.problem());
+        found.extend(self.management.problem());
+        found.extend(self.tls.problems());
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_do_not_fit_together_are_named() {
+        type Change<'a> = &'a dyn Fn(&mut Settings);
+        let wrong: [(&str, Change<'_>); 8] = [
+            ("host_names", &|settings| settings.host_names = vec!["http://a".into()]),
+            ("header_seconds_max", &|settings| settings.header_seconds_max = 0),
+            ("idle_seconds_max", &|settings| settings.idle_seconds_max = 0),
+            ("rate_limits.address_burst_requests_max", &|settings| {
+                settings.rate_limits.address_burst_requests_max = 1;
+            }),
+            ("rate_limits.principal_burst_requests_max", &|settings| {
+                settings.rate_limits.principal_burst_requests_max = 1;
+            }),
+            ("rate_limits.remembered_max", &|settings| settings.rate_limits.remembered_max = 0),
+            ("cors.allowed_origins", &|settings| {
+                settings.cors.allowed_origins = vec!["https://a".into(), "*".into()];
+            }),
+            ("management.plain_http", &|settings| settings.management.plain_http = true),
+        ];
+        assert_eq!(Settings::default().problems(), []);
+        for (name, change) in wrong {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            let keys: Vec<_> = settings.problems().into_iter().map(|it| it.key).collect();
+            assert_eq!(keys, [format!("server.{name}")]);
+        }
     }
 }

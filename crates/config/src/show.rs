@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::layers::Place;
 use super::load::Read;
+use super::place::Place;
 use super::secrets::is_secret;
 
 /// What is shown in the place of a secret.
@@ -33,14 +33,16 @@ impl Read {
 
     fn collect(&self, path: &mut Vec<String>, value: Value, found: &mut Vec<Setting>) {
         let Value::Object(members) = value else {
-            let value = match is_secret(path) && value != Value::String(String::new()) {
-                true => Value::String(HIDDEN.to_owned()),
-                false => value,
+            let value = if is_secret(path) && value != Value::String(String::new()) {
+                Value::String(HIDDEN.to_owned())
+            } else {
+                value
             };
             let key = path.join(".");
-            let place = match self.settings.is_memory_share(&key) {
-                true => Place::MemoryShare,
-                false => self.place(path),
+            let place = if self.settings.is_memory_share(&key) {
+                Place::MemoryShare
+            } else {
+                self.place(path)
             };
             found.push(Setting { key, value, place });
             return;

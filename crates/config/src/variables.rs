@@ -7,7 +7,8 @@
 use serde_json::Value;
 
 use super::client;
-use super::layers::{ENV_PREFIX, ENV_SEPARATOR, Place};
+use super::layers::{ENV_PREFIX, ENV_SEPARATOR};
+use super::place::Place;
 use super::problem::Problem;
 use super::settings::Settings;
 use slateberg_base::similar::nearest;

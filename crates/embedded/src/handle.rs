@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::asked::Asked;
 use super::call::{Call, Named, named, told};
+use super::house::House;
 #[cfg(feature = "iceberg")]
 use super::iceberg_catalog::IcebergCatalog;
-use super::open::{Builder, House};
-use super::{Identity, OpenError, Result, Settings, StoreError};
+use super::{Identity, Result, StoreError};
 use slateberg_catalog::Operation;
 use slateberg_catalog::operation::{Context, Idempotency};
 use slateberg_model::principal::{Method, Principal};
@@ -33,17 +33,6 @@ pub struct EmbeddedCatalog {
 }
 
 impl EmbeddedCatalog {
-    /// Opens the catalog of these settings, in its default warehouse and as an admin: see
-    /// [`Builder::new`] and [`Builder::open`].
-    pub async fn open(settings: Settings) -> std::result::Result<Self, OpenError> {
-        Self::builder(settings).open().await
-    }
-
-    /// What says more before the catalog is opened.
-    pub fn builder(settings: Settings) -> Builder {
-        Builder::new(settings)
-    }
-
     pub(super) fn new(house: Arc<House>, warehouse: Option<String>, identity: Identity) -> Self {
         Self { house, warehouse, identity: embedded(identity), key: None }
     }

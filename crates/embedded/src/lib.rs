@@ -3,7 +3,8 @@
 //! Vocabulary: the *host* is the program that opens the catalog. It reads no protocol and shows no
 //! credential: it says whom it acts for, and policies decide as they do for requests.
 //!
-//! - [`open`]: from settings to an open catalog, by the same composition as a server's, and its end.
+//! - [`open`]: from settings to an open catalog, by the same composition as a server's.
+//! - `house`: the open catalog that all handles share, and its end.
 //! - [`handle`]: the typed API begins here: in which warehouse, as whom, under which key.
 //! - `asked`: what a call asks for, as its key is bound to it.
 //! - `call`: what becomes of each call, and the span that it is for the host's own traces.
@@ -19,6 +20,7 @@ mod call;
 #[cfg(feature = "iceberg")]
 pub mod cause;
 pub mod handle;
+mod house;
 #[cfg(feature = "iceberg")]
 pub mod iceberg_catalog;
 pub mod namespaces;
@@ -39,6 +41,7 @@ pub use open::Builder;
 pub use slateberg_catalog::{Error, Result};
 pub use slateberg_config::Settings;
 pub use slateberg_model::principal::{Identity, IdentityKind};
-pub use slateberg_runtime::build::{BuildError as OpenError, Seams};
+pub use slateberg_runtime::error::BuildError as OpenError;
+pub use slateberg_runtime::seams::Seams;
 /// Why a store did not close in order, or has shut.
 pub use slateberg_store::Error as StoreError;

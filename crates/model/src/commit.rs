@@ -10,6 +10,7 @@
 
 mod finish;
 mod layout;
+mod snapshot_sets;
 mod snapshots;
 
 use std::collections::{BTreeMap, HashSet};
@@ -25,7 +26,7 @@ use super::table::{
     FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX, SnapshotLog, TableMetadata, clean_location,
 };
 use super::update::TableUpdate;
-use snapshots::{Removals, SnapshotIds};
+use snapshot_sets::{Removals, SnapshotIds};
 
 /// The table as it is, and where its current document lies.
 #[derive(Debug, Clone, Copy)]

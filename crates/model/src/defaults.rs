@@ -5,28 +5,7 @@
 
 use serde_json::Value;
 
-use super::members::brief;
-use super::refusal::Refusal;
-use super::types::{PrimitiveType, Type};
-
-/// Refuses a default that does not fit `field_type`.
-pub(super) fn check(field_type: &Type, value: &Value) -> Result<(), Refusal> {
-    let Type::Primitive(primitive) = field_type else {
-        return Err(Refusal::invalid(format!(
-            "Invalid default value for {}: {} (must be null)",
-            brief(field_type),
-            brief(value)
-        )));
-    };
-    if fits(primitive, value) {
-        return Ok(());
-    }
-    Err(Refusal::invalid(format!(
-        "Cannot parse default as a {} value: {}",
-        brief(primitive),
-        brief(value)
-    )))
-}
+use super::types::primitive::PrimitiveType;
 
 /// Whether a JSON value is one of this type, in its single-value serialization.
 pub(super) fn fits(primitive: &PrimitiveType, value: &Value) -> bool {

@@ -4,7 +4,7 @@
 //! The crate's own types stop at version 2, so these are ours. A type is parsed from and written to
 //! the JSON of "Appendix C", and its `Display` is the reference's text for messages.
 
-mod primitive;
+pub(super) mod primitive;
 
 use std::fmt;
 
@@ -184,8 +184,27 @@ fn parse_default(
     field_type: &Type,
 ) -> Result<Option<Value>, Refusal> {
     let Some(value) = members.member(name)? else { return Ok(None) };
-    defaults::check(field_type, &value)?;
+    check_default(field_type, &value)?;
     Ok(Some(value.into_owned()))
+}
+
+/// Refuses a default that does not fit `field_type`.
+fn check_default(field_type: &Type, value: &Value) -> Result<(), Refusal> {
+    let Type::Primitive(primitive) = field_type else {
+        return Err(Refusal::invalid(format!(
+            "Invalid default value for {}: {} (must be null)",
+            brief(field_type),
+            brief(value)
+        )));
+    };
+    if defaults::fits(primitive, value) {
+        return Ok(());
+    }
+    Err(Refusal::invalid(format!(
+        "Cannot parse default as a {} value: {}",
+        brief(primitive),
+        brief(value)
+    )))
 }
 
 impl fmt::Display for Type {

@@ -12,12 +12,11 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
-use object_store::{BackoffConfig, ObjectStoreScheme, RetryConfig};
+use object_store::{BackoffConfig, ObjectStore, ObjectStoreScheme, RetryConfig};
 use url::Url;
 
 use super::conditional::Conditional;
 use super::credentials::WithCredentials;
-use super::open::Opened;
 
 /// Tries of one request beyond the first, and for how long.
 const RETRIES_MAX: usize = 3;
@@ -38,12 +37,15 @@ const AZURE_PLACES: &str = "azure_storage_account_key, azure_storage_sas_key, az
                             azure_storage_tenant_id), a workload identity \
                             (azure_federated_token_file) or azure_use_azure_cli";
 
+/// A bucket, and a path in it.
+type Bucket = (Arc<dyn ObjectStore>, Path);
+
 /// Opens the bucket of a URL with these options, and the path that the URL says in it. Nothing for a URL that
 /// is of another kind.
 pub(super) fn open<'a>(
     url: &Url,
     options: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<Option<Opened>, object_store::Error> {
+) -> Result<Option<Bucket>, object_store::Error> {
     let (scheme, path) = ObjectStoreScheme::parse(url)?;
     let path = Path::parse(path)?;
     macro_rules! bucket {
@@ -78,7 +80,7 @@ pub(super) fn open<'a>(
         }
         _ => return Ok(None),
     };
-    Ok(Some(Opened { object_store: bucket, path, conditional_update: true, directory: None }))
+    Ok(Some((bucket, path)))
 }
 
 /// Whether credentials of S3 are configured, so that the instance's metadata is not asked for any.

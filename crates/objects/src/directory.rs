@@ -36,16 +36,15 @@ pub struct ListedFile {
     pub modified_ms: i64,
 }
 
-impl Directory {
-    pub(super) fn new(
-        object_store: Arc<dyn ObjectStore>,
-        location: Location,
-        path: Path,
-        objects: Objects,
-    ) -> Self {
-        Self { object_store, location, path, objects }
+impl Objects {
+    /// Returns a directory of a warehouse. Rejects the location of the warehouse itself.
+    pub fn directory(&self, warehouse: Uuid, location: &str) -> Result<Directory, Error> {
+        let (object_store, location, path) = self.directory_parts(warehouse, location)?;
+        Ok(Directory { object_store, location, path, objects: self.clone() })
     }
+}
 
+impl Directory {
     /// The location of a file in it.
     pub fn location_of(&self, file: &ListedFile) -> String {
         format!("{}://{}/{}", self.location.scheme(), self.location.authority(), file.path)

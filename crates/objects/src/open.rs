@@ -2,20 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
-use object_store::aws::AmazonS3ConfigKey;
-use object_store::azure::AzureConfigKey;
-use object_store::gcp::GoogleConfigKey;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use url::Url;
 
 use super::cloud;
-use super::location::AZURE;
-use super::option_names::{forbidden_http, meant};
+use super::option_names::{forbidden_http, meant, option};
 
 /// An object store and a path in it.
 #[derive(Clone)]
@@ -93,12 +88,14 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
         .chain(options.iter().map(|(key, value)| (key.as_str(), value.as_str())));
     let bucket =
         cloud::open(&parsed, options.clone()).map_err(|error| failed(error.to_string()))?;
-    if let Some(bucket) = bucket {
-        return Ok(bucket);
-    }
-    let (object_store, path) = object_store::parse_url_opts(&parsed, options)
-        .map_err(|error| failed(error.to_string()))?;
-    let object_store = Arc::from(object_store);
+    let (object_store, path) = match bucket {
+        Some(found) => found,
+        None => {
+            let (object_store, path) = object_store::parse_url_opts(&parsed, options)
+                .map_err(|error| failed(error.to_string()))?;
+            (Arc::from(object_store), path)
+        }
+    };
     Ok(Opened { object_store, path, conditional_update: true, directory: None })
 }
 
@@ -148,20 +145,6 @@ fn same_option(url: &str, one: &str, other: &str) -> bool {
 
 fn is_known(url: &str, key: &str) -> bool {
     option(url, key).is_some()
-}
-
-/// The one name of an option of the URL's kind of store.
-pub(super) fn option(url: &str, key: &str) -> Option<String> {
-    match url.split_once("://").map(|(scheme, _)| scheme) {
-        Some("s3" | "s3a") => {
-            AmazonS3ConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned())
-        }
-        Some("gs") => GoogleConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned()),
-        Some(scheme) if AZURE.contains(&scheme) => {
-            AzureConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned())
-        }
-        _ => None,
-    }
 }
 
 /// The opener that a server uses.

@@ -1,9 +1,13 @@
 //! Names of the options of object stores, for suggestions, and the option that unencrypted connections need.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use object_store::aws::AmazonS3ConfigKey;
+use object_store::azure::AzureConfigKey;
+use object_store::gcp::GoogleConfigKey;
 
 use super::location::AZURE;
-use super::open::option;
 use slateberg_base::similar::nearest;
 
 const S3: [&str; 26] = [
@@ -68,6 +72,20 @@ const ANY: [&str; 6] = [
 /// Options with the URL of a store, by the one of their names that the library calls them by.
 const ENDPOINTS: [&str; 4] =
     ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
+
+/// Returns the one name of an option of the URL's kind of store.
+pub(super) fn option(url: &str, key: &str) -> Option<String> {
+    match url.split_once("://").map(|(scheme, _)| scheme) {
+        Some("s3" | "s3a") => {
+            AmazonS3ConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned())
+        }
+        Some("gs") => GoogleConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned()),
+        Some(scheme) if AZURE.contains(&scheme) => {
+            AzureConfigKey::from_str(key).ok().map(|key| key.as_ref().to_owned())
+        }
+        _ => None,
+    }
+}
 
 /// Returns the option that a misspelled one of this URL's kind of store probably means.
 pub(super) fn meant(url: &str, name: &str) -> Option<&'static str> {

@@ -9,7 +9,6 @@ use object_store::{GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions, 
 use uuid::Uuid;
 
 use super::content::{Bounds, Content};
-use super::directory::Directory;
 use super::error::Error;
 use super::location::{AZURE, Location};
 use super::reserved::{Extent, Reserved};
@@ -315,8 +314,13 @@ impl Objects {
         }
     }
 
-    /// What is below a location of a warehouse; none where that would be the warehouse itself.
-    pub fn directory(&self, warehouse: Uuid, location: &str) -> Result<Directory, Error> {
+    /// Returns the object store, the location and the path of a directory of a warehouse. Rejects
+    /// the location of the warehouse itself.
+    pub(super) fn directory_parts(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+    ) -> Result<(Arc<dyn ObjectStore>, Location, Path), Error> {
         let Target { object_store, path, .. } = self.target(warehouse, location)?;
         let parsed =
             Location::parse(location).map_err(|error| Error::NotAllowed(error.to_string()))?;
@@ -328,7 +332,7 @@ impl Objects {
             let reason = format!("Location '{location}' is that of the warehouse, not of a table");
             return Err(Error::NotAllowed(reason));
         }
-        Ok(Directory::new(Arc::clone(object_store), parsed, path, self.clone()))
+        Ok((Arc::clone(object_store), parsed, path))
     }
 
     fn target(&self, warehouse: Uuid, text: &str) -> Result<Target<'_>, Error> {

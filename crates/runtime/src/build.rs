@@ -3,141 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::data_dir::lock_data_dir;
+use super::error::{BuildError, at_state};
 use super::issuers;
-use super::lock::{DataDirLock, LockError};
+use super::lock::DataDirLock;
 use super::measure::Measures;
-pub use super::offline::OfflineCatalog;
 use super::policies;
+use super::seams::Seams;
 use super::start_log::logged;
-use super::state::{STATE_DIR, State};
+use super::state::State;
 use super::warehouses::{self, Opening};
 use slateberg_authn::issuers::Issuers;
 use slateberg_authn::{self as authn, Authenticator};
 use slateberg_authz::action::Maintain;
+use slateberg_authz::authority::Authority;
 use slateberg_authz::permit::{Permit, Task};
-use slateberg_base::clock::{Clock, SystemClock};
-use slateberg_base::ids::{Ids, RandomIds};
+use slateberg_authz::schema::Schema;
 use slateberg_base::progress::Progress;
 use slateberg_base::secret::Secret;
-use slateberg_base::setting::InvalidSetting;
 use slateberg_catalog::FinishedPublications;
 use slateberg_catalog::policies::Sources;
 use slateberg_catalog::{self as catalog, Catalog, Parts};
 use slateberg_config::Settings;
-use slateberg_kms as kms;
-use slateberg_objects::open::{Opener, opener};
-use slateberg_objects::probe::ProbeError;
+use slateberg_store::Store;
 use slateberg_store::open::Place;
+use slateberg_store::policy_book::PolicyBook;
 use slateberg_store::records::StoreFormat;
-use slateberg_store::{self as store, Store};
-use slateberg_telemetry::audit::{AuditError, AuditLog};
-use slateberg_telemetry::otlp::{Exporter, InvalidOtlp};
+use slateberg_telemetry::audit::AuditLog;
+use slateberg_telemetry::otlp::Exporter;
 use slateberg_telemetry::traces::Tracer;
-
-/// Why a catalog cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// A setting is wrong in itself.
-    #[error("{0}")]
-    Setting(String),
-    /// The policies are not valid, or cannot be read.
-    #[error("authz: {0}")]
-    Policies(#[from] policies::Error),
-    /// The audit log cannot be written.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// What was made of policies at run time cannot be read.
-    #[error("cannot read the policies in the store: {0}")]
-    PolicyBook(store::Error),
-    /// Settings are wrong in themselves.
-    #[error("{}", lines(.0))]
-    Invalid(Vec<InvalidSetting>),
-    /// The data directory is not ours.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The object store of the state did not answer in time.
-    #[error("no answer from the object store at {url} within {seconds} s; last error: {source}")]
-    Unreachable {
-        /// Where the state is, or its log.
-        url: String,
-        /// How long it was waited for.
-        seconds: u64,
-        /// What went wrong at last.
-        source: ProbeError,
-    },
-    /// The storage of the state did not answer while the catalog was opened, or one of its files did not.
-    #[error("no answer from the storage at {url} within {seconds} s; last error: {last}")]
-    Silent {
-        /// Where the state is, or its log.
-        url: String,
-        /// How long it was waited for.
-        seconds: u64,
-        /// The last error.
-        last: String,
-    },
-    /// The directory of the state cannot be written.
-    #[error(
-        "cannot write to the directory {directory} of the catalog's state: {source}. A start needs permission \
-         and a little space there"
-    )]
-    Directory {
-        /// The directory.
-        directory: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The object store cannot be asked.
-    #[error("cannot open the catalog's state: {0}")]
-    Credentials(String),
-    /// The object store is none that a state may be kept in, or does not let us.
-    #[error("the catalog's state cannot be kept at {url}: {source}")]
-    Unfit {
-        /// Where the state is, or its log.
-        url: String,
-        /// What is wrong.
-        source: ProbeError,
-    },
-    /// What is said of encryption is wrong.
-    #[error(transparent)]
-    Encryption(#[from] kms::Error),
-    /// The store cannot be opened.
-    #[error("cannot open the store at {url}: {source}")]
-    Store {
-        /// Where it is.
-        url: String,
-        /// What is wrong.
-        source: store::Error,
-    },
-    /// The records of warehouses cannot be read or written.
-    #[error("cannot bring the warehouses and the store together: {0}")]
-    Warehouses(store::Error),
-    /// What an earlier process left cannot be finished.
-    #[error("cannot complete publications of an earlier run: {0}")]
-    Recover(catalog::Error),
-    /// The credentials cannot be loaded.
-    #[error("cannot load the API keys: {0}")]
-    Authn(#[from] authn::Error),
-    /// What is said of OpenTelemetry is wrong.
-    #[error(transparent)]
-    Otlp(#[from] InvalidOtlp),
-}
-
-fn lines(problems: &[InvalidSetting]) -> String {
-    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    texts.join("\n")
-}
-
-impl BuildError {
-    /// Whether the settings themselves are to blame: another try will not do better. Files that they name
-    /// may be others by then, or the disk that they are on.
-    pub fn is_of_settings(&self) -> bool {
-        match self {
-            Self::Setting(_) | Self::Invalid(_) | Self::Otlp(_) => true,
-            Self::Encryption(error) => matches!(error, kms::Error::Setting(_)),
-            _ => false,
-        }
-    }
-}
 
 /// An open catalog with everything that it needs besides a way in: authentication, telemetry, settings.
 pub struct Runtime {
@@ -160,22 +54,6 @@ pub struct Runtime {
     /// What makes the spans of requests, if traces are sent.
     pub tracer: Option<Arc<Tracer>>,
     _lock: Option<DataDirLock>,
-}
-
-/// The parts that a test may replace.
-pub struct Seams {
-    /// From URLs to object stores.
-    pub opener: Opener,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// New identifiers.
-    pub ids: Arc<dyn Ids>,
-}
-
-impl Default for Seams {
-    fn default() -> Self {
-        Self { opener: opener(), clock: Arc::new(SystemClock), ids: Arc::new(RandomIds) }
-    }
 }
 
 impl Runtime {
@@ -251,7 +129,7 @@ impl Runtime {
         };
         let served = warehouses::open_all(&opening, &store, &stores).await?;
         let (policy_sources, authority) =
-            policies::with_book(&store, policies, settings.authz.decisions_max).await?;
+            with_book(&store, policies, settings.authz.decisions_max).await?;
         let authn_store = store.clone();
         let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
         let catalog = Catalog::new(Parts {
@@ -293,6 +171,17 @@ impl Runtime {
             _lock: lock,
         })
     }
+
+    /// Has the parts told that have something to tell.
+    fn register(&self) {
+        self.measures.register();
+        let registry = &self.measures.registry;
+        let catalog = self.catalog.clone();
+        registry.register("catalog", move |into| catalog.collect(into));
+        if let Some(exporter) = &self.exporter {
+            exporter.register(registry);
+        }
+    }
 }
 
 /// Opens the store, and brings it into this binary's format.
@@ -310,6 +199,23 @@ async fn open_store(
     let (id, now_ms) = (seams.ids.random(), seams.clock.now_ms());
     let format = store.ensure_format(permit, id, now_ms).await.map_err(failed)?;
     Ok((store, format))
+}
+
+/// Builds the policies of the files together with those that were made at run time.
+async fn with_book(
+    store: &Store,
+    sources: Sources,
+    decisions_max: usize,
+) -> Result<(Sources, Arc<Authority>), BuildError> {
+    let book = PolicyBook::read(&store.durable()).await;
+    let book = Arc::new(book.map_err(BuildError::PolicyBook)?);
+    if !sources.book_in_force {
+        let (policies, grants) = (book.policies.len(), book.grants.len());
+        tracing::warn!(policies, grants, "authz.stored_policies is off: these are not in force");
+    }
+    let sources = Sources { book, ..sources };
+    let set = sources.build(Arc::new(Schema::bundled())).map_err(policies::Error::Invalid)?;
+    Ok((sources, Arc::new(Authority::new(set, decisions_max))))
 }
 
 /// Finishes what an earlier process has begun to publish.
@@ -376,35 +282,4 @@ fn client_for(issuers: &Issuers) -> Result<Option<reqwest::Client>, BuildError> 
     let wrong = |error| BuildError::Setting(format!("authn.issuers: {error}"));
     let any = issuers.all().any(|issuer| issuer.is_fetched());
     any.then(issuers::client).transpose().map_err(wrong)
-}
-
-/// Why a store cannot be opened that is at a URL.
-pub(super) fn at_state(url: &str, source: store::Error) -> BuildError {
-    BuildError::Store { url: url.to_owned(), source }
-}
-
-/// Rejects a data directory without a catalog, so that a misspelled path creates no new one.
-pub(super) fn check_there(settings: &Settings) -> Result<(), BuildError> {
-    if uses_data_dir(settings) && !settings.data_dir.join(STATE_DIR).is_dir() {
-        let directory = settings.data_dir.display();
-        return Err(BuildError::Setting(format!(
-            "no catalog in {directory}: set --data-dir, or state.url in the settings"
-        )));
-    }
-    Ok(())
-}
-
-/// Whether anything is kept in the data directory.
-pub(super) fn uses_data_dir(settings: &Settings) -> bool {
-    settings.state.url.is_empty()
-}
-
-pub(super) fn lock_data_dir(settings: &Settings) -> Result<Option<DataDirLock>, BuildError> {
-    if !uses_data_dir(settings) {
-        return Ok(None);
-    }
-    std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
-        BuildError::Setting(format!("data_dir: {}: {error}", settings.data_dir.display()))
-    })?;
-    Ok(Some(DataDirLock::take(&settings.data_dir)?))
 }

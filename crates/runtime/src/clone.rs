@@ -7,9 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::data_dir::{STATE_DIR, check_there, lock_data_dir};
+use super::error::{BuildError, at_state};
 use super::locations;
-use super::state::{STATE_DIR, State};
+use super::seams::Seams;
+use super::state::State;
 use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::{Phase, Progress};

@@ -3,7 +3,10 @@
 use futures::StreamExt;
 use serde::Serialize;
 
-use super::build::{BuildError, OfflineCatalog, Seams, at_state, uses_data_dir};
+use super::data_dir::uses_data_dir;
+use super::error::{BuildError, at_state};
+use super::offline::OfflineCatalog;
+use super::seams::Seams;
 use slateberg_base::numbers::count;
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;

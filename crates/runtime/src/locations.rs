@@ -1,8 +1,9 @@
 //! The locations that settings name, and whether two of them overlap that must not: those of the
 //! catalog itself and those of its warehouses.
 
-use super::build::BuildError;
-use super::warehouses::{Place, data_dir};
+use super::data_dir::data_dir;
+use super::error::BuildError;
+use super::place::Place;
 use slateberg_config::Settings;
 use slateberg_objects::location::Location;
 use slateberg_objects::reserved::{Extent, Reservation, Reserved};
@@ -82,9 +83,10 @@ fn at_url(setting: &'static str, what: &'static str, url: &str) -> Result<Reserv
 
 fn comparable(url: &str) -> Result<Location, String> {
     let location = Location::parse(url).map_err(|error| error.to_string())?;
-    match NOT_COMPARABLE.contains(&location.scheme()) {
-        true => Err(format!("invalid location '{url}': expected s3://, gs://, az:// or file://")),
-        false => Ok(location),
+    if NOT_COMPARABLE.contains(&location.scheme()) {
+        Err(format!("invalid location '{url}': expected s3://, gs://, az:// or file://"))
+    } else {
+        Ok(location)
     }
 }
 
@@ -216,7 +218,7 @@ impl Overlap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::STATE_DIR;
+    use crate::data_dir::STATE_DIR;
     use slateberg_config::WarehouseSettings;
 
     fn told(change: impl FnOnce(&mut Settings)) -> Vec<String> {

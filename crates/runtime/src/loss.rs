@@ -1,6 +1,8 @@
 //! Accepting that acknowledged changes at the end of a journal are lost.
 
-use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::data_dir::{check_there, lock_data_dir};
+use super::error::{BuildError, at_state};
+use super::seams::Seams;
 use super::state::State;
 use slateberg_config::Settings;
 use slateberg_store::Store;

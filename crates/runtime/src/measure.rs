@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::build::Runtime;
 use slateberg_objects::measured::measured_opener;
 use slateberg_objects::open::Opener;
 use slateberg_telemetry::connections::Connections;
@@ -47,7 +46,7 @@ impl Measures {
     }
 
     /// Has them told.
-    fn register(&self) {
+    pub(super) fn register(&self) {
         let counters = Arc::clone(&self.counters);
         self.registry.register("counters", move |into| counters.collect(into));
         self.registry.register("process", process::collect);
@@ -60,19 +59,6 @@ impl Measures {
         for (name, requests) in [("object_stores", &self.object_stores), ("kms", &self.kms)] {
             let requests = Arc::clone(requests);
             self.registry.register(name, move |into| requests.collect(into));
-        }
-    }
-}
-
-impl Runtime {
-    /// Has the parts told that have something to tell.
-    pub(super) fn register(&self) {
-        self.measures.register();
-        let registry = &self.measures.registry;
-        let catalog = self.catalog.clone();
-        registry.register("catalog", move |into| catalog.collect(into));
-        if let Some(exporter) = &self.exporter {
-            exporter.register(registry);
         }
     }
 }

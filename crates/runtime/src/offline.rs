@@ -1,7 +1,9 @@
 //! A catalog that is read without a server.
 
-use super::build::{BuildError, Seams, at_state, check_there, uses_data_dir};
+use super::data_dir::{check_there, uses_data_dir};
+use super::error::{BuildError, at_state};
 use super::lock::DataDirLock;
+use super::seams::Seams;
 use super::state::State;
 use super::warehouses;
 use slateberg_config::Settings;
@@ -35,9 +37,10 @@ impl OfflineCatalog {
         seams: &Seams,
     ) -> Result<(State, Option<DataDirLock>), BuildError> {
         check_there(settings)?;
-        let lock = match uses_data_dir(settings) {
-            true => DataDirLock::take_for_reading(&settings.data_dir)?,
-            false => None,
+        let lock = if uses_data_dir(settings) {
+            DataDirLock::take_for_reading(&settings.data_dir)?
+        } else {
+            None
         };
         Ok((State::offline(settings, seams).await?, lock))
     }

@@ -3,17 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::build::BuildError;
-use slateberg_authz::authority::Authority;
 use slateberg_authz::bundled::default_policies;
 use slateberg_authz::grants::Grant;
-use slateberg_authz::policy_set::{PolicyFile, PolicySet};
+use slateberg_authz::policy_file::PolicyFile;
+use slateberg_authz::policy_set::PolicySet;
 use slateberg_authz::problem::Problem;
 use slateberg_authz::schema::Schema;
 use slateberg_authz::settings::Settings;
 use slateberg_catalog::policies::Sources;
-use slateberg_store::Store;
-use slateberg_store::policy_book::PolicyBook;
 
 /// How policy files are called.
 const EXTENSION: &str = "cedar";
@@ -67,23 +64,6 @@ pub fn from_files(settings: &Settings) -> Result<Sources, Error> {
     build(&files, &[]).map_err(Error::Invalid)?;
     let book_in_force = settings.stored_policies;
     Ok(Sources { files: Arc::new(files), book_in_force, ..Sources::default() })
-}
-
-/// Puts the files together with what was made at run time.
-pub async fn with_book(
-    store: &Store,
-    sources: Sources,
-    decisions_max: usize,
-) -> Result<(Sources, Arc<Authority>), BuildError> {
-    let book = PolicyBook::read(&store.durable()).await;
-    let book = Arc::new(book.map_err(BuildError::PolicyBook)?);
-    if !sources.book_in_force {
-        let (policies, grants) = (book.policies.len(), book.grants.len());
-        tracing::warn!(policies, grants, "authz.stored_policies is off: these are not in force");
-    }
-    let sources = Sources { book, ..sources };
-    let set = sources.build(Arc::new(Schema::bundled())).map_err(Error::Invalid)?;
-    Ok((sources, Arc::new(Authority::new(set, decisions_max))))
 }
 
 /// Policies of these files and grants, all or nothing.

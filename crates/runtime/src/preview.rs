@@ -1,6 +1,8 @@
 //! The preview of a restore, beside a running server.
 
-use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::data_dir::{check_there, lock_data_dir};
+use super::error::{BuildError, at_state};
+use super::seams::Seams;
 use super::state::State;
 use super::stopped::{StoppedError, Wanted, refuse_newer};
 use slateberg_base::progress::Progress;

@@ -12,10 +12,12 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::build::{BuildError, Seams, check_there};
+use super::data_dir::{STATE_DIR, check_there, data_dir_url};
 use super::directory_probe;
+use super::error::BuildError;
 use super::locations;
-use super::warehouses::{Keys, data_dir_url, open};
+use super::seams::Seams;
+use super::warehouses::{Keys, open};
 use slateberg_base::retry::Backoff;
 use slateberg_config::Settings;
 use slateberg_kms as kms;
@@ -30,8 +32,6 @@ use slateberg_store::separate_log::Log;
 use slateberg_store::storage::Storage;
 use slateberg_telemetry::requests::Requests;
 
-/// The directory of a data directory that the state is in.
-pub(super) const STATE_DIR: &str = "state";
 /// How long one try at a bucket may take.
 const TRY_MAX: Duration = Duration::from_secs(10);
 /// Between two tries.

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::build::{BuildError, Seams, at_state, check_there, lock_data_dir};
+use super::data_dir::{check_there, lock_data_dir};
+use super::error::{BuildError, at_state};
 use super::locations;
 use super::lock::DataDirLock;
 use super::policies;
+use super::seams::Seams;
 use super::state::State;
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::{Permit, Task};

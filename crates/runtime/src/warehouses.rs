@@ -2,11 +2,12 @@
 //! that are served.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::build::BuildError;
+use super::data_dir::data_dir;
+use super::error::BuildError;
 use super::locations::{self, Claims, Overlap};
+use super::place::{DIRECTORY, Place};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
 use slateberg_base::ids::Ids;
@@ -26,9 +27,6 @@ use slateberg_store::keys::{NamespaceNameKey, StoreKey, WarehouseKey, space};
 use slateberg_store::read::{Range, Read};
 use slateberg_store::records::{CloneOf, WarehouseRecord};
 use slateberg_store::{self as store, Store};
-
-/// The directory of the data directory that warehouses are in.
-const DIRECTORY: &str = "warehouse";
 
 /// What the stores of warehouses are opened with that are made at run time.
 pub fn stores(
@@ -310,59 +308,6 @@ impl Configured {
     }
 }
 
-/// Where a warehouse is.
-pub(super) struct Place {
-    pub(super) location: String,
-    options: BTreeMap<String, String>,
-}
-
-impl Place {
-    /// Where a clone's parent has a warehouse. What is in the bucket of the state is opened as that
-    /// is.
-    fn of_parent(settings: &Settings, location: &str, warehouse: &WarehouseSettings) -> Self {
-        let bucket = |url: &str| {
-            let parsed = Location::parse(url).ok();
-            parsed.map(|it| (it.scheme().to_owned(), it.authority().to_owned()))
-        };
-        let mut options = warehouse.options.clone();
-        let is_beside = bucket(location) == bucket(settings.state.url.trim_end_matches('/'));
-        if is_beside {
-            let base = settings.state.options.clone();
-            options = objects::open::laid_over(location, base, &options);
-        }
-        Self { location: location.to_owned(), options }
-    }
-
-    /// Where the settings say, or else beside the state: in the data directory, or in the state's
-    /// bucket. What is in a bucket is not for a machine to lose.
-    pub(super) fn of(
-        settings: &Settings,
-        name: &str,
-        warehouse: &WarehouseSettings,
-    ) -> Result<Self, BuildError> {
-        let options = warehouse.options.clone();
-        let state = settings.state.url.trim_end_matches('/');
-        match warehouse.location.trim_end_matches('/') {
-            "" => {}
-            location => return Ok(Self { location: location.to_owned(), options }),
-        }
-        let parsed = Location::parse(state).ok();
-        let Some(bucket) = parsed.filter(|it| !matches!(it.scheme(), "file" | "memory")) else {
-            let location = data_dir_url(settings, &format!("{DIRECTORY}/{name}"))?;
-            return Ok(Self { location, options });
-        };
-        if bucket.path().is_empty() {
-            return Err(BuildError::Setting(format!(
-                "warehouses.{name}.location: expected one, as the state has the whole of {state}, which leaves \
-                 no place beside it"
-            )));
-        }
-        let location = format!("{state}-{DIRECTORY}/{name}");
-        let options = objects::open::laid_over(&location, settings.state.options.clone(), &options);
-        Ok(Self { location, options })
-    }
-}
-
 /// The keys of a URL in the settings and of its options, and the options that are there.
 pub(super) struct Keys<'a> {
     pub(super) url: String,
@@ -404,49 +349,4 @@ fn all_options(
 ) -> BTreeMap<String, String> {
     let ambient = objects::open::known_options(url, &settings.ambient_options);
     objects::open::laid_over(url, ambient, options)
-}
-
-/// The URL of a directory below the data directory.
-pub(super) fn data_dir_url(settings: &Settings, below: &str) -> Result<String, BuildError> {
-    let directory = data_dir(settings)?;
-    let text = directory.to_str().ok_or_else(|| wrong_data_dir(settings, "not UTF-8"))?;
-    Ok(format!("file://{}/{below}", text.trim_end_matches('/')))
-}
-
-/// The data directory, from the root.
-pub(super) fn data_dir(settings: &Settings) -> Result<PathBuf, BuildError> {
-    let absolute = std::path::absolute(Path::new(&settings.data_dir));
-    absolute.map_err(|error| wrong_data_dir(settings, &error.to_string()))
-}
-
-fn wrong_data_dir(settings: &Settings, reason: &str) -> BuildError {
-    BuildError::Setting(format!("data_dir: {}: {reason}", settings.data_dir.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place(state: &str, location: &str) -> Result<Place, BuildError> {
-        let mut settings = Settings { data_dir: "/data".into(), ..Settings::default() };
-        settings.state.url = state.to_owned();
-        settings.state.options = BTreeMap::from([("aws_region".to_owned(), "here".to_owned())]);
-        let warehouse = WarehouseSettings { location: location.to_owned(), ..Default::default() };
-        Place::of(&settings, "lake", &warehouse)
-    }
-
-    #[test]
-    fn a_warehouse_without_a_location_is_beside_the_state() {
-        let found = |state, location| {
-            let Place { location, options } = place(state, location).expect("there is a place");
-            (location, options.len())
-        };
-        let at = |location: &str, options| (location.to_owned(), options);
-        assert_eq!(found("", ""), at("file:///data/warehouse/lake", 0));
-        assert_eq!(found("file:///other", ""), at("file:///data/warehouse/lake", 0));
-        assert_eq!(found("s3://b/p/", ""), at("s3://b/p-warehouse/lake", 1));
-        assert_eq!(found("s3://b/p", "s3://c/w/"), at("s3://c/w", 0));
-        let refused = place("s3://b", "").map(|it| it.location).expect_err("there is none");
-        assert!(refused.to_string().starts_with("warehouses.lake.location: "), "{refused}");
-    }
 }

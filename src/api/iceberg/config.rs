@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 
 use super::Result;
+use crate::api::endpoints::ENDPOINTS;
 use crate::api::extract::body::Reading;
 use crate::api::extract::query::Query;
-use crate::api::router::ENDPOINTS;
 use crate::api::state::ApiState;
 use crate::api::wire::CatalogConfig;
 use slateberg_model::principal::Principal;

@@ -15,7 +15,7 @@ use crate::api::files::credentials_body;
 use crate::api::respond::{NO_STORE, tagged_json};
 use crate::api::state::ApiState;
 use crate::api::wire::sign::{RemoteSignRequest, RemoteSignResult};
-use slateberg_objects::sign::SignRequest;
+use slateberg_objects::sign::request::SignRequest;
 
 /// What a client names that signs for a table which is only staged.
 const STAGED: &str = "staged";

@@ -12,13 +12,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use crate::api::authenticate::{failed, source};
+use crate::api::authenticate::failed;
 use crate::api::error::ApiError;
 use crate::api::extract::body::read;
-use crate::api::guard::REQUEST_ID;
+use crate::api::peer::source;
+use crate::api::request_id::REQUEST_ID;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
-use slateberg_authn::authenticator::Refused;
+use slateberg_authn::error::Refused;
 use slateberg_authn::key_index::KnownKey;
 use slateberg_authn::key_text;
 

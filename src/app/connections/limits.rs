@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::HEADER_BYTES_MAX;
 use super::deadlines::Patience;
 use crate::app::App;
 use slateberg_base::descriptors;
@@ -13,6 +12,8 @@ use slateberg_base::rate::Every;
 use slateberg_config::server::Settings;
 use slateberg_telemetry::connections::PortConnections;
 
+/// Bytes that the header of a request may have, its first line included.
+pub(super) const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Connections of the management port, which clients cannot take.
 const OPERATORS_MAX: usize = 64;
 /// Derived limits of the client port's connections.

@@ -26,14 +26,13 @@ use tokio::task::JoinHandle;
 
 use self::activity::{Activity, Observed, Phase};
 use self::deadlines::Deadlines;
+use self::limits::HEADER_BYTES_MAX;
 pub use self::limits::Limits;
 use super::tls::Tls;
 use crate::api::guard::Guarded;
 use crate::api::peer::Peer;
 use slateberg_base::rate::Every;
 
-/// Bytes that the header of a request may have, its first line included.
-const HEADER_BYTES_MAX: usize = 64 << 10;
 /// How long a connection is waited for that has no request under way when the server stops.
 const FIRST_REQUEST_MAX: Duration = Duration::from_millis(250);
 /// How long a connection may be silent until the server checks whether its other end still exists.

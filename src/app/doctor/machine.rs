@@ -13,7 +13,7 @@ use crate::app::tls::Tls;
 use slateberg_base::clock::Clock;
 use slateberg_base::ids::PROBES;
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state::State;
 use slateberg_runtime::warehouses::Configured;
 use slateberg_telemetry::settings::AuditTo;
@@ -172,13 +172,14 @@ pub(super) fn open_files() -> Option<Check> {
     let mut numbers = line.split_whitespace().map(|word| word.parse().unwrap_or(u64::MAX));
     let (soft, hard) = (numbers.next()?, numbers.next()?);
     let message = format!("{soft} open files, {hard} at most");
-    Some(match hard < OPEN_FILES_MIN {
-        true => Check::warning(
+    Some(if hard < OPEN_FILES_MIN {
+        Check::warning(
             "limits",
             message,
             "each connection is an open file: raise the limit (LimitNOFILE= of systemd, --ulimit nofile= of \
              containers)",
-        ),
-        false => Check::ok("limits", message),
+        )
+    } else {
+        Check::ok("limits", message)
     })
 }

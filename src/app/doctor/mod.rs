@@ -8,7 +8,7 @@ mod remote;
 
 use slateberg_config::Settings;
 
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 /// Whether something is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use slateberg_kms::{self as kms, Binding};
 use slateberg_objects::location::Location;
 use slateberg_objects::open::Opened;
 use slateberg_objects::probe::{Findings, ProbeError, probe, probe_state};
-use slateberg_objects::vend::{Files, Rights};
-use slateberg_runtime::build::Seams;
+use slateberg_objects::vend::files::{Files, Rights};
 use slateberg_runtime::issuers::{client, fetch};
+use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state::State;
 use slateberg_runtime::warehouses::Configured;
 
@@ -51,33 +51,31 @@ pub(super) async fn state(settings: &Settings, seams: &Seams) -> Vec<Check> {
 fn measured(subject: &str, url: &str, found: &Findings) -> [Check; 2] {
     let put_ms = found.put.as_millis();
     let message = format!("{url}: conditional writes hold, {put_ms} ms per write");
-    let store = match found.put > PUT_WARNED {
-        true => {
-            let help = "each commit waits for a write: move the server closer to the bucket";
-            Check::warning(subject, message, help)
-        }
-        false => Check::ok(subject, message),
+    let store = if found.put > PUT_WARNED {
+        let help = "each commit waits for a write: move the server closer to the bucket";
+        Check::warning(subject, message, help)
+    } else {
+        Check::ok(subject, message)
     };
     let ahead_ms = found.clock_ahead_ms;
     let message = format!("the clock of {url} differs by {:.1} s", ahead_ms as f64 / 1e3);
     let subject = format!("clock of {subject}");
-    let clock = match ahead_ms.unsigned_abs() >= SKEW_WARNED_MS {
-        true => {
-            let help = "synchronize this machine's clock (NTP): from 15 minutes on, S3 rejects every request";
-            Check::warning(subject, message, help)
-        }
-        false => Check::ok(subject, message),
+    let clock = if ahead_ms.unsigned_abs() >= SKEW_WARNED_MS {
+        let help =
+            "synchronize this machine's clock (NTP): from 15 minutes on, S3 rejects every request";
+        Check::warning(subject, message, help)
+    } else {
+        Check::ok(subject, message)
     };
     [store, clock]
 }
 
 fn unfit(subject: &str, url: &str, error: &ProbeError) -> Check {
-    let help = match error.may_pass {
-        true => "check the endpoint, the region, the credentials and the network",
-        false => {
-            "check the bucket's name, the credentials, and their permissions to read, write, list and delete; a \
+    let help = if error.may_pass {
+        "check the endpoint, the region, the credentials and the network"
+    } else {
+        "check the bucket's name, the credentials, and their permissions to read, write, list and delete; a \
              store without conditional writes cannot hold a state"
-        }
     };
     Check::failed(subject, format!("{url}: {error}"), help)
 }

@@ -288,7 +288,7 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
 
 #[tokio::test]
 async fn an_older_binary_refuses_a_clone_and_takes_its_parent() {
-    use slateberg_runtime::build::OfflineCatalog;
+    use slateberg_runtime::offline::OfflineCatalog;
     use slateberg_store::keys::StoreKey;
     use slateberg_store::read::Read;
 

@@ -9,7 +9,7 @@ use object_store::ObjectStore;
 use serde_json::json;
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use super::{LAKE, WAREHOUSES, at, lake};
 use crate::support::app::{TestApp, memory_settings};

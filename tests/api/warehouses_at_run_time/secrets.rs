@@ -10,7 +10,7 @@ use serde_json::json;
 use slateberg::app::App;
 use slateberg_base::secret::Secret;
 use slateberg_objects::open::{OpenError, Opener};
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use super::{WAREHOUSES, at};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};

@@ -6,7 +6,7 @@ use serde_json::json;
 use slateberg::app::App;
 use slateberg_base::secret::Secret;
 use slateberg_config::{Settings, WarehouseSettings};
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 use super::{LAKE, WAREHOUSES, at, fill, fill_more, lake};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::latency::{memory_opener, slow_opener};
 use slateberg::cli::{end, serve};
 use slateberg_config::Settings;
-use slateberg_runtime::build::Seams;
+use slateberg_runtime::seams::Seams;
 
 /// Serve the catalog from a slow bucket, or from one in memory.
 #[derive(Debug, Args)]

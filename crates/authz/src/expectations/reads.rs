@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Result, unusable};
+use super::unusable::{Result, unusable};
 use slateberg_model::expression::Expression;
 use slateberg_model::read_restrictions::{ReadRule, ReadRules, parse_masks};
 use slateberg_model::refusal::Refusal;

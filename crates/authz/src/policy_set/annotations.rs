@@ -10,8 +10,8 @@ use cedar_policy::{
     TemplateResourceConstraint,
 };
 
-use super::covers;
 use crate::action::{Action, Load};
+use crate::rules::covers;
 use crate::schema::Schema;
 use slateberg_model::expression::Expression;
 use slateberg_model::mask::Mask;
@@ -95,11 +95,10 @@ impl<'a> Annotated<'a> {
             .zip(schema.groups_of(Load::NAME))
             .is_some_and(|(load, groups)| covers(&self.action, load, groups));
         let tables = self.resource.as_ref().is_none_or(|name| *name == schema.types.table);
-        match loads && tables {
-            true => None,
-            false => Some(
-                "this permit does not include Load of a table, so it permits no reads".to_owned(),
-            ),
+        if loads && tables {
+            None
+        } else {
+            Some("this permit does not include Load of a table, so it permits no reads".to_owned())
         }
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use cedar_policy::{Policy, PolicyId, ValidationMode};
 
 use super::annotations::{self, Annotated, ID};
-use super::{PolicyFile, Rule};
 use crate::grants::{self, Grant};
+use crate::policy_file::PolicyFile;
 use crate::problem::Problem;
+use crate::rules::Rule;
 use crate::schema::Schema;
 use slateberg_model::read_restrictions::ReadRule;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Sources;
 use crate::{Catalog, Result};
-use slateberg_authz::policy_set::PolicyFile;
+use slateberg_authz::policy_file::PolicyFile;
 
 impl Catalog {
     /// Puts these policy files in the place of those in force: all of it, or nothing if they do not fit

@@ -4,8 +4,6 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Settings;
-use super::host::is_name;
 use slateberg_base::setting::InvalidSetting;
 
 /// How many requests may come from one address, and from one principal.
@@ -37,7 +35,7 @@ impl Default for RateLimitSettings {
 }
 
 impl RateLimitSettings {
-    fn problems(&self) -> Vec<InvalidSetting> {
+    pub(super) fn problems(&self) -> Vec<InvalidSetting> {
         let pairs = [
             ("address", self.address_requests_per_second, self.address_burst_requests_max),
             ("principal", self.principal_requests_per_second, self.principal_burst_requests_max),
@@ -77,7 +75,7 @@ impl CorsSettings {
         self.allowed_origins == ["*"]
     }
 
-    fn problem(&self) -> Option<InvalidSetting> {
+    pub(super) fn problem(&self) -> Option<InvalidSetting> {
         if self.allows_any() {
             return None;
         }
@@ -111,7 +109,7 @@ pub struct ManagementSettings {
 }
 
 impl ManagementSettings {
-    fn problem(&self) -> Option<InvalidSetting> {
+    pub(super) fn problem(&self) -> Option<InvalidSetting> {
         let is_useless = self.plain_http && self.listen.is_none();
         let key = "server.management.plain_http";
         is_useless.then(|| InvalidSetting::new(key, "requires server.management.listen"))
@@ -147,64 +145,9 @@ mod address_or_empty {
     }
 }
 
-impl Settings {
-    /// Returns every setting that is wrong in itself or together with others.
-    pub fn problems(&self) -> Vec<InvalidSetting> {
-        let seconds = [
-            ("header_seconds_max", self.header_seconds_max),
-            ("idle_seconds_max", self.idle_seconds_max),
-        ];
-        let zeros = seconds.iter().filter(|(_, seconds)| *seconds == 0);
-        let mut found: Vec<_> = zeros
-            .map(|(name, _)| {
-                InvalidSetting::new(format!("server.{name}"), "expected at least 1, got 0")
-            })
-            .collect();
-        found.extend(self.host_names.iter().find(|name| !is_name(name)).map(|wrong| {
-            let message = format!(
-                "expected names such as catalog.example.com, without a port, got '{wrong}'"
-            );
-            InvalidSetting::new("server.host_names", message)
-        }));
-        found.extend(self.rate_limits.problems());
-        found.extend(self.cors.problem());
-        found.extend(self.management.problem());
-        found.extend(self.tls.problems());
-        found
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn settings_that_do_not_fit_together_are_named() {
-        type Change<'a> = &'a dyn Fn(&mut Settings);
-        let wrong: [(&str, Change<'_>); 8] = [
-            ("host_names", &|settings| settings.host_names = vec!["http://a".into()]),
-            ("header_seconds_max", &|settings| settings.header_seconds_max = 0),
-            ("idle_seconds_max", &|settings| settings.idle_seconds_max = 0),
-            ("rate_limits.address_burst_requests_max", &|settings| {
-                settings.rate_limits.address_burst_requests_max = 1;
-            }),
-            ("rate_limits.principal_burst_requests_max", &|settings| {
-                settings.rate_limits.principal_burst_requests_max = 1;
-            }),
-            ("rate_limits.remembered_max", &|settings| settings.rate_limits.remembered_max = 0),
-            ("cors.allowed_origins", &|settings| {
-                settings.cors.allowed_origins = vec!["https://a".into(), "*".into()];
-            }),
-            ("management.plain_http", &|settings| settings.management.plain_http = true),
-        ];
-        assert_eq!(Settings::default().problems(), []);
-        for (name, change) in wrong {
-            let mut settings = Settings::default();
-            change(&mut settings);
-            let keys: Vec<_> = settings.problems().into_iter().map(|it| it.key).collect();
-            assert_eq!(keys, [format!("server.{name}")]);
-        }
-    }
 
     #[test]
     fn an_origin_is_what_browsers_send() {

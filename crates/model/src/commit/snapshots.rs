@@ -8,50 +8,9 @@ use super::super::members::brief;
 use super::super::refusal::Refusal;
 use super::super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, SnapshotRefKind};
 use super::super::statistics::{PartitionStatisticsFile, StatisticsFile};
-use super::super::table::{FORMAT_VERSION_ROW_LINEAGE, SnapshotLogEntry, TableMetadata};
+use super::super::table::{FORMAT_VERSION_ROW_LINEAGE, SnapshotLogEntry};
 use super::Builder;
-
-/// How many lookups by scan are cheaper than building a set of a table's snapshot ids.
-const SCANS_MAX: u32 = 64;
-
-/// Which snapshots a table has. The usual commit asks once or twice, which a scan answers; a commit
-/// that asks often gets a set, so that it stays linear.
-#[derive(Default)]
-pub(super) struct SnapshotIds {
-    scans: u32,
-    set: Option<HashSet<i64>>,
-}
-
-impl SnapshotIds {
-    fn contains(&mut self, metadata: &TableMetadata, id: i64) -> bool {
-        if self.set.is_none() && self.scans < SCANS_MAX {
-            self.scans += 1;
-            return metadata.snapshot(id).is_some();
-        }
-        self.set.get_or_insert_with(|| metadata.snapshots.ids().collect()).contains(&id)
-    }
-
-    fn add(&mut self, id: i64) {
-        if let Some(set) = &mut self.set {
-            set.insert(id);
-        }
-    }
-
-    fn remove(&mut self, ids: &HashSet<i64>) {
-        if let Some(set) = &mut self.set {
-            set.retain(|id| !ids.contains(id));
-        }
-    }
-}
-
-/// What is to go, gathered: expiry sends one update per snapshot, and ten thousand of them must not
-/// each walk over ten thousand snapshots. Whatever depends on the result calls `flush_removals`.
-#[derive(Default)]
-pub(super) struct Removals {
-    pub(super) snapshots: HashSet<i64>,
-    pub(super) statistics: HashSet<i64>,
-    pub(super) partition_statistics: HashSet<i64>,
-}
+use super::snapshot_sets::Removals;
 
 impl Builder<'_> {
     pub(super) fn add_snapshot(&mut self, snapshot: Arc<Snapshot>) -> Result<(), Refusal> {

@@ -9,9 +9,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use url::Url;
 
 use super::delete_objects::keys_of;
-use super::{Allowed, Headers, SignError, SignRequest};
+use super::request::{Allowed, Headers, SignError, SignRequest};
 use crate::location::Location;
-use crate::vend::aws::S3Store;
+use crate::vend::s3_store::S3Store;
 
 /// A request that may be signed, put together anew.
 #[derive(Debug)]
@@ -291,10 +291,7 @@ fn decoded(raw: &str) -> Result<String, SignError> {
         return Err(wrong());
     }
     let text = percent_decode_str(raw).decode_utf8().map_err(|_| wrong())?;
-    match text.chars().any(char::is_control) {
-        true => Err(wrong()),
-        false => Ok(text.into_owned()),
-    }
+    if text.chars().any(char::is_control) { Err(wrong()) } else { Ok(text.into_owned()) }
 }
 
 /// What a request to this target does, if it is one that engines send.

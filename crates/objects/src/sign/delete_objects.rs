@@ -3,7 +3,7 @@
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::SignError;
+use super::request::SignError;
 
 /// Keys that one request may name, as at S3.
 const KEYS_MAX: usize = 1000;

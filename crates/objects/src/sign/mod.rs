@@ -7,6 +7,7 @@
 
 mod check;
 mod delete_objects;
+pub mod request;
 #[cfg(test)]
 mod tests;
 mod trial;
@@ -24,28 +25,9 @@ pub use check::Checked;
 use check::Payload;
 use tokio::sync::OnceCell;
 
-use super::location::Location;
-use super::vend::Rights;
-use super::vend::aws::S3Store;
+use self::request::{Allowed, Headers, SignError, SignRequest};
+use super::vend::s3_store::S3Store;
 use slateberg_base::secret::Secret;
-
-/// Headers, each with its values.
-pub type Headers = BTreeMap<String, Vec<String>>;
-
-/// A request that a client wants to send to S3.
-#[derive(Debug, Clone, Default)]
-pub struct SignRequest {
-    /// Its method.
-    pub method: String,
-    /// The region that it goes to.
-    pub region: String,
-    /// Its URI, as it would be sent.
-    pub uri: String,
-    /// Its headers.
-    pub headers: Headers,
-    /// Its body, where it says what is to be done.
-    pub body: Option<String>,
-}
 
 /// What the client sends instead.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,28 +38,6 @@ pub struct Signed {
     pub headers: Headers,
     /// Whether the same signature is good for the same request, sent again.
     pub cacheable: bool,
-}
-
-/// Why nothing is signed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SignError {
-    /// The request is none that could be signed.
-    #[error("{0}")]
-    Invalid(String),
-    /// The request goes beyond what the client may do.
-    #[error("{0}")]
-    NotAllowed(String),
-    /// There is nothing to sign with. For the operator.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-/// What a client may do, and where.
-pub struct Allowed<'a> {
-    /// The places of the table's files.
-    pub places: &'a [Location],
-    /// What may be done there.
-    pub rights: Rights,
 }
 
 /// Signs requests to one bucket.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::location::Location;
+use crate::vend::files::Rights;
 
 const OWN: &str = "w/ns/t-1";
 const MINIO: &str = "http://127.0.0.1:9000";

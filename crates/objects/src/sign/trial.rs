@@ -5,9 +5,10 @@
 //! signed for such a store with credentials that open more than one table.
 
 use super::check::{Checked, Payload};
-use super::{SignError, signed};
-use crate::vend;
-use crate::vend::aws::S3Store;
+use super::request::SignError;
+use super::signed;
+use crate::vend::http::client;
+use crate::vend::s3_store::S3Store;
 
 /// A header that no store knows.
 const HEADER: &str = "x-amz-slateberg-probe";
@@ -30,7 +31,7 @@ pub(super) async fn refuses_unsigned_headers(
         cacheable: false,
     };
     let signed = signed(&checked, &store.region, credentials, now_ms)?;
-    let client = vend::client().map_err(|error| failed(&error))?;
+    let client = client().map_err(|error| failed(&error))?;
     let send = async |header: Option<&str>| {
         let mut request = client.get(&signed.uri);
         for (name, values) in &signed.headers {

@@ -2,17 +2,14 @@
 //! leaves of the role's rights what the table needs.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use aws_sdk_sts::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_sts::config::{BehaviorVersion, Region};
 use aws_sdk_sts::error::DisplayErrorContext;
-use object_store::CredentialProvider;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use serde_json::{Value, json};
-use url::Url;
 
-use super::{Files, VendError, Vended};
+use super::files::{Files, VendError, Vended};
+use super::s3_store::S3Store;
 use crate::location::Location;
 use slateberg_base::secret::Secret;
 use slateberg_model::warehouse::FileAccess;
@@ -21,113 +18,6 @@ use slateberg_model::warehouse::FileAccess;
 const NO_ROLE: &str = "arn:aws:iam::000000000000:role/slateberg";
 /// What a session policy may have, in characters.
 const POLICY_CHARS_MAX: usize = 2048;
-/// The region of a store that has none.
-const REGION_DEFAULT: &str = "us-east-1";
-
-/// A bucket, as its store was opened.
-#[derive(Clone)]
-pub struct S3Store {
-    /// The bucket.
-    pub bucket: String,
-    /// Its region.
-    pub region: String,
-    /// Where the store is, if not at AWS; without a slash at its end.
-    pub endpoint: Option<Url>,
-    /// Whether the bucket stands in the host's name.
-    pub virtual_hosted: bool,
-    /// The key that objects are encrypted with, if the store is told one.
-    kms_key: Option<String>,
-    credentials: Arc<dyn CredentialProvider<Credential = AwsCredential>>,
-}
-
-impl S3Store {
-    /// The bucket of a location, whose store is opened with these options.
-    pub fn open(
-        location: &Location,
-        options: &BTreeMap<String, String>,
-    ) -> Result<Self, VendError> {
-        let mut builder = AmazonS3Builder::new().with_bucket_name(location.authority());
-        for (key, value) in options {
-            // Whatever is unknown was refused when the store was opened, or is the client's own.
-            if let Ok(key) = AmazonS3ConfigKey::from_str(key) {
-                builder = builder.with_config(key, value);
-            }
-        }
-        let value = |key| builder.get_config_value(&key).filter(|value| !value.is_empty());
-        let endpoint = value(AmazonS3ConfigKey::Endpoint)
-            .map(|url| Url::parse(url.trim_end_matches('/')))
-            .transpose()
-            .map_err(|error| VendError(format!("Invalid endpoint: {error}")))?;
-        let region = value(AmazonS3ConfigKey::Region)
-            .or_else(|| value(AmazonS3ConfigKey::DefaultRegion))
-            .unwrap_or_else(|| REGION_DEFAULT.to_owned());
-        let is_true =
-            |value: Option<String>| value.is_some_and(|it| it.eq_ignore_ascii_case("true"));
-        let virtual_hosted = is_true(value(AmazonS3ConfigKey::VirtualHostedStyleRequest));
-        // The library wants the bucket in such an endpoint; clients put it there themselves.
-        let endpoint = endpoint.map(|url| without_bucket(url, location.authority()));
-        let kms_key = options
-            .iter()
-            .find(|(key, _)| key.ends_with("sse_kms_key_id"))
-            .map(|(_, value)| value.clone());
-        let store = builder.build().map_err(|error| VendError(error.to_string()))?;
-        Ok(Self {
-            bucket: location.authority().to_owned(),
-            region,
-            virtual_hosted: virtual_hosted || endpoint.is_none(),
-            endpoint,
-            kms_key,
-            credentials: Arc::clone(store.credentials()),
-        })
-    }
-
-    /// What the store is opened with, as it is at this moment.
-    pub async fn credentials(&self) -> Result<Credentials, VendError> {
-        let found = self.credentials.get_credential().await;
-        let found = found.map_err(|error| VendError(error.to_string()))?;
-        let AwsCredential { key_id, secret_key, token } = &*found;
-        Ok(Credentials::new(key_id, secret_key, token.clone(), None, "object_store"))
-    }
-
-    /// What clients have to know of the store.
-    pub fn client_config(&self) -> BTreeMap<String, String> {
-        let mut config = BTreeMap::from([
-            ("client.region".to_owned(), self.region.clone()),
-            ("s3.region".to_owned(), self.region.clone()),
-        ]);
-        if let Some(endpoint) = &self.endpoint {
-            let endpoint = endpoint.as_str().trim_end_matches('/').to_owned();
-            config.insert("s3.endpoint".to_owned(), endpoint);
-            let path_style = !self.virtual_hosted;
-            config.insert("s3.path-style-access".to_owned(), path_style.to_string());
-            let virtual_hosted = self.virtual_hosted.to_string();
-            config.insert("s3.force-virtual-addressing".to_owned(), virtual_hosted);
-        }
-        config
-    }
-
-    /// `aws`, `aws-cn`, ...
-    fn partition(&self, role_arn: Option<&str>) -> String {
-        let of_role = role_arn.and_then(|arn| arn.split(':').nth(1));
-        let of_region = || match &self.region {
-            region if region.starts_with("cn-") => "aws-cn",
-            region if region.starts_with("us-gov-") => "aws-us-gov",
-            _ => "aws",
-        };
-        of_role.unwrap_or_else(of_region).to_owned()
-    }
-}
-
-/// An endpoint without the bucket in front of its host.
-fn without_bucket(mut url: Url, bucket: &str) -> Url {
-    let host = url.host_str().and_then(|host| host.strip_prefix(bucket)?.strip_prefix('.'));
-    if let Some(host) = host.map(ToOwned::to_owned)
-        && let Err(error) = url.set_host(Some(&host))
-    {
-        tracing::warn!(%error, host, "an endpoint cannot be parsed");
-    }
-    url
-}
 
 /// Assumes roles.
 pub struct Aws {
@@ -261,7 +151,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::vend::Rights;
+    use crate::vend::files::Rights;
 
     fn policy(urls: &[&str], rights: Rights) -> Value {
         let places = urls.iter().map(|url| Location::parse(url).expect("a location")).collect();

@@ -13,7 +13,8 @@ use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzureBuilder
 use serde::Deserialize;
 use url::form_urlencoded::byte_serialize;
 
-use super::{Files, Rights, VendError, Vended};
+use super::files::{Files, Rights, VendError, Vended};
+use super::http::{answer, client};
 use crate::location::Location;
 use slateberg_base::rfc3339;
 use slateberg_base::secret::Secret;
@@ -81,7 +82,7 @@ impl Azure {
         let store = builder.build().map_err(|error| VendError(error.to_string()))?;
         Ok(Self {
             credentials: Arc::clone(store.credentials()),
-            client: super::client()?,
+            client: client()?,
             account,
             container: container.to_owned(),
             endpoint: endpoint.trim_end_matches('/').to_owned(),
@@ -137,7 +138,7 @@ impl Azure {
             .header("x-ms-version", VERSION)
             .header("content-type", "application/xml")
             .body(key_info(start, expiry));
-        let answer = super::answer(request).await?;
+        let answer = answer(request).await?;
         parse_key(&answer)
     }
 }

@@ -12,7 +12,7 @@ use quick_cache::sync::Cache;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::{Files, VendError, Vended};
+use super::files::{Files, VendError, Vended};
 
 /// Everything that credentials depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::location::Location;
-    use crate::vend::Rights;
+    use crate::vend::files::Rights;
 
     fn key(table: u128, write: bool) -> VendKey {
         let location = Location::parse("s3://b/w/t").expect("it is a location");

@@ -9,7 +9,8 @@ use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKe
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Files, VendError, Vended};
+use super::files::{Files, VendError, Vended};
+use super::http::{answer, client};
 use crate::location::Location;
 use slateberg_base::secret::Secret;
 
@@ -45,7 +46,7 @@ impl Gcp {
             }
         }
         let store = builder.build().map_err(|error| VendError(error.to_string()))?;
-        Ok(Self { credentials: Arc::clone(store.credentials()), client: super::client()? })
+        Ok(Self { credentials: Arc::clone(store.credentials()), client: client()? })
     }
 
     pub(super) async fn vend(&self, files: &Files, now_ms: i64) -> Result<Vended, VendError> {
@@ -53,7 +54,7 @@ impl Gcp {
         let own = own.map_err(|error| VendError(error.to_string()))?;
         let request = self.client.post(ENDPOINT).body(form(files, &own.bearer));
         let request = request.header("content-type", "application/x-www-form-urlencoded");
-        let answer = super::answer(request).await?;
+        let answer = answer(request).await?;
         let Exchanged { access_token, expires_in } = serde_json::from_str(&answer)
             .map_err(|_| VendError("the exchange's answer has no token".to_owned()))?;
         Ok(vended(access_token, expires_in, now_ms))
@@ -122,7 +123,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::vend::Rights;
+    use crate::vend::files::Rights;
 
     fn files(url: &str, rights: Rights) -> Files {
         let location = Location::parse(url).expect("a location");

@@ -8,63 +8,23 @@
 pub mod aws;
 pub mod azure;
 pub mod cache;
+pub mod files;
 pub mod gcp;
+pub(super) mod http;
+pub mod s3_store;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use self::files::{Files, VendError, Vended};
+use self::http::ANSWER_MAX;
 use super::harmless::is_endpoint;
 use super::location::{AZURE, Location};
 use super::sign::Signer;
-use slateberg_base::secret::Secret;
 use slateberg_model::warehouse::{Delegation, FileAccess};
 
-/// How long a provider may take to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// What AWS takes for the life of an assumed role; the others are asked for no more.
 const SECONDS: std::ops::RangeInclusive<u32> = 900..=43_200;
-
-/// What may be done to files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Rights {
-    /// Reading and listing them.
-    pub read: bool,
-    /// Writing them, and ending uploads that were begun.
-    pub write: bool,
-    /// Deleting them. It goes with writing, but in a clone.
-    pub delete: bool,
-}
-
-impl Rights {
-    /// Nothing at all.
-    pub const NONE: Self = Self { read: false, write: false, delete: false };
-}
-
-/// What credentials are for: a table, by its id, and the places of its files.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Files {
-    /// What the session is called in the provider's records.
-    pub table: uuid::Uuid,
-    /// The places, the table's location first; all in one bucket.
-    pub places: Vec<Location>,
-    /// What may be done there.
-    pub rights: Rights,
-}
-
-/// Credentials, in the words of the clients' configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Vended {
-    /// What a client needs to be told; all of it is secret.
-    pub config: Arc<BTreeMap<String, Secret>>,
-    /// When they end, in milliseconds since the Unix epoch.
-    pub expires_at_ms: i64,
-}
-
-/// Why there are no credentials. The text is the operator's to read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct VendError(pub String);
 
 /// Hands out credentials and signatures for the files below one location of a warehouse.
 pub struct Vendor {
@@ -201,24 +161,6 @@ fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
         return refused("expected external_id as letters, digits and any of +=,.@:/-_");
     }
     Ok(())
-}
-
-/// What providers without a library of their own are asked with.
-pub(super) fn client() -> Result<reqwest::Client, VendError> {
-    let client = reqwest::Client::builder().timeout(ANSWER_MAX).build();
-    client.map_err(|error| VendError(error.to_string()))
-}
-
-/// The text of an answer, if it is none of a failure. That of a failure may repeat what was asked: the status
-/// has to do.
-async fn answer(request: reqwest::RequestBuilder) -> Result<String, VendError> {
-    let answer =
-        request.send().await.map_err(|error| VendError(error.without_url().to_string()))?;
-    let status = answer.status();
-    if !status.is_success() {
-        return Err(VendError(format!("the provider has answered {status}")));
-    }
-    answer.text().await.map_err(|error| VendError(error.without_url().to_string()))
 }
 
 fn is_role(arn: &str) -> bool {

@@ -1,0 +1,21 @@
+//! Algorithms that tokens are signed with.
+
+use jsonwebtoken::Algorithm;
+
+/// Algorithms that an issuer may sign with. None of them has a key that both signs and verifies.
+pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
+    ("RS256", Algorithm::RS256),
+    ("RS384", Algorithm::RS384),
+    ("RS512", Algorithm::RS512),
+    ("PS256", Algorithm::PS256),
+    ("PS384", Algorithm::PS384),
+    ("PS512", Algorithm::PS512),
+    ("ES256", Algorithm::ES256),
+    ("ES384", Algorithm::ES384),
+    ("EdDSA", Algorithm::EdDSA),
+];
+
+/// The algorithm of this name.
+pub(super) fn algorithm(name: &str) -> Option<Algorithm> {
+    ALGORITHMS.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
+}

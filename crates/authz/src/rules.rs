@@ -1,0 +1,121 @@
+//! [`Rule`]: a policy, with the facts by which a decision can leave it out.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use cedar_policy::{
+    ActionConstraint, Effect, EntityUid, Policy, PrincipalConstraint, ResourceConstraint,
+};
+
+use super::conditions::Conditions;
+use super::distinctions::Distinctions;
+use super::facts::Asks;
+use slateberg_model::read_restrictions::ReadRule;
+
+/// A policy, with what has to be known of it to leave it out where it cannot match.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// The policy, standing alone: without a template, even if it is a grant.
+    pub(super) policy: Policy,
+    pub(super) effect: Effect,
+    pub(super) principal: PrincipalConstraint,
+    pub(super) action: ActionConstraint,
+    pub(super) resource: ResourceConstraint,
+    pub(super) asks: Asks,
+    /// Resource attributes that the policies depend on, to group the names of one page.
+    pub(super) distinctions: Distinctions,
+    /// What its annotations say of reading; none for a permit to read everything.
+    pub(super) read: Option<Arc<ReadRule>>,
+}
+
+impl Rule {
+    pub(super) fn of(policy: Policy, read: Option<ReadRule>) -> Self {
+        let conditions = Conditions::of(&policy);
+        Self {
+            effect: policy.effect(),
+            principal: policy.principal_constraint(),
+            action: policy.action_constraint(),
+            resource: policy.resource_constraint(),
+            asks: Asks::of(&conditions),
+            distinctions: Distinctions::of(&conditions),
+            policy,
+            read: read.map(Arc::new),
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.policy.id().as_ref()
+    }
+
+    /// Whether an action is within the scope.
+    pub(super) fn covers_action(&self, action: &EntityUid, groups: &HashSet<EntityUid>) -> bool {
+        covers(&self.action, action, groups)
+    }
+
+    /// Whether a principal is within the scope.
+    pub(super) fn covers_principal(
+        &self,
+        principal: &EntityUid,
+        memberships: &HashSet<EntityUid>,
+    ) -> bool {
+        let is_in = |one: &EntityUid| one == principal || memberships.contains(one);
+        match &self.principal {
+            PrincipalConstraint::Any => true,
+            PrincipalConstraint::Eq(one) => one == principal,
+            PrincipalConstraint::In(one) => is_in(one),
+            PrincipalConstraint::Is(name) => name == principal.type_name(),
+            PrincipalConstraint::IsIn(name, one) => name == principal.type_name() && is_in(one),
+        }
+    }
+}
+
+/// Whether an action, which is in these groups, is within a scope.
+pub(super) fn covers(
+    scope: &ActionConstraint,
+    action: &EntityUid,
+    groups: &HashSet<EntityUid>,
+) -> bool {
+    let is_or_is_in = |one: &EntityUid| one == action || groups.contains(one);
+    match scope {
+        ActionConstraint::Any => true,
+        ActionConstraint::Eq(one) => one == action,
+        ActionConstraint::In(any) => any.iter().any(is_or_is_in),
+    }
+}
+
+/// The policies of a set, by whom their scopes name.
+#[derive(Debug, Default)]
+pub(super) struct ByPrincipal {
+    named: HashMap<EntityUid, Vec<usize>>,
+    /// Those that name nobody.
+    others: Vec<usize>,
+}
+
+impl ByPrincipal {
+    pub(super) fn of(rules: &[Rule]) -> Self {
+        let mut all = Self::default();
+        for (at, rule) in rules.iter().enumerate() {
+            match &rule.principal {
+                PrincipalConstraint::Eq(one)
+                | PrincipalConstraint::In(one)
+                | PrincipalConstraint::IsIn(_, one) => {
+                    all.named.entry(one.clone()).or_default().push(at);
+                }
+                PrincipalConstraint::Any | PrincipalConstraint::Is(_) => all.others.push(at),
+            }
+        }
+        all
+    }
+
+    /// Returns the positions of the policies that name the principal, one of its memberships, or no
+    /// principal.
+    pub(super) fn about<'a>(
+        &'a self,
+        principal: &'a EntityUid,
+        memberships: &'a HashSet<EntityUid>,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let whom = std::iter::once(principal).chain(memberships);
+        let named = whom.filter_map(|one| self.named.get(one)).flatten();
+        named.chain(&self.others).copied()
+    }
+}
