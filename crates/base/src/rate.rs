@@ -1,78 +1,46 @@
 //! [`Rate`]: a maximum number of turns per second; [`Every`]: a minimum time between reports.
 
-use std::sync::{Mutex as SyncMutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
-use tokio::sync::Mutex;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
-/// Gives turns, at most so many in a second: a tenth of them at once, ten times a second.
-pub struct Rate(Option<Mutex<Windows>>);
+/// Limits turns per second. A tenth of them may come at once.
+pub struct Rate(Option<DefaultDirectRateLimiter>);
 
-/// Lets a report through once in a while, so that what happens often does not fill the log.
+/// Limits reports of a frequent event, so that they do not fill the log.
 #[derive(Debug)]
-pub struct Every {
-    period: Duration,
-    last: SyncMutex<Option<Instant>>,
-}
+pub struct Every(Option<DefaultDirectRateLimiter>);
 
 impl Every {
-    /// One report per `period`.
+    /// Permits one report per `period`; every report if it is zero.
     pub fn new(period: Duration) -> Self {
-        Self { period, last: SyncMutex::default() }
+        Self(Quota::with_period(period).map(RateLimiter::direct))
     }
 
     /// Whether `period` has passed since this last returned true.
     pub fn is_due(&self) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| last.elapsed() >= self.period);
-        if is_due {
-            *last = Some(Instant::now());
-        }
-        is_due
-    }
-}
-
-struct Windows {
-    turns: u32,
-    left: u32,
-    length: Duration,
-    /// Made when it is first needed, in a runtime.
-    begins: Option<Interval>,
-}
-
-impl Windows {
-    fn of(turns_max: u32) -> Self {
-        // As many as fit into a window, and the length that makes it so many in a second.
-        let turns = (turns_max / 10).max(1);
-        let length = Duration::from_secs_f64(f64::from(turns) / f64::from(turns_max));
-        Self { turns, left: 0, length, begins: None }
+        self.0.as_ref().is_none_or(|limiter| limiter.check().is_ok())
     }
 }
 
 impl Rate {
-    /// At most so many; any number if it is 0.
+    /// Permits this many turns per second; any number if it is 0.
     pub fn per_second(turns_max: u32) -> Self {
-        Self((turns_max > 0).then(|| Mutex::new(Windows::of(turns_max))))
+        Self(NonZeroU32::new(turns_max).map(|turns_max| RateLimiter::direct(quota(turns_max))))
     }
 
     /// Waits for a turn.
     pub async fn turn(&self) {
-        let Some(windows) = &self.0 else { return };
-        let mut windows = windows.lock().await;
-        if windows.left == 0 {
-            let length = windows.length;
-            let begins = windows.begins.get_or_insert_with(|| {
-                let mut begins = interval(length);
-                // What was not used is lost: nobody makes up for a time in which the store was slow.
-                begins.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                begins
-            });
-            begins.tick().await;
-            windows.left = windows.turns;
+        if let Some(limiter) = &self.0 {
+            limiter.until_ready().await;
         }
-        windows.left -= 1;
     }
+}
+
+fn quota(turns_max: NonZeroU32) -> Quota {
+    let burst = NonZeroU32::new(turns_max.get() / 10).unwrap_or(NonZeroU32::MIN);
+    Quota::per_second(turns_max).allow_burst(burst)
 }
 
 #[cfg(test)]
@@ -80,13 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_short_and_hold_as_many_turns_as_make_the_rate() {
-        for rate in [1, 3, 9, 10, 25, 500, 1999, u32::MAX] {
-            let Windows { turns, length, .. } = Windows::of(rate);
-            let found = f64::from(turns) / length.as_secs_f64();
+    fn a_rate_permits_a_tenth_of_its_turns_at_once() {
+        for (rate, burst) in [(1, 1), (3, 1), (25, 2), (500, 50), (1999, 199), (100_000, 10_000)] {
+            let quota = quota(NonZeroU32::new(rate).expect("a rate"));
+            let found = 1.0 / quota.replenish_interval().as_secs_f64();
             assert!((found / f64::from(rate) - 1.0).abs() < 0.01, "{rate}: {found}");
-            assert!(turns == 1 || length <= Duration::from_millis(101), "{rate}: {length:?}");
+            assert_eq!(quota.burst_size().get(), burst, "{rate}");
         }
+        assert!(!quota(NonZeroU32::MAX).replenish_interval().is_zero());
     }
 
     #[test]
@@ -99,15 +68,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_no_bound_waits_for_nothing() {
-        let rate = Rate::per_second(0);
-        for _ in 0..100_000 {
-            rate.turn().await;
+    async fn a_rate_without_a_limit_never_waits_and_one_with_a_limit_lets_all_turns_pass() {
+        for rate in [0, 1_000_000] {
+            let rate = Rate::per_second(rate);
+            for _ in 0..110_000 {
+                rate.turn().await;
+            }
         }
-        let rate = Rate::per_second(1_000_000);
-        for _ in 0..100_000 {
-            rate.turn().await;
-        }
-        assert_eq!(rate.0.expect("it is bounded").into_inner().left, 0, "one window, used up");
     }
 }

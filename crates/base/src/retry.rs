@@ -17,12 +17,40 @@ impl Backoff {
         Self { next: delay_min, delay_max }
     }
 
-    /// Waits before the next try: between half and all of the current delay, so that those who
-    /// collided once do not collide again in step.
-    pub async fn wait(&mut self) {
+    /// Skips the delays of tries that have failed already.
+    #[must_use]
+    pub fn after(self, tries: u32) -> Self {
+        let factor = 2_u32.saturating_pow(tries);
+        Self { next: self.next.saturating_mul(factor).min(self.delay_max), ..self }
+    }
+
+    /// Returns the delay before the next try: between half and all of the current one, so that
+    /// tries that collided once do not collide again in step.
+    pub fn delay(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.delay_max);
-        let fraction = rand::rng().random_range(0.5..=1.0);
-        tokio::time::sleep(whole.mul_f64(fraction)).await;
+        whole.mul_f64(rand::rng().random_range(0.5..=1.0))
+    }
+
+    /// Waits before the next try.
+    pub async fn wait(&mut self) {
+        tokio::time::sleep(self.delay()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_maximum_and_each_has_jitter() {
+        let (delay_min, delay_max) = (Duration::from_secs(1), Duration::from_secs(300));
+        for (tries, whole) in [(0, 1), (1, 2), (2, 4), (8, 256), (9, 300), (u32::MAX, 300)] {
+            let whole = Duration::from_secs(whole);
+            let mut backoff = Backoff::new(delay_min, delay_max).after(tries);
+            let delay = backoff.delay();
+            assert!(whole / 2 <= delay && delay <= whole, "{tries}: {delay:?}");
+            assert!(backoff.delay() <= (whole * 2).min(delay_max), "{tries}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use super::run::Run;
 use super::{Halt, kind_of};
 use crate::{Catalog, Error, Result};
 use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::retry::Backoff;
 use slateberg_store::jobs::{Ended, Ending, Job, Work};
 use slateberg_store::keys::{EndedJobKey, JobKey, Key, space};
 use slateberg_store::read::{Range, Read};
@@ -180,7 +181,8 @@ impl Catalog {
             Interrupted::Later(error) => {
                 self.inner.jobs.counters.retries.add(1);
                 run.job.failures = run.job.failures.saturating_add(1);
-                let wait = waiting(run.job.failures);
+                let failures_before = run.job.failures.saturating_sub(1);
+                let wait = Backoff::new(WAIT_MIN, WAIT_MAX).after(failures_before).delay();
                 let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
                 tracing::warn!(%job, kind, ?error, wait_ms, "job interrupted: it continues later");
                 run.job.last_error = Some(told(&error));
@@ -221,12 +223,6 @@ impl Catalog {
     }
 }
 
-/// How long a job waits that has failed so often in a row.
-fn waiting(failures: u32) -> Duration {
-    let doubled = WAIT_MIN.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(16)));
-    doubled.min(WAIT_MAX)
-}
-
 /// An error, for whoever may see the job: with what the object store or the record says, and no secret,
 /// which no error of an object store repeats.
 fn told(error: &Error) -> String {
@@ -236,17 +232,5 @@ fn told(error: &Error) -> String {
         }
         Error::Internal { operator } => operator.clone(),
         other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_that_fails_again_and_again_waits_longer_and_not_for_ever() {
-        let seconds: Vec<_> = (1..12).map(|failures| waiting(failures).as_secs()).collect();
-        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        assert_eq!(waiting(u32::MAX), WAIT_MAX);
     }
 }
