@@ -39,9 +39,8 @@ pub struct FilesTold {
 /// long as its credentials are handed out, and to put it into words takes longer than the rest of a load.
 pub struct FilesKept(ByteCache<KeptKey, Arc<Kept>>);
 
-/// The table, and where in memory its credentials are: what is kept holds them, so that nothing else comes to
-/// be there.
-type KeptKey = (Uuid, usize);
+/// The table, and the number of its credentials.
+type KeptKey = (Uuid, Option<u64>);
 
 /// What was told, and of what.
 struct Kept {
@@ -60,11 +59,11 @@ impl Default for FilesKept {
 impl FilesKept {
     /// What is told of the table with this name.
     pub fn told(&self, told: &Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> FilesTold {
-        let place = match &told.way {
-            Way::Credentials(config) => Arc::as_ptr(config).addr(),
-            Way::Signatures | Way::Own => 0,
+        let generation = match &told.way {
+            Way::Credentials(credentials) => Some(credentials.generation),
+            Way::Signatures | Way::Own => None,
         };
-        let key = (told.id, place);
+        let key = (told.id, generation);
         let same = |kept: &Arc<Kept>| {
             kept.told.is_same(told) && kept.ident == *ident && kept.warehouse == warehouse.name
         };
@@ -137,7 +136,8 @@ impl<'a> Words<'a> {
             told.store.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         match &told.way {
             Way::Own => {}
-            Way::Credentials(config) => {
+            Way::Credentials(credentials) => {
+                let config = &credentials.vended.config;
                 all.extend(config.iter().map(|(key, value)| (key.as_str(), value.reveal())));
                 all.insert(told.refresh_key, endpoint);
             }

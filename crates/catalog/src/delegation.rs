@@ -17,7 +17,6 @@ use super::tabular::metadata::metadata_of;
 use super::tabular::target::Target;
 use super::{Catalog, Error, Operation, Result};
 use slateberg_authz::authority::Asked;
-use slateberg_base::secret::Secret;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::table::TableMetadata;
@@ -26,7 +25,7 @@ use slateberg_objects::location::Location;
 use slateberg_objects::sign::Signed;
 use slateberg_objects::sign::request::{Allowed, SignError, SignRequest};
 use slateberg_objects::vend::Vendor;
-use slateberg_objects::vend::cache::VendKey;
+use slateberg_objects::vend::cache::{Credentials, VendKey};
 use slateberg_objects::vend::files::{Files, Rights};
 use slateberg_store::records::TabularRecord;
 
@@ -56,7 +55,7 @@ pub struct Delegated {
 #[derive(Debug, Clone)]
 pub enum Way {
     /// With these credentials.
-    Credentials(Arc<BTreeMap<String, Secret>>),
+    Credentials(Arc<Credentials>),
     /// With signatures.
     Signatures,
     /// With its own.
@@ -64,17 +63,19 @@ pub enum Way {
 }
 
 impl Delegated {
-    /// Whether a client is told the same. Credentials are the same if they were vended at one time.
+    /// Whether a client receives the same. Credentials are the same if they were vended at one time.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_way = match (&self.way, &other.way) {
-            (Way::Credentials(one), Way::Credentials(other)) => Arc::ptr_eq(one, other),
+            (Way::Credentials(one), Way::Credentials(other)) => {
+                one.generation == other.generation
+            }
             (Way::Signatures, Way::Signatures) | (Way::Own, Way::Own) => true,
             _ => false,
         };
         same_way
             && self.id == other.id
             && self.prefix == other.prefix
-            && Arc::ptr_eq(&self.store, &other.store)
+            && self.store == other.store
             && self.staged == other.staged
             && self.refresh_key == other.refresh_key
     }
@@ -218,7 +219,8 @@ impl Catalog {
             true => Some(self.vended(warehouse, &vendor, files).await?),
             false => None,
         };
-        signer.sign(&checked, vended.as_deref(), self.now_ms()).await.map_err(told)
+        let vended = vended.as_deref().map(|credentials| &*credentials.vended.config);
+        signer.sign(&checked, vended, self.now_ms()).await.map_err(told)
     }
 
     /// Credentials for files: those that are kept, or new ones.
@@ -227,12 +229,11 @@ impl Catalog {
         warehouse: &Warehouse,
         vendor: &Vendor,
         files: Files,
-    ) -> Result<Arc<BTreeMap<String, Secret>>> {
+    ) -> Result<Arc<Credentials>> {
         let key = VendKey { warehouse: warehouse.id, version: warehouse.version, files };
         let now_ms = self.now_ms();
         let vended = self.inner.vended.get(&key, now_ms, vendor.vend(&key.files, now_ms)).await;
-        let vended = vended.map_err(|error| self.not_vended(&error.to_string()))?;
-        Ok(Arc::clone(&vended.config))
+        vended.map_err(|error| self.not_vended(&error.to_string()))
     }
 
     /// What somebody may get at of a table.

@@ -11,7 +11,7 @@ use slateberg_authz::action::{Action, Load, ReadData, WriteData};
 use slateberg_authz::authority::Asking;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
-use slateberg_objects::vend::Rights;
+use slateberg_objects::vend::files::Rights;
 use slateberg_store::read::Read;
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::Span;

@@ -28,6 +28,16 @@ pub struct VendKey {
 /// Credentials that were vended lately.
 pub struct VendCache {
     slots: Cache<VendKey, Arc<Slot>>,
+    generations: AtomicU64,
+}
+
+/// Vended credentials, with a number that no others of the cache have.
+#[derive(Debug)]
+pub struct Credentials {
+    /// The credentials.
+    pub vended: Vended,
+    /// Their number.
+    pub generation: u64,
 }
 
 /// The credentials for one key, once there are some.
@@ -42,14 +52,14 @@ struct Slot {
 
 #[derive(Clone)]
 struct Ready {
-    vended: Arc<Vended>,
+    credentials: Arc<Credentials>,
     fresh_until_ms: i64,
 }
 
 impl VendCache {
     /// One for so many entries.
     pub fn new(entries_max: usize) -> Self {
-        Self { slots: Cache::new(entries_max) }
+        Self { slots: Cache::new(entries_max), generations: AtomicU64::new(0) }
     }
 
     /// Credentials that are good for half of their life at least: those that are kept, or what `vend` gets.
@@ -58,7 +68,7 @@ impl VendCache {
         key: &VendKey,
         now_ms: i64,
         vend: impl Future<Output = Result<Vended, VendError>>,
-    ) -> Result<Arc<Vended>, VendError> {
+    ) -> Result<Arc<Credentials>, VendError> {
         let slot = self.slot(key);
         if let Some(kept) = slot.kept(now_ms) {
             return Ok(kept);
@@ -77,7 +87,8 @@ impl VendCache {
         match vend.await {
             Ok(vended) => {
                 *last_failure = None;
-                Ok(slot.keep(vended, now_ms))
+                let generation = self.generations.fetch_add(1, Ordering::Relaxed);
+                Ok(slot.keep(Credentials { vended, generation }, now_ms))
             }
             Err(error) => {
                 *last_failure = Some(error.clone());
@@ -98,18 +109,19 @@ impl VendCache {
 }
 
 impl Slot {
-    fn kept(&self, now_ms: i64) -> Option<Arc<Vended>> {
+    fn kept(&self, now_ms: i64) -> Option<Arc<Credentials>> {
         let ready = self.ready.read().unwrap_or_else(PoisonError::into_inner);
         let fresh = ready.as_ref().filter(|ready| now_ms < ready.fresh_until_ms);
-        fresh.map(|ready| Arc::clone(&ready.vended))
+        fresh.map(|ready| Arc::clone(&ready.credentials))
     }
 
-    fn keep(&self, vended: Vended, now_ms: i64) -> Arc<Vended> {
-        let life_ms = vended.expires_at_ms.saturating_sub(now_ms).max(0);
-        let ready = Ready { vended: Arc::new(vended), fresh_until_ms: now_ms + life_ms / 2 };
-        let vended = Arc::clone(&ready.vended);
+    fn keep(&self, credentials: Credentials, now_ms: i64) -> Arc<Credentials> {
+        let life_ms = credentials.vended.expires_at_ms.saturating_sub(now_ms).max(0);
+        let credentials = Arc::new(credentials);
+        let ready =
+            Ready { credentials: Arc::clone(&credentials), fresh_until_ms: now_ms + life_ms / 2 };
         *self.ready.write().unwrap_or_else(PoisonError::into_inner) = Some(ready);
-        vended
+        credentials
     }
 }
 
@@ -144,13 +156,15 @@ mod tests {
         let cache = VendCache::new(10);
         let at = async |now_ms, expires_at_ms| {
             let vend = async { Ok(vended(expires_at_ms)) };
-            cache.get(&key(1, false), now_ms, vend).await.expect("vended").expires_at_ms
+            let got = cache.get(&key(1, false), now_ms, vend).await.expect("vended");
+            (got.vended.expires_at_ms, got.generation)
         };
-        assert_eq!(at(0, 1000).await, 1000);
-        assert_eq!(at(499, 2000).await, 1000, "they are kept");
-        assert_eq!(at(500, 2000).await, 2000, "half of their life is over");
+        assert_eq!(at(0, 1000).await, (1000, 0));
+        assert_eq!(at(499, 2000).await, (1000, 0), "they are kept");
+        assert_eq!(at(500, 2000).await, (2000, 1), "half of their life is over");
         let other = cache.get(&key(1, true), 500, async { Ok(vended(7)) }).await.expect("vended");
-        assert_eq!(other.expires_at_ms, 7, "those that may write are others");
+        assert_eq!(other.vended.expires_at_ms, 7, "those that may write are others");
+        assert_eq!(other.generation, 2, "no others have their number");
     }
 
     #[tokio::test]
