@@ -66,9 +66,7 @@ impl Delegated {
     /// Whether a client receives the same. Credentials are the same if they were vended at one time.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_way = match (&self.way, &other.way) {
-            (Way::Credentials(one), Way::Credentials(other)) => {
-                one.generation == other.generation
-            }
+            (Way::Credentials(one), Way::Credentials(other)) => one.generation == other.generation,
             (Way::Signatures, Way::Signatures) | (Way::Own, Way::Own) => true,
             _ => false,
         };
@@ -107,14 +105,24 @@ impl Default for StagedTables {
     }
 }
 
-/// Why there is nothing to get at files with. The text is for whoever asked.
-type Nothing = &'static str;
+/// The files of a table that a principal may access, or why there are none.
+enum Access {
+    Granted(Reachable),
+    Denied(Denial),
+}
 
-const NOT_HERE: Nothing = "the warehouse hands out no access to files";
-const IN_PART: Nothing =
-    "a principal that may read only a part of a table gets no access to its files";
-const NO_RIGHTS: Nothing = "neither reading nor writing its files is allowed";
-const NOT_ALONE: Nothing = "its location holds files of other tables or views, too";
+/// Why a principal has no access to files. The text is for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Denial {
+    #[error("the warehouse hands out no access to files")]
+    NotDelegated,
+    #[error("a principal that may read only a part of a table gets no access to its files")]
+    Restricted,
+    #[error("neither reading nor writing its files is allowed")]
+    NoRights,
+    #[error("its location holds files of other tables or views, too")]
+    SharedLocation,
+}
 
 impl Catalog {
     /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
@@ -142,12 +150,12 @@ impl Catalog {
         staged: Option<Uuid>,
     ) -> Result<Option<Delegated>> {
         match self.reachable_by(operation, warehouse, ident, staged).await? {
-            Ok(reachable) => {
+            Access::Granted(reachable) => {
                 let wanted = [Delegation::VendedCredentials];
                 self.tell(warehouse, reachable, &wanted, staged).await.map(Some)
             }
-            Err(NOT_HERE) => Ok(None),
-            Err(nothing) => Err(forbidden(ident, nothing)),
+            Access::Denied(Denial::NotDelegated) => Ok(None),
+            Access::Denied(reason) => Err(forbidden(ident, reason)),
         }
     }
 
@@ -179,8 +187,8 @@ impl Catalog {
             };
             let name = self.ids().random();
             match self.reachable_staged(operation, warehouse, &staged).await? {
-                Err(_) => Ok(None),
-                Ok(reachable) => {
+                Access::Denied(_) => Ok(None),
+                Access::Granted(reachable) => {
                     self.inner.staged.0.insert(name, staged);
                     self.tell(warehouse, reachable, wanted, Some(name)).await.map(Some)
                 }
@@ -202,7 +210,10 @@ impl Catalog {
         request: &SignRequest,
     ) -> Result<Signed> {
         let reachable = self.reachable_by(operation, warehouse, ident, staged).await?;
-        let Reachable { files, vendor, .. } = reachable.map_err(|it| forbidden(ident, it))?;
+        let Reachable { files, vendor, .. } = match reachable {
+            Access::Granted(reachable) => reachable,
+            Access::Denied(reason) => return Err(forbidden(ident, reason)),
+        };
         let signs = vendor.delegation().contains(&Delegation::RemoteSigning);
         let Some(signer) = vendor.signer().filter(|_| signs) else {
             let why = "the warehouse signs no requests";
@@ -242,7 +253,7 @@ impl Catalog {
         operation: &Operation,
         warehouse: &Warehouse,
         ident: &TabularIdent,
-    ) -> Result<std::result::Result<Reachable, Nothing>> {
+    ) -> Result<Access> {
         let kind = TabularKind::Table;
         self.check_findable(kind, ident)?;
         let store = self.store().durable();
@@ -250,7 +261,7 @@ impl Catalog {
         let Loadable { permit, rights, record, .. } =
             self.loadable(&store, operation, target, true).await?;
         if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
-            return Ok(Err(IN_PART));
+            return Ok(Access::Denied(Denial::Restricted));
         }
         self.reachable_at(record.id, warehouse, rights, places_of(&record)).await
     }
@@ -261,7 +272,7 @@ impl Catalog {
         operation: &Operation,
         warehouse: &Warehouse,
         staged: &Staged,
-    ) -> Result<std::result::Result<Reachable, Nothing>> {
+    ) -> Result<Access> {
         let target = Target { warehouse, kind: TabularKind::Table, ident: &staged.ident };
         let rights = match self.ask(operation)? {
             Asked::Nobody(_) => self.all_rights(),
@@ -284,7 +295,7 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &TabularIdent,
         staged: Option<Uuid>,
-    ) -> Result<std::result::Result<Reachable, Nothing>> {
+    ) -> Result<Access> {
         let found = staged.and_then(|name| self.inner.staged.0.get(&name)).filter(|staged| {
             staged.warehouse == warehouse.id
                 && staged.ident == *ident
@@ -293,8 +304,8 @@ impl Catalog {
         });
         if let Some(staged) = found {
             match self.reachable_staged(operation, warehouse, &staged).await? {
-                // A table is at its place by now, which may be what has become of it.
-                Err(NOT_ALONE) => {}
+                // Its commit may have created a table at the location since.
+                Access::Denied(Denial::SharedLocation) => {}
                 reachable => return Ok(reachable),
             }
         }
@@ -308,22 +319,22 @@ impl Catalog {
         warehouse: &Warehouse,
         rights: Rights,
         mut places: impl Iterator<Item = &String> + Send,
-    ) -> Result<std::result::Result<Reachable, Nothing>> {
+    ) -> Result<Access> {
         let objects = self.objects();
         let parsed = |text: &String| Location::parse(text).ok();
         let Some((prefix, location)) = places.next().and_then(|text| Some((text, parsed(text)?)))
         else {
-            return Ok(Err(NOT_HERE));
+            return Ok(Access::Denied(Denial::NotDelegated));
         };
         let Some(vendor) = objects.vendor(warehouse.id, &location) else {
-            return Ok(Err(NOT_HERE));
+            return Ok(Access::Denied(Denial::NotDelegated));
         };
         if !rights.read && !rights.write {
-            return Ok(Err(NO_RIGHTS));
+            return Ok(Access::Denied(Denial::NoRights));
         }
         let store = self.store().latest();
         if !is_made_for(&location, id) && !is_alone(&store, id, &location).await? {
-            return Ok(Err(NOT_ALONE));
+            return Ok(Access::Denied(Denial::SharedLocation));
         }
         let mut all = vec![location];
         for place in places.filter_map(parsed) {
@@ -336,7 +347,7 @@ impl Catalog {
         }
         let files = Files { table: id, places: all, rights };
         let (prefix, vendor) = (prefix.clone(), Arc::clone(vendor));
-        Ok(Ok(Reachable { files, prefix, vendor }))
+        Ok(Access::Granted(Reachable { files, prefix, vendor }))
     }
 
     /// What a client is told that asks for one of these ways to what it may get at, if it may.
@@ -344,16 +355,18 @@ impl Catalog {
         &self,
         warehouse: &Warehouse,
         ident: &TabularIdent,
-        found: std::result::Result<Reachable, Nothing>,
+        found: Access,
         wanted: &[Delegation],
     ) -> Result<Option<Delegated>> {
         match found {
-            Ok(reachable) => self.tell(warehouse, reachable, wanted, None).await.map(Some),
-            Err(NOT_ALONE) => {
-                tracing::warn!(table = %ident, "no access to files is handed out: {NOT_ALONE}");
+            Access::Granted(reachable) => {
+                self.tell(warehouse, reachable, wanted, None).await.map(Some)
+            }
+            Access::Denied(reason @ Denial::SharedLocation) => {
+                tracing::warn!(table = %ident, %reason, "no access to files is handed out");
                 Ok(None)
             }
-            Err(_) => Ok(None),
+            Access::Denied(_) => Ok(None),
         }
     }
 
@@ -393,8 +406,8 @@ fn chosen(ways: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
     both.or_else(|| signs().filter(|_| falls_back)).copied()
 }
 
-fn forbidden(ident: &TabularIdent, nothing: Nothing) -> Error {
-    Error::Forbidden(format!("Not allowed: the files of {}: {nothing}", brief(ident)))
+fn forbidden(ident: &TabularIdent, reason: Denial) -> Error {
+    Error::Forbidden(format!("Not allowed: the files of {}: {reason}", brief(ident)))
 }
 
 #[cfg(test)]

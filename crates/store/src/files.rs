@@ -189,9 +189,11 @@ impl Roots {
         for path in listed(place, "compactions").await? {
             let Some(id) = number(&path) else { continue };
             self.files.count += 1;
-            match damage_or(admin(place).read_compactions(Some(id)).await)? {
-                Ok(compactions) => newest = compactions.or(newest),
-                Err(reason) => self.damage(name(place, &path), reason, MOVE_COMPACTIONS, false),
+            match content(admin(place).read_compactions(Some(id)).await)? {
+                Content::Sound(compactions) => newest = compactions.or(newest),
+                Content::Damaged(reason) => {
+                    self.damage(name(place, &path), reason, MOVE_COMPACTIONS, false)
+                }
             }
         }
         Ok(newest)
@@ -202,9 +204,11 @@ impl Roots {
         let numbers: Vec<_> = paths.iter().filter_map(number).collect();
         for (path, id) in paths.iter().filter_map(|path| Some((path, number(path)?))) {
             self.files.count += 1;
-            match damage_or(admin(place).read_manifest(Some(id)).await)? {
-                Ok(manifest) => self.manifests.extend(manifest.map(|manifest| (id, manifest))),
-                Err(reason) => {
+            match content(admin(place).read_manifest(Some(id)).await)? {
+                Content::Sound(manifest) => {
+                    self.manifests.extend(manifest.map(|manifest| (id, manifest)));
+                }
+                Content::Damaged(reason) => {
                     let is_newest = numbers.last() == Some(&id);
                     self.damage(name(place, path), reason, RESTORE, is_newest);
                 }
@@ -212,6 +216,14 @@ impl Roots {
         }
         Ok(())
     }
+}
+
+/// The content of a file, or of a part of it.
+enum Content<T> {
+    /// It was read.
+    Sound(T),
+    /// It cannot be what was written, for this reason.
+    Damaged(String),
 }
 
 /// A sorted run that is read.
@@ -288,8 +300,8 @@ impl Run {
             )));
         }
         let tail = match self.read(place, begin..size).await? {
-            Ok(tail) => tail,
-            Err(reason) => return Ok(Some(reason)),
+            Content::Sound(tail) => tail,
+            Content::Damaged(reason) => return Ok(Some(reason)),
         };
         for (part, offset, length) in parts {
             let from = (offset - begin) as usize;
@@ -326,10 +338,10 @@ impl Run {
         let root = Path::from_iter(parts[..parts.len().saturating_sub(2)].iter().cloned());
         let store = place.object_store.clone();
         let reader = SstReader::new(root, store, None, unlocked.map(sealed_blocks));
-        let index = damage_or(reader.open_with_handle(self.handle.clone())?.index().await)?;
+        let index = content(reader.open_with_handle(self.handle.clone())?.index().await)?;
         let index = match index {
-            Ok(index) => index,
-            Err(reason) => return Ok(Some(reason)),
+            Content::Sound(index) => index,
+            Content::Damaged(reason) => return Ok(Some(reason)),
         };
         let mut offsets: Vec<u64> = index.iter().map(|(offset, _)| offset).collect();
         offsets.push(end);
@@ -339,8 +351,8 @@ impl Run {
             let fitting = offsets[first + 1..].iter().take_while(|it| **it <= from + READ_BYTES);
             let last = first + fitting.count().max(1);
             let bytes = match self.read(place, from..offsets[last]).await? {
-                Ok(bytes) => bytes,
-                Err(reason) => return Ok(Some(reason)),
+                Content::Sound(bytes) => bytes,
+                Content::Damaged(reason) => return Ok(Some(reason)),
             };
             for pair in offsets[first..=last].windows(2) {
                 let block = (pair[0] - from) as usize..(pair[1] - from) as usize;
@@ -354,11 +366,11 @@ impl Run {
     }
 
     /// Reads a part, or returns why it cannot be what was written.
-    async fn read(&self, place: &Place, range: Range<u64>) -> Result<Result<Bytes, String>, Error> {
+    async fn read(&self, place: &Place, range: Range<u64>) -> Result<Content<Bytes>, Error> {
         match place.object_store.get_range(&self.path, range).await {
-            Ok(bytes) => Ok(Ok(bytes)),
+            Ok(bytes) => Ok(Content::Sound(bytes)),
             Err(error) => match encryption_failure(&error) {
-                Some(failure) => Ok(Err(format!("is damaged: {failure}"))),
+                Some(failure) => Ok(Content::Damaged(format!("is damaged: {failure}"))),
                 None => Err(unavailable(error)),
             },
         }
@@ -401,14 +413,14 @@ fn name(place: &Place, path: &Path) -> String {
     below.filter(|below| !below.is_empty()).unwrap_or_else(|| format!("/{path}"))
 }
 
-/// What was read, or what is wrong with it. An error is a store that cannot be asked.
-fn damage_or<T>(read: Result<T, slatedb::Error>) -> Result<Result<T, String>, Error> {
+/// Returns what was read. Errors if the store does not respond.
+fn content<T>(read: Result<T, slatedb::Error>) -> Result<Content<T>, Error> {
     match read {
-        Ok(read) => Ok(Ok(read)),
+        Ok(read) => Ok(Content::Sound(read)),
         Err(error) => match (encryption_failure(&error), error.kind()) {
-            (Some(failure), _) => Ok(Err(format!("is damaged: {failure}"))),
+            (Some(failure), _) => Ok(Content::Damaged(format!("is damaged: {failure}"))),
             (None, ErrorKind::Data | ErrorKind::Invalid | ErrorKind::Internal) => {
-                Ok(Err(format!("is damaged: {}", one_line(&error))))
+                Ok(Content::Damaged(format!("is damaged: {}", one_line(&error))))
             }
             (None, _) => Err(error.into()),
         },

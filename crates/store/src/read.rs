@@ -17,7 +17,7 @@ use super::handle::{Shared, Store};
 use super::key_space::KeySpace;
 use super::keys::{Key, MetadataKey, PieceKey};
 pub use super::recent::Reading;
-use super::recent::{PageKey, Recent, is_cached};
+use super::recent::{Known, PageKey, Recent, is_cached};
 use slateberg_model::page::Names;
 use slateberg_model::text::PieceHash;
 
@@ -309,8 +309,10 @@ async fn get_recent<K: Key>(
     if !is_cached(&key) {
         return Ok(decoded::<K>(&key, view.get_bytes(&key).await?.as_deref())?.map(Arc::new));
     }
-    if let Some(known) = recent.record(&key) {
-        return Ok(known);
+    match recent.record(&key) {
+        Known::Unknown => {}
+        Known::Absent => return Ok(None),
+        Known::Present(record) => return Ok(Some(record)),
     }
     let reading = recent.reading(&key);
     let bytes = view.get_bytes(&key).await?;

@@ -59,6 +59,16 @@ pub(super) struct PageKey {
 /// A record of whatever type its key says; none if there is none.
 type Record = Option<Arc<dyn Any + Send + Sync>>;
 
+/// What the cache knows of the record at a key.
+pub(super) enum Known<V> {
+    /// Nothing: the store has to be read.
+    Unknown,
+    /// There is no record.
+    Absent,
+    /// This is the record.
+    Present(Arc<V>),
+}
+
 /// Something that was read, and what it takes for it to hold still.
 #[derive(Clone)]
 struct Kept<T> {
@@ -86,12 +96,14 @@ impl Recent {
         }
     }
 
-    /// What a key is known to hold now; none if the store has to be asked.
-    pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> Option<Option<Arc<V>>> {
-        let kept = self.records.get_if(key, |kept| self.holds(kept.mark, kept.as_of))?;
-        match kept.value {
-            None => Some(None),
-            Some(record) => record.downcast::<V>().ok().map(Some),
+    /// Returns what the cache knows of the current record at a key.
+    pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> Known<V> {
+        match self.records.get_if(key, |kept| self.holds(kept.mark, kept.as_of)) {
+            None => Known::Unknown,
+            Some(Kept { value: None, .. }) => Known::Absent,
+            Some(Kept { value: Some(record), .. }) => {
+                record.downcast().map_or(Known::Unknown, Known::Present)
+            }
         }
     }
 

@@ -107,9 +107,10 @@ impl PrimitiveType {
 
     fn from_parameters(text: &str, lower: &str) -> Result<Self, Refusal> {
         if let Some(parameters) = geo_parameters(text, "geometry") {
-            return Ok(Self::Geometry { crs: parse_crs(parameters)? });
+            return Ok(Self::Geometry { crs: parse_crs(parameters.text())? });
         }
         if let Some(parameters) = geo_parameters(text, "geography") {
+            let parameters = parameters.text();
             let (crs, algorithm) = match parameters.and_then(|inner| inner.split_once(',')) {
                 Some((crs, algorithm)) => (Some(crs), Some(EdgeAlgorithm::parse(algorithm)?)),
                 None => (parameters, None),
@@ -162,14 +163,34 @@ impl EdgeAlgorithm {
     }
 }
 
-/// `Some(None)` for the bare name, `Some(Some(inner))` for `name(inner)`.
-fn geo_parameters<'a>(text: &'a str, name: &str) -> Option<Option<&'a str>> {
+/// The parameters of a geospatial type.
+enum GeoParameters<'a> {
+    /// The name has none: `geometry`.
+    Absent,
+    /// They are between parentheses: `geometry(srid:3857)`.
+    Text(&'a str),
+}
+
+impl<'a> GeoParameters<'a> {
+    fn text(self) -> Option<&'a str> {
+        match self {
+            Self::Absent => None,
+            Self::Text(text) => Some(text),
+        }
+    }
+}
+
+/// Returns the parameters of the type with this name. `None` if `text` is another type.
+fn geo_parameters<'a>(text: &'a str, name: &str) -> Option<GeoParameters<'a>> {
     let (head, rest) = text.split_at_checked(name.len())?;
     if !head.eq_ignore_ascii_case(name) {
         return None;
     }
     let rest = rest.trim_start();
-    if rest.is_empty() { Some(None) } else { between(rest, "(", ")").map(Some) }
+    if rest.is_empty() {
+        return Some(GeoParameters::Absent);
+    }
+    between(rest, "(", ")").map(GeoParameters::Text)
 }
 
 fn parse_crs(crs: Option<&str>) -> Result<Option<String>, Refusal> {
