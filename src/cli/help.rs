@@ -118,9 +118,10 @@ mod tests {
     fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
         for subcommand in command.get_subcommands() {
             let path = format!("{path} {}", subcommand.get_name()).trim_start().to_owned();
-            match subcommand.has_subcommands() {
-                true => leaves(subcommand, &path, found),
-                false => found.push(path),
+            if subcommand.has_subcommands() {
+                leaves(subcommand, &path, found)
+            } else {
+                found.push(path)
             }
         }
     }

@@ -111,12 +111,13 @@ impl Create {
             Output::Json => json_text(&made),
             Output::Table => {
                 let (id, key) = (text(&made["id"]), text(&made["key"]));
-                let roles = match self.roles.is_empty() {
-                    true => format!(
+                let roles = if self.roles.is_empty() {
+                    format!(
                         "It has no role, and may do nothing until something is granted to it:\n  \
                          slateberg grant read --to service-account:{id} --on warehouse:NAME\n"
-                    ),
-                    false => String::new(),
+                    )
+                } else {
+                    String::new()
                 };
                 format!("id   {id}\nkey  {key}\n\nKeep it: it is not shown again.\n{roles}")
             }

@@ -46,9 +46,10 @@ impl Screen {
 
 impl ProgressSink for Screen {
     fn begin(&self, phase: &str, total: Option<u64>) {
-        let target = match self.is_terminal {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
+        let target = if self.is_terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(total, target).with_message(phase.to_owned());
         let failed = Arc::<AtomicU64>::default();

@@ -151,10 +151,7 @@ impl Asking<'_> {
     fn decide(&self, action: &'static str, resource: &Resource) -> Result<Arc<Decision>, Denied> {
         let request = Request { identity: self.identity, resource, context: self.context };
         let decision = self.decisions.decide(&self.policies, action, request);
-        match decision.allow {
-            true => Ok(decision),
-            false => Err(Denied { action, decision: Some(decision) }),
-        }
+        if decision.allow { Ok(decision) } else { Err(Denied { action, decision: Some(decision) }) }
     }
 }
 

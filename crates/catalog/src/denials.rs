@@ -115,13 +115,12 @@ fn no_permissions(identity: &Identity) -> String {
         IdentityKind::User => "user",
         IdentityKind::ServiceAccount => "service-account",
     };
-    let roles = match roles.is_empty() {
-        true => "it has no role and no grant".to_owned(),
-        false => {
-            let names: Vec<_> = roles.iter().map(String::as_str).collect();
-            let names = brief(names.join(", "));
-            format!("no policy permits anything to its roles ({names}), and it has no grant")
-        }
+    let roles = if roles.is_empty() {
+        "it has no role and no grant".to_owned()
+    } else {
+        let names: Vec<_> = roles.iter().map(String::as_str).collect();
+        let names = brief(names.join(", "));
+        format!("no policy permits anything to its roles ({names}), and it has no grant")
     };
     format!(
         "Not allowed: this credential, {} ({id}), has no permissions in this catalog: {roles}. \

@@ -96,12 +96,13 @@ impl Catalog {
                 taken = taken || root.is_some() && namespace.await?.is_some();
             }
         }
-        match taken {
-            false => Ok(()),
-            true => rejected(
+        if taken {
+            rejected(
                 "it overlaps with that of another table, view or namespace. Choose another location; \
                  catalog.overlapping_locations allows this one",
-            ),
+            )
+        } else {
+            Ok(())
         }
     }
 }

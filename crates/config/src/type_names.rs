@@ -5,9 +5,10 @@ use figment::error::Actual;
 /// Says that a value has the wrong type. The value is repeated only if it is `shown`.
 pub(super) fn mismatch(actual: &Actual, expected: &str, shown: bool) -> String {
     let wanted = wanted(expected, actual);
-    match shown {
-        true => format!("expected {wanted}, got {}", found(actual)),
-        false => format!("expected {wanted}"),
+    if shown {
+        format!("expected {wanted}, got {}", found(actual))
+    } else {
+        format!("expected {wanted}")
     }
 }
 

@@ -395,10 +395,7 @@ proptest! {
         let (mut from, mut is_piece) = (0, first_is_piece);
         for cut in cuts.iter().map(|cut| (*cut).min(json.len())).chain([json.len()]) {
             let part = json.slice(from..cut);
-            segments.push(match is_piece {
-                true => Segment::Piece(Piece::new(part)),
-                false => Segment::Inline(part),
-            });
+            segments.push(if is_piece { Segment::Piece(Piece::new(part)) } else { Segment::Inline(part) });
             (from, is_piece) = (cut, !is_piece);
         }
         let whole = TableMetadata::parse(&json).expect("a document");

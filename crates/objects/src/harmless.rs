@@ -86,9 +86,10 @@ pub fn check(scheme: &str, option: &str, value: &str) -> Result<(), NotHarmless>
             consists_of(value, 256, |c| c.is_ascii_alphanumeric() || "-_.:/".contains(c))
         }
     };
-    match is_good {
-        true => Ok(()),
-        false => Err(NotHarmless::Value { option: option.to_owned(), expected: expected(shape) }),
+    if is_good {
+        Ok(())
+    } else {
+        Err(NotHarmless::Value { option: option.to_owned(), expected: expected(shape) })
     }
 }
 

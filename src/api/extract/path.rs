@@ -147,10 +147,8 @@ fn decode(raw: &str) -> Result<String, ApiError> {
     if !raw.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Ok(raw.to_owned());
     }
-    let spaced = match raw.contains('+') {
-        true => Cow::Owned(raw.replace('+', " ")),
-        false => Cow::Borrowed(raw),
-    };
+    let spaced =
+        if raw.contains('+') { Cow::Owned(raw.replace('+', " ")) } else { Cow::Borrowed(raw) };
     let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| {
         ApiError::bad_request(format!("Invalid path segment, not UTF-8 when decoded: {raw}"))
     })?;

@@ -68,10 +68,8 @@ impl About {
         let mut accepted = headers.get_all(header::ACCEPT).iter();
         let wants_page =
             accepted.any(|value| value.to_str().is_ok_and(|it| it.contains("text/html")));
-        let body = match wants_page {
-            true => Html(self.page()).into_response(),
-            false => Json(self).into_response(),
-        };
+        let body =
+            if wants_page { Html(self.page()).into_response() } else { Json(self).into_response() };
         ([(header::VARY, "accept")], body).into_response()
     }
 

@@ -30,13 +30,12 @@ impl Reader {
             let text = text.map_err(|error| MigrateError::new(format!("{source}: {error}")))?;
             return lines(source, &text);
         }
-        let url = match source.contains("://") {
-            true => source.to_owned(),
-            false => {
-                let path = std::fs::canonicalize(source);
-                let path = path.map_err(|error| MigrateError::new(format!("{source}: {error}")))?;
-                format!("file://{}", path.display())
-            }
+        let url = if source.contains("://") {
+            source.to_owned()
+        } else {
+            let path = std::fs::canonicalize(source);
+            let path = path.map_err(|error| MigrateError::new(format!("{source}: {error}")))?;
+            format!("file://{}", path.display())
         };
         let found = newest_metadata(&url, &self.options).await.map_err(MigrateError::new)?;
         let mut contents = Contents::default();

@@ -121,9 +121,10 @@ impl Migrate {
             Output::Json => print_json(&summary.json()),
             Output::Table => print(&told(&summary)),
         }
-        match summary.is_complete() {
-            true => Ok(ExitCode::SUCCESS),
-            false => Err(Failure::new(Exit::Failed, "the migration is incomplete: see the output")),
+        if summary.is_complete() {
+            Ok(ExitCode::SUCCESS)
+        } else {
+            Err(Failure::new(Exit::Failed, "the migration is incomplete: see the output"))
         }
     }
 

@@ -69,9 +69,10 @@ fn namespaces(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundNamesp
 fn tabulars(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundTabular>> {
     // Databases that have views say of each row what it is; older ones have tables alone.
     let columns = database.prepare("SELECT * FROM iceberg_tables LIMIT 0")?;
-    let kind = match columns.column_names().any(|name| name == "iceberg_type") {
-        true => "iceberg_type",
-        false => "NULL",
+    let kind = if columns.column_names().any(|name| name == "iceberg_type") {
+        "iceberg_type"
+    } else {
+        "NULL"
     };
     let mut query = database.prepare(&format!(
         "SELECT table_namespace, table_name, metadata_location, {kind} FROM iceberg_tables \

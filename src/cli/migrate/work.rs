@@ -196,9 +196,10 @@ impl Work {
         };
         if let Some(known) = known {
             let is_other = |(key, value): (&String, &String)| known["properties"][key] != *value;
-            return Ok(match found.properties.iter().any(is_other) {
-                true => End::Moved("with other properties, which it keeps".to_owned()),
-                false => End::Present,
+            return Ok(if found.properties.iter().any(is_other) {
+                End::Moved("with other properties, which it keeps".to_owned())
+            } else {
+                End::Present
             });
         }
         if self.dry_run {

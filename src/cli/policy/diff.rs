@@ -65,9 +65,10 @@ fn lines(before: &str, after: &str) -> String {
     let mut common = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
     for (i, one) in old.iter().enumerate().rev() {
         for (j, other) in new.iter().enumerate().rev() {
-            common[i][j] = match one == other {
-                true => common[i + 1][j + 1] + 1,
-                false => common[i + 1][j].max(common[i][j + 1]),
+            common[i][j] = if one == other {
+                common[i + 1][j + 1] + 1
+            } else {
+                common[i + 1][j].max(common[i][j + 1])
             };
         }
     }

@@ -199,9 +199,10 @@ async fn told(change: &Change, method: &str, path: String, body: Value) -> Said 
         return Ok(json_text(&changed));
     }
     let revision = &changed["revision"];
-    let said = match change.dry_run {
-        true => "dry run: nothing was changed".to_owned(),
-        false => format!("revision {revision}, in force {}", text(&changed["in-force"])),
+    let said = if change.dry_run {
+        "dry run: nothing was changed".to_owned()
+    } else {
+        format!("revision {revision}, in force {}", text(&changed["in-force"]))
     };
     let warnings = changed["warnings"].as_array().into_iter().flatten();
     let warnings: String =

@@ -112,12 +112,11 @@ impl Run {
                 .build(),
         };
         let records = runtime?.block_on(self.measure())?;
-        match records.iter().any(Record::is_untrue) {
-            true => Err(
-                "a server reported a commit wrongly: see lost and untrue_refusals in the results"
-                    .into(),
-            ),
-            false => Ok(ExitCode::SUCCESS),
+        if records.iter().any(Record::is_untrue) {
+            Err("a server reported a commit wrongly: see lost and untrue_refusals in the results"
+                .into())
+        } else {
+            Ok(ExitCode::SUCCESS)
         }
     }
 

@@ -110,9 +110,10 @@ impl Catalog {
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(action, request);
         // Which roles there are is for readers of policies.
-        let remedies = match self.reads_policies(operation) {
-            true => policies.remedies(action, request, &decision),
-            false => Remedies::default(),
+        let remedies = if self.reads_policies(operation) {
+            policies.remedies(action, request, &decision)
+        } else {
+            Remedies::default()
         };
         let sources = self.policies().sources();
         let deciding = decision.policies.iter().map(|id| match policies.listed(id) {
@@ -190,9 +191,10 @@ impl Catalog {
             }
             None => resource,
         };
-        let now = match own {
-            true => operation.context.clone(),
-            false => Context { now_ms: self.now_ms(), ..Context::default() },
+        let now = if own {
+            operation.context.clone()
+        } else {
+            Context { now_ms: self.now_ms(), ..Context::default() }
         };
         let now_ms = match &time {
             None => now.now_ms,

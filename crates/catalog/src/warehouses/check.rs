@@ -107,9 +107,10 @@ impl Catalog {
                 Location::parse(other).is_ok_and(|other| Extent::of(&other).overlaps(&extent))
             };
             if let Some((other, _)) = others.iter().find(overlaps) {
-                let whose = match served.has(other) && self.sees_warehouse(operation, other) {
-                    true => format!("the warehouse {other}"),
-                    false => "another warehouse".to_owned(),
+                let whose = if served.has(other) && self.sees_warehouse(operation, other) {
+                    format!("the warehouse {other}")
+                } else {
+                    "another warehouse".to_owned()
                 };
                 return Err(Error::Invalid(format!(
                     "Cannot use location '{}': it overlaps with that of {whose}",
@@ -148,11 +149,12 @@ fn check_size(wanted: &Wanted) -> Result<()> {
             .into_iter()
             .map(of_map)
             .sum::<usize>();
-    match bytes <= SETTINGS_BYTES_MAX {
-        true => Ok(()),
-        false => Err(Error::Invalid(format!(
+    if bytes <= SETTINGS_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(Error::Invalid(format!(
             "Invalid warehouse: {bytes} bytes, at most {SETTINGS_BYTES_MAX} are allowed"
-        ))),
+        )))
     }
 }
 

@@ -52,9 +52,10 @@ impl Builder<'_> {
         }
         let ids: HashSet<i64> = self.metadata.snapshots.ids().collect();
         let log = &mut self.metadata.snapshot_log;
-        let behind_the_gap = match self.removed_snapshots {
-            true => log.iter().rev().take_while(|entry| ids.contains(&entry.snapshot_id)).count(),
-            false => log.len(),
+        let behind_the_gap = if self.removed_snapshots {
+            log.iter().rev().take_while(|entry| ids.contains(&entry.snapshot_id)).count()
+        } else {
+            log.len()
         };
         let mut left = log.len();
         log.retain_ids(|id| {

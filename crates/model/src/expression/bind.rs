@@ -75,9 +75,10 @@ fn check_test(test: Test, field: &NestedField) -> Result<(), String> {
 
 fn check_comparison(comparison: Comparison, field: &NestedField) -> Result<(), String> {
     let is_string = field.field_type.as_primitive() == Some(&PrimitiveType::String);
-    match comparison.is_about_prefixes() && !is_string {
-        true => Err(cannot(comparison.word(), field)),
-        false => Ok(()),
+    if comparison.is_about_prefixes() && !is_string {
+        Err(cannot(comparison.word(), field))
+    } else {
+        Ok(())
     }
 }
 
@@ -101,10 +102,7 @@ fn literal(field: &NestedField, value: &Value) -> Result<Value, String> {
     };
     let Type::Primitive(primitive) = &field.field_type else { return Err(is_no_value()) };
     let value = written(primitive, value).ok_or_else(is_no_value)?;
-    match defaults::fits(primitive, &value) {
-        true => Ok(value),
-        false => Err(is_no_value()),
-    }
+    if defaults::fits(primitive, &value) { Ok(value) } else { Err(is_no_value()) }
 }
 
 /// The literal in the way of writing that the serialization has for this type, where there are several.

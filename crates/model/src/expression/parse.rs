@@ -60,9 +60,10 @@ fn predicate(members: &Map<String, Value>, word: &str) -> Result<Expression, Ref
         return Ok(Expression::Test(test, operand(members, "child", &[])?));
     }
     if let Some(comparison) = Comparison::ALL.into_iter().find(|it| it.word() == word) {
-        let (column, value) = match members.contains_key("term") {
-            true => (operand(members, "left", &["value"])?, member(members, "value")?),
-            false => (operand(members, "left", &["right"])?, member(members, "right")?),
+        let (column, value) = if members.contains_key("term") {
+            (operand(members, "left", &["value"])?, member(members, "value")?)
+        } else {
+            (operand(members, "left", &["right"])?, member(members, "right")?)
         };
         let value = literal(value)?;
         if comparison.is_about_prefixes() && !value.is_string() {

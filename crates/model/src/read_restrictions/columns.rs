@@ -29,10 +29,7 @@ pub fn parse_masks(text: &str) -> Result<BTreeMap<String, Mask>, Refusal> {
             return refuse(format!("column {} is there twice", brief(name)));
         }
     }
-    match masks.is_empty() {
-        true => refuse("there is no column".to_owned()),
-        false => Ok(masks),
-    }
+    if masks.is_empty() { refuse("there is no column".to_owned()) } else { Ok(masks) }
 }
 
 fn pair_of_text(item: &str) -> Result<(String, String), Refusal> {
@@ -63,12 +60,11 @@ pub(super) fn masked(schema: &SchemaIndex<'_>, name: &str, mask: Mask) -> Result
     let Some(found) = id.and_then(|id| schema.field(id)) else {
         return Err(format!("there is no column {} to mask", brief(name)));
     };
-    match mask.applies_to(found.field) {
-        true => Ok(found.field.id),
-        false => {
-            let required = if found.field.required { "required " } else { "" };
-            let of = brief(&found.field.field_type);
-            Err(format!("{mask} does not apply to column {} of type {required}{of}", brief(name)))
-        }
+    if mask.applies_to(found.field) {
+        Ok(found.field.id)
+    } else {
+        let required = if found.field.required { "required " } else { "" };
+        let of = brief(&found.field.field_type);
+        Err(format!("{mask} does not apply to column {} of type {required}{of}", brief(name)))
     }
 }

@@ -142,9 +142,10 @@ fn full_name(object: &Map<String, Json>, namespace: &str) -> Result<String, Stri
 }
 
 fn within(namespace: &str, name: &str) -> String {
-    match namespace.is_empty() || name.contains('.') {
-        true => name.to_owned(),
-        false => format!("{namespace}.{name}"),
+    if namespace.is_empty() || name.contains('.') {
+        name.to_owned()
+    } else {
+        format!("{namespace}.{name}")
     }
 }
 

@@ -62,8 +62,9 @@ fn unfold_snappy<'a>(block: &[u8], bytes_max: u64) -> Result<Option<Cow<'a, [u8]
     }
     let unfolded = snap::raw::Decoder::new().decompress_vec(block);
     let unfolded = unfolded.map_err(|error| error.to_string())?;
-    match crc32fast::hash(&unfolded) == u32::from_be_bytes(*checksum) {
-        true => Ok(Some(Cow::Owned(unfolded))),
-        false => Err("a block does not match its checksum".to_owned()),
+    if crc32fast::hash(&unfolded) == u32::from_be_bytes(*checksum) {
+        Ok(Some(Cow::Owned(unfolded)))
+    } else {
+        Err("a block does not match its checksum".to_owned())
     }
 }

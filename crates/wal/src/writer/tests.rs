@@ -48,9 +48,10 @@ impl SegmentFile for Failing {
     }
 
     fn cut(&self, bytes: u64) -> io::Result<()> {
-        match self.disk.cutting.load(Ordering::Relaxed) {
-            true => Err(ErrorKind::Other.into()),
-            false => self.file.set_len(bytes),
+        if self.disk.cutting.load(Ordering::Relaxed) {
+            Err(ErrorKind::Other.into())
+        } else {
+            self.file.set_len(bytes)
         }
     }
 
