@@ -34,7 +34,7 @@ CHOICES = {
     "authn.client_certificates.name_from": ["common_name", "dns_name", "uri"],
     "encryption.kms": ["none", "local", "aws"],
     "log.format": ["text", "json"],
-    "telemetry.otlp.protocol": ["http/protobuf"],
+    "telemetry.otlp.protocol": ["http/protobuf", "grpc"],
     "audit.to": ["nowhere", "stdout", "file"],
 }
 TEXTS_BY_NAME = {"type": "object", "additionalProperties": {"type": "string"}}

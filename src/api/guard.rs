@@ -20,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tower_service::Service;
-use tracing::Instrument;
+use tracing::{Instrument, debug_span};
 use uuid::Uuid;
 
 use super::access_log::AccessPrincipal;
@@ -40,7 +40,7 @@ use super::unread;
 use slateberg_catalog::operation::{Context as Circumstances, RequestId};
 use slateberg_catalog::{self as catalog, Operation};
 use slateberg_model::principal::Principal;
-use slateberg_telemetry::traces::Trace;
+use slateberg_telemetry::traces::{self, TARGET};
 
 /// Where metrics are, which Prometheus expects to be open.
 const METRICS: &str = "/metrics";
@@ -117,8 +117,8 @@ impl Guarded {
         let id = door.request_id(request.headers());
         let header = header_of(&id);
         let observed = door.observer.begin(&request, &id);
-        let asked = Some((id.clone(), observed.trace()));
-        let answer = rules.answer(routes, request, asked).instrument(observed.log());
+        let answer = rules.answer(routes, request, Some(id.clone()));
+        let answer = answer.instrument(observed.span());
         let mut response = answer.await;
         observed.answered(&mut response, &id);
         response.headers_mut().insert(REQUEST_ID, header);
@@ -142,7 +142,7 @@ impl Rules {
         &self,
         mut routes: Router,
         mut request: Request,
-        asked: Option<(RequestId, Trace)>,
+        id: Option<RequestId>,
     ) -> Response {
         let Self { admission, always_open, door } = self;
         let limits = match door {
@@ -162,8 +162,8 @@ impl Rules {
                 Err(_) => return too_many().into_response(),
             },
         };
-        if let (Some(door), Some(asked)) = (door, asked) {
-            if let Err(refused) = door.let_in(&mut request, asked, limits).await {
+        if let (Some(door), Some(id)) = (door, id) {
+            if let Err(refused) = door.let_in(&mut request, id, limits).await {
                 return refused.into_response();
             }
             if let Err(Full) = door.make_room(admission, &mut request) {
@@ -201,7 +201,7 @@ impl Door {
     async fn let_in(
         &self,
         request: &mut Request,
-        (id, trace): (RequestId, Trace),
+        id: RequestId,
         limits: Option<&RateLimits>,
     ) -> Result<(), ApiError> {
         let is_open = self.is_for_everybody(request.uri().path());
@@ -215,10 +215,11 @@ impl Door {
         }
         let peer = peer(request.extensions());
         let authenticated = {
-            let mut span = trace.span("authenticate");
-            let authenticated = authenticate(&self.state, request.headers(), peer, &id).await;
+            let span = debug_span!(target: TARGET, "authenticate");
+            let authenticated = authenticate(&self.state, request.headers(), peer, &id);
+            let authenticated = authenticated.instrument(span.clone()).await;
             if authenticated.is_err() {
-                span.fail("refused");
+                traces::fail(&span, "refused");
             }
             authenticated
         };
@@ -230,7 +231,6 @@ impl Door {
         }
         let source = source(request.extensions());
         let operation = self.operation(principal, source, request.headers(), id);
-        let operation = Operation { trace, ..operation };
         request.extensions_mut().insert(operation);
         Ok(())
     }

@@ -7,20 +7,21 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use matchit::Router;
-use tracing::error_span;
+use tracing::Span;
 
 use super::access_log::{AccessLog, AccessPrincipal, Entry};
 use super::error::ForOperator;
 use super::peer::source;
 use slateberg_catalog::operation::RequestId;
 use slateberg_telemetry::http::{Active, HttpMetrics, Method};
-use slateberg_telemetry::trace_context::{Remote, TRACEPARENT, TRACESTATE};
-use slateberg_telemetry::traces::{Span, Trace, Tracer};
+use slateberg_telemetry::settings::Ratio;
+use slateberg_telemetry::traces::{RequestSpan, TRACEPARENT, TRACESTATE, TraceHeaders};
 
 /// Observes requests.
 pub struct Observer {
     metrics: Arc<HttpMetrics>,
-    tracer: Option<Arc<Tracer>>,
+    /// The share of requests that are traced, if traces are exported.
+    traced: Option<Ratio>,
     /// The number of each route, found as axum finds it.
     routes: Router<u16>,
     access_log: AccessLog,
@@ -29,8 +30,7 @@ pub struct Observer {
 /// A request that is observed.
 pub struct Observed<'a> {
     active: Active<'a>,
-    span: Span,
-    log: tracing::Span,
+    span: Option<RequestSpan>,
     entry: Option<Entry>,
 }
 
@@ -39,7 +39,7 @@ impl Observer {
     pub fn new(
         metrics: Arc<HttpMetrics>,
         templates: &[String],
-        tracer: Option<Arc<Tracer>>,
+        traced: Option<Ratio>,
         access_log: AccessLog,
     ) -> Self {
         let mut routes = Router::new();
@@ -47,7 +47,7 @@ impl Observer {
             let number = u16::try_from(number).expect("there are not so many routes");
             routes.insert(template.as_str(), number).expect("axum has taken it as well");
         }
-        Self { metrics, tracer, routes, access_log }
+        Self { metrics, traced, routes, access_log }
     }
 
     /// Takes note of a request that has come.
@@ -55,61 +55,47 @@ impl Observer {
         let route = self.routes.at(request.uri().path()).ok().map(|found| *found.value);
         let method = Method::named(request.method().as_str());
         let active = self.metrics.begin(method, route);
-        let span = match &self.tracer {
-            None => Span::none(),
-            Some(tracer) => self.span(tracer, request, method, route, id),
-        };
-        let log = match span.trace().ids() {
-            None => tracing::Span::none(),
-            Some((trace_id, span_id)) => {
-                error_span!("request", %trace_id, %span_id, request_id = %id)
-            }
-        };
+        let span = self.traced.and_then(|ratio| self.span(ratio, request, method, route, id));
         let entry = self.access_log.begin(request, id);
-        Observed { active, span, log, entry }
+        Observed { active, span, entry }
     }
 
     fn span(
         &self,
-        tracer: &Arc<Tracer>,
+        ratio: Ratio,
         request: &Request,
         method: Method,
         route: Option<u16>,
         id: &RequestId,
-    ) -> Span {
+    ) -> Option<RequestSpan> {
         let route = route.and_then(|route| self.metrics.route(route));
         let name = || match route {
             Some(route) => format!("{} {route}", method.name()),
             None => method.name().to_owned(),
         };
-        let mut span = tracer.begin(remote(request.headers()), name);
-        span.set("http.request.method", || method.name());
-        span.set("url.scheme", || self.metrics.scheme());
-        span.set("url.path", || request.uri().path().to_owned());
+        let span = RequestSpan::begin(ratio, trace_headers(request.headers()), id, name)?;
+        span.set("http.request.method", method.name());
+        span.set("url.scheme", self.metrics.scheme());
+        span.set("url.path", request.uri().path().to_owned());
         if let Some(route) = route {
-            span.set("http.route", || route.to_owned());
+            span.set("http.route", route.to_owned());
         }
         if let Some(address) = source(request.extensions()) {
-            span.set("client.address", || IpAddr::to_string(&address));
+            span.set("client.address", IpAddr::to_string(&address));
         }
         let client = request.headers().get(header::USER_AGENT);
         if let Some(client) = client.and_then(|client| client.to_str().ok()) {
-            span.set("user_agent.original", || client.to_owned());
+            span.set("user_agent.original", client.to_owned());
         }
-        span.set("slateberg.request_id", || id.to_string());
-        span
+        span.set("slateberg.request_id", id.to_string());
+        Some(span)
     }
 }
 
 impl Observed<'_> {
-    /// For what is done for it.
-    pub fn trace(&self) -> Trace {
-        self.span.trace()
-    }
-
-    /// What its log lines have in common.
-    pub fn log(&self) -> tracing::Span {
-        self.log.clone()
+    /// Returns the span in which the request is handled.
+    pub fn span(&self) -> Span {
+        self.span.as_ref().map_or_else(Span::none, |span| span.span().clone())
     }
 
     /// Takes note of its answer, and tells the log what the operator should know of it.
@@ -117,13 +103,16 @@ impl Observed<'_> {
         let status = response.status().as_u16();
         if let Some(told) = response.extensions_mut().remove::<ForOperator>() {
             let ForOperator { kind, message, operator } = told;
-            let _inside = self.log.enter();
+            let span = self.span();
+            let _inside = span.enter();
             tracing::error!(status, kind, operator, request_id = %id, "{message}");
         }
-        self.span.set("http.response.status_code", || usize::from(status));
-        if status >= 500 {
-            self.span.set("error.type", || status.to_string());
-            self.span.fail("");
+        if let Some(span) = &self.span {
+            span.set("http.response.status_code", i64::from(status));
+            if status >= 500 {
+                span.set("error.type", status.to_string());
+                span.fail();
+            }
         }
         if let Some(entry) = self.entry.take() {
             entry.complete(status, response.extensions_mut().remove::<AccessPrincipal>());
@@ -132,10 +121,12 @@ impl Observed<'_> {
     }
 }
 
-/// What the request says of the trace that it belongs to, if it says it once.
-fn remote(headers: &HeaderMap) -> Option<Remote> {
+/// Returns the headers of a trace. A request with two parents has none.
+fn trace_headers(headers: &HeaderMap) -> TraceHeaders<'_> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
-    let (Some(parent), None) = (parents.next(), parents.next()) else { return None };
-    let state = headers.get(TRACESTATE).map(|state| state.as_bytes());
-    Remote::parse(parent.as_bytes(), state)
+    let parent = match (parents.next(), parents.next()) {
+        (Some(parent), None) => parent.to_str().ok(),
+        _ => None,
+    };
+    TraceHeaders { parent, state: headers.get(TRACESTATE).and_then(|state| state.to_str().ok()) }
 }

@@ -88,7 +88,7 @@ fn observer(state: &ApiState) -> Observer {
     let metrics = Arc::new(HttpMetrics::new(state.scheme, templates.clone()));
     let told = Arc::clone(&metrics);
     state.registry.register("http", move |into| told.collect(into));
-    Observer::new(metrics, &templates, state.tracer.clone(), state.access_log)
+    Observer::new(metrics, &templates, state.traced, state.access_log)
 }
 
 /// The routes of every port.

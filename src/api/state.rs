@@ -13,7 +13,7 @@ use slateberg_catalog::Catalog;
 use slateberg_config::server::Settings;
 use slateberg_telemetry::counters::Counters;
 use slateberg_telemetry::registry::Registry;
-use slateberg_telemetry::traces::Tracer;
+use slateberg_telemetry::settings::Ratio;
 
 /// State of the router. Each request clones it several times over, on every core: so that it is one pointer.
 #[derive(Clone)]
@@ -39,8 +39,8 @@ pub struct Parts {
     pub counters: Arc<Counters>,
     /// What is measured.
     pub registry: Arc<Registry>,
-    /// Who begins traces, if they go anywhere.
-    pub tracer: Option<Arc<Tracer>>,
+    /// The share of requests that are traced, if traces are exported.
+    pub traced: Option<Ratio>,
     /// Whether the server is about to stop.
     pub leaving: Arc<Leaving>,
     /// By which scheme the server is asked.

@@ -18,7 +18,7 @@ use slateberg_runtime::policies;
 use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state::State;
 use slateberg_runtime::warehouses::{self, Configured};
-use slateberg_telemetry::otlp::Exporter;
+use slateberg_telemetry::otlp;
 use slateberg_telemetry::settings::AuditTo;
 
 /// Everything that was found.
@@ -100,8 +100,7 @@ pub fn check(settings: &Settings, seams: &Seams) -> Findings {
     let kms = format!("{:?}", settings.encryption.kms).to_lowercase();
     found.tell("encryption", kms);
     audit(settings, &mut found);
-    let exporter = Exporter::new(&settings.telemetry.otlp, &seams.clock);
-    found.note("telemetry.otlp", exporter.map_err(BuildError::from));
+    found.note("telemetry.otlp", otlp::check(&settings.telemetry.otlp).map_err(BuildError::from));
     found
 }
 

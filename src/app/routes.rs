@@ -49,7 +49,8 @@ impl App {
 
     /// The server's routes, by who asks for them.
     pub fn routers(&self) -> Routers {
-        let Runtime { catalog, authn, settings, measures, tracer, .. } = &self.runtime;
+        let Runtime { catalog, authn, settings, measures, .. } = &self.runtime;
+        let otlp = &settings.telemetry.otlp;
         routers(ApiState::new(state::Parts {
             catalog: catalog.clone(),
             answers: Arc::clone(&self.answers),
@@ -60,7 +61,7 @@ impl App {
             rejections: RejectionLog::default(),
             counters: Arc::clone(&measures.counters),
             registry: Arc::clone(&measures.registry),
-            tracer: tracer.clone(),
+            traced: otlp.traces_url().map(|_| otlp.sample_ratio),
             leaving: Arc::clone(&self.leaving),
             scheme: if settings.server.tls.is_on() { "https" } else { "http" },
         }))

@@ -18,6 +18,7 @@ use slateberg_config::place::Place;
 use slateberg_config::{Read, Settings};
 use slateberg_runtime::seams::Seams;
 use slateberg_telemetry::logs;
+use slateberg_telemetry::otlp::Traces;
 use slateberg_telemetry::settings::Format;
 
 /// How long a start that is told to stop has to come to its end.
@@ -62,7 +63,10 @@ impl Serve {
                 return Err(Failure::new(checked.exit(), message.trim_end()));
             }
             let Read { settings, warnings, .. } = checked.read;
-            logs::init(&settings.log).map_err(|error| Failure::new(Exit::Settings, error))?;
+            let traces = Traces::new(&settings.telemetry.otlp);
+            let traces = traces.map_err(|error| Failure::new(Exit::Settings, error))?;
+            let begun = logs::init(&settings.log, traces.as_ref());
+            begun.map_err(|error| Failure::new(Exit::Settings, error))?;
             for warning in warnings {
                 let variable = match warning.place {
                     Place::Variable(name) => name,
@@ -71,7 +75,7 @@ impl Serve {
                 let help = warning.help;
                 tracing::warn!(variable, help, "unknown environment variable");
             }
-            serve(settings, seams).await
+            serve(settings, seams, traces).await
         })
     }
 
@@ -87,8 +91,8 @@ impl Serve {
     }
 }
 
-/// Does something unless the process is told to stop. What is about to end does so then: a first start has an
-/// admin key to show.
+/// Does something unless the process is told to stop. What is about to end does so then: a first start
+/// has an admin key to show.
 async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     tokio::select! {
@@ -98,7 +102,7 @@ async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>
     }
 }
 
-async fn serve(settings: Settings, seams: Seams) -> Outcome {
+async fn serve(settings: Settings, seams: Seams, traces: Option<Traces>) -> Outcome {
     // Before any file is open: connections and the store share the limit.
     match descriptors::raise_limit() {
         Ok(()) => tracing::debug!(open_files_max = descriptors::limit(), "limit of open files"),
@@ -111,7 +115,10 @@ async fn serve(settings: Settings, seams: Seams) -> Outcome {
         tracing::info!("shutting down: the start was not complete");
         return Ok(ExitCode::SUCCESS);
     };
-    let app = built?;
+    let mut app = built?;
+    if let Some(traces) = traces {
+        app.runtime.take_traces(traces);
+    }
     match app.runtime.settings.log.format {
         Format::Text => print(&banner(&app, &bound)),
         Format::Json => print(&banner_line(&app, &bound)),

@@ -79,6 +79,7 @@ mod requests;
 mod separators;
 mod staged;
 mod tls;
+mod traces;
 mod upgrade;
 mod warehouses;
 mod warehouses_at_run_time;

@@ -119,7 +119,7 @@ async fn each_member_is_judged_by_what_the_one_before_it_left() {
     assert_eq!(snapshots, Some(2));
 }
 
-/// DuckDB sends every append as a transaction over one table.
+/// `DuckDB` sends every append as a transaction over one table.
 #[tokio::test]
 async fn a_transaction_over_one_table_joins_the_group_of_the_table() {
     let scene = Scene::new().await;

@@ -187,7 +187,7 @@ def test_log_lines_carry_the_ids_of_their_trace(start, collector):
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(urllib.request.Request(f"{server.uri}/v1/config", headers=headers), timeout=10)
     lines = [json.loads(line) for line in server.said().splitlines() if line.startswith("{")]
-    (refused,) = (line for line in lines if line["fields"]["message"] == "credential refused")
+    (refused,) = (line for line in lines if line["fields"]["message"] == "credential rejected")
     (request,) = collector.wait_until(lambda: [it for it in collector.spans(trace_id) if it["parentSpanId"] == caller], 30)
     assert refused["span"]["trace_id"] == trace_id
     assert refused["span"]["span_id"] == request["spanId"]

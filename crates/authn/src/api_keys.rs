@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use super::key_index::{KeyIndex, KnownKey};
@@ -360,5 +361,5 @@ async fn apart<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let stopped = |panic| store::Error::Unknown(format!("{panic}"));
-    tokio::spawn(work).await.map_err(stopped)?
+    tokio::spawn(work.in_current_span()).await.map_err(stopped)?
 }

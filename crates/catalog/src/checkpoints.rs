@@ -109,7 +109,7 @@ impl Catalog {
         about: &Checkpoint,
         response: &(impl Response + Sync),
     ) -> Result<()> {
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let name = &about.name.as_deref().unwrap_or_default();
         let written = self.pipeline().commit(write, |_| async move {
             let entry = Entry {

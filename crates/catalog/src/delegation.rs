@@ -1,13 +1,14 @@
 //! How clients get at the files of a table: with credentials, with signatures, or not through the catalog.
 //!
-//! Whoever may read a part of a table only gets neither ([`ReadAccess`]). For all others policies say whether
-//! they may read and write files (`ReadData`, `WriteData`), and that is what credentials and signatures are
-//! good for. They are for the table's own places: not for one that holds files of others, and never for the
-//! places of a warehouse as a whole.
+//! Whoever may read a part of a table only gets neither ([`ReadAccess`]). For all others policies say
+//! whether they may read and write files (`ReadData`, `WriteData`), and that is what credentials and
+//! signatures are good for. They are for the table's own places: not for one that holds files of others,
+//! and never for the places of a warehouse as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tracing::instrument;
 use uuid::Uuid;
 
 use super::loadable::{Loadable, OF_FILES};
@@ -28,6 +29,7 @@ use slateberg_objects::vend::Vendor;
 use slateberg_objects::vend::cache::{Credentials, VendKey};
 use slateberg_objects::vend::files::{Files, Rights};
 use slateberg_store::records::TabularRecord;
+use slateberg_telemetry::traces::TARGET;
 
 /// Staged tables whose files somebody may write, until a commit makes them.
 const STAGED_MAX: usize = 10_000;
@@ -127,15 +129,14 @@ enum Denial {
 impl Catalog {
     /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
     /// none if it is told nothing.
+    #[instrument(target = TARGET, name = "delegate", level = "debug", skip_all)]
     pub(super) async fn delegated(
         &self,
-        operation: &Operation,
         target: Target<'_>,
         record: &TabularRecord,
         rights: Rights,
         wanted: &[Delegation],
     ) -> Result<Option<Delegated>> {
-        let _span = operation.trace.span("delegate");
         let Target { warehouse, ident, .. } = target;
         let found = self.reachable_at(record.id, warehouse, rights, places_of(record)).await?;
         self.tell_if_any(warehouse, ident, found, wanted).await
@@ -159,8 +160,8 @@ impl Catalog {
         }
     }
 
-    /// What a client is told that has made a table, registered one, or staged one. The table is there by now:
-    /// that its files cannot be got at at this moment is no reason to say otherwise.
+    /// What a client is told that has made a table, registered one, or staged one. The table is there by
+    /// now: that its files cannot be got at at this moment is no reason to say otherwise.
     pub async fn delegated_made(
         &self,
         operation: &Operation,

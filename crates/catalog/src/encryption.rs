@@ -122,7 +122,7 @@ impl Catalog {
         };
         let (action, permit, ring) = (edit.action(), &permit, KeyRing::from(&ring));
         let response = &Body(ring);
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let written = self.pipeline().commit(write, |_| async move {
             let Body(ring) = response;
             let entry = Entry {

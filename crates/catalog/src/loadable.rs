@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug_span};
+
 use super::attributes::Basis;
 use super::lookup::{LOOKUP_ATTEMPTS_MAX, tabular_record};
 use super::permits::Permitted;
@@ -14,7 +17,7 @@ use slateberg_authz::resource::Resource;
 use slateberg_objects::vend::files::Rights;
 use slateberg_store::read::Read;
 use slateberg_store::records::TabularRecord;
-use slateberg_telemetry::traces::Span;
+use slateberg_telemetry::traces::TARGET;
 
 /// What policies say of files.
 pub(super) const OF_FILES: [&str; 2] = [ReadData::NAME, WriteData::NAME];
@@ -44,8 +47,9 @@ impl Catalog {
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
             let (permit, rights, basis) =
                 self.permit_load(store, operation, target, with_files).await?;
-            let span = operation.trace.span("lookup");
-            let record = tabular_record(store, warehouse.id, kind, ident).await?;
+            let span = debug_span!(target: TARGET, "lookup", slateberg.cache = Empty);
+            let record = tabular_record(store, warehouse.id, kind, ident);
+            let record = record.instrument(span.clone()).await?;
             if basis.is_of(&record) {
                 return Ok(Loadable { permit, rights, record, span });
             }

@@ -83,7 +83,7 @@ impl Catalog {
         let body = &Body(json!({ "namespace": ident, "properties": properties }));
         let parent_ident = &parent_ident;
         let action = "create_namespace";
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let created = self.pipeline().commit(write, |t| async move {
             let parent = if parent_ident.is_root() {
                 root_of(&t, warehouse).await?
@@ -193,7 +193,7 @@ impl Catalog {
             &self.permit_namespace(&store, operation, warehouse, ident).await?;
         removals.refuse_what_is_set(updates)?;
         let action = "update_namespace_properties";
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let updated = self.pipeline().commit(write, |t| async move {
             let before = lookup::namespace(&*t, warehouse.id, ident).await?;
             let (removals, updates) = removals.of(&before, warehouse, ident, updates);
@@ -246,7 +246,7 @@ impl Catalog {
         let permit: &Permit<DropNamespace> =
             &self.permit_namespace(&store, operation, warehouse, ident).await?;
         let action = "drop_namespace";
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let dropped = self.pipeline().commit(write, |t| async move {
             let record = lookup::namespace(&*t, warehouse.id, ident).await?;
             refuse_unless_empty(&t, ident, &record).await?;

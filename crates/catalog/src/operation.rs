@@ -9,7 +9,6 @@ use uuid::Uuid;
 pub use slateberg_authz::context::Context;
 use slateberg_model::principal::Principal;
 use slateberg_store::records::Origin;
-use slateberg_telemetry::traces::Trace;
 
 /// What a use case knows of the request that it runs for.
 #[derive(Debug, Clone)]
@@ -22,8 +21,6 @@ pub struct Operation {
     pub request_id: Option<RequestId>,
     /// The request's `Idempotency-Key`, if it has one.
     pub idempotency: Option<Idempotency>,
-    /// Where in its trace it is, if it is kept.
-    pub trace: Trace,
     /// The room that its body takes, until it has ended: also if its client has gone.
     pub room: Option<Arc<OwnedSemaphorePermit>>,
 }
@@ -60,14 +57,7 @@ impl Operation {
 
     /// A request by this principal.
     pub fn by(principal: Principal, context: Context) -> Self {
-        Self {
-            principal,
-            context,
-            request_id: None,
-            idempotency: None,
-            trace: Trace::default(),
-            room: None,
-        }
+        Self { principal, context, request_id: None, idempotency: None, room: None }
     }
 
     /// Where the request comes from, for the change log and the audit log.

@@ -1,8 +1,9 @@
 //! Asking for permits, and what is answered where there is none: what one may not see is answered to the
 //! letter as what is not there, what one may see but not do is forbidden.
 //!
-//! Whoever asks here has checked the names that a client has sent: what is put to policies has as many levels
-//! as a namespace may have, and no longer names. That is said of what nobody has, so that it tells nothing.
+//! Whoever asks here has checked the names that a client has sent: what is put to policies has as many
+//! levels as a namespace may have, and no longer names. That is said of what nobody has, so that it tells
+//! nothing.
 //!
 //! Names alone decide, unless some policy asks for more; then the attributes of the thing, and of all that
 //! it is in, are read first. Whoever changes a table is asked twice: before the lane, so that nobody waits
@@ -10,6 +11,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use tracing::instrument;
 
 use super::attributes::{Basis, Enclosing, attributes_of_levels, namespace_resource};
 use super::tabular::target::{Creation, Intent, Target};
@@ -24,6 +27,7 @@ use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::read::Read;
+use slateberg_telemetry::traces::TARGET;
 
 /// A permit to do `A` to a table or view.
 pub(super) struct Permitted<A: Action, T> {
@@ -59,13 +63,13 @@ impl Catalog {
     }
 
     /// The permit to do `A` to a warehouse.
+    #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) fn permit_warehouse<A: Action>(
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
         word: &str,
     ) -> Result<Permit<A>> {
-        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -80,6 +84,7 @@ impl Catalog {
     }
 
     /// The permit to do `A` to a namespace.
+    #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_namespace<A: Action>(
         &self,
         store: &impl Read,
@@ -87,7 +92,6 @@ impl Catalog {
         warehouse: &Warehouse,
         ident: &NamespaceIdent,
     ) -> Result<Permit<A>> {
-        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -106,6 +110,7 @@ impl Catalog {
 
     /// The permit to do `A`, which makes it, to a namespace, table or view. `new` is the resource as it is
     /// to be, and `parent` the namespace that it comes into: none for the root of the warehouse.
+    #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_new<A: Action>(
         &self,
         store: &impl Read,
@@ -114,7 +119,6 @@ impl Catalog {
         parent: Option<&NamespaceIdent>,
         new: impl FnOnce(Resource) -> Resource + Send,
     ) -> Result<Permit<A>> {
-        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -171,6 +175,7 @@ impl Catalog {
 
     /// The permit to do `A` to a table or view, and what `and` asks besides of the same policies, about
     /// `actions`.
+    #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_tabular_and<A: Action, T>(
         &self,
         store: &impl Read,
@@ -179,7 +184,6 @@ impl Catalog {
         actions: &[&str],
         and: impl FnOnce(&Asking<'_>, &Resource) -> T,
     ) -> Result<Permitted<A, T>> {
-        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => {
                 let permit = unrestricted.permit();
@@ -215,6 +219,7 @@ impl Catalog {
     }
 
     /// The permit to commit changes of these kinds to a table or view as it is now.
+    #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_commit(
         &self,
         store: &impl Read,
@@ -222,7 +227,6 @@ impl Catalog {
         target: Target<'_>,
         kinds: &BTreeSet<CommitKind>,
     ) -> Result<Permit<Commit>> {
-        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
@@ -255,6 +259,7 @@ impl Catalog {
 
     /// The permit to commit changes of these kinds to a table that is there and has these attributes, or to
     /// make it, which it then will be refused for.
+    #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) fn permit_commit_in_lane(
         &self,
         operation: &Operation,
@@ -263,7 +268,6 @@ impl Catalog {
         attributes: impl FnOnce() -> Attributes,
         intent: Intent,
     ) -> Result<Permit<Commit>> {
-        let _span = operation.trace.span("authorize");
         let asking = match self.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,

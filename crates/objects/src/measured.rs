@@ -15,9 +15,12 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug_span};
 
 use super::open::{Opened, Opener};
 use slateberg_telemetry::requests::Requests;
+use slateberg_telemetry::traces::TARGET;
 
 /// An object store whose requests are measured.
 struct Measured {
@@ -32,6 +35,7 @@ struct Asked {
     whom: &'static str,
     operation: &'static str,
     began: Instant,
+    span: Span,
 }
 
 /// The same store, whose requests are measured as those to `whom`.
@@ -54,20 +58,34 @@ pub fn measured_opener(inner: Opener, requests: Arc<Requests>, whom: &'static st
 
 impl Measured {
     fn asked(&self, operation: &'static str) -> Asked {
-        let (requests, whom) = (Arc::clone(&self.requests), self.whom);
-        Asked { requests, whom, operation, began: Instant::now() }
+        Asked::new(&self.requests, self.whom, operation)
     }
 }
 
 impl Asked {
-    /// Takes note of how it ended.
-    fn ended<T>(self, result: Result<T>) -> Result<T> {
+    fn new(requests: &Arc<Requests>, whom: &'static str, operation: &'static str) -> Self {
+        let span = debug_span!(
+            target: TARGET,
+            "object_store",
+            otel.name = format_args!("object_store.{operation}"),
+            otel.kind = "client",
+            slateberg.store = whom,
+            error.type = Empty
+        );
+        Self { requests: Arc::clone(requests), whom, operation, began: Instant::now(), span }
+    }
+
+    /// Waits for the response inside of its span, and takes note of how it ended.
+    async fn ended<T>(self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let result = request.instrument(self.span.clone()).await;
         self.note(result.as_ref().err());
         result
     }
 
     fn note(self, error: Option<&Error>) {
-        self.requests.ended(self.whom, self.operation, error.map(kind_of), self.began);
+        let kind = error.map(kind_of);
+        self.span.record("error.type", kind);
+        self.requests.ended(self.whom, self.operation, kind, self.began);
     }
 }
 
@@ -105,7 +123,7 @@ impl ObjectStore for Measured {
         options: PutOptions,
     ) -> Result<PutResult> {
         let asked = self.asked("put");
-        asked.ended(self.inner.put_opts(location, payload, options).await)
+        asked.ended(self.inner.put_opts(location, payload, options)).await
     }
 
     async fn put_multipart_opts(
@@ -114,14 +132,14 @@ impl ObjectStore for Measured {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         let asked = self.asked("create_multipart");
-        let upload = asked.ended(self.inner.put_multipart_opts(location, options).await)?;
+        let upload = asked.ended(self.inner.put_multipart_opts(location, options)).await?;
         let (requests, whom) = (Arc::clone(&self.requests), self.whom);
         Ok(Box::new(MeasuredUpload { inner: upload, requests, whom }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let asked = self.asked(if options.head { "head" } else { "get" });
-        asked.ended(self.inner.get_opts(location, options).await)
+        asked.ended(self.inner.get_opts(location, options)).await
     }
 
     async fn get_ranges(
@@ -130,7 +148,7 @@ impl ObjectStore for Measured {
         ranges: &[std::ops::Range<u64>],
     ) -> Result<Vec<Bytes>> {
         let asked = self.asked("get");
-        asked.ended(self.inner.get_ranges(location, ranges).await)
+        asked.ended(self.inner.get_ranges(location, ranges)).await
     }
 
     fn delete_stream(
@@ -154,12 +172,12 @@ impl ObjectStore for Measured {
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let asked = self.asked("list");
-        asked.ended(self.inner.list_with_delimiter(prefix).await)
+        asked.ended(self.inner.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let asked = self.asked("copy");
-        asked.ended(self.inner.copy_opts(from, to, options).await)
+        asked.ended(self.inner.copy_opts(from, to, options)).await
     }
 }
 
@@ -173,8 +191,7 @@ struct MeasuredUpload {
 
 impl MeasuredUpload {
     fn asked(&self, operation: &'static str) -> Asked {
-        let (requests, whom) = (Arc::clone(&self.requests), self.whom);
-        Asked { requests, whom, operation, began: Instant::now() }
+        Asked::new(&self.requests, self.whom, operation)
     }
 }
 
@@ -182,17 +199,17 @@ impl MeasuredUpload {
 impl MultipartUpload for MeasuredUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let asked = self.asked("put_part");
-        self.inner.put_part(data).map(move |result| asked.ended(result)).boxed()
+        asked.ended(self.inner.put_part(data)).boxed()
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
         let asked = self.asked("complete_multipart");
-        asked.ended(self.inner.complete().await)
+        asked.ended(self.inner.complete()).await
     }
 
     async fn abort(&mut self) -> Result<()> {
         let asked = self.asked("abort_multipart");
-        asked.ended(self.inner.abort().await)
+        asked.ended(self.inner.abort()).await
     }
 }
 

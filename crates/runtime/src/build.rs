@@ -30,8 +30,7 @@ use slateberg_store::open::Place;
 use slateberg_store::policy_book::PolicyBook;
 use slateberg_store::records::StoreFormat;
 use slateberg_telemetry::audit::AuditLog;
-use slateberg_telemetry::otlp::Exporter;
-use slateberg_telemetry::traces::Tracer;
+use slateberg_telemetry::otlp::{Exporter, Traces};
 
 /// An open catalog with everything that it needs besides a way in: authentication, telemetry, settings.
 pub struct Runtime {
@@ -51,8 +50,6 @@ pub struct Runtime {
     pub measures: Measures,
     /// Where traces and metrics go.
     pub(super) exporter: Option<Exporter>,
-    /// What makes the spans of requests, if traces are sent.
-    pub tracer: Option<Arc<Tracer>>,
     _lock: Option<DataDirLock>,
 }
 
@@ -61,6 +58,13 @@ impl Runtime {
     /// waited for as long as `state.start_seconds_max` says.
     pub async fn open(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
         logged(|progress| Self::start(settings, seams, progress)).await
+    }
+
+    /// Exports these traces until the end, and counts them.
+    pub fn take_traces(&mut self, traces: Traces) {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.take_traces(traces, &self.measures.registry);
+        }
     }
 
     async fn start(
@@ -166,7 +170,6 @@ impl Runtime {
             settings: Arc::new(settings),
             state_url,
             measures,
-            tracer: exporter.tracer().map(Arc::clone),
             exporter: Some(exporter),
             _lock: lock,
         })

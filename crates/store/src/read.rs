@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions};
+use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions, TracingOptions};
 use slatedb::{Db, DbIterator, DbReader};
 use uuid::Uuid;
 
@@ -20,6 +20,7 @@ pub use super::recent::Reading;
 use super::recent::{Known, PageKey, Recent, is_cached};
 use slateberg_model::page::Names;
 use slateberg_model::text::PieceHash;
+use slateberg_telemetry::traces::current_trace_id;
 
 /// Bytes that a scan fetches at once: SlateDB's default is one block, which costs a request each.
 const SCAN_READ_AHEAD_BYTES: usize = 1 << 20;
@@ -213,6 +214,15 @@ pub(super) fn corrupt(key: &[u8], reason: &str) -> Error {
     Error::Corrupt { key: hex, reason: reason.to_owned() }
 }
 
+/// Returns the options of every read of one key. SlateDB creates spans for reads that name a trace.
+pub(super) fn read_options(durability: DurabilityLevel) -> ReadOptions {
+    ReadOptions {
+        durability_filter: durability,
+        tracing_options: current_trace_id().map(TracingOptions::new),
+        ..ReadOptions::default()
+    }
+}
+
 /// Options of every scan, with the given durability.
 pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
     ScanOptions {
@@ -220,6 +230,7 @@ pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
         read_ahead_bytes: SCAN_READ_AHEAD_BYTES,
         max_fetch_tasks: SCAN_FETCHES_MAX,
         cache_blocks: true,
+        tracing_options: current_trace_id().map(TracingOptions::new),
         ..ScanOptions::default()
     }
 }
@@ -266,8 +277,8 @@ impl Durable<'_> {
         Ok(names)
     }
 
-    /// Takes note that a record is about to be read, so that it can be asked later whether what was read then
-    /// still holds. None if it was written just now, and may change again before it is durable.
+    /// Takes note that a record is about to be read, so that it can be asked later whether what was read
+    /// then still holds. None if it was written just now, and may change again before it is durable.
     pub fn reading<K: Key>(&self, key: &K) -> Option<Reading> {
         self.shared.recent.reading(&key.encode())
     }
@@ -280,8 +291,7 @@ impl Durable<'_> {
 
 impl Read for Durable<'_> {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        let options = ReadOptions::new().with_durability_filter(DurabilityLevel::Remote);
-        Ok(self.db.get_with_options(key, &options).await?)
+        Ok(self.db.get_with_options(key, &read_options(DurabilityLevel::Remote)).await?)
     }
 
     async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
@@ -331,7 +341,7 @@ pub struct Latest<'a> {
 
 impl Read for Latest<'_> {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self.db.get(key).await?)
+        Ok(self.db.get_with_options(key, &read_options(DurabilityLevel::Memory)).await?)
     }
 
     async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {

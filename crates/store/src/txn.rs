@@ -15,7 +15,7 @@ use super::error::Error;
 use super::flusher::Membership;
 use super::handle::Store;
 use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
-use super::read::{Range, Read, scan_options};
+use super::read::{Range, Read, read_options, scan_options};
 use super::recent::is_cached;
 use super::records::{Change, IdempotencyRecord};
 use super::write_marks::Mark;
@@ -108,7 +108,7 @@ impl Transaction {
 
 impl Read for Transaction {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self.inner.get(key).await?)
+        Ok(self.inner.get_with_options(key, &read_options(DurabilityLevel::Memory)).await?)
     }
 
     async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {

@@ -2,8 +2,11 @@
 
 use std::time::Instant;
 
+use tracing::{Span, debug_span};
+
 use super::collection::{Collection, attributes};
 use super::instruments::{Counters, Histograms, SECONDS, SIZES};
+use super::traces::TARGET;
 
 const PHASES: &str = "slateberg.commit.phase.duration";
 const GROUPS: &str = "slateberg.commit.group.size";
@@ -29,14 +32,14 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The name of its span.
-    pub fn span(self) -> &'static str {
+    /// Creates its span.
+    pub fn span(self) -> Span {
         match self {
-            Self::Wait => "commit.wait",
-            Self::Judge => "commit.judge",
-            Self::Apply => "commit.apply",
-            Self::Wal => "wal.put",
-            Self::Metadata => "metadata.put",
+            Self::Wait => debug_span!(target: TARGET, "commit.wait"),
+            Self::Judge => debug_span!(target: TARGET, "commit.judge"),
+            Self::Apply => debug_span!(target: TARGET, "commit.apply"),
+            Self::Wal => debug_span!(target: TARGET, "wal.put"),
+            Self::Metadata => debug_span!(target: TARGET, "metadata.put"),
         }
     }
 

@@ -16,7 +16,7 @@ const KEY: &str = "log.level";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Crates in this program that log, or could with other features. A test compares this with `Cargo.lock`.
-const CRATES: [&str; 60] = [
+const CRATES: [&str; 61] = [
     "apache_avro",
     "aws_config",
     "aws_credential_types",
@@ -76,6 +76,7 @@ const CRATES: [&str; 60] = [
     "tower_http",
     "tracing",
     "tracing_log",
+    "tracing_opentelemetry",
     "tracing_subscriber",
 ];
 

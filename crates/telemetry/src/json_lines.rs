@@ -14,6 +14,8 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::traces::is_request;
+
 /// Formats events as JSON lines.
 pub(super) struct JsonLines;
 
@@ -38,7 +40,11 @@ where
         line.insert("level".to_owned(), metadata.level().as_str().into());
         line.insert("target".to_owned(), target.into());
         line.insert("fields".to_owned(), Value::Object(fields.values));
-        if let Some(span) = context.lookup_current() {
+        // The span of the request has the ids by which its lines are found; its parts have none.
+        let current = context.lookup_current();
+        let request =
+            current.as_ref().and_then(|it| it.scope().find(|it| is_request(it.metadata())));
+        if let Some(span) = request.or(current) {
             let recorded = span.extensions().get::<FormattedFields<JsonFields>>().map(|fields| {
                 serde_json::from_str::<Map<String, Value>>(fields).unwrap_or_default()
             });

@@ -2,16 +2,13 @@
 //!
 //! Whatever is measured is written down with [`instruments`], on the threads' own [`stripes`]. A
 //! [`registry`] knows who has something to tell, and makes a [`collection`] of it when somebody asks: the
-//! page for [`prometheus`], or the task that sends it over [`otlp`]. Traces are made by [`traces`], and go
-//! the same way.
+//! page for [`prometheus`], or the task that sends it over [`otlp`]. Spans of [`traces`] go the same way.
 
 pub mod audit;
 pub mod cache;
 pub mod collection;
 pub mod commits;
 pub mod connections;
-#[cfg(feature = "console")]
-mod console;
 pub mod counters;
 mod directives;
 pub mod http;
@@ -27,5 +24,4 @@ pub mod registry;
 pub mod requests;
 pub mod settings;
 pub mod stripes;
-pub mod trace_context;
 pub mod traces;

@@ -1,52 +1,68 @@
-//! Logs go to standard error, so that what a command prints stays its own.
+//! Logs go to standard error, so that the output of a command stays its own.
 
-#[cfg(not(feature = "console"))]
 use std::io::IsTerminal;
 
-#[cfg(not(feature = "console"))]
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, registry};
 
 use super::directives;
-#[cfg(not(feature = "console"))]
 use super::json_lines::JsonLines;
-#[cfg(not(feature = "console"))]
-use super::settings::Format;
-use super::settings::Settings;
+use super::otlp::Traces;
+use super::settings::{Format, Settings};
+use super::traces::{InRequest, is_own};
 use slateberg_base::setting::InvalidSetting;
+
+/// A layer of the process's subscriber.
+type AnyLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Rejects settings that would turn the log off by mistake.
 pub fn check(settings: &Settings) -> Result<(), InvalidSetting> {
     directives::parse(&settings.level).map(|_| ())
 }
 
-/// Starts the log. Earlier events are lost.
-pub fn init(settings: &Settings) -> Result<(), InvalidSetting> {
+/// Starts the log, and the export of traces if there is one. Earlier events are lost.
+pub fn init(settings: &Settings, traces: Option<&Traces>) -> Result<(), InvalidSetting> {
     let filter = directives::parse(&settings.level)?;
-    #[cfg(feature = "console")]
-    let begun = super::console::begin(settings, filter);
-    #[cfg(not(feature = "console"))]
-    let begun = begin(settings, filter);
     // A second server in the same process logs where the first one does.
-    if begun.is_err() {
+    if begin(settings, filter, traces).is_err() {
         tracing::debug!("logging has begun already");
     }
     Ok(())
 }
 
-#[cfg(not(feature = "console"))]
 fn begin(
     settings: &Settings,
     filter: EnvFilter,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    traces: Option<&Traces>,
+) -> Result<(), TryInitError> {
+    let mut layers = traces.map(Traces::layers).unwrap_or_default();
+    layers.push(lines(settings, filter, traces.is_some()));
+    // tokio-console connects where `TOKIO_CONSOLE_BIND` says, or at 127.0.0.1:6669. It sees all events of
+    // Tokio.
+    #[cfg(feature = "console")]
+    layers.push(console_subscriber::ConsoleLayer::builder().with_default_env().spawn().boxed());
+    registry().with(layers).try_init()
+}
+
+/// Returns the layer that writes log lines.
+fn lines(settings: &Settings, filter: EnvFilter, is_traced: bool) -> AnyLayer {
+    let lines = fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
         // A line that cannot be written, as to a file on a full disk, is lost. To report that on standard
         // error as well would panic, since that is where it cannot be written.
         .log_internal_errors(false)
         .with_writer(std::io::stderr);
-    match settings.format {
-        Format::Text => builder.try_init(),
-        Format::Json => builder.json().event_format(JsonLines).try_init(),
+    let lines: AnyLayer = match settings.format {
+        Format::Text => lines.boxed(),
+        Format::Json => lines.json().event_format(JsonLines).boxed(),
+    };
+    // Spans of requests are in log lines when they are sampled, whatever the level of the log.
+    let others = filter_fn(|metadata| !is_own(metadata)).with_max_level_hint(LevelFilter::TRACE);
+    let filter = others.and(filter);
+    match is_traced {
+        true => lines.with_filter(filter.or(InRequest { wants: is_own })).boxed(),
+        false => lines.with_filter(filter).boxed(),
     }
 }

@@ -78,11 +78,14 @@ pub struct TelemetrySettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OtlpSettings {
-    /// The URL of a collector, such as `http://localhost:4318`; empty for none.
+    /// The URL of a collector, such as `http://localhost:4318`, or `http://localhost:4317` for gRPC;
+    /// empty for none.
     pub endpoint: String,
-    /// The URL for traces alone, whole; empty for `/v1/traces` below `endpoint`.
+    /// The URL for traces alone, whole; empty for `/v1/traces` below `endpoint`, or with gRPC `endpoint`
+    /// itself.
     pub traces_endpoint: String,
-    /// The URL for metrics alone, whole; empty for `/v1/metrics` below `endpoint`.
+    /// The URL for metrics alone, whole; empty for `/v1/metrics` below `endpoint`, or with gRPC
+    /// `endpoint` itself.
     pub metrics_endpoint: String,
     /// How requests are made.
     pub protocol: Protocol,
@@ -98,8 +101,8 @@ pub struct OtlpSettings {
     pub metrics_interval_ms: u64,
     /// Milliseconds that a request may take.
     pub timeout_ms: u64,
-    /// Traces that may wait to be sent; further ones are dropped, and counted.
-    pub queue_traces_max: usize,
+    /// Spans that may wait to be sent; further ones are dropped, and counted.
+    pub queue_spans_max: usize,
     /// Milliseconds that the end of the server waits for what is still to be sent.
     pub flush_ms_max: u64,
     /// What the server is called.
@@ -108,13 +111,16 @@ pub struct OtlpSettings {
     pub resource_attributes: BTreeMap<String, String>,
 }
 
-/// How OTLP is spoken.
+/// The protocol of OTLP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Protocol {
     /// Protobuf in requests of HTTP.
     #[default]
     #[serde(rename = "http/protobuf")]
     HttpProtobuf,
+    /// gRPC.
+    #[serde(rename = "grpc")]
+    Grpc,
 }
 
 /// A number from 0 to 1.
@@ -171,7 +177,7 @@ impl Default for OtlpSettings {
             sample_ratio: Ratio(0.01),
             metrics_interval_ms: 60_000,
             timeout_ms: 10_000,
-            queue_traces_max: 4096,
+            queue_spans_max: 8192,
             flush_ms_max: 5000,
             service_name: "slateberg".to_owned(),
             resource_attributes: BTreeMap::new(),
@@ -203,7 +209,7 @@ impl OtlpSettings {
             sample_ratio,
             metrics_interval_ms,
             timeout_ms,
-            queue_traces_max,
+            queue_spans_max,
             flush_ms_max,
             service_name,
             resource_attributes
@@ -223,6 +229,7 @@ impl OtlpSettings {
     fn url(&self, own: &str, signal: &str) -> Option<String> {
         match (own, self.endpoint.trim_end_matches('/')) {
             ("", "") => None,
+            ("", base) if self.protocol == Protocol::Grpc => Some(base.to_owned()),
             ("", base) => Some(format!("{base}/v1/{signal}")),
             (own, _) => Some(own.to_owned()),
         }

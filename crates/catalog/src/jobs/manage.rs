@@ -75,7 +75,7 @@ impl Catalog {
         let (job, key) = (&Job { created_by, ..job }, JobKey(self.ids().ordered()));
         let info = &self.job_info(key.0, job.clone());
         let action = "start_job";
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let started = self.pipeline().commit(write, |t| async move {
             if t.get(&TabularKey(id)).await?.is_none() {
                 return Err(Error::no_such(kind, ident));
@@ -154,7 +154,7 @@ impl Catalog {
         let live = self.inner.jobs.live(key.0).map(|live| live.progress());
         let live = live.as_ref();
         let action = "cancel_job";
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let cancelled = self.pipeline().commit(write, |t| async move {
             // It may have stored its progress since, or ended.
             let Some(mut job) = t.get(&key).await? else {

@@ -27,6 +27,7 @@ pub(crate) mod response;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tracing::{Instrument, Span};
 
 use self::file::{IfTaken, MetadataFile};
 use self::lanes::{LaneGuard, Lanes};
@@ -35,7 +36,7 @@ use super::detached::detached;
 use super::space::Space;
 use super::version_cache::{CachedVersion, VersionCache};
 use super::warehouses::Warehouses;
-use super::{Error, Operation, Result};
+use super::{Error, Result};
 use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
 use slateberg_base::clock::Clock;
@@ -43,7 +44,6 @@ use slateberg_store::keys::PublicationKey;
 use slateberg_store::txn::{Accepted, RequestRecords, Transaction};
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::commits::{CommitMetrics, Phase};
-use slateberg_telemetry::traces::{Span, Trace};
 
 /// The commit pipeline, with everything that changes of the catalog share.
 pub(crate) struct Pipeline {
@@ -80,8 +80,6 @@ pub(crate) struct Write<'a, A: Action> {
     pub(crate) lanes: LaneGuard,
     /// The versions of tables and views that it writes.
     pub(crate) versions: Vec<NewFile>,
-    /// The position in the trace of the request.
-    pub(crate) trace: Trace,
 }
 
 /// A version of a table or view that a change writes.
@@ -108,7 +106,6 @@ struct PendingCommit {
     files: Vec<MetadataFile>,
     pending: PendingPublication,
     lanes: LaneGuard,
-    trace: Trace,
 }
 
 /// The reason why a transaction was not written.
@@ -126,13 +123,8 @@ impl From<store::Error> for Stopped {
 
 impl<'a, A: Action> Write<'a, A> {
     /// A change of records that have no lane and no metadata file.
-    pub(crate) fn of_records(
-        action: &'static str,
-        permit: &'a Permit<A>,
-        operation: &Operation,
-    ) -> Self {
-        let (lanes, versions, trace) = (LaneGuard::default(), Vec::new(), operation.trace.clone());
-        Self { action, permit, lanes, versions, trace }
+    pub(crate) fn of_records(action: &'static str, permit: &'a Permit<A>) -> Self {
+        Self { action, permit, lanes: LaneGuard::default(), versions: Vec::new() }
     }
 }
 
@@ -195,10 +187,10 @@ impl Pipeline {
         F: Future<Output = Result<Option<(T, RequestRecords)>>> + Send,
         W: Fn(Arc<Transaction>) -> F + Send,
     {
-        let Write { action, permit, lanes, versions, trace } = write;
+        let Write { action, permit, lanes, versions } = write;
         // Before the transaction: no reader may get a version whose metadata file does not exist yet.
         let pending = self.pending.register(versions.iter().map(|version| version.key).collect());
-        let applying = self.phase(&trace, Phase::Apply);
+        let applying = self.phase(Phase::Apply);
         let work = move |t| {
             let working = work(t);
             async move { working.await.map_err(Stopped::Failed)?.ok_or(Stopped::Stale) }
@@ -217,7 +209,7 @@ impl Pipeline {
             }
             files.extend(file);
         }
-        let commit = PendingCommit { accepted, files, pending, lanes, trace };
+        let commit = PendingCommit { accepted, files, pending, lanes };
         let lanes = self.complete(commit).await?;
         Ok(Some(Committed { value, lanes }))
     }
@@ -227,15 +219,15 @@ impl Pipeline {
     async fn complete(self: &Arc<Self>, commit: PendingCommit) -> Result<LaneGuard> {
         let pipeline = Arc::clone(self);
         let completing = async move {
-            let PendingCommit { accepted, files, pending, lanes, trace } = commit;
+            let PendingCommit { accepted, files, pending, lanes } = commit;
             let durable = async {
-                let _part = pipeline.phase(&trace, Phase::Wal);
-                accepted.durable().await
+                let phase = pipeline.phase(Phase::Wal);
+                accepted.durable().instrument(phase.span()).await
             };
-            let (publishing, at) = (&pipeline, &trace);
+            let publishing = &pipeline;
             let published = files.iter().map(|file| async move {
-                let _part = publishing.phase(at, Phase::Metadata);
-                publishing.publish(file, IfTaken::Fail).await
+                let phase = publishing.phase(Phase::Metadata);
+                publishing.publish(file, IfTaken::Fail).instrument(phase.span()).await
             });
             let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
             durable?;
@@ -251,9 +243,9 @@ impl Pipeline {
     }
 
     /// Begins a phase of a commit, which ends when the returned value is dropped.
-    pub(crate) fn phase(&self, trace: &Trace, phase: Phase) -> PhaseTimer {
-        let (metrics, span) = (Arc::clone(&self.metrics), trace.span(phase.span()));
-        PhaseTimer { metrics, phase, began: Instant::now(), _span: span }
+    pub(crate) fn phase(&self, phase: Phase) -> PhaseTimer {
+        let metrics = Arc::clone(&self.metrics);
+        PhaseTimer { metrics, phase, began: Instant::now(), span: phase.span() }
     }
 }
 
@@ -263,7 +255,14 @@ pub(crate) struct PhaseTimer {
     metrics: Arc<CommitMetrics>,
     phase: Phase,
     began: Instant,
-    _span: Span,
+    span: Span,
+}
+
+impl PhaseTimer {
+    /// Returns the span of the phase, for a future that belongs to it alone.
+    fn span(&self) -> Span {
+        self.span.clone()
+    }
 }
 
 impl Drop for PhaseTimer {

@@ -67,7 +67,7 @@ impl Catalog {
         judged: &Judged,
     ) -> Result<()> {
         let Judged { action, subject, revision, told, .. } = judged;
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let written = self.pipeline().commit(write, |t| async move {
             t.revise_policies(revision).await?;
             let entry = Entry {

@@ -13,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Span, instrument};
 use uuid::Uuid;
 
 use super::builder::CommitBuilder;
@@ -34,7 +36,7 @@ use slateberg_model::warehouse::Warehouse;
 use slateberg_store::txn::RequestRecords;
 use slateberg_telemetry::collection::Collection;
 use slateberg_telemetry::commits::Phase;
-use slateberg_telemetry::traces::{Span, Trace};
+use slateberg_telemetry::traces::{self, TARGET};
 
 /// Once this many tables are tracked, stale batching statistics are removed.
 const SWEEP_AT: usize = 1024;
@@ -49,6 +51,8 @@ struct Member<M: TabularMetadata> {
     change: Change<M>,
     request: CommitRequest,
     outcome: oneshot::Sender<Outcome>,
+    /// The span of this commit, to which that of its leader is linked.
+    span: Span,
 }
 
 /// The groups that form, by table or view.
@@ -248,6 +252,10 @@ impl<M: TabularMetadata> Member<M> {
 
 impl Catalog {
     /// Commits to the table or view `id` together with the other commits that wait for it.
+    #[instrument(
+        target = TARGET, name = "commit", level = "debug", skip_all,
+        fields(slateberg.commit.group.size = Empty)
+    )]
     pub(super) async fn commit_in_group<M: Grouped>(
         &self,
         operation: &Operation,
@@ -257,20 +265,18 @@ impl Catalog {
         request: CommitRequest,
     ) -> Outcome {
         let (sender, receiver) = oneshot::channel();
-        let mut span = operation.trace.span("commit");
-        let operation = Operation { trace: span.trace(), ..operation.clone() };
-        let trace = operation.trace.clone();
-        let member = Member { operation, change, request, outcome: sender };
+        let operation = operation.clone();
+        let member = Member { operation, change, request, outcome: sender, span: Span::current() };
         if let Some(leader) = M::groups(&self.inner.groups).join(id, member)? {
-            let waiting = self.pipeline().phase(&trace, Phase::Wait);
+            let waiting = self.pipeline().phase(Phase::Wait);
             let entered = self.pipeline().lanes.enter(vec![id]).await;
             leader.let_others_join().await;
             let members = leader.close();
             drop(waiting);
             self.pipeline().metrics.group(members.len());
-            link(&mut span, &members);
+            link(&members);
             match entered {
-                Ok(lanes) => self.commit_group(warehouse, id, members, lanes, &trace).await,
+                Ok(lanes) => self.commit_group(warehouse, id, members, lanes).await,
                 Err(error) => members.into_iter().for_each(|it| it.respond(Err(error.clone()))),
             }
         }
@@ -285,9 +291,8 @@ impl Catalog {
         id: Uuid,
         members: Vec<Member<M>>,
         lanes: LaneGuard,
-        trace: &Trace,
     ) {
-        let evaluating = self.pipeline().phase(trace, Phase::Judge);
+        let evaluating = self.pipeline().phase(Phase::Judge);
         let evaluated = self.evaluate(warehouse, id, members).await;
         drop(evaluating);
         let group = match evaluated {
@@ -298,7 +303,7 @@ impl Catalog {
             }
         };
         let began = Instant::now();
-        let committed = self.write_group(&group, lanes, trace).await;
+        let committed = self.write_group(&group, lanes).await;
         M::groups(&self.inner.groups).ended(id, group.members.len(), began);
         // This leaves the lane: the next group, which is paced by this one, may begin.
         let committed = committed.map(|lanes| lanes.is_some());
@@ -392,7 +397,6 @@ impl Catalog {
         &self,
         group: &EvaluatedGroup<M>,
         lanes: LaneGuard,
-        trace: &Trace,
     ) -> Result<Option<LaneGuard>> {
         let permitted =
             group.members.iter().find_map(|(member, it)| it.permit().map(|it| (member, it)));
@@ -403,7 +407,6 @@ impl Catalog {
             permit,
             lanes,
             versions: new.iter().map(|new| new.file()).collect(),
-            trace: trace.clone(),
         };
         let committed = self.pipeline().commit_if_current(write, |t| async move {
             if let Some(new) = new
@@ -440,11 +443,9 @@ impl Catalog {
     }
 }
 
-/// Links the leader's span to those of its members, as far as they are sampled.
-fn link<M: TabularMetadata>(span: &mut Span, members: &[Member<M>]) {
-    let own = span.trace().ids();
-    for member in members.iter().filter(|member| member.operation.trace.ids() != own) {
-        span.link(&member.operation.trace);
-    }
-    span.set("slateberg.commit.group.size", || members.len());
+/// Links the current span, of the leader, to those of the other members, as far as they are sampled.
+fn link<M: TabularMetadata>(members: &[Member<M>]) {
+    let leader = Span::current();
+    traces::link(&leader, members.iter().map(|member| &member.span));
+    leader.record("slateberg.commit.group.size", i64::try_from(members.len()).unwrap_or(i64::MAX));
 }

@@ -41,7 +41,7 @@ impl Catalog {
         self.check_findable(kind, ident)?;
         let store = self.store().durable();
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let Loadable { permit, rights, record, mut span } =
+            let Loadable { permit, rights, record, span } =
                 self.loadable(&store, operation, target, ways.is_some()).await?;
             let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
             let (id, version) = (record.id, record.version);
@@ -51,21 +51,21 @@ impl Catalog {
             let files = match ways {
                 // Whoever may read a part of it only gets at no files.
                 Some(ways) if rules.is_none() => {
-                    self.delegated(operation, target, &record, rights, ways).await?
+                    self.delegated(target, &record, rights, ways).await?
                 }
                 _ => None,
             };
             if let Some(known) = known(seen, files.as_ref()) {
-                span.set("slateberg.cache", || "answer");
+                span.record("slateberg.cache", "answer");
                 return Ok(Loaded::Known(known));
             }
             let cached = match self.pipeline().versions.get((id, version)) {
                 Some(cached) => {
-                    span.set("slateberg.cache", || "version");
+                    span.record("slateberg.cache", "version");
                     cached
                 }
                 None => {
-                    span.set("slateberg.cache", || "none");
+                    span.record("slateberg.cache", "none");
                     let Some(text) = text_of(&store, &record).await? else { continue };
                     let cached = CachedVersion { text, parsed: None };
                     self.pipeline().versions.insert((id, version), cached.clone());

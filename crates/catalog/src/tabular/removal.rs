@@ -67,8 +67,7 @@ impl Catalog {
         }
         let lanes = self.pipeline().lanes.enter(vec![id]).await?;
         let permit = &self.permit_removal(operation, target, purge.is_some()).await?;
-        let (versions, trace) = (Vec::new(), operation.trace.clone());
-        let write = Write { action, permit, lanes, versions, trace };
+        let write = Write { action, permit, lanes, versions: Vec::new() };
         let removed = self.pipeline().commit(write, |t| async move {
             let found = self.delete_tabular(&t, operation, target, (id, *purge)).await?;
             let entry = Entry {

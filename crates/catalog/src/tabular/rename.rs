@@ -56,8 +56,7 @@ impl Catalog {
             TabularKind::Table => "rename_table",
             TabularKind::View => "rename_view",
         };
-        let (versions, trace) = (Vec::new(), operation.trace.clone());
-        let write = Write { action, permit, lanes, versions, trace };
+        let write = Write { action, permit, lanes, versions: Vec::new() };
         let renamed = self.pipeline().commit(write, |t| async move {
             let named = lookup::tabular_id(&*t, warehouse.id, kind, source).await?;
             if named != Some(id) {

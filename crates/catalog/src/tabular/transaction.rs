@@ -63,11 +63,11 @@ impl Catalog {
         for _ in 0..COMMIT_ATTEMPTS_MAX {
             self.permit_changes(operation, warehouse, changes).await?;
             let ids = self.ids_of(warehouse, changes).await?;
-            let waiting = self.pipeline().phase(&operation.trace, Phase::Wait);
+            let waiting = self.pipeline().phase(Phase::Wait);
             let lanes =
                 self.pipeline().lanes.enter(ids.iter().flatten().copied().collect()).await?;
             drop(waiting);
-            let evaluating = self.pipeline().phase(&operation.trace, Phase::Judge);
+            let evaluating = self.pipeline().phase(Phase::Judge);
             let Some(planned) = self.plan_all(operation, warehouse, changes, &ids).await? else {
                 continue;
             };
@@ -80,8 +80,7 @@ impl Catalog {
             let created = new().filter(|new| new.before.is_none()).map(|new| new.record.id);
             let lanes = lanes.and(self.pipeline().lanes.enter(created.collect()).await?);
             let versions = new().map(NewVersion::file).collect();
-            let trace = operation.trace.clone();
-            let write = Write { action: TRANSACTION, permit, lanes, versions, trace };
+            let write = Write { action: TRANSACTION, permit, lanes, versions };
             let committed = self.pipeline().commit_if_current(write, |t| async move {
                 for Planned { ident, new, .. } in planned {
                     if let Some(new) = new

@@ -113,7 +113,7 @@ impl Catalog {
         (state, new): (&TabularState, Option<&NewVersion>),
     ) -> Result<Option<Committed<()>>> {
         let versions = new.iter().map(|new| new.file()).collect();
-        let write = Write { action, permit, lanes, versions, trace: operation.trace.clone() };
+        let write = Write { action, permit, lanes, versions };
         let committed = self.pipeline().commit_if_current(write, |t| async move {
             if let Some(new) = new
                 && !self.write_version(&t, ident, new).await?

@@ -54,7 +54,7 @@ impl Catalog {
         let after = after.as_ref().map(|entry| &*entry.record);
         let told = judged.told(&self.warehouses());
         let response = &told.map(Body);
-        let write = Write::of_records(action, permit, operation);
+        let write = Write::of_records(action, permit);
         let written = self.pipeline().commit(write, |t| async move {
             let key = WarehouseKey(name.clone());
             if t.get(&key).await? != *before {

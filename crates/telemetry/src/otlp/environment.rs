@@ -30,10 +30,10 @@ pub fn settings(variables: &BTreeMap<String, String>) -> Result<OtlpSettings, St
     if let Some(protocol) = get("OTEL_EXPORTER_OTLP_PROTOCOL") {
         settings.protocol = match protocol {
             "http/protobuf" => Protocol::HttpProtobuf,
+            "grpc" => Protocol::Grpc,
             other => {
                 return Err(format!(
-                    "OTEL_EXPORTER_OTLP_PROTOCOL: {other} is not spoken here: use http/protobuf, which \
-                     collectors take on port 4318"
+                    "OTEL_EXPORTER_OTLP_PROTOCOL: {other} is not supported: use http/protobuf or grpc"
                 ));
             }
         };
@@ -138,6 +138,17 @@ mod tests {
     }
 
     #[test]
+    fn protocol_variable_selects_grpc_which_has_no_paths() {
+        let found = of(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317/"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ]);
+        let found = found.expect("they are valid");
+        assert_eq!(found.protocol, Protocol::Grpc);
+        assert_eq!(found.traces_url().as_deref(), Some("http://collector:4317"));
+    }
+
+    #[test]
     fn settings_win_over_variables() {
         let told = of(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318"),
@@ -165,7 +176,7 @@ mod tests {
     #[test]
     fn what_cannot_be_done_is_refused() {
         for (name, value) in [
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "soon"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "hunter2"),

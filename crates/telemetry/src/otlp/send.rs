@@ -1,68 +1,61 @@
-//! One request to a collector, tried again where that may help.
+//! Requests to a collector: of metrics, which are repeated where that may help, and over HTTP for the SDK.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use async_trait::async_trait;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_sdk::Resource;
+use prost::Message;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, StatusCode};
+use tokio::runtime::Handle;
 
-use super::InvalidOtlp;
-use super::encode::Resource;
-use crate::settings::OtlpSettings;
+use super::headers::headers;
+use super::invalid::InvalidOtlp;
+use crate::settings::{OtlpSettings, Protocol};
 use slateberg_base::retry::Backoff;
 
 /// Tries of one request.
 const TRIES_MAX: usize = 4;
 const DELAY_MIN: Duration = Duration::from_millis(500);
 const DELAY_MAX: Duration = Duration::from_secs(5);
-/// How long a collector may ask for patience.
-const PATIENCE_MAX: Duration = Duration::from_secs(30);
+/// How long a collector may ask a client to wait.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// Where requests go.
-#[derive(Debug, Clone)]
-pub(super) struct Url(reqwest::Url);
-
-/// Sends to one URL.
-pub(super) struct Sender {
-    client: Client,
-    url: Url,
-    /// What is told of the server with each request.
-    pub(super) resource: Arc<Resource>,
-}
-
-/// Why a request was not taken.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    /// Nobody has answered.
-    #[error("{0}")]
-    Unanswered(reqwest::Error),
-    /// The collector does not want it.
-    #[error("answered {0}")]
-    Refused(StatusCode),
-}
-
-impl Url {
-    /// The URL of a setting.
-    pub(super) fn parse(setting: &str, text: &str) -> Result<Self, InvalidOtlp> {
-        let wrong = |reason: String| InvalidOtlp(format!("{setting}: {reason}"));
-        let url = reqwest::Url::parse(text).map_err(|error| wrong(error.to_string()))?;
-        match url.scheme() {
-            "http" | "https" => Ok(Self(url)),
-            other => Err(wrong(format!("{other}: a URL of http or https is needed"))),
+/// Rejects settings with which nothing can be sent.
+pub fn check(settings: &OtlpSettings) -> Result<(), InvalidOtlp> {
+    let urls =
+        [("traces_endpoint", settings.traces_url()), ("metrics_endpoint", settings.metrics_url())];
+    for (setting, url) in urls {
+        if let Some(url) = url {
+            check_url(setting, &url)?;
+            headers(settings)?;
+            match settings.protocol {
+                #[cfg(not(feature = "otlp-grpc"))]
+                Protocol::Grpc => return Err(InvalidOtlp::no_grpc()),
+                #[cfg(feature = "otlp-grpc")]
+                Protocol::Grpc => {}
+                Protocol::HttpProtobuf => {}
+            }
         }
     }
+    Ok(())
 }
 
-/// What requests are made with.
-pub(super) fn client(settings: &OtlpSettings) -> Result<Client, InvalidOtlp> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &settings.headers {
-        let wrong = || InvalidOtlp(format!("headers.{name}: this cannot be a header"));
-        let name = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
-        let mut value = HeaderValue::try_from(value.reveal()).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
+/// Rejects a URL that is not one of HTTP.
+fn check_url(setting: &str, url: &str) -> Result<(), InvalidOtlp> {
+    let wrong = |reason: String| InvalidOtlp(format!("{setting}: {reason}"));
+    let url = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+    match url.scheme() {
+        "http" | "https" => Ok(()),
+        other => Err(wrong(format!("{other}: a URL of http or https is needed"))),
     }
+}
+
+/// Returns the client of requests over HTTP.
+pub(super) fn client(settings: &OtlpSettings) -> Result<Client, InvalidOtlp> {
+    let mut headers = headers(settings)?;
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
     Client::builder()
         .default_headers(headers)
@@ -73,46 +66,142 @@ pub(super) fn client(settings: &OtlpSettings) -> Result<Client, InvalidOtlp> {
         .map_err(|error| InvalidOtlp(error.to_string()))
 }
 
+/// Requests of the SDK, which come from a thread without a runtime.
+#[derive(Debug)]
+pub(super) struct Posts {
+    client: Client,
+    runtime: Handle,
+}
+
+impl Posts {
+    /// Sends them on the current runtime.
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, runtime: Handle::current() }
+    }
+}
+
+#[async_trait]
+impl HttpClient for Posts {
+    /// Only the settings say which headers a request has: the SDK would add those of `OTEL_*` variables
+    /// to them.
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let (parts, body) = request.into_parts();
+        let request = self.client.post(parts.uri.to_string()).body(body);
+        // The call of `send` needs the runtime already.
+        let sent = self.runtime.spawn(async move { request.send().await }).await?;
+        let sent = sent.map_err(reqwest::Error::without_url)?;
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = sent.status();
+        *response.headers_mut() = sent.headers().clone();
+        Ok(response)
+    }
+}
+
+/// Sends metrics to one URL.
+pub(super) struct Sender {
+    way: Way,
+    /// The attributes of the server, in each request.
+    pub(super) resource: Resource,
+}
+
+enum Way {
+    Http(Client, String),
+    #[cfg(feature = "otlp-grpc")]
+    Grpc(Box<super::grpc::Metrics>),
+}
+
+/// Why metrics were not accepted.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// There was no response.
+    #[error("{0}")]
+    Unanswered(reqwest::Error),
+    /// The collector rejected them.
+    #[error("the collector returned {0}")]
+    Rejected(StatusCode),
+    /// The same over gRPC.
+    #[cfg(feature = "otlp-grpc")]
+    #[error("the collector returned {0}")]
+    Status(tonic::Status),
+}
+
 impl Sender {
-    pub(super) fn new(client: Client, url: Url, resource: Arc<Resource>) -> Self {
-        Self { client, url, resource }
+    /// Sends to this URL as the settings describe it. Over gRPC, it needs a runtime of Tokio.
+    pub(super) fn new(
+        settings: &OtlpSettings,
+        url: &str,
+        resource: Resource,
+    ) -> Result<Self, InvalidOtlp> {
+        let way = match settings.protocol {
+            Protocol::HttpProtobuf => Way::Http(client(settings)?, url.to_owned()),
+            #[cfg(feature = "otlp-grpc")]
+            Protocol::Grpc => Way::Grpc(Box::new(super::grpc::Metrics::new(settings, url)?)),
+            #[cfg(not(feature = "otlp-grpc"))]
+            Protocol::Grpc => return Err(InvalidOtlp::no_grpc()),
+        };
+        Ok(Self { way, resource })
     }
 
-    /// Sends a message, and tries again as OTLP has it.
-    pub(super) async fn send(&self, body: Vec<u8>) -> Result<(), Error> {
-        let body = bytes::Bytes::from(body);
+    /// Sends a message, and tries again as OTLP defines it.
+    pub(super) async fn send(&self, message: ExportMetricsServiceRequest) -> Result<(), Error> {
         let mut backoff = Backoff::new(DELAY_MIN, DELAY_MAX);
         let mut tries = 0;
         loop {
             tries += 1;
-            let url = self.url.0.clone();
-            let (error, patience) = match self.client.post(url).body(body.clone()).send().await {
-                Ok(answer) if answer.status().is_success() => return Ok(()),
-                Ok(answer) => (Error::Refused(answer.status()), patience(answer.headers())),
-                Err(error) => (Error::Unanswered(error.without_url()), None),
+            let (error, wait) = match self.way.send(&message).await {
+                Ok(()) => return Ok(()),
+                Err(failed) => failed,
             };
-            if tries == TRIES_MAX || !error.may_pass() {
+            if tries == TRIES_MAX || !error.is_transient() {
                 return Err(error);
             }
-            match patience {
-                Some(patience) => tokio::time::sleep(patience).await,
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
                 None => backoff.wait().await,
             }
         }
     }
 }
 
-impl Error {
-    fn may_pass(&self) -> bool {
+impl Way {
+    /// Sends a message once. Errors with the time that the collector wants to pass before the next try,
+    /// if it says so.
+    async fn send(
+        &self,
+        message: &ExportMetricsServiceRequest,
+    ) -> Result<(), (Error, Option<Duration>)> {
         match self {
-            Self::Unanswered(_) => true,
-            Self::Refused(status) => matches!(status.as_u16(), 429 | 502 | 503 | 504),
+            Self::Http(client, url) => {
+                match client.post(url.as_str()).body(message.encode_to_vec()).send().await {
+                    Ok(response) if response.status().is_success() => Ok(()),
+                    Ok(response) => {
+                        let wait = retry_after(response.headers());
+                        Err((Error::Rejected(response.status()), wait))
+                    }
+                    Err(error) => Err((Error::Unanswered(error.without_url()), None)),
+                }
+            }
+            #[cfg(feature = "otlp-grpc")]
+            Self::Grpc(metrics) => {
+                let exported = metrics.export(message.clone()).await;
+                exported.map_err(|status| (Error::Status(status), None))
+            }
         }
     }
 }
 
-/// How long the collector wants to be left alone.
-fn patience(headers: &HeaderMap) -> Option<Duration> {
+impl Error {
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Unanswered(_) => true,
+            Self::Rejected(status) => matches!(status.as_u16(), 429 | 502 | 503 | 504),
+            #[cfg(feature = "otlp-grpc")]
+            Self::Status(status) => super::grpc::is_transient(status),
+        }
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds).min(PATIENCE_MAX))
+    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }

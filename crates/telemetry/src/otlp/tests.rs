@@ -8,16 +8,27 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
+use opentelemetry::trace::TraceContextExt;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
 use tokio::net::TcpListener;
+use tracing::{debug_span, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
 
 use super::*;
 use crate::prometheus::render;
-use crate::trace_context::{Remote, SpanId, TraceId};
+#[cfg(feature = "otlp-grpc")]
+use crate::settings::Protocol;
+use crate::settings::Ratio;
+use crate::traces::{RequestSpan, TARGET, TraceHeaders};
 use slateberg_base::clock::SystemClock;
 use slateberg_base::secret::Secret;
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// A request that came: its path, its headers and its body.
 type Came = (String, HeaderMap, Bytes);
@@ -73,19 +84,31 @@ fn exporter(settings: &OtlpSettings) -> Exporter {
     Exporter::new(settings, &clock).expect("they are valid")
 }
 
-/// Answers a request whose trace is kept.
-fn request(exporter: &Exporter) -> TraceId {
-    let remote = Remote {
-        trace_id: TraceId::random(),
-        span_id: SpanId::random(),
-        sampled: true,
-        state: None,
-    };
-    let trace_id = remote.trace_id;
-    let tracer = exporter.tracer().expect("traces go somewhere");
-    let request = tracer.begin(Some(remote), || "GET /".to_owned());
-    drop(request.trace().span("authorize"));
-    trace_id
+/// The headers of a request in this trace, whose client samples it or does not.
+fn traceparent(sampled: bool) -> String {
+    format!("00-{TRACE}-00f067aa0ba902b7-0{}", u8::from(sampled))
+}
+
+/// Responds to a request that is sampled.
+fn request(traces: &Traces) {
+    let parent = traceparent(true);
+    tracing::subscriber::with_default(registry().with(traces.layers()), || {
+        let headers = TraceHeaders { parent: Some(&parent), state: Some("congo=t61") };
+        let request = RequestSpan::begin(Ratio::NONE, headers, &"r1", || "GET /".to_owned());
+        let request = request.expect("it is sampled");
+        request.span().in_scope(|| drop(debug_span!(target: TARGET, "authorize")));
+    });
+}
+
+/// Sends the spans of one request, and returns the registry that counts them.
+async fn sent(settings: &OtlpSettings) -> Arc<Registry> {
+    let registry = Arc::new(Registry::default());
+    let traces = Traces::new(settings).expect("they are valid").expect("traces go somewhere");
+    request(&traces);
+    let mut exporter = exporter(settings);
+    exporter.take_traces(traces, &registry);
+    exporter.start(&registry).finish().await;
+    registry
 }
 
 /// What the exporter tells of itself.
@@ -101,18 +124,22 @@ fn counts(registry: &Registry, sent: u64, lost: u64) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_left_is_sent_at_the_end_with_the_headers() {
+async fn waiting_spans_are_sent_at_the_end_with_headers_and_parents() {
     let (receiver, address) = Receiver::listen(&[StatusCode::OK]).await;
-    let (exporter, registry) = (exporter(&settings(address)), Arc::new(Registry::default()));
-    exporter.register(&registry);
-    let trace_id = request(&exporter);
-    exporter.start(&registry).finish().await;
+    let registry = sent(&settings(address)).await;
     let bodies = receiver.bodies("/v1/traces");
     let [body] = &bodies[..] else { panic!("{}", bodies.len()) };
     let message = ExportTraceServiceRequest::decode(body.clone()).expect("it is a message");
     let spans = &message.resource_spans[0].scope_spans[0].spans;
-    assert_eq!(spans.len(), 2);
-    assert!(spans.iter().all(|span| span.trace_id == trace_id.0));
+    let [part, request] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!((request.name.as_str(), request.kind), ("GET /", SpanKind::Server as i32));
+    assert_eq!((part.name.as_str(), part.kind), ("authorize", SpanKind::Internal as i32));
+    assert_eq!((&part.parent_span_id, &part.trace_id), (&request.span_id, &request.trace_id));
+    let parent = [&request.trace_id, &request.parent_span_id];
+    let parent = parent.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    assert_eq!(parent, [TRACE, "00f067aa0ba902b7"]);
+    assert_eq!(request.trace_state, "congo=t61");
+    assert!(spans.iter().all(|span| span.attributes.is_empty()), "{spans:?}");
     let headers = receiver.came.lock().expect("no panic")[0].1.clone();
     assert_eq!(headers["x-key"], "hunter2");
     assert_eq!(headers["content-type"], "application/x-protobuf");
@@ -120,38 +147,79 @@ async fn what_is_left_is_sent_at_the_end_with_the_headers() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_busy_is_asked_again() {
+async fn export_is_repeated_while_the_collector_is_busy() {
     let answers = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
     let (receiver, address) = Receiver::listen(&answers).await;
-    let (exporter, registry) = (exporter(&settings(address)), Arc::new(Registry::default()));
-    exporter.register(&registry);
-    request(&exporter);
-    exporter.start(&registry).finish().await;
+    let registry = sent(&settings(address)).await;
     let bodies = receiver.bodies("/v1/traces");
     assert!(bodies.len() == 2 && bodies[0] == bodies[1], "{}", bodies.len());
     assert!(counts(&registry, 2, 0), "{}", told(&registry));
 }
 
 #[tokio::test]
-async fn what_a_collector_refuses_is_lost_and_counted() {
+async fn spans_that_a_collector_rejects_are_counted_as_lost() {
     let (receiver, address) = Receiver::listen(&[StatusCode::BAD_REQUEST]).await;
-    let (exporter, registry) = (exporter(&settings(address)), Arc::new(Registry::default()));
-    exporter.register(&registry);
-    request(&exporter);
-    exporter.start(&registry).finish().await;
+    let registry = sent(&settings(address)).await;
     assert_eq!(receiver.bodies("/v1/traces").len(), 1);
     assert!(counts(&registry, 0, 2), "{}", told(&registry));
 }
 
 #[tokio::test]
-async fn the_end_does_not_wait_for_a_collector_that_never_answers() {
+async fn spans_for_which_the_queue_has_no_room_are_counted_as_lost() {
+    let (_receiver, address) = Receiver::listen(&[StatusCode::OK]).await;
+    let settings = OtlpSettings { queue_spans_max: 1, ..settings(address) };
+    let registry = sent(&settings).await;
+    assert!(counts(&registry, 1, 1), "{}", told(&registry));
+}
+
+#[tokio::test]
+async fn shutdown_does_not_wait_for_a_collector_that_never_responds() {
     // It takes connections, and says nothing.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
-    let settings = OtlpSettings { flush_ms_max: 20, ..settings(address) };
-    let (exporter, registry) = (exporter(&settings), Arc::new(Registry::default()));
-    request(&exporter);
-    exporter.start(&registry).finish().await;
+    sent(&OtlpSettings { flush_ms_max: 20, ..settings(address) }).await;
+}
+
+#[tokio::test]
+async fn sampling_is_by_the_client_and_else_by_the_ratio() {
+    let settings = settings(SocketAddr::from(([127, 0, 0, 1], 1)));
+    let settings = OtlpSettings { flush_ms_max: 1, ..settings };
+    let traces = Traces::new(&settings).expect("they are valid").expect("traces go somewhere");
+    let sampled = |ratio, parent: Option<&str>| {
+        let headers = TraceHeaders { parent, state: None };
+        RequestSpan::begin(ratio, headers, &"r1", String::new).is_some()
+    };
+    tracing::subscriber::with_default(registry().with(traces.layers()), || {
+        for ratio in [Ratio::NONE, Ratio::ONE] {
+            assert!(sampled(ratio, Some(&traceparent(true))));
+            assert!(!sampled(ratio, Some(&traceparent(false))));
+            for none in [None, Some("00-x-01"), Some("ff-1-2-01")] {
+                assert_eq!(sampled(ratio, none), ratio == Ratio::ONE);
+            }
+        }
+        assert!(debug_span!(target: TARGET, "part of nothing").is_disabled());
+        let alone = info_span!(target: "slatedb", "read of a background task").context();
+        assert!(!alone.span().span_context().is_valid());
+    });
+    traces.finish().await;
+}
+
+#[cfg(feature = "otlp-grpc")]
+#[tokio::test]
+async fn spans_are_sent_over_grpc_to_their_service_with_the_headers() {
+    let (receiver, address) = Receiver::listen(&[StatusCode::OK]).await;
+    let settings = OtlpSettings { protocol: Protocol::Grpc, ..settings(address) };
+    // The receiver knows no gRPC, whose status is missing: what it got is what counts.
+    let registry = sent(&settings).await;
+    assert!(counts(&registry, 0, 2), "{}", told(&registry));
+    let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    let body = receiver.bodies(path).pop().expect("something came");
+    // One byte for compression and four for the length come before a message.
+    let message = ExportTraceServiceRequest::decode(body.slice(5..)).expect("it is a message");
+    assert_eq!(message.resource_spans[0].scope_spans[0].spans.len(), 2);
+    let headers = receiver.came.lock().expect("no panic")[0].1.clone();
+    assert_eq!(headers["x-key"], "hunter2");
+    assert_eq!(headers["content-type"], "application/grpc");
 }
 
 #[tokio::test]
@@ -159,7 +227,6 @@ async fn metrics_are_sent_at_the_end_as_well() {
     let (receiver, address) = Receiver::listen(&[StatusCode::OK]).await;
     let settings = OtlpSettings { traces: false, metrics: true, ..settings(address) };
     let (exporter, registry) = (exporter(&settings), Arc::new(Registry::default()));
-    assert!(exporter.tracer().is_none());
     registry.register("test", |into| into.counter("c", "1", "Counts.", Vec::new(), 3));
     exporter.start(&registry).finish().await;
     let last = receiver.bodies("/v1/metrics").pop().expect("something came");
@@ -169,9 +236,9 @@ async fn metrics_are_sent_at_the_end_as_well() {
 }
 
 #[tokio::test]
-async fn nothing_is_done_where_nothing_says_where_to() {
+async fn nothing_is_exported_without_an_endpoint() {
     let exporter = exporter(&OtlpSettings::default());
-    assert!(exporter.tracer().is_none());
+    assert!(Traces::new(&OtlpSettings::default()).expect("they are valid").is_none());
     let registry = Arc::new(Registry::default());
     exporter.register(&registry);
     assert_eq!(told(&registry), "");
@@ -179,7 +246,7 @@ async fn nothing_is_done_where_nothing_says_where_to() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_without_telling_secrets() {
+fn invalid_settings_are_rejected_without_their_secrets() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let refused = |change: fn(&mut OtlpSettings)| {
         let mut settings = settings(SocketAddr::from(([127, 0, 0, 1], 1)));

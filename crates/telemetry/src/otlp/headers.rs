@@ -1,0 +1,19 @@
+//! Headers of requests to a collector.
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::invalid::InvalidOtlp;
+use crate::settings::OtlpSettings;
+
+/// Returns the headers of each request.
+pub(super) fn headers(settings: &OtlpSettings) -> Result<HeaderMap, InvalidOtlp> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &settings.headers {
+        let wrong = || InvalidOtlp(format!("headers.{name}: this cannot be a header"));
+        let name = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
+        let mut value = HeaderValue::try_from(value.reveal()).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}

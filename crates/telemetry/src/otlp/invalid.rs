@@ -1,0 +1,15 @@
+//! Settings with which nothing can be sent.
+
+/// Why nothing can be sent.
+#[derive(Debug, thiserror::Error)]
+#[error("telemetry.otlp: {0}")]
+pub struct InvalidOtlp(pub(super) String);
+
+impl InvalidOtlp {
+    #[cfg(not(feature = "otlp-grpc"))]
+    pub(super) fn no_grpc() -> Self {
+        let reason =
+            "protocol: this program was built without gRPC (feature otlp-grpc): use http/protobuf";
+        Self(reason.to_owned())
+    }
+}

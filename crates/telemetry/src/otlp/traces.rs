@@ -1,0 +1,230 @@
+//! Export of traces: OpenTelemetry's SDK, with a bound and a count of its own.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use opentelemetry::InstrumentationScope;
+use opentelemetry::trace::{SpanId, SpanKind, TracerProvider};
+use opentelemetry_otlp::{SpanExporter as OtlpExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, Span, SpanData,
+    SpanExporter, SpanProcessor,
+};
+use tracing_subscriber::{Layer, Registry as Subscriber};
+
+use super::complaints::Complaints;
+use super::encode::{SCOPE, resource};
+use super::invalid::InvalidOtlp;
+use super::send::{Posts, check, client};
+use crate::collection::{Collection, attributes};
+use crate::registry::Registry;
+use crate::settings::{OtlpSettings, Protocol};
+use crate::traces::{InRequest, LOG_FIELDS, SampledOnly, is_exported};
+use slateberg_base::version::VERSION;
+
+/// Spans of one request to the collector.
+const BATCH_SPANS_MAX: usize = 2048;
+/// How long spans wait for others to go with.
+const BATCH_WAIT: Duration = Duration::from_secs(1);
+/// Links of a span: a group commit links to each of its members.
+const LINKS_MAX: u32 = 4096;
+
+/// The export of traces. [`Traces::layers`] go into the subscriber of the process.
+#[derive(Debug)]
+pub struct Traces {
+    provider: SdkTracerProvider,
+    tally: Arc<Tally>,
+    flush_max: Duration,
+}
+
+/// Spans that wait, were sent, or were lost.
+#[derive(Debug, Default)]
+struct Tally {
+    waiting: AtomicUsize,
+    sent: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Traces {
+    /// Starts the export as the settings describe it. Returns `None` if traces are not exported. Needs a
+    /// runtime of Tokio, which sends.
+    pub fn new(settings: &OtlpSettings) -> Result<Option<Self>, InvalidOtlp> {
+        check(settings)?;
+        let Some(url) = settings.traces_url() else { return Ok(None) };
+        let tally = Arc::new(Tally::default());
+        let exporter = Counted {
+            inner: exporter(settings, &url)?,
+            tally: Arc::clone(&tally),
+            complaints: Mutex::default(),
+        };
+        let spans_max = settings.queue_spans_max.max(1);
+        let batch = BatchConfigBuilder::default()
+            .with_max_queue_size(spans_max)
+            .with_max_export_batch_size(BATCH_SPANS_MAX.min(spans_max))
+            .with_scheduled_delay(BATCH_WAIT);
+        let processor = Bounded {
+            inner: BatchSpanProcessor::new(exporter, batch.build()),
+            tally: Arc::clone(&tally),
+            spans_max,
+        };
+        let provider = SdkTracerProvider::builder()
+            .with_span_processor(processor)
+            .with_resource(resource(settings))
+            // Requests are sampled before they have a span.
+            .with_sampler(Sampler::AlwaysOn)
+            .with_max_links_per_span(LINKS_MAX)
+            .build();
+        let flush_max = Duration::from_millis(settings.flush_ms_max);
+        Ok(Some(Self { provider, tally, flush_max }))
+    }
+
+    /// Returns the layers of a subscriber that create and export the spans of sampled requests, and of no
+    /// others.
+    pub(crate) fn layers(&self) -> Vec<Box<dyn Layer<Subscriber> + Send + Sync>> {
+        let scope = InstrumentationScope::builder(SCOPE).with_version(VERSION).build();
+        let layer = tracing_opentelemetry::layer()
+            .with_tracer(self.provider.tracer_with_scope(scope))
+            .with_context_activation(false)
+            .with_location(false)
+            .with_threads(false)
+            .with_target(false)
+            .with_tracked_inactivity(false);
+        vec![SampledOnly.boxed(), layer.with_filter(InRequest { wants: is_exported }).boxed()]
+    }
+
+    /// Adds its counters to a registry.
+    pub(super) fn register(&self, registry: &Registry) {
+        let tally = Arc::clone(&self.tally);
+        registry.register("otlp.spans", move |into| tally.collect(into));
+    }
+
+    /// Sends the spans that wait, for a bounded time.
+    pub(super) async fn finish(self) {
+        let Self { provider, flush_max, .. } = self;
+        // The SDK blocks its caller.
+        let shutdown = move || provider.shutdown_with_timeout(flush_max);
+        if !matches!(tokio::task::spawn_blocking(shutdown).await, Ok(Ok(()))) {
+            tracing::warn!("OTLP collector unreachable: the remaining traces are lost");
+        }
+    }
+}
+
+impl Tally {
+    fn collect(&self, into: &mut Collection) {
+        for (result, count) in [("sent", &self.sent), ("lost", &self.lost)] {
+            let (help, series) = ("Spans of kept traces.", attributes([("result", result)]));
+            let count = count.load(Ordering::Relaxed);
+            into.counter("slateberg.otlp.spans", "{span}", help, series, count);
+        }
+    }
+}
+
+fn exporter(settings: &OtlpSettings, url: &str) -> Result<OtlpExporter, InvalidOtlp> {
+    let timeout = Duration::from_millis(settings.timeout_ms);
+    let built = match settings.protocol {
+        Protocol::HttpProtobuf => OtlpExporter::builder()
+            .with_http()
+            .with_http_client(Posts::new(client(settings)?))
+            .with_endpoint(url)
+            .with_timeout(timeout)
+            .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+            .build(),
+        #[cfg(feature = "otlp-grpc")]
+        Protocol::Grpc => {
+            use opentelemetry_otlp::WithTonicConfig;
+
+            OtlpExporter::builder()
+                .with_tonic()
+                .with_channel(super::grpc::channel(settings, url)?)
+                .with_metadata(super::grpc::metadata(settings)?)
+                .with_timeout(timeout)
+                .build()
+        }
+        #[cfg(not(feature = "otlp-grpc"))]
+        Protocol::Grpc => return Err(InvalidOtlp::no_grpc()),
+    };
+    built.map_err(|error| InvalidOtlp(error.to_string()))
+}
+
+/// Passes on as many spans as may wait, and counts the others.
+#[derive(Debug)]
+struct Bounded {
+    inner: BatchSpanProcessor,
+    tally: Arc<Tally>,
+    spans_max: usize,
+}
+
+impl SpanProcessor for Bounded {
+    fn on_start(&self, span: &mut Span, context: &opentelemetry::Context) {
+        self.inner.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        // The SDK drops spans too, but reports how many only when it ends.
+        if self.tally.waiting.fetch_add(1, Ordering::Relaxed) >= self.spans_max {
+            self.tally.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.tally.lost.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.inner.on_end(exported(span));
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inner.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+/// A span as it is exported: without what only log lines show, and with its kind if it is that of a request.
+fn exported(mut span: SpanData) -> SpanData {
+    if span.parent_span_is_remote || span.parent_span_id == SpanId::INVALID {
+        span.span_kind = SpanKind::Server;
+        span.attributes.retain(|it| !LOG_FIELDS.contains(&it.key.as_str()));
+    }
+    span
+}
+
+/// Counts what becomes of exports, and logs rarely that some failed.
+#[derive(Debug)]
+struct Counted {
+    inner: OtlpExporter,
+    tally: Arc<Tally>,
+    complaints: Mutex<Complaints>,
+}
+
+impl SpanExporter for Counted {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        self.tally.waiting.fetch_sub(spans, Ordering::Relaxed);
+        let result = self.inner.export(batch).await;
+        let counter = match &result {
+            Ok(()) => &self.tally.sent,
+            Err(error) => {
+                tracing::debug!(%error, "export of spans failed");
+                &self.tally.lost
+            }
+        };
+        counter.fetch_add(spans as u64, Ordering::Relaxed);
+        let lost = self.tally.lost.load(Ordering::Relaxed);
+        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).look(lost, "spans");
+        result
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
