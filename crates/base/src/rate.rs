@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
+/// The highest limit: the limiter counts whole nanoseconds between two turns.
+const TURNS_MAX: u32 = 1_000_000_000;
+
 /// Limits turns per second. A tenth of them may come at once.
 pub struct Rate(Option<DefaultDirectRateLimiter>);
 
@@ -25,9 +28,10 @@ impl Every {
 }
 
 impl Rate {
-    /// Permits this many turns per second; any number if it is 0.
+    /// Permits this many turns per second. `0` and more than a turn per nanosecond are no limit.
     pub fn per_second(turns_max: u32) -> Self {
-        Self(NonZeroU32::new(turns_max).map(|turns_max| RateLimiter::direct(quota(turns_max))))
+        let limit = NonZeroU32::new(turns_max).filter(|limit| limit.get() <= TURNS_MAX);
+        Self(limit.map(|limit| RateLimiter::direct(quota(limit))))
     }
 
     /// Waits for a turn.
@@ -55,7 +59,7 @@ mod tests {
             assert!((found / f64::from(rate) - 1.0).abs() < 0.01, "{rate}: {found}");
             assert_eq!(quota.burst_size().get(), burst, "{rate}");
         }
-        assert!(!quota(NonZeroU32::MAX).replenish_interval().is_zero());
+        assert!(!quota(NonZeroU32::new(TURNS_MAX).expect("a rate")).replenish_interval().is_zero());
     }
 
     #[test]
@@ -69,7 +73,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_rate_without_a_limit_never_waits_and_one_with_a_limit_lets_all_turns_pass() {
-        for rate in [0, 1_000_000] {
+        for rate in [0, 1_000_000, TURNS_MAX, u32::MAX] {
             let rate = Rate::per_second(rate);
             for _ in 0..110_000 {
                 rate.turn().await;
