@@ -8,6 +8,8 @@ A comment above a block says what becomes of it:
     <!-- settings -->               the server at https://catalog.example.com:8181 has it in its settings
     <!-- starts the server -->      in its place, the server of the tests is there
     <!-- not run: reason -->        it is for reading
+
+`<!-- NAME -->` and `<!-- end of NAME -->` enclose a part that another test generates. They mark no block.
 """
 
 import json
@@ -45,7 +47,10 @@ def pages():
 def blocks(page):
     """The fenced blocks of a page, in their order."""
     found, open_block, mark = [], None, None
-    for number, line in enumerate((DOCS / page).read_text().splitlines(), 1):
+    lines_of_page = (DOCS / page).read_text().splitlines()
+    generated = {name for line in lines_of_page for name in re.findall(r"^<!-- end of (.+) -->$", line)}
+    borders = {f"<!-- {border} -->" for name in generated for border in (name, f"end of {name}")}
+    for number, line in enumerate(lines_of_page, 1):
         fence = re.match(r"\s*```(\w*)", line)
         if open_block is None and fence:
             open_block = (number, fence[1], [])
@@ -56,7 +61,7 @@ def blocks(page):
             open_block, mark = None, None
         elif open_block is not None:
             open_block[2].append(line)
-        elif line.startswith("<!--"):
+        elif line.startswith("<!--") and line not in borders:
             mark = MARK.match(line)
             assert mark, f"docs/{page}:{number}: {line} is no mark"
     assert open_block is None, f"docs/{page} ends within a block"
