@@ -54,7 +54,7 @@ pub async fn failed(
     source: Option<IpAddr>,
     request_id: &str,
 ) -> Result<(), ApiError> {
-    state.catalog.audit_refused_credential(source, request_id, refused.0);
+    state.catalog.access().audit_refused_credential(source, request_id, refused.0);
     state.counters.authentication_failures.add(1);
     state.rejections.log(source, request_id, refused.0);
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())

@@ -12,7 +12,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use slateberg_catalog::delegation::{Delegated, Way};
+use slateberg_catalog::{Delegated, Way};
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::separator;
 use slateberg_model::warehouse::Warehouse;

@@ -14,7 +14,7 @@ use slateberg_store::records::CloneOf;
 pub fn banner(app: &App, bound: &Bound) -> String {
     let uri = bound.url();
     let warehouse = &app.runtime.settings.default_warehouse;
-    let served = app.runtime.catalog.warehouses();
+    let served = app.runtime.catalog.warehouses().served();
     let warehouses: Vec<_> = served
         .all()
         .map(|entry| &entry.warehouse)
@@ -59,7 +59,7 @@ Spark
 
 /// The same for machines, as one line of JSON: where the server is, and the admin key of a first start.
 pub fn banner_line(app: &App, bound: &Bound) -> String {
-    let served = app.runtime.catalog.warehouses();
+    let served = app.runtime.catalog.warehouses().served();
     let warehouses: BTreeMap<_, _> = served
         .all()
         .map(|entry| (&entry.warehouse.name, entry.warehouse.storage.location.to_string()))

@@ -166,7 +166,7 @@ async fn lines_go_to_a_new_file_once_the_old_one_is_moved_away() {
     let (log, old) = (directory.path().join("audit.jsonl"), directory.path().join("old.jsonl"));
     std::fs::rename(&log, &old).expect("it can be moved");
     app.get_as("sb_nonsense", TABLE).await.expect(401);
-    app.app.runtime.catalog.reopen_audit().expect("there is room for a new file");
+    app.app.runtime.catalog.access().reopen_audit().expect("there is room for a new file");
     app.get_as("sb_nonsense", TABLE).await.expect(401);
     let lines = |path: &Path| std::fs::read_to_string(path).expect("it is there").lines().count();
     // The admin key was minted before.

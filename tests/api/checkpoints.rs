@@ -181,7 +181,7 @@ async fn no_version_comes_twice_when_the_change_log_has_forgotten_the_table() {
     let mut tags = vec![tag_after(&app, "1").await, tag_after(&app, "2").await];
     app.delete(TABLE).await.expect(204);
     app.create_namespace(&["later"]).await;
-    app.app.runtime.catalog.expire().await.expect("the change log is trimmed");
+    app.app.runtime.catalog.maintenance().expire().await.expect("the change log is trimmed");
     let (app, _) = restored(app, "before").await;
     for value in ["3", "4", "5"] {
         let tag = tag_after(&app, value).await;
@@ -229,7 +229,7 @@ async fn a_metadata_file_that_was_deleted_since_is_written_again() {
     let location = purged["metadata-location"].as_str().expect("a file").to_owned();
     keep(&app, "before").await;
     app.delete("/v1/namespaces/ns/tables/purged?purgeRequested=true").await.expect(204);
-    assert_eq!(app.app.runtime.catalog.run_jobs().await.expect("it runs"), 1);
+    assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("it runs"), 1);
     assert_eq!(app.file(&location).await, None);
     let (app, done) = restored(app, "before").await;
     assert_eq!(done.told.purged, 1);
@@ -249,11 +249,11 @@ async fn nothing_is_deleted_because_of_a_restore() {
     let register = json!({ "name": "again", "metadata-location": location });
     app.post("/v1/namespaces/ns/register", register).await.expect(200);
     let (app, done) = restored(app, "before").await;
-    assert_eq!(app.app.runtime.catalog.run_jobs().await.expect("it runs"), 0);
+    assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("it runs"), 0);
     assert!(app.file(&location).await.is_some());
     let undo = done.undo.name.expect("it has a name");
     let (app, _) = restored(app, &undo).await;
-    assert_eq!(app.app.runtime.catalog.run_jobs().await.expect("it runs"), 0);
+    assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("it runs"), 0);
     app.get("/v1/namespaces/ns/tables/again").await.expect(200);
     assert_sound(Arc::clone(&app.bucket)).await;
 }

@@ -191,8 +191,8 @@ impl Worker {
     /// Lets the server do what it does by itself, and takes back what was managed.
     async fn sweep_managed(&mut self) {
         let catalog = &self.app.app.runtime.catalog;
-        catalog.run_jobs().await.expect("jobs run");
-        catalog.expire().await.expect("it expires");
+        catalog.jobs().run_jobs().await.expect("jobs run");
+        catalog.maintenance().expire().await.expect("it expires");
         let before = self.app.get(&format!("{MANAGEMENT}/policies")).await;
         if self.app.credential.is_none() {
             before.expect_error(403, "ForbiddenException");

@@ -53,10 +53,10 @@ async fn the_background_removes_what_has_expired_and_nothing_else() {
     let (app, clock) = with_hand_clock().await;
     let a = json!({ "namespace": ["a"] });
     with_key(&app, Method::POST, "/v1/namespaces", &a).await.expect(200);
-    assert_eq!(app.app.runtime.catalog.expire().await.expect("expiry works"), 0);
+    assert_eq!(app.app.runtime.catalog.maintenance().expire().await.expect("expiry works"), 0);
     clock.advance_seconds(30 * 60);
-    assert_eq!(app.app.runtime.catalog.expire().await.expect("expiry works"), 1);
-    assert_eq!(app.app.runtime.catalog.expire().await.expect("expiry works"), 0);
+    assert_eq!(app.app.runtime.catalog.maintenance().expire().await.expect("expiry works"), 1);
+    assert_eq!(app.app.runtime.catalog.maintenance().expire().await.expect("expiry works"), 0);
 }
 
 #[tokio::test]

@@ -139,17 +139,17 @@ async fn a_job_that_has_ended_is_forgotten_after_its_time_and_when_there_are_too
     for _ in 0..3 {
         app.create_table("ns", "t").await;
         app.delete(PURGE).await.expect(204);
-        app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+        app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     }
     let all = jobs(&app).await;
     assert_eq!(all.len(), 3);
-    app.app.runtime.catalog.expire().await.expect("it expires");
+    app.app.runtime.catalog.maintenance().expire().await.expect("it expires");
     assert_eq!(jobs(&app).await, all[1..], "the oldest is one too many");
     clock.advance_seconds(99);
-    app.app.runtime.catalog.expire().await.expect("it expires");
+    app.app.runtime.catalog.maintenance().expire().await.expect("it expires");
     assert_eq!(jobs(&app).await.len(), 2);
     clock.advance_seconds(2);
-    app.app.runtime.catalog.expire().await.expect("it expires");
+    app.app.runtime.catalog.maintenance().expire().await.expect("it expires");
     assert!(jobs(&app).await.is_empty());
 }
 
@@ -161,7 +161,7 @@ async fn jobs_come_in_pages() {
         app.create_table("ns", "t").await;
         app.delete(PURGE).await.expect(204);
         if number < 2 {
-            app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+            app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
         }
     }
     let all = jobs(&app).await;
@@ -260,14 +260,14 @@ async fn metadata_files_that_another_registration_needs_are_not_cleaned_up() {
     let waiting = only_job(&app).await;
     assert_eq!(waiting["kind"], "metadata-clean-up");
     assert_eq!(waiting["resource"], "warehouse:default");
-    assert_eq!(app.app.runtime.catalog.run_jobs().await.expect("jobs run"), 1);
+    assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run"), 1);
     assert!(app.file(&first).await.is_some(), "the other registration has it in its log");
     assert!(jobs(&app).await.is_empty(), "small jobs are not kept");
     app.delete("/v1/namespaces/ns/tables/second").await.expect(204);
     for value in ["2", "3"] {
         app.commit("ns", "t", vec![], vec![set_property("a", value)]).await.expect(200);
     }
-    assert_eq!(app.app.runtime.catalog.run_jobs().await.expect("jobs run"), 2);
+    assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run"), 2);
     let loaded = app.get(TABLE).await.expect(200);
     let location = loaded.body["metadata"]["location"].as_str().expect("a location");
     assert_eq!(app.files(location).await.len(), 3, "the first, and the two that are kept");

@@ -102,7 +102,14 @@ impl Long {
 
     /// The store as it is in the bucket now, whatever is written to it later.
     async fn store(&self) -> Offline {
-        self.app.app.runtime.catalog.forget_landed().await.expect("the catalog is open");
+        self.app
+            .app
+            .runtime
+            .catalog
+            .maintenance()
+            .forget_landed()
+            .await
+            .expect("the catalog is open");
         let copy: Arc<dyn ObjectStore> = Arc::new(self.bucket.fork());
         let seams = Seams { opener: bucket_opener(copy), ..Seams::default() };
         OfflineCatalog::open(&memory_settings(), &seams).await.expect("the store opens").store
@@ -195,7 +202,7 @@ async fn a_drop_and_a_purge_leave_no_piece() {
         table.app.delete(&format!("{TABLE}{query}")).await.expect(204);
         assert_eq!(table.pieces().await.is_empty(), query.is_empty(), "a purge needs them yet");
         assert_sound(Arc::new(table.bucket.fork())).await;
-        table.app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+        table.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
         assert!(table.pieces().await.is_empty());
         table.restart().await;
     }

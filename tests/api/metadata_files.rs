@@ -131,7 +131,7 @@ async fn the_log_is_trimmed_to_what_the_table_wants_and_files_stay() {
         assert_eq!(log(&committed), newest);
         written.push(file(&committed).to_owned());
     }
-    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     for file in &written {
         assert!(app.file(file).await.is_some(), "nobody asked for {file} to be deleted");
     }
@@ -154,7 +154,7 @@ async fn files_that_left_the_log_are_deleted_in_the_background_if_the_table_want
     }
     // A restart before the background has come to it loses nothing.
     let app = app.restart().await;
-    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     let (outdated, kept) = written.split_at(3);
     for file in outdated {
         assert!(app.file(file).await.is_none(), "{file} is still there");

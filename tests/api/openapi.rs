@@ -248,7 +248,7 @@ impl Pinned {
         let path = format!("{all}/{second}/cancel");
         let cancelled = self.send(&admin, "post", &path, Value::Null).await.expect(200);
         self.check("post", cancel, &cancelled);
-        self.app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+        self.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
         for (credential, id, status) in
             [(&*admin, first, 200), (&admin, second, 200), (reader, first, 404), ("", first, 401)]
         {

@@ -334,7 +334,7 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
     for dry_run in [true, false] {
         let body = orphans("around", dry_run);
         let job = app.request_as(&owner, Method::POST, JOBS, &body).await.expect(202).body;
-        app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+        app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
         let path = format!("{JOBS}/{}", job["id"].as_str().expect("an id"));
         let job = app.get(&path).await.expect(200).body;
         assert_eq!((&job["state"], &job["files"]["done"]), (&json!("done"), &json!(1)), "{job}");
@@ -348,7 +348,7 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
     body["resource"] = json!("table:default/b/t");
     app.delete("/v1/namespaces/a/tables/inside").await.expect(204);
     let job = app.post(JOBS, body).await.expect(202).body;
-    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     let path = format!("{JOBS}/{}", job["id"].as_str().expect("an id"));
     let job = app.get(&path).await.expect(200).body;
     let found = job["found"].as_array().expect("a list");
@@ -409,11 +409,11 @@ async fn no_table_and_no_job_reaches_the_state_through_a_symbolic_link() {
     let body = json!({ "kind": "orphan-removal", "resource": "table:default/ns/t",
                        "dry-run": true, "older-than-seconds": 0 });
     let job = app.post(JOBS, body).await.expect(202).body;
-    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     let path = format!("{JOBS}/{}", job["id"].as_str().expect("an id"));
     let job = app.get(&path).await.expect(200).body;
     assert_eq!(job["found"], json!([format!("{location}/lost")]), "{job}");
     app.delete(&format!("{TABLES}/t?purgeRequested=true")).await.expect(204);
-    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     assert!(manifests.iter().all(|name| state("manifest").contains(name)), "the state is whole");
 }

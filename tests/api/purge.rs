@@ -40,8 +40,8 @@ async fn the_files_of_a_small_table_are_deleted_when_its_purge_is_answered() {
     let catalog = table.app.app.runtime.catalog.clone();
     let jobs = tokio::spawn(async move {
         loop {
-            catalog.jobs_wanted(Duration::from_secs(600)).await;
-            catalog.run_jobs().await.expect("the jobs can be read");
+            catalog.jobs().jobs_wanted(Duration::from_secs(600)).await;
+            catalog.jobs().run_jobs().await.expect("the jobs can be read");
         }
     });
     table.app.delete(PURGE).await.expect(204);

@@ -154,7 +154,7 @@ async fn a_warehouse_goes_when_nothing_is_in_it_and_the_next_one_of_its_name_is_
     let refused = app.delete(LAKE).await;
     let message = "Warehouse lake is not empty: it contains files that are still to be deleted";
     assert_eq!(refused.error(), (409, "WarehouseNotEmptyException", message));
-    app.app.runtime.catalog.run_jobs().await.expect("jobs run");
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     app.delete(LAKE).await.expect(204);
     for path in [LAKE, "/v1/lake/namespaces", "/v1/config?warehouse=lake"] {
         app.get(path).await.expect_error(404, "NoSuchWarehouseException");

@@ -142,7 +142,7 @@ async fn a_purge_that_hangs_can_be_cancelled() {
     );
     tasks.stop().await;
     scene.faults.lift();
-    assert_eq!(scene.app.app.runtime.catalog.run_jobs().await.expect("jobs run"), 0);
+    assert_eq!(scene.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run"), 0);
     let left = scene.app.files(&location).await;
     assert!(left.contains(&format!("{location}/data/1-1")), "{left:?}");
     assert!(left.contains(&format!("{location}/metadata/m1.avro")), "{left:?}");
@@ -162,7 +162,7 @@ async fn a_purge_that_was_stopped_goes_on_where_it_was() {
     let scene = scene.crash().await;
     let waiting = job_that(&scene.app, "it", |job| job["state"] == "waiting").await;
     assert_eq!(waiting["files"]["done"], 2, "{waiting}");
-    assert_eq!(scene.app.app.runtime.catalog.run_jobs().await.expect("jobs run"), 1);
+    assert_eq!(scene.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run"), 1);
     assert_eq!(scene.app.files(&location).await, [format!("{location}/stranger")]);
     assert_eq!(scene.faults.count(Verb::Get, "m1.avro"), 0, "it is done with");
     assert_eq!(scene.faults.count(Verb::Delete, "data/0-"), 0);

@@ -70,7 +70,7 @@ impl Filled {
 
     /// Runs the background jobs; returns how many have ended.
     pub async fn run(&self) -> usize {
-        self.app.app.runtime.catalog.run_jobs().await.expect("jobs run")
+        self.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run")
     }
 }
 

@@ -23,7 +23,7 @@ impl TestApp {
     /// Everything in the default warehouse. Markers of publications that have landed are taken out
     /// first: they go with whatever is written next, and that is nothing to be told.
     pub async fn dump(&self) -> Dump {
-        self.app.runtime.catalog.forget_landed().await.expect("the catalog is open");
+        self.app.runtime.catalog.maintenance().forget_landed().await.expect("the catalog is open");
         Dump { seen: self.seen("/v1").await, objects: self.objects().await }
     }
 

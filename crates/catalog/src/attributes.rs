@@ -9,7 +9,8 @@ use super::tabular::head::Head;
 use super::tabular::metadata::TabularMetadata;
 use super::tabular::target::Target;
 use super::version_cache::Version;
-use super::{Catalog, Operation, Result, lookup};
+use super::{Operation, Result, lookup};
+use crate::access::Access;
 use slateberg_authz::action::Action;
 use slateberg_authz::authority::Asked;
 use slateberg_authz::resource::{Attributes, Node, Resource};
@@ -48,7 +49,7 @@ impl Basis {
     }
 }
 
-impl Catalog {
+impl Access {
     /// A table or view as policies know it: with attributes if they are `wanted`, as far as it is there. And
     /// what these are.
     pub(super) async fn tabular_resource(
@@ -109,7 +110,7 @@ impl Catalog {
         store: &impl Read,
         id: Uuid,
     ) -> Result<Option<(Attributes, Version)>> {
-        let head = self.head::<M>(store, id).await?;
+        let head = self.environment.head::<M>(store, id).await?;
         Ok(head.map(|Head { record, metadata, .. }| {
             (attributes(&record, metadata.properties()), (record.id, record.version))
         }))

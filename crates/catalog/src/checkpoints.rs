@@ -4,15 +4,18 @@
 //! transaction. It is made before its entry in the change log is written: a crash in between leaves a
 //! checkpoint that nobody was told of, which the listing shows.
 
+use std::sync::Arc;
+
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::core::Core;
 use super::detached::detached;
 use super::pipeline::Write;
 use super::pipeline::records::Entry;
 use super::pipeline::response::{Body, Response};
-use super::{Catalog, Error, Operation, Result};
+use super::{Error, Operation, Result};
 use slateberg_authz::action::ManageCheckpoints;
 use slateberg_authz::authority::Asked;
 use slateberg_authz::permit::Permit;
@@ -26,7 +29,17 @@ const NAME_CHARS_MAX: usize = 128;
 /// The longest time for which one that ends may be kept.
 const LIFETIME_SECONDS_MAX: u64 = 100 * 366 * 24 * 60 * 60;
 
-impl Catalog {
+/// Checkpoints of the store, as requests see and change them. Cheap to clone.
+#[derive(Clone)]
+pub struct Checkpoints {
+    core: Arc<Core>,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// The checkpoints, from the oldest on.
     pub async fn checkpoints(&self, operation: &Operation) -> Result<Vec<Checkpoint>> {
         self.permit_checkpoints(operation)?;
@@ -51,13 +64,13 @@ impl Catalog {
             name: name.map(checked_name).transpose()?,
             lifetime: lifetime_seconds.map(checked_lifetime).transpose()?,
         };
-        let making = |catalog: Self, operation: Operation| async move {
-            let at_most = catalog.settings().commit_deadline();
+        let making = |checkpoints: Self, operation: Operation| async move {
+            let at_most = checkpoints.core.settings().commit_deadline();
             let late = "the checkpoint was not made within the deadline";
-            let work = async move { catalog.make_checkpoint(&operation, &wanted).await };
+            let work = async move { checkpoints.make_checkpoint(&operation, &wanted).await };
             detached(at_most, late, work).await
         };
-        let Body(id): Body<Uuid> = self.mutate(operation, making).await?;
+        let Body(id): Body<Uuid> = self.core.mutate(self, operation, making).await?;
         self.find_checkpoint(&id.to_string()).await
     }
 
@@ -65,17 +78,17 @@ impl Catalog {
     pub async fn delete_checkpoint(&self, operation: &Operation, word: &str) -> Result<()> {
         self.permit_checkpoints(operation)?;
         let word = word.to_owned();
-        let deleting = |catalog: Self, operation: Operation| async move {
-            let permit = catalog.permit_checkpoints(&operation)?;
-            let found = catalog.find_checkpoint(&word).await?;
-            if !catalog.store().delete_checkpoint(&permit, found.id).await? {
+        let deleting = |checkpoints: Self, operation: Operation| async move {
+            let permit = checkpoints.permit_checkpoints(&operation)?;
+            let found = checkpoints.find_checkpoint(&word).await?;
+            if !checkpoints.core.store().delete_checkpoint(&permit, found.id).await? {
                 return Err(Error::NoSuchCheckpoint(brief(&word)));
             }
             let versions = (Some(1), None);
             let log = ("delete_checkpoint", versions);
-            catalog.log_checkpoint(&operation, &permit, log, &found, &()).await
+            checkpoints.log_checkpoint(&operation, &permit, log, &found, &()).await
         };
-        self.mutate(operation, deleting).await
+        self.core.mutate(self, operation, deleting).await
     }
 
     async fn make_checkpoint(
@@ -84,7 +97,7 @@ impl Catalog {
         wanted: &NewCheckpoint,
     ) -> Result<Body<Uuid>> {
         let permit = self.permit_checkpoints(operation)?;
-        let made = self.store().create_checkpoint(&permit, wanted, self.now_ms()).await?;
+        let made = self.core.store().create_checkpoint(&permit, wanted, self.core.now_ms()).await?;
         let made = match made {
             Made::Checkpoint(made) => made,
             Made::Taken(taken) => {
@@ -111,7 +124,7 @@ impl Catalog {
     ) -> Result<()> {
         let write = Write::of_records(action, permit);
         let name = &about.name.as_deref().unwrap_or_default();
-        let written = self.pipeline().commit(write, |_| async move {
+        let written = self.core.pipeline().commit(write, |_| async move {
             let entry = Entry {
                 action,
                 warehouse: Uuid::nil(),
@@ -120,13 +133,13 @@ impl Catalog {
                 versions,
                 decision: permit.decision(),
             };
-            Ok(((), self.pipeline().records(operation, Some(entry), response)?))
+            Ok(((), self.core.pipeline().records(operation, Some(entry), response)?))
         });
         written.await
     }
 
     async fn kept_checkpoints(&self) -> Result<Vec<Checkpoint>> {
-        Ok(self.store().checkpoints(self.now_ms()).await?)
+        Ok(self.core.store().checkpoints(self.core.now_ms()).await?)
     }
 
     async fn find_checkpoint(&self, word: &str) -> Result<Checkpoint> {
@@ -135,13 +148,13 @@ impl Catalog {
     }
 
     fn permit_checkpoints(&self, operation: &Operation) -> Result<Permit<ManageCheckpoints>> {
-        let asking = match self.ask(operation)? {
+        let asking = match self.core.access.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
         };
         let resource = Resource::catalog();
         let permitted = asking.permit(&resource);
-        permitted.map_err(|denied| self.refuse(operation, &denied, &resource, None))
+        permitted.map_err(|denied| self.core.access.refuse(operation, &denied, &resource, None))
     }
 }
 

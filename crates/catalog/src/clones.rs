@@ -6,18 +6,13 @@
 //! begun, clients are handed out no rights to delete, and what runs in the background all the same stops
 //! before its first file.
 
-use super::{Catalog, Error, Result};
-pub use slateberg_store::records::CloneOf;
+use super::{Error, Result};
+use crate::environment::Environment;
 
-impl Catalog {
-    /// Of what this catalog is a clone; none if it is none.
-    pub fn clone_of(&self) -> Option<&CloneOf> {
-        self.inner.parts.clone_of.as_ref()
-    }
-
+impl Environment {
     /// Whether files of tables may be deleted.
     pub(super) fn deletes_files(&self) -> bool {
-        self.clone_of().is_none()
+        self.clone_of.is_none()
     }
 
     /// Refuses to delete files if this is a clone. `what` begins a sentence, and `instead` ends one.

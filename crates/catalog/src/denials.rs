@@ -1,27 +1,17 @@
 //! Denials: the responses to callers without permission, and their lines in the logs.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use super::{Catalog, Error, Operation};
+use super::{Error, Operation};
+use crate::access::Access;
 use slateberg_authz::decide::Denied;
 use slateberg_authz::resource::Resource;
 use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, IdentityKind, Principal};
 use slateberg_store::audit::{Answer, Denial};
 use slateberg_telemetry::audit::AuditError;
-
-/// Interval between two log lines about credentials without permissions.
-const NOTICE_INTERVAL_MS: i64 = 1_000;
-
-/// Limits the log lines about credentials without permissions.
-#[derive(Default)]
-pub(super) struct Notices {
-    last_ms: AtomicI64,
-    suppressed: AtomicU64,
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -31,7 +21,7 @@ struct RefusedCredential<'a> {
     request_id: &'a str,
 }
 
-impl Catalog {
+impl Access {
     /// Records a denial and returns the error for the caller: `absent`, which is that of a thing that does
     /// not exist, if the caller may not see the thing, or else that the action is forbidden.
     pub(super) fn refuse(
@@ -44,10 +34,10 @@ impl Catalog {
         let absent = absent.map(|error| self.without_permissions(operation, error));
         let hidden = absent.as_ref().is_some_and(|error| !matches!(error, Error::Forbidden(_)));
         let answer = if hidden { Answer::Hidden } else { Answer::Forbidden };
-        if self.store().audit().is_on() {
+        if self.environment.store().audit().is_on() {
             let (principal, origin) = (&operation.principal, &operation.origin());
             let denial = Denial::of(answer, denied, resource, principal, origin);
-            self.store().audit_denial(self.now_ms(), &denial);
+            self.environment.store().audit_denial(self.environment.now_ms(), &denial);
         }
         absent.unwrap_or_else(|| {
             let action = format!("Not allowed: {} on {}", denied.action, brief(resource));
@@ -61,16 +51,16 @@ impl Catalog {
     pub(super) fn without_permissions(&self, operation: &Operation, error: Error) -> Error {
         let Principal::Identified(identity) = &operation.principal else { return error };
         let replaced = matches!(error, Error::NoSuchWarehouse(_) | Error::Forbidden(_));
-        if !replaced || !self.inner.parts.authority.policies().permits_nothing_to(identity) {
+        if !replaced || !self.authority.policies().permits_nothing_to(identity) {
             return error;
         }
-        self.inner.notices.log(self.now_ms(), operation, identity);
+        self.denial_log.write(self.environment.now_ms(), operation, identity);
         Error::Forbidden(no_permissions(identity))
     }
 
     /// Opens the file of the audit log anew.
     pub fn reopen_audit(&self) -> Result<(), AuditError> {
-        self.store().audit().reopen()
+        self.environment.store().audit().reopen()
     }
 
     /// Records an invalid credential in the audit log.
@@ -81,29 +71,10 @@ impl Catalog {
         reason: &str,
     ) {
         let line = RefusedCredential { reason, source_address, request_id };
-        self.store().audit().write(self.now_ms(), "refused-credential", &line);
-    }
-}
-
-impl Notices {
-    fn log(&self, now_ms: i64, operation: &Operation, identity: &Identity) {
-        let last_ms = self.last_ms.load(Ordering::Relaxed);
-        let due = now_ms.saturating_sub(last_ms) >= NOTICE_INTERVAL_MS || now_ms < last_ms;
-        let order = Ordering::Relaxed;
-        if !due || self.last_ms.compare_exchange(last_ms, now_ms, order, order).is_err() {
-            self.suppressed.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let suppressed = self.suppressed.swap(0, Ordering::Relaxed);
-        let Identity { id, name, roles, .. } = identity;
-        let source = operation.context.source_address.map(tracing::field::display);
-        tracing::info!(
-            principal = id,
-            name,
-            ?roles,
-            source,
-            suppressed,
-            "request denied: no policy permits anything to this credential"
+        self.environment.store().audit().write(
+            self.environment.now_ms(),
+            "refused-credential",
+            &line,
         );
     }
 }

@@ -3,7 +3,8 @@
 
 use super::attributes::namespace_resource;
 use super::tabular::target::Target;
-use super::{Catalog, Error, Operation, Result, lookup};
+use super::{Error, Operation, Result, lookup};
+use crate::access::Access;
 use slateberg_authz::action::{Action, DescribeNamespace, Load, ReadConfig};
 use slateberg_authz::notation;
 use slateberg_authz::resource::{Kind, Resource};
@@ -43,21 +44,21 @@ fn named(resource: &Resource) -> Named {
     Named::Tabular(kind, TabularIdent { namespace: NamespaceIdent(levels), name })
 }
 
-impl Catalog {
+impl Access {
     /// The resource that a client names in one word, such as `table:prod/sales/orders`. A name that cannot be
     /// is one that is not there, whoever asks, and is put to no policy.
     pub(super) fn resource_named(&self, word: &str) -> Result<Resource> {
         let resource = notation::resource(word);
         let resource = resource.map_err(|error| Error::Invalid(error.to_string()))?;
         let warehouse = resource.warehouse_name().unwrap_or_default();
-        if warehouse.len() > self.settings().name_bytes_max {
+        if warehouse.len() > self.environment.settings().name_bytes_max {
             return Err(Error::no_such_warehouse(warehouse));
         }
         match named(&resource) {
             Named::Catalog | Named::Warehouse => {}
-            Named::Namespace(ident) => self.check_findable_namespace(&ident)?,
+            Named::Namespace(ident) => self.environment.check_findable_namespace(&ident)?,
             Named::Tabular(kind, ident) => {
-                self.check_findable(kind, &ident)?;
+                self.environment.check_findable(kind, &ident)?;
             }
         }
         Ok(resource)
@@ -73,11 +74,11 @@ impl Catalog {
         let Some(name) = resource.warehouse_name() else {
             return Ok(Described { resource, there: true });
         };
-        let Ok(warehouse) = self.warehouses().by_prefix(Some(name)) else {
+        let Ok(warehouse) = self.environment.warehouses().by_prefix(Some(name)) else {
             return Ok(Described { resource, there: false });
         };
-        let store = self.store().durable();
-        let policies = self.inner.parts.authority.policies();
+        let store = self.environment.store().durable();
+        let policies = self.authority.policies();
         let wanted = actions.iter().any(|action| policies.asks(action).attributes);
         match named(&resource) {
             Named::Catalog | Named::Warehouse => Ok(Described { resource, there: true }),
@@ -101,7 +102,7 @@ impl Catalog {
         let Described { resource, there } = described;
         let warehouse = resource.warehouse_name()?;
         let sees_warehouse = self.may::<ReadConfig>(operation, &Resource::warehouse(warehouse))
-            && self.warehouses().by_prefix(Some(warehouse)).is_ok();
+            && self.environment.warehouses().by_prefix(Some(warehouse)).is_ok();
         if !sees_warehouse {
             return Some(Error::NoSuchWarehouse(brief(warehouse)));
         }
@@ -123,10 +124,14 @@ impl Catalog {
         let Described { resource, there } = described;
         let warehouse = resource.warehouse_name().filter(|_| !there)?;
         Some(match named(resource) {
-            Named::Namespace(ident) if self.warehouses().by_prefix(Some(warehouse)).is_ok() => {
+            Named::Namespace(ident)
+                if self.environment.warehouses().by_prefix(Some(warehouse)).is_ok() =>
+            {
                 Error::no_such_namespace(&ident)
             }
-            Named::Tabular(kind, ident) if self.warehouses().by_prefix(Some(warehouse)).is_ok() => {
+            Named::Tabular(kind, ident)
+                if self.environment.warehouses().by_prefix(Some(warehouse)).is_ok() =>
+            {
                 Error::no_such(kind, &ident)
             }
             _ => Error::NoSuchWarehouse(brief(warehouse)),
@@ -136,6 +141,6 @@ impl Catalog {
     /// Whether `A` may be done to `resource`.
     pub(super) fn may<A: Action>(&self, operation: &Operation, resource: &Resource) -> bool {
         let Operation { principal, context, .. } = operation;
-        self.inner.parts.authority.authorize::<A>(principal, resource, context).is_ok()
+        self.authority.authorize::<A>(principal, resource, context).is_ok()
     }
 }

@@ -4,13 +4,16 @@
 //! before its entry in the change log is written: a crash in between leaves a data key that nobody asked
 //! for twice, which harms nobody.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::core::Core;
 use super::pipeline::Write;
 use super::pipeline::records::Entry;
 use super::pipeline::response::Body;
-use super::{Catalog, Error, Operation, Result};
+use super::{Error, Operation, Result};
 use slateberg_authz::action::ManageEncryption;
 use slateberg_authz::authority::Asked;
 use slateberg_authz::permit::Permit;
@@ -90,26 +93,36 @@ impl Edit {
     }
 }
 
-impl Catalog {
+/// The key ring of the store, as requests see and change it. Cheap to clone.
+#[derive(Clone)]
+pub struct Encryption {
+    core: Arc<Core>,
+}
+
+impl Encryption {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// The key ring, as it is kept; none if what is kept is not encrypted.
     pub async fn key_ring(&self, operation: &Operation) -> Result<Option<KeyRing>> {
         let permit = self.permit_encryption(operation)?;
-        let ring = self.store().key_ring(&permit).await?;
+        let ring = self.core.store().key_ring(&permit).await?;
         Ok(ring.as_ref().map(KeyRing::from))
     }
 
     /// Changes the key ring, and answers with what it is then.
     pub async fn change_key_ring(&self, operation: &Operation, edit: Edit) -> Result<KeyRing> {
-        let changing = |catalog: Self, operation: Operation| async move {
-            catalog.change_ring(&operation, &edit).await
+        let changing = |encryption: Self, operation: Operation| async move {
+            encryption.change_ring(&operation, &edit).await
         };
-        let Body(ring) = self.mutate(operation, changing).await?;
+        let Body(ring) = self.core.mutate(self, operation, changing).await?;
         Ok(ring)
     }
 
     async fn change_ring(&self, operation: &Operation, edit: &Edit) -> Result<Body<KeyRing>> {
         let permit = self.permit_encryption(operation)?;
-        let store = self.store();
+        let store = self.core.store();
         let changed = match edit {
             Edit::Rotate => store.rotate_data_key(&permit).await?,
             Edit::Rewrap { wrapping_key } => {
@@ -123,7 +136,7 @@ impl Catalog {
         let (action, permit, ring) = (edit.action(), &permit, KeyRing::from(&ring));
         let response = &Body(ring);
         let write = Write::of_records(action, permit);
-        let written = self.pipeline().commit(write, |_| async move {
+        let written = self.core.pipeline().commit(write, |_| async move {
             let Body(ring) = response;
             let entry = Entry {
                 action,
@@ -133,19 +146,19 @@ impl Catalog {
                 versions: (Some(ring.revision.saturating_sub(1)), Some(ring.revision)),
                 decision: permit.decision(),
             };
-            Ok(((), self.pipeline().records(operation, Some(entry), response)?))
+            Ok(((), self.core.pipeline().records(operation, Some(entry), response)?))
         });
         written.await?;
         Ok(response.clone())
     }
 
     fn permit_encryption(&self, operation: &Operation) -> Result<Permit<ManageEncryption>> {
-        let asking = match self.ask(operation)? {
+        let asking = match self.core.access.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
         };
         let resource = Resource::catalog();
         let permitted = asking.permit(&resource);
-        permitted.map_err(|denied| self.refuse(operation, &denied, &resource, None))
+        permitted.map_err(|denied| self.core.access.refuse(operation, &denied, &resource, None))
     }
 }

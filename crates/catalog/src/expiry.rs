@@ -1,9 +1,12 @@
 //! Forgetting what nobody can ask for any more: old idempotency records, the oldest changes, and jobs that
 //! ended long ago.
 
+use std::sync::Arc;
+
 use std::collections::VecDeque;
 
-use super::{Catalog, Error, Result};
+use super::core::Core;
+use super::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_store::key_space::{Expiry, KeySpace, Removal};
 use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key, space};
@@ -12,7 +15,17 @@ use slateberg_store::read::{Range, Read};
 /// Records that one transaction removes.
 const BATCH_RECORDS_MAX: usize = 1000;
 
-impl Catalog {
+/// Removal of records whose lifetime has ended. Cheap to clone.
+#[derive(Clone)]
+pub struct Maintenance {
+    core: Arc<Core>,
+}
+
+impl Maintenance {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Removes what has expired. Returns how many records went.
     pub async fn expire(&self) -> Result<usize> {
         let mut removed = 0;
@@ -27,9 +40,14 @@ impl Catalog {
         Ok(removed)
     }
 
+    /// Removes the markers of publications that have finished.
+    pub async fn forget_landed(&self) -> Result<()> {
+        self.core.pipeline().forget_landed().await
+    }
+
     async fn expire_idempotency(&self) -> Result<usize> {
-        let store = self.store().durable();
-        let now_ms = self.now_ms();
+        let store = self.core.store().durable();
+        let now_ms = self.core.now_ms();
         let mut range = Range::prefix([space::IDEMPOTENCY]);
         let mut removed = 0;
         loop {
@@ -46,13 +64,17 @@ impl Catalog {
     }
 
     async fn trim_change_log(&self) -> Result<usize> {
-        let newest = self.store().next_change();
-        let keep_from = newest.saturating_sub(self.settings().change_log_entries_max);
+        let newest = self.core.store().next_change();
+        let keep_from = newest.saturating_sub(self.core.settings().change_log_entries_max);
         let range = Range::prefix([space::CHANGES]);
         let mut removed = 0;
         loop {
-            let oldest =
-                self.store().durable().scan::<ChangeKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
+            let oldest = self
+                .core
+                .store()
+                .durable()
+                .scan::<ChangeKey>(&range, Some(BATCH_RECORDS_MAX))
+                .await?;
             let dated: Vec<_> =
                 oldest.into_iter().map(|(key, _)| key).filter(|key| key.0 < keep_from).collect();
             if dated.is_empty() {
@@ -64,14 +86,14 @@ impl Catalog {
 
     /// Forgets jobs that ended long ago, and the oldest of too many.
     async fn expire_jobs(&self) -> Result<usize> {
-        let settings = self.settings();
+        let settings = self.core.settings();
         let kept_ms = settings.jobs_kept_seconds.saturating_mul(1000);
         let kept_ms = i64::try_from(kept_ms).unwrap_or(i64::MAX);
-        let since_ms = self.now_ms().saturating_sub(kept_ms);
+        let since_ms = self.core.now_ms().saturating_sub(kept_ms);
         let (mut removed, mut left) = (0, VecDeque::new());
         let mut range = Range::prefix([space::ENDED_JOBS]);
         loop {
-            let store = self.store().durable();
+            let store = self.core.store().durable();
             let jobs = store.scan::<EndedJobKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
             let Some((last, _)) = jobs.last() else { return Ok(removed) };
             range = range.behind(Some(last.encode()));
@@ -94,6 +116,7 @@ impl Catalog {
         }
         let permit = Permit::for_task(Task::Expiry);
         let ((), accepted) = self
+            .core
             .store()
             .transact("expire", &permit, |t| async move {
                 keys.iter().try_for_each(|key| t.delete(key))?;

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::places::{self, places_of};
 use super::tabular::target::Target;
-use super::{Catalog, Error, Operation, Result, lookup};
+use super::{Error, RequestContext, Result, lookup};
+use crate::access::Access;
 use slateberg_authz::action::{Action, Load};
 use slateberg_authz::authority::{Asked, Asking};
 use slateberg_model::warehouse::Warehouse;
@@ -19,38 +20,31 @@ use slateberg_store::read::Read;
 /// Tables and views that a file may belong to.
 const OWNERS_MAX: usize = 1000;
 
-impl Catalog {
+impl Access {
     /// Rejects a metadata file at the location of a table or view that the caller may not load
     /// whole, exactly as one that does not exist.
-    pub(super) async fn permit_file(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        file: &str,
-    ) -> Result<()> {
-        self.permit_owners(operation, warehouse, file, (file, None)).await
+    pub(super) async fn permit_file(&self, cx: &RequestContext, file: &str) -> Result<()> {
+        self.permit_owners(cx, file, (file, None)).await
     }
 
     /// The same for the table or view that the file describes, by its location and its UUID.
     pub(super) async fn permit_described(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         file: &str,
         (location, uuid): (&str, Uuid),
     ) -> Result<()> {
-        self.permit_owners(operation, warehouse, file, (location, Some(uuid))).await
+        self.permit_owners(cx, file, (location, Some(uuid))).await
     }
 
     async fn permit_owners(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         file: &str,
         (location, uuid): (&str, Option<Uuid>),
     ) -> Result<()> {
-        let Asked::Policies(asking) = self.ask(operation)? else { return Ok(()) };
-        let store = self.store().latest();
+        let Asked::Policies(asking) = self.ask(&cx.operation)? else { return Ok(()) };
+        let store = self.environment.store().latest();
         let missing = || Error::from(objects::Error::NotFound(file.to_owned()));
         let mut owners = BTreeSet::new();
         if let Ok(location) = Location::parse(location) {
@@ -60,7 +54,7 @@ impl Catalog {
                 let Some(record) = store.get(&TabularKey(id)).await? else { continue };
                 let places = places_of(&record).filter_map(|place| Location::parse(place).ok());
                 let mut around = places.filter(|place| location.may_be_within(place));
-                if around.any(|place| !self.objects().is_whole(&place)) {
+                if around.any(|place| !self.environment.objects().is_whole(&place)) {
                     owners.insert(id);
                 }
             }
@@ -70,7 +64,7 @@ impl Catalog {
             owners.extend(found.ok_or_else(missing)?);
         }
         for id in owners {
-            if !self.may_load_whole(&asking, warehouse, id).await? {
+            if !self.may_load_whole(&asking, &cx.warehouse, id).await? {
                 return Err(missing());
             }
         }
@@ -83,7 +77,7 @@ impl Catalog {
         warehouse: &Warehouse,
         id: Uuid,
     ) -> Result<bool> {
-        let store = self.store().latest();
+        let store = self.environment.store().latest();
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(true) };
         if record.warehouse != warehouse.id {
             return Ok(false);

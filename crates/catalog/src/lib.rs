@@ -1,18 +1,24 @@
 //! Rank 5: the use cases. Everything that a client can cause happens here, and nothing here knows HTTP.
 //!
+//! [`Catalog`] is a facade over parts, each with its own state. The parts share a [`Core`]: the
+//! [`environment`] (store, warehouses, settings, clock) and the [access](Access) of requests to it.
+//!
 //! Requests change the catalog through the commit [`pipeline`] alone.
 //!
-//! Reads see durable state, and wait for a metadata file that is still on its way. What is known of a
-//! version is kept ([`version_cache`]).
+//! Reads see durable state, and wait for a metadata file that is not yet written. The [`version_cache`]
+//! holds the metadata of versions.
 
+mod access;
 mod attributes;
 pub mod checkpoints;
-pub mod clones;
-pub mod delegation;
+mod clones;
+mod core;
+mod denial_log;
 mod denials;
 mod described;
 mod detached;
 pub mod encryption;
+mod environment;
 pub mod error;
 mod exception;
 mod expiry;
@@ -30,7 +36,6 @@ mod permits;
 mod pipeline;
 mod places;
 pub mod policies;
-mod reading;
 pub mod settings;
 mod space;
 pub mod tables;
@@ -46,14 +51,25 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use self::core::Core;
+pub use access::Access;
+use checkpoints::Checkpoints;
+use encryption::Encryption;
 pub use error::Error;
-pub use operation::Operation;
+use expiry::Maintenance;
+use jobs::Jobs;
+use listings::Listings;
+use namespaces::Namespaces;
+pub use operation::{Operation, RequestContext};
 pub use pipeline::publications::FinishedPublications;
-use pipeline::{Pipeline, PipelineParts};
 pub use places::ensure_whereabouts;
-pub use reading::{ReadAccess, ReadVersion, Readable};
-use tabular::group::CommitGroups;
+use policies::Policies;
+use settings::Settings;
+pub use tabular::Tabulars;
+use tabular::delegation::Delegations;
+pub use tabular::delegation::{Delegated, Way};
 pub use tabular::load::Loaded;
+pub use tabular::read_access::{ReadAccess, ReadVersion, Readable};
 pub use tabular::state::TabularState;
 use warehouses::Warehouses;
 use warehouses::served::Served;
@@ -62,9 +78,9 @@ use slateberg_authz::authority::Authority;
 use slateberg_authz::settings::Limits;
 use slateberg_base::clock::Clock;
 use slateberg_base::ids::Ids;
-use slateberg_objects::Objects;
+use slateberg_base::progress::Progress;
 use slateberg_objects::stores::Stores;
-use slateberg_objects::vend::cache::VendCache;
+pub use slateberg_store::records::CloneOf;
 use slateberg_store::warm::Warmed;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::collection::Collection;
@@ -72,159 +88,216 @@ use slateberg_telemetry::collection::Collection;
 /// The result of a use case.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The catalog. Cheap to clone.
+/// The catalog: a facade over its parts. Cheap to clone.
 #[derive(Clone)]
 pub struct Catalog {
     inner: Arc<Inner>,
 }
 
-/// What a catalog is made of.
+/// The components that [`Catalog::new`] puts together.
 pub struct Parts {
-    /// The records.
+    /// The store of the records.
     pub store: Store,
-    /// The warehouses that it begins with, and their files.
+    /// The warehouses at the start, and their object stores.
     pub warehouses: Served,
-    /// How the stores of those are opened that are made at run time.
+    /// Opens the object stores of warehouses that are created at run time.
     pub stores: Stores,
-    /// Who may do what.
+    /// Decides on permissions.
     pub authority: Arc<Authority>,
-    /// What the policies in force are made of.
+    /// The sources of the policies in force.
     pub policy_sources: policies::Sources,
-    /// How many policies and grants may be made at run time.
+    /// The limits for policies and grants that are created at run time.
     pub policy_limits: Limits,
-    /// Of what it is a clone; none if it is none.
-    pub clone_of: Option<clones::CloneOf>,
-    /// What tells its versions from those of the same tables that were counted elsewhere, if any were.
+    /// The parent, if this catalog is a clone.
+    pub clone_of: Option<CloneOf>,
+    /// The timeline id ([`Catalog::timeline`]).
     pub timeline: Option<Uuid>,
-    /// Its bounds and times.
-    pub settings: settings::Settings,
-    /// The time.
+    /// Bounds and times.
+    pub settings: Settings,
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// New identifiers.
+    /// The source of new identifiers.
     pub ids: Arc<dyn Ids>,
 }
 
 struct Inner {
-    parts: Parts,
-    pipeline: Arc<Pipeline>,
-    /// The commits that wait for their lanes, by table and view.
-    groups: CommitGroups,
-    known_pages: known_pages::KnownPages,
-    jobs: jobs::Jobs,
-    policies: policies::Policies,
-    warehouses: Arc<Warehouses>,
-    vended: VendCache,
-    staged: delegation::StagedTables,
-    notices: denials::Notices,
+    core: Arc<Core>,
+    timeline: Option<Uuid>,
+    namespaces: Namespaces,
+    tabulars: Tabulars,
+    delegations: Delegations,
+    listings: Listings,
+    warehouses: Warehouses,
+    policies: Policies,
+    jobs: Jobs,
+    checkpoints: Checkpoints,
+    encryption: Encryption,
+    maintenance: Maintenance,
 }
 
 impl Catalog {
     /// Puts a catalog together.
     pub fn new(parts: Parts) -> Self {
-        let settings = &parts.settings;
-        let warehouses = Arc::new(Warehouses::new(parts.warehouses.clone()));
-        let pipeline = Pipeline::new(PipelineParts {
-            store: parts.store.clone(),
-            warehouses: Arc::clone(&warehouses),
-            clock: Arc::clone(&parts.clock),
-            settings,
-        });
+        let core = Arc::new(Core::new(&parts));
+        let (listings, jobs) = (Listings::new(&core), Jobs::new(&core));
+        let delegations = Delegations::new(&core);
         let inner = Inner {
-            pipeline: Arc::new(pipeline),
-            groups: CommitGroups::new(settings.commit_lane_depth_max),
-            known_pages: known_pages::KnownPages::new(settings.listing_cache_bytes),
-            jobs: jobs::Jobs::new(settings),
-            policies: policies::Policies::new(parts.policy_sources.clone()),
-            warehouses,
-            vended: VendCache::new(settings.vended_credentials_max),
-            staged: delegation::StagedTables::default(),
-            notices: denials::Notices::default(),
-            parts,
+            timeline: parts.timeline,
+            namespaces: Namespaces::new(&core, &listings),
+            tabulars: Tabulars::new(&core, &listings, &delegations, &jobs),
+            delegations,
+            listings,
+            warehouses: Warehouses::new(&core, parts.stores),
+            policies: Policies::new(&core, parts.policy_sources, parts.policy_limits),
+            jobs,
+            checkpoints: Checkpoints::new(&core),
+            encryption: Encryption::new(&core),
+            maintenance: Maintenance::new(&core),
+            core,
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// The catalog's bounds and times.
-    pub fn settings(&self) -> &settings::Settings {
-        &self.inner.parts.settings
+    /// Namespaces.
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.inner.namespaces
     }
 
-    /// What tells its versions from those of the same tables that were counted elsewhere, if any were: before
-    /// a restore, where an export comes from, in the parent of a clone.
+    /// Tables and views.
+    pub fn tabulars(&self) -> &Tabulars {
+        &self.inner.tabulars
+    }
+
+    /// Access of clients to the files of tables.
+    pub fn delegations(&self) -> &Delegations {
+        &self.inner.delegations
+    }
+
+    /// Warehouses.
+    pub fn warehouses(&self) -> &Warehouses {
+        &self.inner.warehouses
+    }
+
+    /// Policies and grants.
+    pub fn policies(&self) -> &Policies {
+        &self.inner.policies
+    }
+
+    /// Background jobs.
+    pub fn jobs(&self) -> &Jobs {
+        &self.inner.jobs
+    }
+
+    /// Checkpoints of the store.
+    pub fn checkpoints(&self) -> &Checkpoints {
+        &self.inner.checkpoints
+    }
+
+    /// The key ring of the store.
+    pub fn encryption(&self) -> &Encryption {
+        &self.inner.encryption
+    }
+
+    /// Removal of records whose lifetime has ended.
+    pub fn maintenance(&self) -> &Maintenance {
+        &self.inner.maintenance
+    }
+
+    /// Permissions of requests, and the audit log.
+    pub fn access(&self) -> &Access {
+        &self.inner.core.access
+    }
+
+    /// Returns the bounds and times of the catalog.
+    pub fn settings(&self) -> &Settings {
+        self.inner.core.settings()
+    }
+
+    /// Returns the timeline id. It changes on restore, import and clone, so that no entity tag from before
+    /// matches.
     pub fn timeline(&self) -> Option<Uuid> {
-        self.inner.parts.timeline
+        self.inner.timeline
     }
 
-    /// The warehouses that it serves at this moment.
-    pub fn warehouses(&self) -> Arc<Served> {
-        self.inner.warehouses.served()
+    /// Returns the parent, if this catalog is a clone.
+    pub fn clone_of(&self) -> Option<&CloneOf> {
+        self.inner.core.environment.clone_of.as_ref()
     }
 
-    /// Tells what is measured.
+    /// Collects the metrics of the catalog.
     pub fn collect(&self, into: &mut Collection) {
-        self.pipeline().metrics.collect(into);
-        self.inner.groups.collect(into);
-        self.inner.jobs.counters.collect(into);
-        self.pipeline().versions.usage().collect(into, "version", "Versions of tables and views");
-        let pages = self.inner.known_pages.usage();
-        pages.collect(into, "listing", "Pages of names that policies filter");
-        self.inner.parts.authority.collect(into);
-        self.store().collect(into);
-        self.pipeline().space.collect(into);
+        let Inner { core, tabulars, listings, jobs, .. } = &*self.inner;
+        let pipeline = core.pipeline();
+        pipeline.metrics.collect(into);
+        tabulars.collect(into);
+        jobs.collect(into);
+        pipeline.versions.usage().collect(into, "version", "Versions of tables and views");
+        listings.collect(into);
+        core.access.authority.collect(into);
+        core.store().collect(into);
+        pipeline.space.collect(into);
     }
 
-    /// Whether the catalog's store is open for writing, or why not.
+    /// Returns an error if the store is not open for writing.
     pub fn check_open(&self) -> std::result::Result<(), store::Error> {
-        self.store().check_open()
+        self.inner.core.store().check_open()
     }
 
-    /// Returns when the catalog's store has shut, whoever shut it.
+    /// Returns the reason when the store has closed.
     pub async fn store_closed(&self) -> store::Error {
-        self.store().closed().await
+        self.inner.core.store().closed().await
     }
 
-    /// Fetches what reads need from the store's bucket, for at most so long.
+    /// Fetches what reads need from the store's bucket, for at most `at_most`.
     pub async fn warm_up(&self, at_most: Duration) -> Warmed {
-        self.store().warm_up(at_most).await
+        self.inner.core.store().warm_up(at_most).await
     }
 
-    /// Turns the log into a file of level 0, so that the next start has little to replay.
+    /// Writes the memtable to level 0, so that the next start has little to replay.
     pub async fn flush(&self) -> Result<()> {
-        Ok(self.store().flush().await?)
+        Ok(self.inner.core.store().flush().await?)
+    }
+
+    /// Finishes the publications that an earlier process left. If the store of a warehouse does not take a
+    /// file within `patience`, its files are retried in the background.
+    pub async fn finish_publications(
+        &self,
+        patience: Duration,
+        progress: &Progress,
+    ) -> Result<FinishedPublications> {
+        self.inner.core.pipeline().finish_publications(None, patience, progress).await
+    }
+
+    /// Rejects from now on, without retries, what fails for want of space: the catalog is about to close.
+    pub fn give_up_on_space(&self) {
+        self.inner.core.store().give_up_on_space();
+    }
+
+    /// Returns why writes are rejected at this moment, if they are: of all warehouses, or of one.
+    pub fn shortage(&self) -> Option<String> {
+        let core = &self.inner.core;
+        match core.store().check_writable() {
+            Ok(()) => core.pipeline().space.shortage(),
+            Err(error) => Some(Error::from(error).to_string()),
+        }
     }
 
     /// Closes the catalog: what was accepted is durable before this returns.
     pub async fn close(&self) -> std::result::Result<(), store::Error> {
         self.give_up_on_space();
-        if let Err(error) = self.forget_landed().await {
+        if let Err(error) = self.inner.core.pipeline().forget_landed().await {
             tracing::warn!(?error, "markers of landed publications are left to the next start");
         }
-        self.store().close().await
+        self.inner.core.store().close().await
     }
 
-    fn pipeline(&self) -> &Arc<Pipeline> {
-        &self.inner.pipeline
-    }
-
-    fn store(&self) -> &Store {
-        &self.inner.parts.store
-    }
-
-    fn objects(&self) -> Objects {
-        self.warehouses().objects.clone()
-    }
-
-    /// The time, in milliseconds since 1970 (UTC).
+    /// Returns the time, in milliseconds since 1970 (UTC).
     pub fn now_ms(&self) -> i64 {
-        self.inner.parts.clock.now_ms()
+        self.inner.core.now_ms()
     }
 
-    /// A name for this run of the server.
+    /// Returns a name for this run of the server.
     pub fn new_run_id(&self) -> Uuid {
-        self.ids().ordered()
-    }
-
-    fn ids(&self) -> &dyn Ids {
-        self.inner.parts.ids.as_ref()
+        self.inner.core.ids().ordered()
     }
 }

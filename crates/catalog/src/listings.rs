@@ -6,8 +6,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::attributes::{attributes_of_namespace, namespace_resource};
-use super::known_pages::{Gathered, PageStart};
-use super::{Catalog, Operation, Result, lookup};
+use super::core::Core;
+use super::known_pages::{Gathered, KnownPages, PageStart};
+use super::{RequestContext, Result, lookup};
 use slateberg_authz::action::{Action, List};
 use slateberg_authz::authority::Asked;
 use slateberg_authz::cache::PageKey;
@@ -16,11 +17,11 @@ use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Attributes, Kind, Node};
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Names, Page, PageRequest};
-use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::{
     NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey, space, tabular_names,
 };
 use slateberg_store::read::{Durable, Read, Reading};
+use slateberg_telemetry::collection::Collection;
 
 /// Names that are read and filtered together.
 const CHUNK_NAMES: usize = 1000;
@@ -28,8 +29,6 @@ const CHUNK_NAMES: usize = 1000;
 /// What is to be listed.
 #[derive(Clone, Copy)]
 pub(super) struct Contents<'a> {
-    /// The warehouse.
-    pub(super) warehouse: &'a Warehouse,
     /// The namespace; none for the root of the warehouse.
     pub(super) parent: Option<&'a NamespaceIdent>,
     /// What kind of things: namespaces, tables or views.
@@ -60,26 +59,45 @@ impl Question<'_> {
     }
 }
 
-impl Catalog {
+/// Lists what is directly in a warehouse or namespace. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Listings {
+    core: Arc<Core>,
+    pages: Arc<KnownPages>,
+}
+
+impl Listings {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        let pages = Arc::new(KnownPages::new(core.settings().listing_cache_bytes));
+        Self { core: Arc::clone(core), pages }
+    }
+
+    /// Collects the metrics of the cache.
+    pub(crate) fn collect(&self, into: &mut Collection) {
+        self.pages.usage().collect(into, "listing", "Pages of names that policies filter");
+    }
+
     /// A page of the names of those to which `A` may be done.
     pub(super) async fn list_contents<A: Action>(
         &self,
-        operation: &Operation,
+        cx: &RequestContext,
         contents: Contents<'_>,
         page: &PageRequest,
     ) -> Result<Page> {
-        let Contents { warehouse, parent, kind } = contents;
-        let store = self.store().durable();
+        let RequestContext { operation, warehouse } = cx;
+        let Contents { parent, kind } = contents;
+        let store = self.core.store().durable();
         let parent_id = match parent {
             Some(ident) => {
-                self.check_findable_namespace(ident)?;
+                self.core.environment.check_findable_namespace(ident)?;
                 let _permit: Permit<List> =
-                    self.permit_namespace(&store, operation, warehouse, ident).await?;
+                    self.core.access.permit_namespace(&store, cx, ident).await?;
                 lookup::namespace_to_list(&store, warehouse.id, ident).await?
             }
             None => {
                 let name = &warehouse.name;
-                let _permit: Permit<List> = self.permit_warehouse(operation, warehouse, name)?;
+                let _permit: Permit<List> =
+                    self.core.access.permit_warehouse(operation, warehouse, name)?;
                 warehouse.id
             }
         };
@@ -89,7 +107,7 @@ impl Catalog {
             _ => space::NAMESPACE_NAMES,
         };
         let shelf = Shelf { space, parent: parent_id, kind };
-        let names = match self.ask(operation)? {
+        let names = match self.core.access.ask(operation)? {
             Asked::Nobody(_) => all(&store, &shelf, page).await?,
             Asked::Policies(asking) => {
                 let root = NamespaceIdent::default();
@@ -148,7 +166,7 @@ impl Catalog {
         asked: Question<'_>,
         names: &Arc<Names>,
     ) -> Result<Arc<Names>> {
-        let known = &self.inner.known_pages;
+        let known = &self.pages;
         let gathered = match asked.question.needs_attributes() {
             true => match self.gathered(store, kind, &start, names).await? {
                 Ok(gathered) => Some(gathered),
@@ -182,7 +200,7 @@ impl Catalog {
         start: &PageStart,
         names: &Arc<Names>,
     ) -> Result<std::result::Result<Gathered, Vec<Node>>> {
-        let known = &self.inner.known_pages;
+        let known = &self.pages;
         let (unread, (mut nodes, mut readings)) = match known.gathered(start, names) {
             Some(page) => match page.stale(|readings| store.overtaken(readings)) {
                 stale if stale.is_empty() => return Ok(Ok(page)),
@@ -237,7 +255,7 @@ impl Catalog {
         let entry = store.get(&TabularNameKey { kind, namespace: parent, name }).await?;
         let Some(entry) = entry else { return Ok(None) };
         let reading = store.reading(&TabularKey(entry.id));
-        let found = self.attributes_of(store, kind, entry.id).await?;
+        let found = self.core.access.attributes_of(store, kind, entry.id).await?;
         Ok(found.map(|(attributes, _)| (reading, Arc::new(attributes))))
     }
 }

@@ -9,7 +9,8 @@ use super::attributes::Basis;
 use super::lookup::{LOOKUP_ATTEMPTS_MAX, tabular_record};
 use super::permits::Permitted;
 use super::tabular::target::Target;
-use super::{Catalog, Error, Operation, Result};
+use super::{Error, Operation, Result};
+use crate::access::Access;
 use slateberg_authz::action::{Action, Load, ReadData, WriteData};
 use slateberg_authz::authority::Asking;
 use slateberg_authz::permit::Permit;
@@ -33,7 +34,7 @@ pub(crate) struct Loadable {
     pub(crate) span: Span,
 }
 
-impl Catalog {
+impl Access {
     /// The permit to load a table or view, what may be done to its files if somebody asks for them, and the
     /// record that both were decided about: none that has come to the name, or has changed, since.
     pub(crate) async fn loadable(
@@ -83,11 +84,11 @@ impl Catalog {
     /// What policies allow somebody to do with a table's files.
     pub(super) fn rights(&self, asking: &Asking<'_>, resource: &Resource) -> Rights {
         let (read, write) = (asking.may::<ReadData>(resource), asking.may::<WriteData>(resource));
-        Rights { read, write, delete: write && self.deletes_files() }
+        Rights { read, write, delete: write && self.environment.deletes_files() }
     }
 
     /// What anybody may do with a table's files where no policy is asked.
     pub(super) fn all_rights(&self) -> Rights {
-        Rights { read: true, write: true, delete: self.deletes_files() }
+        Rights { read: true, write: true, delete: self.environment.deletes_files() }
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Catalog, Error, Result};
+use super::{Error, Result};
+use crate::environment::Environment;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::text::Text;
 use slateberg_store::codec::Document;
@@ -155,7 +156,7 @@ pub async fn ident_of(store: &impl Read, record: &TabularRecord) -> Result<Tabul
     Ok(TabularIdent { namespace: NamespaceIdent(levels), name: record.name.clone() })
 }
 
-impl Catalog {
+impl Environment {
     /// Refuses names that nothing can have, before anything is looked up.
     pub(crate) fn check_name(&self, ident: &TabularIdent) -> Result<()> {
         Ok(ident.validate(self.settings().name_limits())?)

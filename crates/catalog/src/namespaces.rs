@@ -6,12 +6,14 @@ use std::sync::Arc;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::core::Core;
 use super::listings::Contents;
+use super::listings::Listings;
 use super::locations::{LOCATION_PROPERTY, namespace_location_in};
 use super::pipeline::Write;
 use super::pipeline::records::Entry;
 use super::pipeline::response::Body;
-use super::{Catalog, Error, Operation, Result, lookup};
+use super::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::{
     Action, CreateNamespace, DescribeNamespace, DropNamespace, UpdateNamespace,
 };
@@ -38,57 +40,65 @@ pub enum Removals {
     AllOthers,
 }
 
-impl Catalog {
+/// Namespaces, as requests see and change them. Cheap to clone.
+#[derive(Clone)]
+pub struct Namespaces {
+    core: Arc<Core>,
+    listings: Listings,
+}
+
+impl Namespaces {
+    pub(crate) fn new(core: &Arc<Core>, listings: &Listings) -> Self {
+        Self { core: Arc::clone(core), listings: listings.clone() }
+    }
+
     /// Makes a namespace; its parent has to be there. Answers the body of `CreateNamespaceResponse`.
     pub async fn create_namespace(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: NamespaceIdent,
         properties: Properties,
     ) -> Result<serde_json::Value> {
-        let warehouse = warehouse.clone();
-        let create = |catalog: Self, operation: Operation| async move {
-            catalog.create_namespace_once(&operation, &warehouse, &ident, &properties).await
+        let create = |namespaces: Self, cx: RequestContext| async move {
+            namespaces.create_namespace_once(&cx, &ident, &properties).await
         };
-        let Body(body) = self.mutate(operation, create).await?;
+        let Body(body) = self.core.mutate(self, cx, create).await?;
         Ok(body)
     }
 
     async fn create_namespace_once(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &NamespaceIdent,
         properties: &Properties,
     ) -> Result<Body<serde_json::Value>> {
         let (Some(name), Some(parent_ident)) = (ident.0.last(), ident.parent()) else {
             return Err(Error::Invalid("Invalid namespace: expected at least one level".into()));
         };
-        self.check_namespace_name(ident)?;
-        warehouse.check_new_namespace(ident)?;
+        self.core.environment.check_namespace_name(ident)?;
+        cx.warehouse.check_new_namespace(ident)?;
         self.check_properties(properties)?;
         let parent = (!parent_ident.is_root()).then_some(&parent_ident);
         let attributes = Attributes {
             properties: properties.clone(),
-            owner: operation.owner(),
+            owner: cx.operation.owner(),
             ..Attributes::default()
         };
         let node = Node::known(name, Arc::new(attributes));
-        let store = self.store().latest();
+        let store = self.core.store().latest();
         let new = |inside: Resource| inside.level(node);
-        let permit = self.permit_new::<CreateNamespace>(&store, operation, warehouse, parent, new);
+        let permit = self.core.access.permit_new::<CreateNamespace>(&store, cx, parent, new);
         let permit = &permit.await?;
-        let id = self.ids().random();
+        let id = self.core.ids().random();
         let body = &Body(json!({ "namespace": ident, "properties": properties }));
         let parent_ident = &parent_ident;
         let action = "create_namespace";
         let write = Write::of_records(action, permit);
-        let created = self.pipeline().commit(write, |t| async move {
+        let created = self.core.pipeline().commit(write, |t| async move {
             let parent = if parent_ident.is_root() {
-                root_of(&t, warehouse).await?
+                root_of(&t, &cx.warehouse).await?
             } else {
-                lookup::namespace(&*t, warehouse.id, parent_ident).await?.id
+                lookup::namespace(&*t, cx.warehouse.id, parent_ident).await?.id
             };
             let key = NamespaceNameKey { parent, name: name.clone() };
             if t.get(&key).await?.is_some() {
@@ -96,19 +106,19 @@ impl Catalog {
             }
             let record = NamespaceRecord {
                 id,
-                warehouse: warehouse.id,
+                warehouse: cx.warehouse.id,
                 parent,
                 name: name.clone(),
                 properties: properties.clone(),
                 version: 1,
-                created_ms: self.now_ms(),
-                owner: operation.owner(),
+                created_ms: self.core.now_ms(),
+                owner: cx.operation.owner(),
             };
             invariants::namespace_change(None, &record).map_err(Error::internal)?;
             t.put(&key, &NameEntry { id })?;
             t.put(&NamespaceKey(id), &record)?;
             let entry = entry(action, ident, permit, &record, (None, Some(record.version)));
-            Ok((body.clone(), self.pipeline().records(operation, Some(entry), body)?))
+            Ok((body.clone(), self.core.pipeline().records(&cx.operation, Some(entry), body)?))
         });
         created.await
     }
@@ -116,87 +126,79 @@ impl Catalog {
     /// The names of the namespaces directly below `parent`, or of the top-level ones.
     pub async fn list_namespaces(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         parent: Option<&NamespaceIdent>,
         page: &PageRequest,
     ) -> Result<Page> {
-        let contents = Contents { warehouse, parent, kind: Kind::Namespace };
-        self.list_contents::<DescribeNamespace>(operation, contents, page).await
+        let contents = Contents { parent, kind: Kind::Namespace };
+        self.listings.list_contents::<DescribeNamespace>(cx, contents, page).await
     }
 
     /// The properties of a namespace, and the `location` that its tables go to if it has none of its
     /// own: Trino makes its tables' locations of that, and makes no tables where it finds none.
     pub async fn load_namespace(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &NamespaceIdent,
     ) -> Result<Properties> {
-        self.check_findable_namespace(ident)?;
-        let store = self.store().durable();
+        self.core.environment.check_findable_namespace(ident)?;
+        let store = self.core.store().durable();
         let _permit: Permit<DescribeNamespace> =
-            self.permit_namespace(&store, operation, warehouse, ident).await?;
-        let record = lookup::namespace(&store, warehouse.id, ident).await?;
+            self.core.access.permit_namespace(&store, cx, ident).await?;
+        let record = lookup::namespace(&store, cx.warehouse.id, ident).await?;
         let mut properties = record.properties;
         properties
             .entry(LOCATION_PROPERTY.to_owned())
-            .or_insert_with(|| namespace_location_in(warehouse, ident));
+            .or_insert_with(|| namespace_location_in(&cx.warehouse, ident));
         Ok(properties)
     }
 
     /// Whether a namespace is there.
     pub async fn namespace_exists(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &NamespaceIdent,
     ) -> Result<()> {
-        self.check_findable_namespace(ident)?;
-        let store = self.store().durable();
+        self.core.environment.check_findable_namespace(ident)?;
+        let store = self.core.store().durable();
         let _permit: Permit<DescribeNamespace> =
-            self.permit_namespace(&store, operation, warehouse, ident).await?;
-        let found = lookup::namespace_id(&store, warehouse.id, ident).await?;
+            self.core.access.permit_namespace(&store, cx, ident).await?;
+        let found = lookup::namespace_id(&store, cx.warehouse.id, ident).await?;
         found.map(|_| ()).ok_or_else(|| Error::no_such_namespace(ident))
     }
 
     /// Sets and removes properties. Answers the body of `UpdateNamespacePropertiesResponse`.
     pub async fn update_namespace_properties(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: NamespaceIdent,
         removals: Removals,
         updates: Properties,
     ) -> Result<serde_json::Value> {
-        let warehouse = warehouse.clone();
-        let update = |catalog: Self, operation: Operation| async move {
-            catalog
-                .update_properties_once(&operation, &warehouse, &ident, &removals, &updates)
-                .await
+        let update = |namespaces: Self, cx: RequestContext| async move {
+            namespaces.update_properties_once(&cx, &ident, &removals, &updates).await
         };
-        let Body(body) = self.mutate(operation, update).await?;
+        let Body(body) = self.core.mutate(self, cx, update).await?;
         Ok(body)
     }
 
     async fn update_properties_once(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &NamespaceIdent,
         removals: &Removals,
         updates: &Properties,
     ) -> Result<Body<serde_json::Value>> {
-        self.check_findable_namespace(ident)?;
-        let store = self.store().latest();
+        self.core.environment.check_findable_namespace(ident)?;
+        let store = self.core.store().latest();
         let permit: &Permit<UpdateNamespace> =
-            &self.permit_namespace(&store, operation, warehouse, ident).await?;
+            &self.core.access.permit_namespace(&store, cx, ident).await?;
         removals.refuse_what_is_set(updates)?;
         let action = "update_namespace_properties";
         let write = Write::of_records(action, permit);
-        let updated = self.pipeline().commit(write, |t| async move {
-            let before = lookup::namespace(&*t, warehouse.id, ident).await?;
-            let (removals, updates) = removals.of(&before, warehouse, ident, updates);
+        let updated = self.core.pipeline().commit(write, |t| async move {
+            let before = lookup::namespace(&*t, cx.warehouse.id, ident).await?;
+            let (removals, updates) = removals.of(&before, &cx.warehouse, ident, updates);
             let mut after = before.clone();
             after.version += 1;
             after.properties.extend(updates.clone());
@@ -215,52 +217,41 @@ impl Catalog {
                 let versions = (Some(before.version), Some(after.version));
                 changed = Some(entry(action, ident, permit, &after, versions));
             }
-            let records = self.pipeline().records(operation, changed, &body)?;
+            let records = self.core.pipeline().records(&cx.operation, changed, &body)?;
             Ok((body, records))
         });
         updated.await
     }
 
     /// Drops a namespace that holds nothing.
-    pub async fn drop_namespace(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        ident: NamespaceIdent,
-    ) -> Result<()> {
-        let warehouse = warehouse.clone();
-        let drop = |catalog: Self, operation: Operation| async move {
-            catalog.drop_namespace_once(&operation, &warehouse, &ident).await
+    pub async fn drop_namespace(&self, cx: &RequestContext, ident: NamespaceIdent) -> Result<()> {
+        let drop = |namespaces: Self, cx: RequestContext| async move {
+            namespaces.drop_namespace_once(&cx, &ident).await
         };
-        self.mutate(operation, drop).await
+        self.core.mutate(self, cx, drop).await
     }
 
-    async fn drop_namespace_once(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        ident: &NamespaceIdent,
-    ) -> Result<()> {
-        self.check_findable_namespace(ident)?;
-        let store = self.store().latest();
+    async fn drop_namespace_once(&self, cx: &RequestContext, ident: &NamespaceIdent) -> Result<()> {
+        self.core.environment.check_findable_namespace(ident)?;
+        let store = self.core.store().latest();
         let permit: &Permit<DropNamespace> =
-            &self.permit_namespace(&store, operation, warehouse, ident).await?;
+            &self.core.access.permit_namespace(&store, cx, ident).await?;
         let action = "drop_namespace";
         let write = Write::of_records(action, permit);
-        let dropped = self.pipeline().commit(write, |t| async move {
-            let record = lookup::namespace(&*t, warehouse.id, ident).await?;
+        let dropped = self.core.pipeline().commit(write, |t| async move {
+            let record = lookup::namespace(&*t, cx.warehouse.id, ident).await?;
             refuse_unless_empty(&t, ident, &record).await?;
             t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
             t.delete(&NamespaceKey(record.id))?;
             let entry = entry(action, ident, permit, &record, (Some(record.version), None));
-            Ok(((), self.pipeline().records(operation, Some(entry), &())?))
+            Ok(((), self.core.pipeline().records(&cx.operation, Some(entry), &())?))
         });
         dropped.await
     }
 
     fn check_properties(&self, properties: &Properties) -> Result<()> {
         let bytes: usize = properties.iter().map(|(key, value)| key.len() + value.len()).sum();
-        let bytes_max = self.settings().namespace_properties_bytes_max;
+        let bytes_max = self.core.settings().namespace_properties_bytes_max;
         if bytes > bytes_max {
             return Err(Error::Invalid(format!(
                 "Invalid namespace properties: {bytes} bytes, at most {bytes_max} are allowed"

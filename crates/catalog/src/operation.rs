@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 pub use slateberg_authz::context::Context;
 use slateberg_model::principal::Principal;
+use slateberg_model::warehouse::Warehouse;
 use slateberg_store::records::Origin;
 
 /// What a use case knows of the request that it runs for.
@@ -23,6 +24,40 @@ pub struct Operation {
     pub idempotency: Option<Idempotency>,
     /// The room that its body takes, until it has ended: also if its client has gone.
     pub room: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+/// A request in a warehouse.
+#[derive(Debug, Clone)]
+pub struct RequestContext {
+    /// The caller, and its request.
+    pub operation: Operation,
+    /// The warehouse that the request names, which the caller may see.
+    pub warehouse: Arc<Warehouse>,
+}
+
+impl RequestContext {
+    /// Binds a request to its warehouse.
+    pub fn new(operation: Operation, warehouse: Arc<Warehouse>) -> Self {
+        Self { operation, warehouse }
+    }
+}
+
+/// A request that changes something, in a warehouse or not.
+pub(crate) trait Request: Clone + Send + Sync + 'static {
+    /// Returns the caller, and its request.
+    fn operation(&self) -> &Operation;
+}
+
+impl Request for Operation {
+    fn operation(&self) -> &Operation {
+        self
+    }
+}
+
+impl Request for RequestContext {
+    fn operation(&self) -> &Operation {
+        &self.operation
+    }
 }
 
 /// By what client and server call one request in their logs: printable ASCII. It is displayed when it is

@@ -10,7 +10,8 @@
 use uuid::Uuid;
 
 use super::places::{has_others_around, has_others_below, is_made_for, places_of};
-use super::{Catalog, Error, Result, lookup};
+use super::{Error, Result, lookup};
+use crate::environment::Environment;
 use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::members::brief;
 use slateberg_objects::location::Location;
@@ -55,7 +56,7 @@ impl<'a> Placed<'a> {
     }
 }
 
-impl Catalog {
+impl Environment {
     /// Rejects a change that gives a table or view a location which it cannot have.
     pub(super) async fn check_free(&self, store: &impl Read, placed: Placed<'_>) -> Result<()> {
         for location in placed.new_locations() {

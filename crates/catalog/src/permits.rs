@@ -16,7 +16,8 @@ use tracing::instrument;
 
 use super::attributes::{Basis, Enclosing, attributes_of_levels, namespace_resource};
 use super::tabular::target::{Creation, Intent, Target};
-use super::{Catalog, Error, Operation, Result, lookup};
+use super::{Error, Operation, RequestContext, Result, lookup};
+use crate::access::Access;
 use slateberg_authz::action::{Action, Commit, Create, DescribeNamespace, Load, ReadConfig};
 use slateberg_authz::authority::{Asked, Asking};
 use slateberg_authz::commit_kind::CommitKind;
@@ -54,11 +55,11 @@ const COMMIT_ACTIONS: [&str; 6] = {
     ]
 };
 
-impl Catalog {
+impl Access {
     /// Who answers for an operation.
     pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Asked<'a>> {
         let Operation { principal, context, .. } = operation;
-        let asked = self.inner.parts.authority.ask(principal, context);
+        let asked = self.authority.ask(principal, context);
         asked.map_err(|denied| self.refuse(operation, &denied, &Resource::catalog(), None))
     }
 
@@ -88,22 +89,22 @@ impl Catalog {
     pub(super) async fn permit_namespace<A: Action>(
         &self,
         store: &impl Read,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &NamespaceIdent,
     ) -> Result<Permit<A>> {
-        let asking = match self.ask(operation)? {
+        let asking = match self.ask(&cx.operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
         };
         let actions = [A::NAME, DescribeNamespace::NAME];
         let wanted = asking.wants_attributes(&actions);
-        let resource = namespace_resource(store, wanted, warehouse, ident).await?;
+        let resource = namespace_resource(store, wanted, &cx.warehouse, ident).await?;
         match asking.permit(&resource) {
             Ok(permit) => Ok(permit),
             Err(denied) => {
-                let absent = absent_namespace(store, &asking, warehouse, ident, &resource).await?;
-                Err(self.refuse(operation, &denied, &resource, absent))
+                let absent =
+                    absent_namespace(store, &asking, &cx.warehouse, ident, &resource).await?;
+                Err(self.refuse(&cx.operation, &denied, &resource, absent))
             }
         }
     }
@@ -114,12 +115,11 @@ impl Catalog {
     pub(super) async fn permit_new<A: Action>(
         &self,
         store: &impl Read,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         parent: Option<&NamespaceIdent>,
         new: impl FnOnce(Resource) -> Resource + Send,
     ) -> Result<Permit<A>> {
-        let asking = match self.ask(operation)? {
+        let asking = match self.ask(&cx.operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
         };
@@ -127,39 +127,40 @@ impl Catalog {
         let actions = [A::NAME, DescribeNamespace::NAME];
         let inside = parent.unwrap_or(&root);
         let wanted = asking.wants_attributes(&actions);
-        let inside = namespace_resource(store, wanted, warehouse, inside).await?;
+        let inside = namespace_resource(store, wanted, &cx.warehouse, inside).await?;
         let resource = new(inside.clone());
         let denied = match asking.permit(&resource) {
             Ok(permit) => return Ok(permit),
             Err(denied) => denied,
         };
         let absent = match parent {
-            Some(parent) => absent_namespace(store, &asking, warehouse, parent, &inside).await?,
+            Some(parent) => {
+                absent_namespace(store, &asking, &cx.warehouse, parent, &inside).await?
+            }
             None => None,
         };
-        Err(self.refuse(operation, &denied, &resource, absent))
+        Err(self.refuse(&cx.operation, &denied, &resource, absent))
     }
 
     /// The permit to do `A`, which makes it, to a table or view. Refuses names that none can have first.
     pub(super) async fn permit_creation<A: Action>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         creation: Creation<'_>,
     ) -> Result<Permit<A>> {
         let Creation { kind, ident, properties, location } = creation;
-        self.check_name(ident)?;
-        let store = self.store().latest();
+        self.environment.check_name(ident)?;
+        let store = self.environment.store().latest();
         let new = |inside: Resource| {
             let attributes = Attributes {
                 properties: properties.clone(),
                 location: location.cloned(),
-                owner: operation.owner(),
+                owner: cx.operation.owner(),
             };
             let node = Node::known(&ident.name, Arc::new(attributes));
             inside.tabular(kind, node)
         };
-        self.permit_new(&store, operation, warehouse, Some(&ident.namespace), new).await
+        self.permit_new(&store, cx, Some(&ident.namespace), new).await
     }
 
     /// The permit to do `A` to a table or view.
@@ -245,13 +246,12 @@ impl Catalog {
     pub(super) async fn enclosing_of_commit(
         &self,
         store: &impl Read,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         namespace: &NamespaceIdent,
     ) -> Result<Enclosing> {
-        match self.ask(operation)? {
+        match self.ask(&cx.operation)? {
             Asked::Policies(asking) if asking.wants_attributes(&COMMIT_ACTIONS) => {
-                attributes_of_levels(store, warehouse, namespace).await
+                attributes_of_levels(store, &cx.warehouse, namespace).await
             }
             _ => Ok(Vec::new()),
         }

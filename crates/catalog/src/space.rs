@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::error::WAREHOUSE_FULL;
-use super::{Catalog, Error, Result};
+use super::{Error, Result};
 use slateberg_store::storage::full_gauge;
 use slateberg_telemetry::collection::Collection;
 
@@ -35,7 +35,13 @@ impl Space {
         SpaceWait { space: self.clone(), warehouse }
     }
 
-    fn check(&self, warehouse: Uuid) -> Result<()> {
+    /// Returns why changes of some warehouse are rejected at this moment, if they are.
+    pub(super) fn shortage(&self) -> Option<String> {
+        (!self.lock().is_empty()).then(|| WAREHOUSE_FULL.to_owned())
+    }
+
+    /// Rejects a change that promises a metadata file while those before it wait for space.
+    pub(super) fn check(&self, warehouse: Uuid) -> Result<()> {
         match self.lock().get(&warehouse) {
             None => Ok(()),
             Some(waiting) => Err(Error::unavailable(WAREHOUSE_FULL, &waiting.reason)),
@@ -60,26 +66,6 @@ impl Drop for SpaceWait {
                 all.remove(&self.warehouse);
             }
         }
-    }
-}
-
-impl Catalog {
-    /// Rejects a change that promises a metadata file while those before it wait for space.
-    pub(super) fn check_space(&self, warehouse: Uuid) -> Result<()> {
-        self.pipeline().space.check(warehouse)
-    }
-
-    /// From now on, what fails for want of space is not retried: the catalog is about to be closed.
-    pub fn give_up_on_space(&self) {
-        self.store().give_up_on_space();
-    }
-
-    /// Returns why writes are rejected at this moment, if they are: of all warehouses, or of one.
-    pub fn shortage(&self) -> Option<String> {
-        if let Err(error) = self.store().check_writable() {
-            return Some(Error::from(error).to_string());
-        }
-        (!self.pipeline().space.lock().is_empty()).then(|| WAREHOUSE_FULL.to_owned())
     }
 }
 

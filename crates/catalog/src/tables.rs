@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::delegation::Delegated;
-use crate::reading::{ReadVersion, Readable};
+use crate::tabular::Tabulars;
 pub use crate::tabular::change::Change;
 use crate::tabular::create::NewTabular;
+use crate::tabular::delegation::Delegated;
 use crate::tabular::load::Loaded;
+use crate::tabular::read_access::{ReadVersion, Readable};
 pub use crate::tabular::register::RegisterTable;
 use crate::tabular::removal::Removal;
 use crate::tabular::state::TabularState;
 use crate::tabular::target::Target;
-use crate::{Catalog, Operation, Result};
+use crate::{RequestContext, Result};
 use slateberg_authz::action::{Load, ReportMetrics};
 use slateberg_model::create::{NewTable, new_table};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
@@ -20,7 +21,7 @@ use slateberg_model::partition::UnboundPartitionSpec;
 use slateberg_model::schema::Schema;
 use slateberg_model::sort::UnboundSortOrder;
 use slateberg_model::table::TableMetadata;
-use slateberg_model::warehouse::{Delegation, Warehouse};
+use slateberg_model::warehouse::Delegation;
 
 /// A commit to a table.
 pub type TableChange = Change<TableMetadata>;
@@ -44,12 +45,11 @@ pub struct CreateTable {
     pub stage: bool,
 }
 
-impl Catalog {
+impl Tabulars {
     /// Creates a table, or stages one.
     pub async fn create_table(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         request: CreateTable,
     ) -> Result<Readable> {
         let CreateTable { schema, partition_spec, write_order: sort_order, .. } = request;
@@ -64,48 +64,44 @@ impl Catalog {
                 new_table(table, context)
             },
         };
-        let created = self.create_tabular(operation, warehouse, request).await?;
-        self.made_readable(operation, warehouse, &ident, created).await
+        let created = self.create_tabular(cx, request).await?;
+        self.core.made_readable(cx, &ident, created).await
     }
 
     /// Registers an existing metadata file as a table.
     pub async fn register_table(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         request: RegisterTable,
     ) -> Result<Readable> {
         let ident = request.ident.clone();
-        let registered =
-            self.register_tabular::<TableMetadata>(operation, warehouse, request).await?;
-        self.made_readable(operation, warehouse, &ident, registered).await
+        let registered = self.register_tabular::<TableMetadata>(cx, request).await?;
+        self.core.made_readable(cx, &ident, registered).await
     }
 
     /// Changes a table, or creates it where the commit requires that it does not exist.
     pub async fn commit_table(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         change: TableChange,
     ) -> Result<TabularState> {
-        self.commit_tabular(operation, warehouse, change).await
+        self.commit_tabular(cx, change).await
     }
 
     /// Drops a table. With `purge`, a background job deletes its files, and a short job is awaited.
     pub async fn drop_table(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: TabularIdent,
         purge: bool,
     ) -> Result<()> {
-        let job = purge.then(|| self.ids().ordered());
+        let job = purge.then(|| self.core.ids().ordered());
         let action = if purge { "purge_table" } else { "drop_table" };
         let removal = Removal { action, ident, purge: job, respond: |_| () };
-        self.remove_tabular::<TableMetadata, ()>(operation, warehouse, removal).await?;
+        self.remove_tabular::<TableMetadata, ()>(cx, removal).await?;
         // The change is durable, and neither its lane nor that of its Idempotency-Key is held.
         if let Some(job) = job {
-            self.await_purge(job).await;
+            self.jobs.await_purge(job).await;
         }
         Ok(())
     }
@@ -114,24 +110,22 @@ impl Catalog {
     /// follow.
     pub async fn unregister_table(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: TabularIdent,
     ) -> Result<TabularState> {
         let respond = TabularState::from;
         let removal = Removal { action: "unregister_table", ident, purge: None, respond };
-        self.remove_tabular::<TableMetadata, _>(operation, warehouse, removal).await
+        self.remove_tabular::<TableMetadata, _>(cx, removal).await
     }
 
     /// Gives a table another name, in the same namespace or another.
     pub async fn rename_table(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         source: TabularIdent,
         destination: TabularIdent,
     ) -> Result<()> {
-        self.rename_tabular::<TableMetadata>(operation, warehouse, source, destination).await
+        self.rename_tabular::<TableMetadata>(cx, source, destination).await
     }
 
     /// Returns the state of a table, unless the caller has it already: `known` returns what it has of a
@@ -139,46 +133,34 @@ impl Catalog {
     /// asks for some `ways`.
     pub async fn load_table<K>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &TabularIdent,
         ways: Option<&[Delegation]>,
         known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
     ) -> Result<Loaded<K>> {
-        let target = Target { warehouse, kind: TabularKind::Table, ident };
-        self.load(operation, target, ways, known).await
+        let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
+        self.load(&cx.operation, target, ways, known).await
     }
 
     /// Fails if a table does not exist.
-    pub async fn table_exists(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        ident: &TabularIdent,
-    ) -> Result<()> {
-        let target = Target { warehouse, kind: TabularKind::Table, ident };
-        self.check_exists::<Load>(operation, target).await
+    pub async fn table_exists(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
+        let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
+        self.check_exists::<Load>(&cx.operation, target).await
     }
 
     /// Returns the names of the tables in a namespace.
     pub async fn list_tables(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         namespace: &NamespaceIdent,
         page: &PageRequest,
     ) -> Result<Page> {
-        self.list_tabulars(operation, warehouse, TabularKind::Table, namespace, page).await
+        self.list_tabulars(cx, TabularKind::Table, namespace, page).await
     }
 
     /// Accepts the metrics of a scan or a commit of a table, which has to exist.
-    pub async fn report_metrics(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        ident: &TabularIdent,
-    ) -> Result<()> {
-        let target = Target { warehouse, kind: TabularKind::Table, ident };
-        self.check_exists::<ReportMetrics>(operation, target).await
+    pub async fn report_metrics(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
+        let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
+        self.check_exists::<ReportMetrics>(&cx.operation, target).await
     }
 }

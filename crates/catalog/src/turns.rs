@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::{Error, Result};
 
 /// The turns of those who change something.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Turns(Arc<Mutex<()>>);
 
 /// One's turn. It ends when this is dropped.

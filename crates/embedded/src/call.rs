@@ -4,13 +4,10 @@
 //! of that. What spans are good for is the host's own: without a subscriber that wants them, none is made.
 //! Their fields are those of the spans of requests, as far as there are such things without HTTP.
 
-use std::sync::Arc;
-
 use tracing::{Instrument, Span};
 
 use super::{Error, Result};
-use slateberg_catalog::{Catalog, Operation};
-use slateberg_model::warehouse::Warehouse;
+use slateberg_catalog::{Catalog, Operation, RequestContext};
 
 /// What a call is called, and the span that it is.
 pub(super) struct Named {
@@ -40,8 +37,7 @@ pub(super) use named;
 /// A call of a method: as a request, once it was let in.
 pub(super) struct Call<'a> {
     pub(super) catalog: &'a Catalog,
-    pub(super) operation: Operation,
-    pub(super) warehouse: Arc<Warehouse>,
+    pub(super) cx: RequestContext,
     pub(super) span: Span,
 }
 
@@ -49,7 +45,7 @@ impl Call<'_> {
     /// Does what was asked for, and tells the host of its end.
     pub(super) async fn done<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = work.instrument(self.span.clone()).await;
-        ended.map_err(|error| told(&self.operation, &self.span, error))
+        ended.map_err(|error| told(&self.cx.operation, &self.span, error))
     }
 
     /// The same of a question whether something is there.
@@ -59,7 +55,7 @@ impl Call<'_> {
             Err(Error::NoSuchNamespace(_) | Error::NoSuchTable(_) | Error::NoSuchView(_)) => {
                 Ok(false)
             }
-            Err(error) => Err(told(&self.operation, &self.span, error)),
+            Err(error) => Err(told(&self.cx.operation, &self.span, error)),
         }
     }
 }

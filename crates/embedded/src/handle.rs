@@ -11,8 +11,8 @@ use super::house::House;
 #[cfg(feature = "iceberg")]
 use super::iceberg_catalog::IcebergCatalog;
 use super::{Identity, Result, StoreError};
-use slateberg_catalog::Operation;
 use slateberg_catalog::operation::{Context, Idempotency};
+use slateberg_catalog::{Operation, RequestContext};
 use slateberg_model::principal::{Method, Principal};
 use slateberg_model::warehouse::Warehouse;
 
@@ -91,7 +91,7 @@ impl EmbeddedCatalog {
 
     /// The warehouse that this handle is in, if its principal may see it.
     pub fn warehouse(&self) -> Result<Arc<Warehouse>> {
-        Ok(self.reading(named!("warehouse"))?.warehouse)
+        Ok(self.reading(named!("warehouse"))?.cx.warehouse)
     }
 
     /// A call that only reads.
@@ -104,11 +104,12 @@ impl EmbeddedCatalog {
         span.record("slateberg.request_id", display(&request_id));
         let operation =
             Operation { request_id: Some(request_id), ..Operation::by(principal, context) };
-        let found = span.in_scope(|| catalog.warehouse_for(&operation, self.warehouse.as_deref()));
+        let found = span
+            .in_scope(|| catalog.warehouses().warehouse_for(&operation, self.warehouse.as_deref()));
         match found {
             Ok(warehouse) => {
                 span.record("slateberg.warehouse", warehouse.name.as_str());
-                Ok(Call { catalog, operation, warehouse, span })
+                Ok(Call { catalog, cx: RequestContext::new(operation, warehouse), span })
             }
             Err(error) => Err(told(&operation, &span, error)),
         }
@@ -119,11 +120,11 @@ impl EmbeddedCatalog {
         let name = named.name;
         let call = self.reading(named)?;
         let idempotency = self.key.map(|key| {
-            let fingerprint = asked().fingerprint(name, &call.warehouse.name);
+            let fingerprint = asked().fingerprint(name, &call.cx.warehouse.name);
             Idempotency { key, fingerprint }
         });
-        let operation = Operation { idempotency, ..call.operation };
-        Ok(Call { operation, ..call })
+        let operation = Operation { idempotency, ..call.cx.operation };
+        Ok(Call { cx: RequestContext { operation, ..call.cx }, ..call })
     }
 }
 

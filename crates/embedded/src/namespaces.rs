@@ -19,8 +19,7 @@ impl EmbeddedCatalog {
         let call = self.changing(named!("create_namespace"), || {
             Asked::of("ident", &ident).and("properties", &properties)
         })?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        let making = catalog.create_namespace(operation, &call.warehouse, ident, properties);
+        let making = call.catalog.namespaces().create_namespace(&call.cx, ident, properties);
         call.done(making).await.map(|_| ())
     }
 
@@ -31,22 +30,19 @@ impl EmbeddedCatalog {
         page: &PageRequest,
     ) -> Result<Page> {
         let call = self.reading(named!("list_namespaces"))?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.list_namespaces(operation, &call.warehouse, parent, page)).await
+        call.done(call.catalog.namespaces().list_namespaces(&call.cx, parent, page)).await
     }
 
     /// The properties of a namespace, `location` always among them.
     pub async fn load_namespace(&self, ident: &NamespaceIdent) -> Result<Properties> {
         let call = self.reading(named!("load_namespace"))?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.load_namespace(operation, &call.warehouse, ident)).await
+        call.done(call.catalog.namespaces().load_namespace(&call.cx, ident)).await
     }
 
     /// Whether a namespace is there, for all that its asker may know.
     pub async fn namespace_exists(&self, ident: &NamespaceIdent) -> Result<bool> {
         let call = self.reading(named!("namespace_exists"))?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.is_there(catalog.namespace_exists(operation, &call.warehouse, ident)).await
+        call.is_there(call.catalog.namespaces().namespace_exists(&call.cx, ident)).await
     }
 
     /// Removes and sets some properties of a namespace.
@@ -80,17 +76,16 @@ impl EmbeddedCatalog {
         };
         let asked = Asked::of("ident", &ident).and("removals", &removed).and("updates", &updates);
         let call = self.changing(named!("update_namespace_properties"), || asked)?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        let warehouse = &call.warehouse;
-        let updating =
-            catalog.update_namespace_properties(operation, warehouse, ident, removals, updates);
+        let updating = call
+            .catalog
+            .namespaces()
+            .update_namespace_properties(&call.cx, ident, removals, updates);
         call.done(updating).await.map(|_| ())
     }
 
     /// Drops a namespace that holds nothing.
     pub async fn drop_namespace(&self, ident: NamespaceIdent) -> Result<()> {
         let call = self.changing(named!("drop_namespace"), || Asked::of("ident", &ident))?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.drop_namespace(operation, &call.warehouse, ident)).await
+        call.done(call.catalog.namespaces().drop_namespace(&call.cx, ident)).await
     }
 }

@@ -13,8 +13,7 @@ impl EmbeddedCatalog {
     /// Makes a view.
     pub async fn create_view(&self, request: CreateView) -> Result<TabularState> {
         let call = self.changing(named!("create_view"), || (&request).into())?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.create_view(operation, &call.warehouse, request)).await
+        call.done(call.catalog.tabulars().create_view(&call.cx, request)).await
     }
 
     /// Brings an existing metadata file into the catalog as a view.
@@ -26,36 +25,31 @@ impl EmbeddedCatalog {
         let call = self.changing(named!("register_view"), || {
             Asked::of("ident", &ident).and("metadata-location", &metadata_location)
         })?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.register_view(operation, &call.warehouse, ident, metadata_location)).await
+        call.done(call.catalog.tabulars().register_view(&call.cx, ident, metadata_location)).await
     }
 
     /// A view's state.
     pub async fn load_view(&self, ident: &TabularIdent) -> Result<TabularState> {
         let call = self.reading(named!("load_view"))?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.load_view(operation, &call.warehouse, ident)).await
+        call.done(call.catalog.tabulars().load_view(&call.cx, ident)).await
     }
 
     /// Whether a view is there, for all that its asker may know.
     pub async fn view_exists(&self, ident: &TabularIdent) -> Result<bool> {
         let call = self.reading(named!("view_exists"))?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.is_there(catalog.view_exists(operation, &call.warehouse, ident)).await
+        call.is_there(call.catalog.tabulars().view_exists(&call.cx, ident)).await
     }
 
     /// The names of the views in a namespace.
     pub async fn list_views(&self, namespace: &NamespaceIdent, page: &PageRequest) -> Result<Page> {
         let call = self.reading(named!("list_views"))?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.list_views(operation, &call.warehouse, namespace, page)).await
+        call.done(call.catalog.tabulars().list_views(&call.cx, namespace, page)).await
     }
 
     /// Changes a view. Returns the state that this ends with.
     pub async fn commit_view(&self, change: ViewChange) -> Result<TabularState> {
         let call = self.changing(named!("commit_view"), || (&change).into())?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.commit_view(operation, &call.warehouse, change)).await
+        call.done(call.catalog.tabulars().commit_view(&call.cx, change)).await
     }
 
     /// Gives a view another name, in the same namespace or another.
@@ -63,14 +57,12 @@ impl EmbeddedCatalog {
         let call = self.changing(named!("rename_view"), || {
             Asked::of("source", &source).and("destination", &destination)
         })?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.rename_view(operation, &call.warehouse, source, destination)).await
+        call.done(call.catalog.tabulars().rename_view(&call.cx, source, destination)).await
     }
 
     /// Drops a view.
     pub async fn drop_view(&self, ident: TabularIdent) -> Result<()> {
         let call = self.changing(named!("drop_view"), || Asked::of("ident", &ident))?;
-        let (catalog, operation) = (call.catalog, &call.operation);
-        call.done(catalog.drop_view(operation, &call.warehouse, ident)).await
+        call.done(call.catalog.tabulars().drop_view(&call.cx, ident)).await
     }
 }

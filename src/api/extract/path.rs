@@ -115,7 +115,7 @@ impl<'a> Parameters<'a> {
         state: &ApiState,
     ) -> Result<Arc<Warehouse>, ApiError> {
         let prefix = self.prefix.map(decode).transpose()?;
-        Ok(state.catalog.warehouse_for(operation, prefix.as_deref())?)
+        Ok(state.catalog.warehouses().warehouse_for(operation, prefix.as_deref())?)
     }
 
     fn namespace(&self, warehouse: &Warehouse) -> Result<NamespaceIdent, ApiError> {

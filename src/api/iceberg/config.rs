@@ -27,8 +27,10 @@ pub async fn get_config(
     Reading(operation): Reading,
     query: Query,
 ) -> Result<Json<CatalogConfig>> {
-    let warehouse =
-        state.catalog.configured_warehouse(&operation, query.get("warehouse").as_deref())?;
+    let warehouse = state
+        .catalog
+        .warehouses()
+        .configured_warehouse(&operation, query.get("warehouse").as_deref())?;
     let mut overrides: BTreeMap<_, _> = warehouse.client_overrides.clone();
     overrides.insert("prefix".to_owned(), warehouse.name.clone());
     let mut defaults = warehouse.client_defaults.clone();

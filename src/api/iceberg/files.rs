@@ -15,6 +15,7 @@ use crate::api::files::credentials_body;
 use crate::api::respond::{NO_STORE, tagged_json};
 use crate::api::state::ApiState;
 use crate::api::wire::sign::{RemoteSignRequest, RemoteSignResult};
+use slateberg_catalog::RequestContext;
 use slateberg_objects::sign::request::SignRequest;
 
 /// What a client names that signs for a table which is only staged.
@@ -29,9 +30,10 @@ pub async fn credentials(
     query: Query,
     Reading(operation): Reading,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     let staged = staged(&query)?;
-    let told = state.catalog.credentials(&operation, &warehouse, &ident, staged).await?;
-    let body = credentials_body(told.as_ref(), &warehouse, &ident);
+    let told = state.catalog.delegations().credentials(&cx, &ident, staged).await?;
+    let body = credentials_body(told.as_ref(), &cx.warehouse, &ident);
     Ok((NO_STORE, tagged_json(body.into(), None)).into_response())
 }
 
@@ -42,13 +44,14 @@ pub async fn sign(
     query: Query,
     MutatingWith(operation, body): MutatingWith<RemoteSignRequest>,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     let staged = staged(&query)?;
     let RemoteSignRequest { region, uri, method, headers, body, provider } = body;
     if provider.is_some_and(|provider| provider != PROVIDER) {
         return Err(ApiError::bad_request("Invalid provider: expected s3"));
     }
     let request = SignRequest { method, region, uri, headers, body };
-    let signed = state.catalog.sign(&operation, &warehouse, &ident, staged, &request).await?;
+    let signed = state.catalog.delegations().sign(&cx, &ident, staged, &request).await?;
     // What may be kept is kept by the client alone; other signatures are for one request.
     let keep = if signed.cacheable { "private" } else { "no-cache" };
     let mut response_headers = HeaderMap::new();

@@ -9,6 +9,7 @@ use crate::api::extract::body::MutatingWith;
 use crate::api::extract::path::TabularPath;
 use crate::api::state::ApiState;
 use crate::api::wire::ReportMetricsRequest;
+use slateberg_catalog::RequestContext;
 use slateberg_model::members::brief;
 
 /// Accepts a report and counts it by its kind.
@@ -17,6 +18,7 @@ pub async fn report(
     TabularPath { warehouse, ident }: TabularPath,
     MutatingWith(operation, body): MutatingWith<ReportMetricsRequest>,
 ) -> Result<StatusCode> {
+    let cx = RequestContext::new(operation, warehouse);
     let counter = match body.report_type.as_str() {
         "scan-report" => &state.counters.scan_reports,
         "commit-report" => &state.counters.commit_reports,
@@ -27,7 +29,7 @@ pub async fn report(
             )));
         }
     };
-    state.catalog.report_metrics(&operation, &warehouse, &ident).await?;
+    state.catalog.tabulars().report_metrics(&cx, &ident).await?;
     counter.add(1);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -20,6 +20,7 @@ use crate::api::wire::{
     CreateNamespaceRequest, GetNamespaceResponse, UpdateNamespacePropertiesRequest,
 };
 use slateberg_catalog as catalog;
+use slateberg_catalog::RequestContext;
 use slateberg_catalog::namespaces::Removals;
 use slateberg_model::separator;
 
@@ -29,9 +30,10 @@ pub async fn create(
     WarehousePath(warehouse): WarehousePath,
     MutatingWith(operation, body): MutatingWith<CreateNamespaceRequest>,
 ) -> Result<Json<Value>> {
+    let cx = RequestContext::new(operation, warehouse);
     let properties = body.properties.unwrap_or_default();
     let created =
-        state.catalog.create_namespace(&operation, &warehouse, body.namespace, properties).await?;
+        state.catalog.namespaces().create_namespace(&cx, body.namespace, properties).await?;
     Ok(Json(created))
 }
 
@@ -43,12 +45,13 @@ pub async fn list(
     Paging(page): Paging,
     query: Query,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     let parent = query.get("parent").filter(|parent| !parent.is_empty());
     let parent = parent.as_deref();
     let list = async |parent: Option<&str>| {
-        let separator = warehouse.namespace_separator();
+        let separator = cx.warehouse.namespace_separator();
         let parent = parent.map(|parent| separator::split(parent, separator));
-        let page = state.catalog.list_namespaces(&operation, &warehouse, parent.as_ref(), &page);
+        let page = state.catalog.namespaces().list_namespaces(&cx, parent.as_ref(), &page);
         page.await.map(|page| (parent.unwrap_or_default(), page))
     };
     let (parent, page) = match (list(parent).await, parent.and_then(decoded_twice)) {
@@ -71,7 +74,8 @@ pub async fn load(
     NamespacePath { warehouse, namespace }: NamespacePath,
     Reading(operation): Reading,
 ) -> Result<Json<GetNamespaceResponse>> {
-    let properties = state.catalog.load_namespace(&operation, &warehouse, &namespace).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    let properties = state.catalog.namespaces().load_namespace(&cx, &namespace).await?;
     Ok(Json(GetNamespaceResponse { namespace, properties }))
 }
 
@@ -81,7 +85,8 @@ pub async fn exists(
     NamespacePath { warehouse, namespace }: NamespacePath,
     Reading(operation): Reading,
 ) -> Result<StatusCode> {
-    state.catalog.namespace_exists(&operation, &warehouse, &namespace).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    state.catalog.namespaces().namespace_exists(&cx, &namespace).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -91,7 +96,8 @@ pub async fn drop(
     NamespacePath { warehouse, namespace }: NamespacePath,
     Mutating(operation): Mutating,
 ) -> Result<StatusCode> {
-    state.catalog.drop_namespace(&operation, &warehouse, namespace).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    state.catalog.namespaces().drop_namespace(&cx, namespace).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -101,6 +107,7 @@ pub async fn update_properties(
     NamespacePath { warehouse, namespace }: NamespacePath,
     MutatingWith(operation, body): MutatingWith<UpdateNamespacePropertiesRequest>,
 ) -> Result<Json<Value>> {
+    let cx = RequestContext::new(operation, warehouse);
     let removals = body.removals.unwrap_or_default();
     let distinct: std::collections::BTreeSet<_> = removals.iter().cloned().collect();
     if distinct.len() < removals.len() {
@@ -109,7 +116,8 @@ pub async fn update_properties(
     let (removals, updates) = (Removals::Keys(distinct), body.updates.unwrap_or_default());
     let updated = state
         .catalog
-        .update_namespace_properties(&operation, &warehouse, namespace, removals, updates)
+        .namespaces()
+        .update_namespace_properties(&cx, namespace, removals, updates)
         .await?;
     Ok(Json(updated))
 }

@@ -9,6 +9,7 @@ use crate::api::extract::path::TabularPath;
 use crate::api::respond::{commit_result, tag_of};
 use crate::api::state::ApiState;
 use crate::api::wire::CommitRequest;
+use slateberg_catalog::RequestContext;
 use slateberg_catalog::tables::TableChange;
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::requirement::parse_requirement;
@@ -20,9 +21,10 @@ pub async fn commit(
     TabularPath { warehouse, ident }: TabularPath,
     MutatingWith(operation, body): MutatingWith<CommitRequest>,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     same_as_path(body.identifier.as_ref().map(|it| &it.0), &ident)?;
     let change = table_change(ident, &body)?;
-    let committed = state.catalog.commit_table(&operation, &warehouse, change).await?;
+    let committed = state.catalog.tabulars().commit_table(&cx, change).await?;
     let tag = tag_of(state.catalog.timeline(), &committed);
     Ok(commit_result(&committed, Some(&tag)))
 }

@@ -23,19 +23,18 @@ use crate::api::state::ApiState;
 use crate::api::tag::{Shown, SnapshotMode, Tag};
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
+use slateberg_catalog::Delegated;
 use slateberg_catalog::Loaded;
 use slateberg_catalog::Readable;
 use slateberg_catalog::TabularState;
-use slateberg_catalog::delegation::Delegated;
 use slateberg_catalog::tables::CreateTable;
 use slateberg_catalog::tables::RegisterTable;
-use slateberg_catalog::{self as catalog, Catalog, Operation};
+use slateberg_catalog::{self as catalog, Catalog, RequestContext};
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::partition::UnboundPartitionSpec;
 use slateberg_model::schema::Schema;
 use slateberg_model::sort::UnboundSortOrder;
 use slateberg_model::table::TableMetadata;
-use slateberg_model::warehouse::Warehouse;
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables`.
 pub async fn list(
@@ -44,7 +43,8 @@ pub async fn list(
     Reading(operation): Reading,
     Paging(page): Paging,
 ) -> Result<Response> {
-    let page = state.catalog.list_tables(&operation, &warehouse, &namespace, &page).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    let page = state.catalog.tabulars().list_tables(&cx, &namespace, &page).await?;
     Ok(tagged_json(list_tables_response(&namespace, &page).into(), None))
 }
 
@@ -55,6 +55,7 @@ pub async fn create(
     wanted: AccessDelegation,
     MutatingWith(operation, body): MutatingWith<CreateTableRequest>,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     let partition_spec = body.partition_spec.as_deref().map(UnboundPartitionSpec::parse);
     let write_order = body.write_order.as_deref().map(UnboundSortOrder::parse);
     let request = CreateTable {
@@ -67,8 +68,8 @@ pub async fn create(
         stage: body.stage_create.unwrap_or(false),
     };
     let (ident, catalog) = (request.ident.clone(), &state.catalog);
-    let created = catalog.create_table(&operation, &warehouse, request).await?;
-    let files = made_files(catalog, &operation, &warehouse, &ident, &created, &wanted).await;
+    let created = catalog.tabulars().create_table(&cx, request).await?;
+    let files = made_files(catalog, &cx, &ident, &created, &wanted).await;
     Ok(made_result(catalog.timeline(), &created, files))
 }
 
@@ -79,28 +80,28 @@ pub async fn register(
     wanted: AccessDelegation,
     MutatingWith(operation, body): MutatingWith<RegisterTableRequest>,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     let request = RegisterTable {
         ident: TabularIdent { namespace, name: body.name },
         metadata_location: body.metadata_location,
         overwrite: body.overwrite.unwrap_or(false),
     };
     let (ident, catalog) = (request.ident.clone(), &state.catalog);
-    let registered = catalog.register_table(&operation, &warehouse, request).await?;
-    let files = made_files(catalog, &operation, &warehouse, &ident, &registered, &wanted).await;
+    let registered = catalog.tabulars().register_table(&cx, request).await?;
+    let files = made_files(catalog, &cx, &ident, &registered, &wanted).await;
     Ok(made_result(catalog.timeline(), &registered, files))
 }
 
 /// What whoever made a table is told of how to get at its files, if they ask.
 async fn made_files(
     catalog: &Catalog,
-    operation: &Operation,
-    warehouse: &Warehouse,
+    cx: &RequestContext,
     ident: &TabularIdent,
     made: &Readable,
     wanted: &AccessDelegation,
 ) -> Option<FilesTold> {
-    let told = catalog.delegated_made(operation, warehouse, ident, made, wanted.ways()?).await;
-    told.map(|told| FilesTold::new(&told, warehouse, ident))
+    let told = catalog.delegations().delegated_made(cx, ident, made, wanted.ways()?).await;
+    told.map(|told| FilesTold::new(&told, &cx.warehouse, ident))
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
@@ -113,9 +114,11 @@ pub async fn load(
     wanted: AccessDelegation,
     Accepted(coding): Accepted,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     let (timeline, mode) = (state.catalog.timeline(), snapshot_mode(&query)?);
-    let told =
-        |files: Option<&Delegated>| files.map(|files| state.files.told(files, &warehouse, &ident));
+    let told = |files: Option<&Delegated>| {
+        files.map(|files| state.files.told(files, &cx.warehouse, &ident))
+    };
     let known = |version, files: Option<&Delegated>| {
         let shown = Shown { timeline, version, mode };
         let key = AnswerKey { shown, files: told(files).map(|files| files.key) };
@@ -128,14 +131,13 @@ pub async fn load(
         state.answers.get(key, coding).map(|answer| Known::Kept(key, answer))
     };
     let (catalog, ways) = (&state.catalog, wanted.ways());
-    let (loaded, files) =
-        match catalog.load_table(&operation, &warehouse, &ident, ways, known).await? {
-            Loaded::Known(Known::Unchanged(tag)) => return Ok(unchanged(tag, coding)),
-            Loaded::Known(Known::Kept(key, answer)) => {
-                return Ok(state.answers.respond(key, answer, coding).await);
-            }
-            Loaded::State(loaded, files) => (loaded, told(files.as_ref())),
-        };
+    let (loaded, files) = match catalog.tabulars().load_table(&cx, &ident, ways, known).await? {
+        Loaded::Known(Known::Unchanged(tag)) => return Ok(unchanged(tag, coding)),
+        Loaded::Known(Known::Kept(key, answer)) => {
+            return Ok(state.answers.respond(key, answer, coding).await);
+        }
+        Loaded::State(loaded, files) => (loaded, told(files.as_ref())),
+    };
     let loaded = match mode {
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
@@ -166,7 +168,8 @@ pub async fn exists(
     TabularPath { warehouse, ident }: TabularPath,
     Reading(operation): Reading,
 ) -> Result<StatusCode> {
-    state.catalog.table_exists(&operation, &warehouse, &ident).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    state.catalog.tabulars().table_exists(&cx, &ident).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -177,8 +180,9 @@ pub async fn drop(
     query: Query,
     Mutating(operation): Mutating,
 ) -> Result<StatusCode> {
+    let cx = RequestContext::new(operation, warehouse);
     let purge = query.flag("purgeRequested")?;
-    state.catalog.drop_table(&operation, &warehouse, ident, purge).await?;
+    state.catalog.tabulars().drop_table(&cx, ident, purge).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -188,7 +192,8 @@ pub async fn unregister(
     TabularPath { warehouse, ident }: TabularPath,
     Mutating(operation): Mutating,
 ) -> Result<Response> {
-    let last = state.catalog.unregister_table(&operation, &warehouse, ident).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    let last = state.catalog.tabulars().unregister_table(&cx, ident).await?;
     Ok(commit_result(&last, None))
 }
 
@@ -198,7 +203,8 @@ pub async fn rename(
     WarehousePath(warehouse): WarehousePath,
     MutatingWith(operation, body): MutatingWith<RenameTableRequest>,
 ) -> Result<StatusCode> {
-    state.catalog.rename_table(&operation, &warehouse, body.source.0, body.destination.0).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    state.catalog.tabulars().rename_table(&cx, body.source.0, body.destination.0).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -11,6 +11,7 @@ use crate::api::extract::path::WarehousePath;
 use crate::api::state::ApiState;
 use crate::api::wire::CommitTransactionRequest;
 use crate::api::wire::object::Object;
+use slateberg_catalog::RequestContext;
 
 /// Changes several tables.
 pub async fn commit(
@@ -18,6 +19,7 @@ pub async fn commit(
     WarehousePath(warehouse): WarehousePath,
     MutatingWith(operation, body): MutatingWith<CommitTransactionRequest>,
 ) -> Result<StatusCode> {
+    let cx = RequestContext::new(operation, warehouse);
     let changes = body
         .table_changes
         .iter()
@@ -29,6 +31,6 @@ pub async fn commit(
             table_change(ident, change)
         })
         .collect::<Result<Vec<_>>>()?;
-    state.catalog.commit_transaction(&operation, &warehouse, changes).await?;
+    state.catalog.tabulars().commit_transaction(&cx, changes).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -12,6 +12,7 @@ use crate::api::respond::{tagged_json, view_result};
 use crate::api::state::ApiState;
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CommitRequest, CreateViewRequest, RegisterViewRequest, RenameTableRequest};
+use slateberg_catalog::RequestContext;
 use slateberg_catalog::views::CreateView;
 use slateberg_catalog::views::ViewChange;
 use slateberg_model::ident::TabularIdent;
@@ -26,7 +27,8 @@ pub async fn list(
     Reading(operation): Reading,
     Paging(page): Paging,
 ) -> Result<Response> {
-    let page = state.catalog.list_views(&operation, &warehouse, &namespace, &page).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    let page = state.catalog.tabulars().list_views(&cx, &namespace, &page).await?;
     Ok(tagged_json(list_tables_response(&namespace, &page).into(), None))
 }
 
@@ -36,6 +38,7 @@ pub async fn create(
     NamespacePath { warehouse, namespace }: NamespacePath,
     MutatingWith(operation, body): MutatingWith<CreateViewRequest>,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     let request = CreateView {
         ident: TabularIdent { namespace, name: body.name },
         location: body.location,
@@ -43,7 +46,7 @@ pub async fn create(
         view_version: ViewVersion::parse(&body.view_version)?,
         properties: body.properties.unwrap_or_default(),
     };
-    let created = state.catalog.create_view(&operation, &warehouse, request).await?;
+    let created = state.catalog.tabulars().create_view(&cx, request).await?;
     Ok(view_result(&created))
 }
 
@@ -53,9 +56,10 @@ pub async fn register(
     NamespacePath { warehouse, namespace }: NamespacePath,
     MutatingWith(operation, body): MutatingWith<RegisterViewRequest>,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     let ident = TabularIdent { namespace, name: body.name };
     let location = body.metadata_location;
-    let registered = state.catalog.register_view(&operation, &warehouse, ident, location).await?;
+    let registered = state.catalog.tabulars().register_view(&cx, ident, location).await?;
     Ok(view_result(&registered))
 }
 
@@ -65,7 +69,8 @@ pub async fn load(
     TabularPath { warehouse, ident }: TabularPath,
     Reading(operation): Reading,
 ) -> Result<Response> {
-    let loaded = state.catalog.load_view(&operation, &warehouse, &ident).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    let loaded = state.catalog.tabulars().load_view(&cx, &ident).await?;
     Ok(view_result(&loaded))
 }
 
@@ -75,7 +80,8 @@ pub async fn exists(
     TabularPath { warehouse, ident }: TabularPath,
     Reading(operation): Reading,
 ) -> Result<StatusCode> {
-    state.catalog.view_exists(&operation, &warehouse, &ident).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    state.catalog.tabulars().view_exists(&cx, &ident).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -85,6 +91,7 @@ pub async fn commit(
     TabularPath { warehouse, ident }: TabularPath,
     MutatingWith(operation, body): MutatingWith<CommitRequest>,
 ) -> Result<Response> {
+    let cx = RequestContext::new(operation, warehouse);
     same_as_path(body.identifier.as_ref().map(|it| &it.0), &ident)?;
     let requirements = body.requirements.as_deref().unwrap_or_default();
     let change = ViewChange {
@@ -92,7 +99,7 @@ pub async fn commit(
         requirements: parse_all(requirements, ViewRequirement::parse)?,
         updates: parse_all(&body.updates, ViewUpdate::parse)?,
     };
-    let committed = state.catalog.commit_view(&operation, &warehouse, change).await?;
+    let committed = state.catalog.tabulars().commit_view(&cx, change).await?;
     Ok(view_result(&committed))
 }
 
@@ -102,7 +109,8 @@ pub async fn drop(
     TabularPath { warehouse, ident }: TabularPath,
     Mutating(operation): Mutating,
 ) -> Result<StatusCode> {
-    state.catalog.drop_view(&operation, &warehouse, ident).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    state.catalog.tabulars().drop_view(&cx, ident).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -112,6 +120,7 @@ pub async fn rename(
     WarehousePath(warehouse): WarehousePath,
     MutatingWith(operation, body): MutatingWith<RenameTableRequest>,
 ) -> Result<StatusCode> {
-    state.catalog.rename_view(&operation, &warehouse, body.source.0, body.destination.0).await?;
+    let cx = RequestContext::new(operation, warehouse);
+    state.catalog.tabulars().rename_view(&cx, body.source.0, body.destination.0).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -21,7 +21,7 @@ pub async fn create(
     MutatingWith(operation, body): MutatingWith<CreateApiKeyRequest>,
 ) -> Result<(StatusCode, impl IntoResponseParts, Json<CreatedApiKey>)> {
     for warehouse in body.warehouses.iter().flatten() {
-        state.catalog.load_warehouse(&operation, warehouse)?;
+        state.catalog.warehouses().load_warehouse(&operation, warehouse)?;
     }
     let wanted = NewKey {
         name: body.name,

@@ -15,7 +15,7 @@ pub async fn list(
     State(state): State<ApiState>,
     Reading(operation): Reading,
 ) -> Result<Json<ListCheckpoints>> {
-    let all = state.catalog.checkpoints(&operation).await?;
+    let all = state.catalog.checkpoints().checkpoints(&operation).await?;
     Ok(Json(ListCheckpoints { checkpoints: all.into_iter().map(Checkpoint::from).collect() }))
 }
 
@@ -25,7 +25,8 @@ pub async fn create(
     MutatingWith(operation, body): MutatingWith<CreateCheckpointRequest>,
 ) -> Result<(StatusCode, Json<Checkpoint>)> {
     let CreateCheckpointRequest { name, lifetime_seconds } = body;
-    let made = state.catalog.create_checkpoint(&operation, name, lifetime_seconds).await?;
+    let made =
+        state.catalog.checkpoints().create_checkpoint(&operation, name, lifetime_seconds).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
@@ -35,7 +36,7 @@ pub async fn load(
     Path(checkpoint): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Checkpoint>> {
-    Ok(Json(state.catalog.checkpoint(&operation, &checkpoint).await?.into()))
+    Ok(Json(state.catalog.checkpoints().checkpoint(&operation, &checkpoint).await?.into()))
 }
 
 /// `DELETE /management/v1/checkpoints/{checkpoint}`.
@@ -44,6 +45,6 @@ pub async fn delete(
     Path(checkpoint): Path<String>,
     Mutating(operation): Mutating,
 ) -> Result<StatusCode> {
-    state.catalog.delete_checkpoint(&operation, &checkpoint).await?;
+    state.catalog.checkpoints().delete_checkpoint(&operation, &checkpoint).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -14,7 +14,7 @@ pub async fn load(
     State(state): State<ApiState>,
     Reading(operation): Reading,
 ) -> Result<Json<Encryption>> {
-    let ring = state.catalog.key_ring(&operation).await?;
+    let ring = state.catalog.encryption().key_ring(&operation).await?;
     Ok(Json(ring.map_or_else(Encryption::none, Encryption::from)))
 }
 
@@ -23,7 +23,7 @@ pub async fn rotate(
     State(state): State<ApiState>,
     Mutating(operation): Mutating,
 ) -> Result<Json<Encryption>> {
-    Ok(Json(state.catalog.change_key_ring(&operation, Edit::Rotate).await?.into()))
+    Ok(Json(state.catalog.encryption().change_key_ring(&operation, Edit::Rotate).await?.into()))
 }
 
 /// `POST /management/v1/encryption/rewrap`.
@@ -32,5 +32,5 @@ pub async fn rewrap(
     MutatingWith(operation, body): MutatingWith<RewrapRequest>,
 ) -> Result<Json<Encryption>> {
     let edit = Edit::Rewrap { wrapping_key: body.wrapping_key };
-    Ok(Json(state.catalog.change_key_ring(&operation, edit).await?.into()))
+    Ok(Json(state.catalog.encryption().change_key_ring(&operation, edit).await?.into()))
 }

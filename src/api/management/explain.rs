@@ -37,7 +37,7 @@ pub async fn authorize(
         source_address: context.source_address,
         client: context.client,
     };
-    let explained = state.catalog.explain(&operation, &action, question).await?;
+    let explained = state.catalog.policies().explain(&operation, &action, question).await?;
     Ok(Json(AuthorizeResponse::new(action, explained)))
 }
 
@@ -63,7 +63,7 @@ pub async fn permissions(
     let describes = !word.roles.is_empty() || !word.groups.is_empty();
     let about = (named || describes).then(|| somebody(&state, &operation, word)).transpose()?;
     let question = Question { about, resource, ..Question::default() };
-    Ok(Json(state.catalog.permissions(&operation, question).await?.into()))
+    Ok(Json(state.catalog.policies().permissions(&operation, question).await?.into()))
 }
 
 /// What is expected of the words for somebody.
@@ -72,7 +72,7 @@ const WHO: &str = "Invalid principal: expected a key, or one of user, service-ac
 
 /// The identity that words describe. Which keys there are is told to those alone who may read policies.
 fn somebody(state: &ApiState, operation: &Operation, word: PrincipalWord) -> Result<Arc<Identity>> {
-    state.catalog.may_read_policies(operation)?;
+    state.catalog.policies().may_read_policies(operation)?;
     let Some(id) = &word.key else {
         return word.identity().map(Arc::new).ok_or_else(|| ApiError::bad_request(WHO));
     };

@@ -31,7 +31,7 @@ pub async fn list(
         None => None,
     };
     let filter = GrantFilter { grantee, resource: own("resource") };
-    let page = state.catalog.grants(&operation, &filter, &page).await?;
+    let page = state.catalog.policies().grants(&operation, &filter, &page).await?;
     Ok(Json(ListGrants::new(page, state.authn.keys())))
 }
 
@@ -41,7 +41,7 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<ListedGrant>> {
-    let grant = state.catalog.grant(&operation, &id).await?;
+    let grant = state.catalog.policies().grant(&operation, &id).await?;
     Ok(Json(ListedGrant::new(grant, state.authn.keys())))
 }
 
@@ -57,7 +57,7 @@ pub async fn create(
     let edit = Edit::Grant(NewGrant { template, grantee, resource });
     let dry_run = query.flag("dry_run")?;
     let proposal = proposal(&state, Wanted { edit, comment, expected_revision }, dry_run);
-    let mut changed = state.catalog.change_policies(&operation, proposal).await?;
+    let mut changed = state.catalog.policies().change_policies(&operation, proposal).await?;
     warnings.append(&mut changed.warnings);
     changed.warnings = warnings;
     let made = !dry_run && !changed.changes.granted.is_empty();

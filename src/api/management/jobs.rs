@@ -17,7 +17,7 @@ pub async fn list(
     Paging(page): Paging,
     Reading(operation): Reading,
 ) -> Result<Json<ListJobs>> {
-    let page = state.catalog.jobs(&operation, &page).await?;
+    let page = state.catalog.jobs().jobs(&operation, &page).await?;
     Ok(Json(ListJobs::new(page, state.authn.keys())))
 }
 
@@ -27,7 +27,7 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Job>> {
-    let job = state.catalog.job(&operation, &id).await?;
+    let job = state.catalog.jobs().job(&operation, &id).await?;
     Ok(Json(Job::whole(job, state.authn.keys())))
 }
 
@@ -36,7 +36,7 @@ pub async fn start(
     State(state): State<ApiState>,
     MutatingWith(operation, body): MutatingWith<StartJobRequest>,
 ) -> Result<(StatusCode, Json<Job>)> {
-    let started = state.catalog.start_orphan_removal(&operation, body.into()).await?;
+    let started = state.catalog.jobs().start_orphan_removal(&operation, body.into()).await?;
     Ok((StatusCode::ACCEPTED, Json(Job::whole(started, state.authn.keys()))))
 }
 
@@ -46,6 +46,6 @@ pub async fn cancel(
     Path(id): Path<String>,
     Mutating(operation): Mutating,
 ) -> Result<Json<Job>> {
-    let job = state.catalog.cancel_job(&operation, &id).await?;
+    let job = state.catalog.jobs().cancel_job(&operation, &id).await?;
     Ok(Json(Job::whole(job, state.authn.keys())))
 }

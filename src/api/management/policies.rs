@@ -24,7 +24,7 @@ pub async fn list(
     Paging(page): Paging,
     Reading(operation): Reading,
 ) -> Result<Json<ListPolicies>> {
-    Ok(Json(state.catalog.policies_in_force(&operation, &page)?.into()))
+    Ok(Json(state.catalog.policies().policies_in_force(&operation, &page)?.into()))
 }
 
 /// `GET /management/v1/policies/{id}`.
@@ -33,7 +33,7 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Policy>> {
-    Ok(Json(state.catalog.policy_in_force(&operation, &id)?.into()))
+    Ok(Json(state.catalog.policies().policy_in_force(&operation, &id)?.into()))
 }
 
 /// `POST /management/v1/policies`.
@@ -44,7 +44,7 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<PoliciesChanged>)> {
     let dry_run = query.flag("dry_run")?;
     let proposal = proposal(&state, put(None, body), dry_run);
-    let changed = state.catalog.change_policies(&operation, proposal).await?;
+    let changed = state.catalog.policies().change_policies(&operation, proposal).await?;
     let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(PoliciesChanged::new(changed, state.authn.keys()))))
 }
@@ -89,7 +89,7 @@ pub async fn revisions(
     Paging(page): Paging,
     Reading(operation): Reading,
 ) -> Result<Json<ListRevisions>> {
-    let page = state.catalog.policy_revisions(&operation, &page).await?;
+    let page = state.catalog.policies().policy_revisions(&operation, &page).await?;
     Ok(Json(ListRevisions::new(page, state.authn.keys())))
 }
 
@@ -100,7 +100,7 @@ pub async fn load_revision(
     Reading(operation): Reading,
 ) -> Result<Json<LoadedRevision>> {
     let number = parse_number(&number)?;
-    let revision = state.catalog.policy_revision(&operation, number).await?;
+    let revision = state.catalog.policies().policy_revision(&operation, number).await?;
     Ok(Json(LoadedRevision::new(revision, state.authn.keys())))
 }
 
@@ -111,7 +111,7 @@ pub async fn diff(
     Reading(operation): Reading,
 ) -> Result<Json<Diff>> {
     let (from, to) = (parse_number(&from)?, parse_number(&to)?);
-    let changes = state.catalog.policy_diff(&operation, from, to).await?;
+    let changes = state.catalog.policies().policy_diff(&operation, from, to).await?;
     let changes = Changes::new(changes, state.authn.keys());
     Ok(Json(Diff { from, to, changes }))
 }
@@ -122,7 +122,7 @@ pub(super) async fn changed(
     operation: &Operation,
     proposal: Proposal,
 ) -> Result<Json<PoliciesChanged>> {
-    let changed = state.catalog.change_policies(operation, proposal).await?;
+    let changed = state.catalog.policies().change_policies(operation, proposal).await?;
     Ok(Json(PoliciesChanged::new(changed, state.authn.keys())))
 }
 

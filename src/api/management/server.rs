@@ -18,8 +18,8 @@ pub async fn server(
         name: env!("CARGO_PKG_NAME"),
         version: VERSION,
         authentication: !state.authn.lets_everybody_in(),
-        policies_in_force: state.catalog.policy_hash(),
-        policy_revision: state.catalog.newest_policy_revision(),
+        policies_in_force: state.catalog.policies().policy_hash(),
+        policy_revision: state.catalog.policies().newest_policy_revision(),
         clone_of: state.catalog.clone_of().map(Into::into),
     }))
 }

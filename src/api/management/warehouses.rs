@@ -23,7 +23,7 @@ pub async fn list(
     Paging(page): Paging,
     Reading(operation): Reading,
 ) -> Result<Json<ListWarehouses>> {
-    let page = state.catalog.list_warehouses(&operation, &page);
+    let page = state.catalog.warehouses().list_warehouses(&operation, &page);
     Ok(Json(ListWarehouses::new(page, state.authn.keys())))
 }
 
@@ -33,7 +33,7 @@ pub async fn load(
     Path(name): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Warehouse>> {
-    let warehouse = state.catalog.load_warehouse(&operation, &name)?;
+    let warehouse = state.catalog.warehouses().load_warehouse(&operation, &name)?;
     Ok(Json(Warehouse::new(warehouse, state.authn.keys())))
 }
 
@@ -68,7 +68,7 @@ pub async fn delete(
     Path(name): Path<String>,
     Mutating(operation): Mutating,
 ) -> Result<StatusCode> {
-    state.catalog.change_warehouse(&operation, &name, Edit::Delete).await?;
+    state.catalog.warehouses().change_warehouse(&operation, &name, Edit::Delete).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -79,7 +79,7 @@ async fn change(
     name: &str,
     edit: Edit,
 ) -> Result<WarehouseInfo> {
-    let told = state.catalog.change_warehouse(operation, name, edit).await?;
+    let told = state.catalog.warehouses().change_warehouse(operation, name, edit).await?;
     told.ok_or_else(|| {
         ApiError::from(catalog::Error::internal("a warehouse that was made is told"))
     })

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use slateberg_authn::api_keys::ApiKeys;
 use slateberg_authn::key_listing::{KeyStatus, ListedKey};
-use slateberg_catalog::clones;
+use slateberg_catalog as catalog;
 use slateberg_model::principal::{IdentityKind, Principal};
 
 /// Body of `POST /management/v1/api-keys`. An unknown member is refused: were `warehouse` taken for
@@ -156,8 +156,8 @@ pub struct CloneOf {
     pub cloned_at_ms: i64,
 }
 
-impl From<&clones::CloneOf> for CloneOf {
-    fn from(clone: &clones::CloneOf) -> Self {
+impl From<&catalog::CloneOf> for CloneOf {
+    fn from(clone: &catalog::CloneOf) -> Self {
         Self {
             checkpoint: clone.checkpoint.clone(),
             as_of_ms: clone.as_of_ms,

@@ -132,7 +132,7 @@ async fn a_clone_deletes_no_file_and_says_so() {
     clone.post(jobs, orphans(false)).await.expect_error(400, "IllegalArgumentException");
     clone.post(jobs, orphans(true)).await.expect(202);
     assert_eq!(
-        clone.app.runtime.catalog.run_jobs().await.expect("they run"),
+        clone.app.runtime.catalog.jobs().run_jobs().await.expect("they run"),
         1,
         "the search alone"
     );
@@ -145,7 +145,7 @@ async fn a_clone_deletes_no_file_and_says_so() {
         let key = format!("k{number}");
         app.commit("ns", "t", vec![], vec![set_property(&key, "v")]).await.expect(200);
     }
-    app.app.runtime.catalog.run_jobs().await.expect("they run");
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("they run");
     let now = files(&app).await;
     assert!(before.iter().any(|file| !now.contains(file)));
     // What it deletes, the clone has the text of.

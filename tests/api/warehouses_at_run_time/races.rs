@@ -7,6 +7,7 @@ use serde_json::json;
 use super::{LAKE, WAREHOUSES, at, lake};
 use crate::support::app::TestApp;
 use crate::support::fsck::assert_sound;
+use slateberg_catalog::{Operation, RequestContext};
 
 const ROUNDS: usize = 60;
 const MAKERS: usize = 8;
@@ -33,7 +34,7 @@ async fn a_name_and_a_place_are_given_once() {
         for name in ["lake", "sea"] {
             app.delete(&format!("{WAREHOUSES}/{name}")).await;
         }
-        assert_eq!(app.app.runtime.catalog.warehouses().all().count(), 1);
+        assert_eq!(app.app.runtime.catalog.warehouses().served().all().count(), 1);
     }
 }
 
@@ -84,15 +85,15 @@ async fn a_namespace_of_a_request_that_came_before_the_delete_is_not_made_in_the
     let app = TestApp::new().await;
     app.post(WAREHOUSES, lake()).await.expect(201);
     let catalog = &app.app.runtime.catalog;
-    let early = catalog.warehouses().by_prefix(Some("lake")).expect("it is there");
+    let early = catalog.warehouses().served().by_prefix(Some("lake")).expect("it is there");
     app.delete(LAKE).await.expect(204);
     for _ in 0..2 {
-        let operation = slateberg_catalog::Operation::anonymous();
+        let cx = RequestContext::new(Operation::anonymous(), Arc::clone(&early));
         let ident = slateberg_model::ident::NamespaceIdent(vec!["ns".to_owned()]);
-        let made = catalog.create_namespace(&operation, &early, ident, Default::default()).await;
+        let made = catalog.namespaces().create_namespace(&cx, ident, Default::default()).await;
         let refused = made.expect_err("its warehouse is gone").to_string();
         assert_eq!(refused, "Warehouse does not exist: lake");
-        // The same where another one has its name by now.
+        // The same once another warehouse has the name.
         app.post(WAREHOUSES, lake()).await;
     }
     assert_eq!(app.seen("/v1/lake").await, json!({}));

@@ -13,7 +13,8 @@ use super::Live;
 use super::interrupted::Interrupted;
 use super::kept::{Depth, Kept};
 use super::run::Run;
-use crate::{Catalog, Error, Result};
+use crate::jobs::Jobs;
+use crate::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::location::Location;
 use slateberg_objects::metadata_file;
@@ -24,10 +25,10 @@ use slateberg_store::read::Read;
 /// A job that is taken up.
 pub(super) type Claimed = (JobKey, Job, Arc<Live>);
 
-impl Catalog {
+impl Jobs {
     /// Does these jobs. Returns how many have ended.
     pub(super) async fn run_clean_ups(&self, jobs: Vec<Claimed>) -> usize {
-        let parallel = self.settings().file_deletions_parallel_max.max(1);
+        let parallel = self.core.settings().file_deletions_parallel_max.max(1);
         let runs = jobs.into_iter().map(|(key, job, live)| async move {
             let mut run = Run::new(self.clone(), key, job, live);
             let outcome = clean_up(&mut run).await;
@@ -56,6 +57,7 @@ impl Catalog {
         }
         let permit = Permit::for_task(Task::Jobs);
         let ((), accepted) = self
+            .core
             .store()
             .transact("forget_clean_ups", &permit, |t| async move {
                 done.iter().try_for_each(|key| t.delete(key))?;
@@ -63,7 +65,7 @@ impl Catalog {
             })
             .await?;
         accepted.durable().await?;
-        self.inner.jobs.counters.jobs_done.add(done.len() as u64);
+        self.state.counters.jobs_done.add(done.len() as u64);
         Ok(())
     }
 }
@@ -90,7 +92,7 @@ pub(crate) fn may_be_deleted<'a>(
 async fn clean_up(run: &mut Run) -> std::result::Result<(), Interrupted> {
     let Work::Listed(files) = run.job.work.clone() else { return Ok(()) };
     // One that was cancelled since it was found is not there any more.
-    if run.catalog().store().latest().get(&run.key).await?.is_none() {
+    if run.jobs().core.store().latest().get(&run.key).await?.is_none() {
         return Ok(());
     }
     // Jobs that were made before the lists were looked through are still to be done.
@@ -102,7 +104,7 @@ async fn clean_up(run: &mut Run) -> std::result::Result<(), Interrupted> {
     };
     kept.refresh(run, &files).await?;
     let id = run.job.table.as_ref().map(|table| table.id).unwrap_or_default();
-    let record = run.catalog().store().latest().get(&TabularKey(id)).await?;
+    let record = run.jobs().core.store().latest().get(&TabularKey(id)).await?;
     // Somebody may have registered an earlier state of the table over it.
     let current = |file: &String| record.as_ref().is_some_and(|it| it.metadata_location == *file);
     let files = files.into_iter().filter(|file| !kept.has(file) && !current(file)).collect();

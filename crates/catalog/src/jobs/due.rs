@@ -8,7 +8,8 @@ use super::orphans::remove_orphans;
 use super::purge::purge;
 use super::run::Run;
 use super::{Halt, kind_of};
-use crate::{Catalog, Error, Result};
+use crate::jobs::Jobs;
+use crate::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::retry::Backoff;
 use slateberg_store::jobs::{Ended, Ending, Job, Work};
@@ -44,25 +45,25 @@ pub struct Look {
 }
 
 /// Frees jobs when their work ends, even in a panic.
-struct Claims<'a>(&'a Catalog, Vec<JobKey>);
+struct Claims<'a>(&'a Jobs, Vec<JobKey>);
 
 impl Drop for Claims<'_> {
     fn drop(&mut self) {
         for key in &self.1 {
-            self.0.inner.jobs.release(key.0);
+            self.0.state.release(key.0);
         }
     }
 }
 
-impl Catalog {
+impl Jobs {
     /// Takes up what is to be done: at most `room` jobs besides clean-ups.
     pub async fn due_jobs(&self, room: usize) -> Result<Look> {
-        let now_ms = self.now_ms();
+        let now_ms = self.core.now_ms();
         let mut look = Look { due: Vec::new(), again_in: IDLE_MAX };
         let mut clean_ups = Vec::new();
         let mut range = Range::prefix([space::JOBS]);
         loop {
-            let page = self.store().durable().scan::<JobKey>(&range, Some(PAGE)).await?;
+            let page = self.core.store().durable().scan::<JobKey>(&range, Some(PAGE)).await?;
             let Some((last, _)) = page.last() else { break };
             range = range.behind(Some(last.encode()));
             for (key, job) in page {
@@ -79,7 +80,7 @@ impl Catalog {
                 if !has_room {
                     continue;
                 }
-                let Some(live) = self.inner.jobs.claim(key.0, &job) else { continue };
+                let Some(live) = self.state.claim(key.0, &job) else { continue };
                 match is_clean_up {
                     true => clean_ups.push((key, job, live)),
                     false => look.due.push(Due(Kind::One(Box::new((key, job, live))))),
@@ -126,7 +127,7 @@ impl Catalog {
         let table = run.job.table.as_ref();
         let resource = table.and_then(|table| table.resource.clone()).unwrap_or_default();
         let begun = run.job.progress.started_ms;
-        run.job.progress.started_ms.get_or_insert_with(|| self.now_ms());
+        run.job.progress.started_ms.get_or_insert_with(|| self.core.now_ms());
         tracing::info!(%job, kind, resource, resumed = begun.is_some(), "job begins");
         let outcome = match run.save().await {
             Ok(()) => match run.job.work.clone() {
@@ -144,7 +145,7 @@ impl Catalog {
                     let progress = &run.job.progress;
                     let (files, kept) = (progress.done, progress.kept);
                     tracing::info!(%job, kind, resource, files, kept, "job is done");
-                    self.inner.jobs.counters.jobs_done.add(1);
+                    self.state.counters.jobs_done.add(1);
                     1
                 }
                 Err(error) => {
@@ -174,12 +175,12 @@ impl Catalog {
             }
             Interrupted::Failed(reason) => {
                 tracing::warn!(%job, kind, reason, "job failed");
-                self.inner.jobs.counters.jobs_failed.add(1);
+                self.state.counters.jobs_failed.add(1);
                 run.job.last_error = Some(reason);
                 self.end_job(&mut run, Ending::Failed).await.map_err(Interrupted::from)
             }
             Interrupted::Later(error) => {
-                self.inner.jobs.counters.retries.add(1);
+                self.state.counters.retries.add(1);
                 run.job.failures = run.job.failures.saturating_add(1);
                 let failures_before = run.job.failures.saturating_sub(1);
                 let wait = Backoff::new(WAIT_MIN, WAIT_MAX).after(failures_before).delay();
@@ -187,7 +188,7 @@ impl Catalog {
                 tracing::warn!(%job, kind, ?error, wait_ms, "job interrupted: it continues later");
                 run.job.last_error = Some(told(&error));
                 let wait_ms = i64::try_from(wait_ms).unwrap_or(i64::MAX);
-                run.job.next_try_ms = self.now_ms().saturating_add(wait_ms);
+                run.job.next_try_ms = self.core.now_ms().saturating_add(wait_ms);
                 run.save().await
             }
         };
@@ -200,12 +201,13 @@ impl Catalog {
 
     /// Puts a job among those that have ended, unless it was cancelled.
     async fn end_job(&self, run: &mut Run, how: Ending) -> Result<()> {
-        run.job.ended = Some(Ended { how, at_ms: self.now_ms() });
+        run.job.ended = Some(Ended { how, at_ms: self.core.now_ms() });
         run.job.progress.position = None;
         run.job.next_try_ms = 0;
         let (key, job): (JobKey, &Job) = (run.key, &run.job);
         let permit = Permit::for_task(Task::Jobs);
         let ((), accepted) = self
+            .core
             .store()
             .transact("end_job", &permit, |t| async move {
                 if t.get(&key).await?.is_none() {

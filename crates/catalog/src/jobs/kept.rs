@@ -17,8 +17,9 @@ use uuid::Uuid;
 
 use super::interrupted::Interrupted;
 use super::run::Run;
+use crate::jobs::Jobs;
 use crate::places::{self, has_others_around, has_others_below};
-use crate::{Catalog, Error, lookup};
+use crate::{Error, lookup};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::text::PieceHash;
 use slateberg_objects as objects;
@@ -120,9 +121,9 @@ impl Kept {
 
     /// Finds out who else there is now, and what they lead to.
     pub(super) async fn refresh(&mut self, run: &Run, files: &[String]) -> Result<(), Interrupted> {
-        self.meet(run.catalog(), files).await?;
+        self.meet(run.jobs(), files).await?;
         let mut others = BTreeSet::new();
-        let store = run.catalog().store().latest();
+        let store = run.jobs().core.store().latest();
         for place in &self.places {
             let found = places::at(&store, place, true, OTHERS_MAX).await?;
             others.extend(found.ok_or_else(too_many)?);
@@ -144,8 +145,8 @@ impl Kept {
     }
 
     /// Finds out which of these files lie at the place of another table or view.
-    async fn meet(&mut self, catalog: &Catalog, files: &[String]) -> Result<(), Interrupted> {
-        let store = catalog.store().latest();
+    async fn meet(&mut self, jobs: &Jobs, files: &[String]) -> Result<(), Interrupted> {
+        let store = jobs.core.store().latest();
         if self.directories.len() + files.len() > DIRECTORIES_MAX {
             self.directories.clear();
         }
@@ -170,7 +171,7 @@ impl Kept {
 
     /// Reads what a table or view leads to, unless it is at the version that was read.
     async fn read(&mut self, run: &Run, id: Uuid) -> Result<(), Interrupted> {
-        let store = run.catalog().store().latest();
+        let store = run.jobs().core.store().latest();
         let record = store.get(&TabularKey(id)).await.map_err(Error::from)?;
         let version = record.map(|record| record.version);
         if version.is_none() || version == self.read.get(&id).copied() {
@@ -199,8 +200,8 @@ impl Kept {
         lists: BTreeSet<String>,
         mut manifests: BTreeSet<String>,
     ) -> Result<(), Interrupted> {
-        let parallel = run.catalog().settings().file_deletions_parallel_max.max(1);
-        let objects = run.catalog().objects();
+        let parallel = run.jobs().core.settings().file_deletions_parallel_max.max(1);
+        let objects = run.jobs().core.objects();
         let objects = &objects;
         let unread = |all: BTreeSet<String>, read: &HashSet<PieceHash>| -> Vec<String> {
             all.into_iter().filter(|file| !read.contains(&hash(file))).collect()

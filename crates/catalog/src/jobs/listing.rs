@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{kind_of, warehouse_word};
-use crate::{Catalog, Error, Operation, Result};
+use crate::jobs::Jobs;
+use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManageJobs, Purge};
 use slateberg_authz::authority::Asked;
 use slateberg_authz::notation;
@@ -103,7 +104,7 @@ pub(super) fn no_such_job(id: &str) -> Error {
     Error::NoSuchJob(brief(id))
 }
 
-impl Catalog {
+impl Jobs {
     /// The jobs that somebody may see.
     pub async fn jobs(&self, operation: &Operation, page: &PageRequest) -> Result<JobPage> {
         let mut cursor = Cursor::parse(page.after.as_deref())?;
@@ -140,7 +141,7 @@ impl Catalog {
     }
 
     async fn job_records(&self, cursor: Cursor) -> Result<Vec<(Uuid, Job)>> {
-        let store = self.store().durable();
+        let store = self.core.store().durable();
         Ok(match cursor {
             Cursor { ended: false, after } => {
                 let after = after.map(|id| JobKey(id).encode());
@@ -159,7 +160,7 @@ impl Catalog {
 
     /// A job that somebody may see.
     pub async fn job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
-        let store = self.store().durable();
+        let store = self.core.store().durable();
         let key = Uuid::try_parse(id).map_err(|_| no_such_job(id))?;
         let live = store.get(&JobKey(key)).await?;
         let job = match live {
@@ -172,7 +173,7 @@ impl Catalog {
 
     /// What is told of a job: as it is at this moment, if it is under way.
     pub(super) fn job_info(&self, id: Uuid, job: Job) -> JobInfo {
-        let live = self.inner.jobs.live(id).filter(|_| job.ended.is_none());
+        let live = self.state.live(id).filter(|_| job.ended.is_none());
         let state = match (job.ended.map(|ended| ended.how), &live) {
             (Some(Ending::Done), _) => State::Done,
             (Some(Ending::Failed), _) => State::Failed,
@@ -184,7 +185,7 @@ impl Catalog {
             Work::Orphans { dry_run, age_seconds } => (Some(*dry_run), Some(*age_seconds)),
             Work::Listed(_) | Work::ReachableFrom { .. } => (None, None),
         };
-        let served = self.warehouses();
+        let served = self.core.warehouses();
         let warehouse = || warehouse_word(served.by_id(job.warehouse).as_deref());
         let resource =
             job.table.as_ref().and_then(|table| table.resource.clone()).or_else(warehouse);
@@ -211,12 +212,12 @@ impl Catalog {
         let Some(resource) = word.and_then(|word| notation::resource(word).ok()) else {
             return Ok(None);
         };
-        let described = self.described(resource, &[Purge::NAME]).await?;
+        let described = self.core.access.described(resource, &[Purge::NAME]).await?;
         Ok(Some(described.resource))
     }
 
     fn warehouse_of(&self, job: &Job, resource: Option<&Resource>) -> Option<Resource> {
-        let served = self.warehouses().by_id(job.warehouse).map(|it| it.name.clone());
+        let served = self.core.warehouses().by_id(job.warehouse).map(|it| it.name.clone());
         let name = served.or_else(|| Some(resource?.warehouse_name()?.to_owned()));
         name.map(Resource::warehouse)
     }
@@ -224,8 +225,8 @@ impl Catalog {
     async fn sees_job(&self, operation: &Operation, job: &Job) -> Result<bool> {
         let table = self.job_resource(job).await?;
         let warehouse = self.warehouse_of(job, table.as_ref());
-        Ok(table.is_some_and(|table| self.may::<Purge>(operation, &table))
-            || warehouse.is_some_and(|it| self.may::<ManageJobs>(operation, &it)))
+        Ok(table.is_some_and(|table| self.core.access.may::<Purge>(operation, &table))
+            || warehouse.is_some_and(|it| self.core.access.may::<ManageJobs>(operation, &it)))
     }
 
     /// The permit to see or cancel a job.
@@ -235,7 +236,7 @@ impl Catalog {
         job: &Job,
         id: &str,
     ) -> Result<Permit<ManageJobs>> {
-        let asking = match self.ask(operation)? {
+        let asking = match self.core.access.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
         };
@@ -247,6 +248,8 @@ impl Catalog {
         }
         let resource = warehouse.unwrap_or_else(Resource::catalog);
         let permit = asking.permit::<ManageJobs>(&resource);
-        permit.map_err(|denied| self.refuse(operation, &denied, &resource, Some(no_such_job(id))))
+        permit.map_err(|denied| {
+            self.core.access.refuse(operation, &denied, &resource, Some(no_such_job(id)))
+        })
     }
 }

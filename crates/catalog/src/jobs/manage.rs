@@ -4,11 +4,12 @@ use uuid::Uuid;
 
 use super::listing::{JobInfo, no_such_job};
 use super::{Halt, kind_of, table_of};
+use crate::jobs::Jobs;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::pipeline::response::Body;
 use crate::tabular::target::Target;
-use crate::{Catalog, Error, Operation, Result, lookup};
+use crate::{Error, Operation, Result, lookup};
 use slateberg_authz::action::{Action, Purge};
 use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
@@ -33,31 +34,35 @@ pub struct OrphanRemoval {
     pub age_seconds: Option<u64>,
 }
 
-impl Catalog {
+impl Jobs {
     /// Starts a search for orphans.
     pub async fn start_orphan_removal(
         &self,
         operation: &Operation,
         wanted: OrphanRemoval,
     ) -> Result<JobInfo> {
-        let start = |catalog: Self, operation: Operation| async move {
-            catalog.start_once(&operation, &wanted).await.map(Body)
+        let start = |jobs: Self, operation: Operation| async move {
+            jobs.start_once(&operation, &wanted).await.map(Body)
         };
-        let Body(job) = self.mutate(operation, start).await?;
+        let Body(job) = self.core.mutate(self, operation, start).await?;
         Ok(job)
     }
 
     async fn start_once(&self, operation: &Operation, wanted: &OrphanRemoval) -> Result<JobInfo> {
         let (name, ident) = &named(&wanted.resource)?;
-        let warehouse = self.warehouses().by_prefix(Some(name));
-        let warehouse = warehouse.map_err(|absent| self.without_permissions(operation, absent))?;
+        let warehouse = self.core.warehouses().by_prefix(Some(name));
+        let warehouse =
+            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
         let kind = TabularKind::Table;
-        self.check_findable(kind, ident)?;
-        let store = self.store().latest();
+        self.core.environment.check_findable(kind, ident)?;
+        let store = self.core.store().latest();
         let target = Target { warehouse: &warehouse, kind, ident };
-        let permit: &Permit<Purge> = &self.permit_tabular(&store, operation, target).await?;
+        let permit: &Permit<Purge> =
+            &self.core.access.permit_tabular(&store, operation, target).await?;
         if !wanted.dry_run {
-            self.refuse_deletion("Cannot remove orphans", "set dry-run to list them")?;
+            self.core
+                .environment
+                .refuse_deletion("Cannot remove orphans", "set dry-run to list them")?;
         }
         let age_seconds = self.age_of(wanted)?;
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
@@ -65,25 +70,25 @@ impl Catalog {
         let record = store.get(&TabularKey(id)).await?;
         let record = record.ok_or_else(|| Error::no_such(kind, ident))?;
         // What is wrong with the place is said now, and not by a job that fails.
-        self.objects().directory(warehouse.id, &record.location)?;
+        self.core.objects().directory(warehouse.id, &record.location)?;
         self.check_own_location(&record).await?;
         self.refuse_second(id).await?;
         let work = Work::Orphans { dry_run: wanted.dry_run, age_seconds };
         let table = table_of(&record, Some((&warehouse, ident)));
         let created_by = Some(operation.principal.id().to_owned());
-        let job = Job::new(warehouse.id, work, Some(table), self.now_ms());
-        let (job, key) = (&Job { created_by, ..job }, JobKey(self.ids().ordered()));
+        let job = Job::new(warehouse.id, work, Some(table), self.core.now_ms());
+        let (job, key) = (&Job { created_by, ..job }, JobKey(self.core.ids().ordered()));
         let info = &self.job_info(key.0, job.clone());
         let action = "start_job";
         let write = Write::of_records(action, permit);
-        let started = self.pipeline().commit(write, |t| async move {
+        let started = self.core.pipeline().commit(write, |t| async move {
             if t.get(&TabularKey(id)).await?.is_none() {
                 return Err(Error::no_such(kind, ident));
             }
             t.put(&key, job)?;
             let name = name_of(job);
             let entry = entry(action, (key.0, job), &name, permit);
-            Ok(((), self.pipeline().records(operation, Some(entry), &Body(info.clone()))?))
+            Ok(((), self.core.pipeline().records(operation, Some(entry), &Body(info.clone()))?))
         });
         started.await?;
         self.announce_jobs();
@@ -93,7 +98,7 @@ impl Catalog {
     /// How old files have to be, which somebody may not choose so low that it strikes those that are being
     /// written.
     fn age_of(&self, wanted: &OrphanRemoval) -> Result<u64> {
-        let settings = self.settings();
+        let settings = self.core.settings();
         let age_seconds = wanted.age_seconds.unwrap_or(settings.orphan_age_seconds);
         let least = settings.orphan_age_seconds_min;
         if age_seconds < least {
@@ -108,7 +113,7 @@ impl Catalog {
     /// One search at a time is enough for a table.
     async fn refuse_second(&self, id: Uuid) -> Result<()> {
         let range = Range::prefix([space::JOBS]);
-        let live = self.store().latest().scan::<JobKey>(&range, Some(WAITING_MAX)).await?;
+        let live = self.core.store().latest().scan::<JobKey>(&range, Some(WAITING_MAX)).await?;
         if live.len() >= WAITING_MAX {
             return Err(Error::unavailable("Too many jobs are waiting", live.len()));
         }
@@ -131,16 +136,16 @@ impl Catalog {
         // Nobody takes part in a mutation without rights.
         self.job(operation, id).await?;
         let id = id.to_owned();
-        let cancel = |catalog: Self, operation: Operation| async move {
-            catalog.cancel_once(&operation, &id).await.map(Body)
+        let cancel = |jobs: Self, operation: Operation| async move {
+            jobs.cancel_once(&operation, &id).await.map(Body)
         };
-        let Body(job) = self.mutate(operation, cancel).await?;
+        let Body(job) = self.core.mutate(self, operation, cancel).await?;
         Ok(job)
     }
 
     async fn cancel_once(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
         let key = JobKey(Uuid::try_parse(id).map_err(|_| no_such_job(id))?);
-        let store = self.store().latest();
+        let store = self.core.store().latest();
         let job = match store.get(&key).await? {
             Some(job) => job,
             None => {
@@ -151,11 +156,11 @@ impl Catalog {
             }
         };
         let permit = &self.permit_job(operation, &job, id).await?;
-        let live = self.inner.jobs.live(key.0).map(|live| live.progress());
+        let live = self.state.live(key.0).map(|live| live.progress());
         let live = live.as_ref();
         let action = "cancel_job";
         let write = Write::of_records(action, permit);
-        let cancelled = self.pipeline().commit(write, |t| async move {
+        let cancelled = self.core.pipeline().commit(write, |t| async move {
             // It may have stored its progress since, or ended.
             let Some(mut job) = t.get(&key).await? else {
                 return Err(Error::Conflict(format!("Job {} has ended already", key.0)));
@@ -163,7 +168,7 @@ impl Catalog {
             if let Some(progress) = live {
                 job.progress = progress.clone();
             }
-            job.ended = Some(Ended { how: Ending::Cancelled, at_ms: self.now_ms() });
+            job.ended = Some(Ended { how: Ending::Cancelled, at_ms: self.core.now_ms() });
             t.delete(&key)?;
             t.put(&EndedJobKey(key.0), &job)?;
             if let Work::ReachableFrom { id, .. } = &job.work {
@@ -172,21 +177,22 @@ impl Catalog {
             let name = name_of(&job);
             let entry = entry(action, (key.0, &job), &name, permit);
             let info = self.job_info(key.0, job.clone());
-            let records = self.pipeline().records(operation, Some(entry), &Body(info.clone()))?;
+            let records =
+                self.core.pipeline().records(operation, Some(entry), &Body(info.clone()))?;
             Ok((info, records))
         });
         let info = cancelled.await?;
         // A running job stops here; it would also stop at its next look at its record.
-        if let Some(live) = self.inner.jobs.live(key.0) {
+        if let Some(live) = self.state.live(key.0) {
             live.halt(Halt::Cancelled);
         }
-        self.inner.jobs.counters.jobs_cancelled.add(1);
+        self.state.counters.jobs_cancelled.add(1);
         Ok(info)
     }
 
     /// Wakes the task that runs jobs, because there is a new one.
     pub(crate) fn announce_jobs(&self) {
-        self.inner.jobs.announce();
+        self.state.announce();
     }
 }
 

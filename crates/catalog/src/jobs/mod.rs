@@ -30,9 +30,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
+use super::Result;
+use super::core::Core;
 use super::places::places_of;
 use super::settings::Settings;
-use super::{Catalog, Result};
 use slateberg_authz::notation;
 use slateberg_authz::resource::{Node, Resource};
 use slateberg_base::rate::Rate;
@@ -43,10 +44,18 @@ use slateberg_store::keys::JobKey;
 use slateberg_store::read::Read;
 use slateberg_store::records::TabularRecord;
 use slateberg_store::txn::Transaction;
+use slateberg_telemetry::collection::Collection;
 use slateberg_telemetry::jobs::JobCounters;
 
-/// What there is of jobs in this process.
-pub(super) struct Jobs {
+/// Background jobs. Cheap to clone.
+#[derive(Clone)]
+pub struct Jobs {
+    core: Arc<Core>,
+    state: Arc<JobsState>,
+}
+
+/// The jobs that this process runs.
+pub(super) struct JobsState {
     wanted: Notify,
     /// Those that are under way.
     running: Mutex<HashMap<Uuid, Arc<Live>>>,
@@ -56,7 +65,7 @@ pub(super) struct Jobs {
     rate: Rate,
     /// Bytes that jobs have taken for the files that they know.
     memory: Arc<AtomicU64>,
-    pub(super) counters: JobCounters,
+    counters: JobCounters,
 }
 
 /// A job that is under way.
@@ -88,9 +97,9 @@ impl Live {
     }
 }
 
-impl Jobs {
+impl JobsState {
     /// None under way.
-    pub(super) fn new(settings: &Settings) -> Self {
+    fn new(settings: &Settings) -> Self {
         Self {
             wanted: Notify::new(),
             running: Mutex::default(),
@@ -143,15 +152,25 @@ fn kind_of(work: &Work) -> &'static str {
     }
 }
 
-impl Catalog {
+impl Jobs {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        let state = Arc::new(JobsState::new(core.settings()));
+        Self { core: Arc::clone(core), state }
+    }
+
+    /// Collects the metrics of jobs.
+    pub(crate) fn collect(&self, into: &mut Collection) {
+        self.state.counters.collect(into);
+    }
+
     /// Returns when there is a new job, or after `at_most`.
     pub async fn jobs_wanted(&self, at_most: Duration) {
-        let _ = tokio::time::timeout(at_most, self.inner.jobs.wanted.notified()).await;
+        let _ = tokio::time::timeout(at_most, self.state.wanted.notified()).await;
     }
 
     /// Tells all jobs to stop where they are; none is taken up any more.
     pub fn stop_jobs(&self) {
-        let jobs = &self.inner.jobs;
+        let jobs = &self.state;
         jobs.stopping.store(true, Ordering::Relaxed);
         let running = jobs.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.values().for_each(|live| live.halt(Halt::Stopping));
@@ -161,21 +180,21 @@ impl Catalog {
     /// expect the files of a small table to be gone with the table. Does not wait while as many jobs run as
     /// may run at once: the job would not begin in time.
     pub(super) async fn await_purge(&self, job: Uuid) {
-        let jobs = &self.inner.jobs;
+        let jobs = &self.state;
         let running = jobs.running.lock().unwrap_or_else(PoisonError::into_inner).len();
-        if running >= self.settings().jobs_parallel_max {
+        if running >= self.core.settings().jobs_parallel_max {
             return;
         }
         let mut runs_ended = jobs.runs_ended.subscribe();
         let ended = async {
             // A store that cannot be read does not change the response: the table is dropped.
-            while matches!(self.store().latest().get(&JobKey(job)).await, Ok(Some(_))) {
+            while matches!(self.core.store().latest().get(&JobKey(job)).await, Ok(Some(_))) {
                 if runs_ended.changed().await.is_err() {
                     return;
                 }
             }
         };
-        let at_most = Duration::from_millis(self.settings().purge_wait_ms);
+        let at_most = Duration::from_millis(self.core.settings().purge_wait_ms);
         let _ = tokio::time::timeout(at_most, ended).await;
     }
 
@@ -189,7 +208,7 @@ impl Catalog {
         table: JobTable,
         created_by: Option<String>,
     ) -> Result<()> {
-        let job = Job { created_by, ..Job::new(warehouse, work, Some(table), self.now_ms()) };
+        let job = Job { created_by, ..Job::new(warehouse, work, Some(table), self.core.now_ms()) };
         Ok(t.put(&JobKey(id), &job)?)
     }
 }

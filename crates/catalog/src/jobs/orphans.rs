@@ -15,8 +15,9 @@ use futures::StreamExt;
 use super::interrupted::Interrupted;
 use super::kept::{Depth, Kept, OTHERS_MAX, too_many};
 use super::run::{BATCH_FILES, Outcome, Run};
+use crate::Error;
+use crate::jobs::Jobs;
 use crate::places::{has_others_around, is_made_for, others_below};
-use crate::{Catalog, Error};
 use slateberg_objects as objects;
 use slateberg_objects::directory::{Directory, ListedFile};
 use slateberg_objects::location::Location;
@@ -42,7 +43,7 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
         run.job.progress = Progress { started_ms, ..Progress::default() };
     }
     let record = record_of(run, &table).await?;
-    let directory = match run.catalog().objects().directory(record.warehouse, &record.location) {
+    let directory = match run.jobs().core.objects().directory(record.warehouse, &record.location) {
         Err(objects::Error::NotAllowed(reason)) => return Err(Interrupted::Failed(reason)),
         directory => directory?,
     };
@@ -99,8 +100,8 @@ async fn places_of_others(
     record: &TabularRecord,
 ) -> Result<BTreeSet<Vec<String>>, Interrupted> {
     let Ok(location) = Location::parse(&record.location) else { return Ok(BTreeSet::new()) };
-    let store = run.catalog().store().latest();
-    run.catalog().check_own_location(record).await.map_err(|error| match error {
+    let store = run.jobs().core.store().latest();
+    run.jobs().check_own_location(record).await.map_err(|error| match error {
         Error::Conflict(reason) => Interrupted::Failed(reason),
         other => other.into(),
     })?;
@@ -130,7 +131,7 @@ fn cannot_tell(interrupted: Interrupted) -> Interrupted {
     }
 }
 
-impl Catalog {
+impl Jobs {
     /// Rejects a table whose location is at or inside that of another table or view: what is there
     /// may belong to that one. A location that the catalog has chosen for the table is its own.
     pub(super) async fn check_own_location(&self, record: &TabularRecord) -> crate::Result<()> {
@@ -138,8 +139,8 @@ impl Catalog {
         if is_made_for(&location, record.id) {
             return Ok(());
         }
-        let (store, end) = (self.store().latest(), location.parts().len() + 1);
-        let root = self.objects().location(record.warehouse).map_or(0, |it| it.parts().len());
+        let (store, end) = (self.core.store().latest(), location.parts().len() + 1);
+        let root = self.core.objects().location(record.warehouse).map_or(0, |it| it.parts().len());
         match has_others_around(&store, record.id, &location, root + 1..end).await? {
             false => Ok(()),
             true => Err(Error::Conflict(
@@ -152,7 +153,7 @@ impl Catalog {
 
 /// The record of the table, which has to be there.
 async fn record_of(run: &Run, table: &JobTable) -> Result<TabularRecord, Interrupted> {
-    let record = run.catalog().store().latest().get(&TabularKey(table.id)).await?;
+    let record = run.jobs().core.store().latest().get(&TabularKey(table.id)).await?;
     record.ok_or_else(|| Interrupted::Failed("the table is no longer in the catalog".to_owned()))
 }
 
@@ -165,7 +166,7 @@ async fn cutoff(
     if let Some(cutoff_ms) = run.job.progress.cutoff_ms {
         return Ok(cutoff_ms);
     }
-    let id = run.catalog().ids().random();
+    let id = run.jobs().core.ids().random();
     let now_ms = run.unless_halted(directory.now_ms(id)).await??;
     let age_ms = i64::try_from(age_seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
     let cutoff_ms = now_ms.saturating_sub(age_ms);

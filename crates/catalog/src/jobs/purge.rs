@@ -39,7 +39,7 @@ pub(super) async fn purge(
     id: Uuid,
     metadata_location: &str,
 ) -> Result<(), Interrupted> {
-    let document = run.catalog().store().durable().document(id).await?;
+    let document = run.jobs().core.store().durable().document(id).await?;
     let Some(document) = document else { return Ok(()) };
     let metadata = document.text.to_bytes();
     let broken = |error: serde_json::Error| Interrupted::Later(Error::internal(error));
@@ -192,7 +192,7 @@ impl Purge<'_> {
         location: &str,
         of: impl Fn(&str, &Content) -> Result<C, objects::Error>,
     ) -> Result<C, Interrupted> {
-        let objects = self.run.catalog().objects();
+        let objects = self.run.jobs().core.objects();
         let read = objects.read(self.run.job.warehouse, location);
         match self.run.unless_halted(read).await?.and_then(|content| of(location, &content)) {
             Ok(named) => Ok(named),

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::interrupted::Interrupted;
 use super::memory::JobMemory;
 use super::{Halt, Live, kind_of};
-use crate::{Catalog, Error};
+use crate::Error;
+use crate::jobs::Jobs;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::{self as objects, Objects};
 use slateberg_store::jobs::{Job, Position};
@@ -35,7 +36,7 @@ pub(super) enum Outcome {
 
 /// A job that is under way.
 pub(super) struct Run {
-    catalog: Catalog,
+    jobs: Jobs,
     pub(super) key: JobKey,
     pub(super) job: Job,
     live: Arc<Live>,
@@ -47,15 +48,15 @@ pub(super) struct Run {
 
 impl Run {
     /// Takes up a job.
-    pub(super) fn new(catalog: Catalog, key: JobKey, job: Job, live: Arc<Live>) -> Self {
+    pub(super) fn new(jobs: Jobs, key: JobKey, job: Job, live: Arc<Live>) -> Self {
         let now = Instant::now();
-        let files_max = catalog.settings().job_files_known_max;
-        let memory = JobMemory::new(&catalog.inner.jobs.memory, files_max);
-        Self { catalog, key, job, live, memory, saved: now, told: now }
+        let files_max = jobs.core.settings().job_files_known_max;
+        let memory = JobMemory::new(&jobs.state.memory, files_max);
+        Self { jobs, key, job, live, memory, saved: now, told: now }
     }
 
-    pub(super) fn catalog(&self) -> &Catalog {
-        &self.catalog
+    pub(super) fn jobs(&self) -> &Jobs {
+        &self.jobs
     }
 
     /// Waits for something that may be given up at any time, unless the job is told to stop.
@@ -80,7 +81,7 @@ impl Run {
 
     /// Deletes files of the job's warehouse, at most [`BATCH_FILES`].
     pub(super) async fn delete(&mut self, files: Vec<String>) -> Result<(), Interrupted> {
-        let (objects, warehouse) = (self.catalog.objects(), self.job.warehouse);
+        let (objects, warehouse) = (self.jobs.core.objects(), self.job.warehouse);
         let objects: &Objects = &objects;
         let delete = |file: String| async move {
             match objects.delete(warehouse, &file).await {
@@ -104,18 +105,18 @@ impl Run {
     where
         W: Future<Output = Result<Outcome, objects::Error>>,
     {
-        let catalog = self.catalog.clone();
-        if !catalog.deletes_files() {
+        let jobs = self.jobs.clone();
+        if !jobs.core.environment.deletes_files() {
             return Err(Interrupted::Failed(
                 "this catalog is a clone, and deletes no file".to_owned(),
             ));
         }
-        let jobs = &catalog.inner.jobs;
-        let parallel = catalog.settings().file_deletions_parallel_max.max(1);
+        let parallel = jobs.core.settings().file_deletions_parallel_max.max(1);
         let deletions = files.into_iter().map(|file| {
             let deletion = delete(file);
+            let jobs = &jobs;
             async move {
-                jobs.rate.turn().await;
+                jobs.state.rate.turn().await;
                 deletion.await
             }
         });
@@ -130,7 +131,7 @@ impl Run {
                 Err(halted) => break Err(halted),
             }
         };
-        jobs.counters.files_deleted.add(deleted);
+        jobs.state.counters.files_deleted.add(deleted);
         self.job.progress.done += deleted;
         self.job.progress.kept += left;
         self.got_on(deleted + left > 0);
@@ -169,7 +170,8 @@ impl Run {
         let permit = Permit::for_task(Task::Jobs);
         let (key, job) = (self.key, &self.job);
         let (there, accepted) = self
-            .catalog
+            .jobs
+            .core
             .store()
             .transact("save_job", &permit, |t| async move {
                 let there = t.get(&key).await?.is_some();

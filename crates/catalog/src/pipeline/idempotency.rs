@@ -6,10 +6,11 @@
 use super::Pipeline;
 use super::records::idempotency_key;
 use super::response::{Replay, Response};
+use crate::core::Core;
 use crate::operation::Idempotency;
 use crate::tabular::state::TabularState;
 use crate::tabular::target::Target;
-use crate::{Catalog, Error, Operation, Result, lookup};
+use crate::{Error, Operation, Result, lookup};
 use slateberg_authz::action::Load;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::metadata_file;
@@ -54,7 +55,7 @@ impl Pipeline {
     }
 }
 
-impl Catalog {
+impl Core {
     /// Returns the response that an earlier request with this key got, if there was one.
     ///
     /// The record is looked up in the accepted state, because the first request may have ended with an
@@ -140,7 +141,7 @@ impl Catalog {
         let kind = record.kind;
         let warehouse = self.warehouses().by_id(record.warehouse);
         let warehouse = &*warehouse.ok_or_else(|| Error::no_such(kind, ident))?;
-        self.permit_tabular(&store, operation, Target { warehouse, kind, ident }).await
+        self.access.permit_tabular(&store, operation, Target { warehouse, kind, ident }).await
     }
 }
 

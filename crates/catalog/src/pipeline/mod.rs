@@ -35,7 +35,7 @@ use self::pending::{PendingPublication, PendingPublications};
 use super::detached::detached;
 use super::space::Space;
 use super::version_cache::{CachedVersion, VersionCache};
-use super::warehouses::Warehouses;
+use super::warehouses::registry::WarehouseRegistry;
 use super::{Error, Result};
 use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
@@ -48,7 +48,7 @@ use slateberg_telemetry::commits::{CommitMetrics, Phase};
 /// The commit pipeline, with everything that changes of the catalog share.
 pub(crate) struct Pipeline {
     store: Store,
-    warehouses: Arc<Warehouses>,
+    warehouses: Arc<WarehouseRegistry>,
     /// One lane for each table or view under change.
     pub(crate) lanes: Lanes,
     /// One lane for each `Idempotency-Key` under way.
@@ -65,7 +65,7 @@ pub(crate) struct Pipeline {
 /// What a pipeline is made of.
 pub(crate) struct PipelineParts<'a> {
     pub(crate) store: Store,
-    pub(crate) warehouses: Arc<Warehouses>,
+    pub(crate) warehouses: Arc<WarehouseRegistry>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: &'a super::settings::Settings,
 }

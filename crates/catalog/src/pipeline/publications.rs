@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Pipeline;
 use super::file::{IfTaken, MetadataFile};
-use crate::{Catalog, Error, Result};
+use crate::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
@@ -183,23 +183,6 @@ impl Pipeline {
         let ((), accepted) =
             self.store.transact("forget_landed", &permit, |_| async { Ok::<_, Error>(()) }).await?;
         Ok(accepted.durable().await?)
-    }
-}
-
-impl Catalog {
-    /// Finishes the publications that an earlier process left. If the store of a warehouse does not take a
-    /// file within `patience`, its files are retried in the background.
-    pub async fn finish_publications(
-        &self,
-        patience: Duration,
-        progress: &Progress,
-    ) -> Result<FinishedPublications> {
-        self.pipeline().finish_publications(None, patience, progress).await
-    }
-
-    /// Removes the markers of complete publications from the store, which the next change would do otherwise.
-    pub async fn forget_landed(&self) -> Result<()> {
-        self.pipeline().forget_landed().await
     }
 }
 

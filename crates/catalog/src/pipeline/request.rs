@@ -1,70 +1,87 @@
 //! How every mutation runs: detached from its request, and once for each `Idempotency-Key`.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use tracing::Instrument;
 
 use super::response::Response;
-use crate::{Catalog, Error, Operation, Result};
+use crate::core::Core;
+use crate::operation::Request;
+use crate::{Error, Result};
 use slateberg_telemetry::commits::CommitMetrics;
 
-impl Catalog {
+impl Core {
     /// Runs a mutation to its end, even if the caller stops waiting, and at most once for each
     /// `Idempotency-Key`.
-    pub(crate) async fn mutate<T, F, W>(&self, operation: &Operation, work: W) -> Result<T>
+    pub(crate) async fn mutate<P, R, T, F, W>(
+        self: &Arc<Self>,
+        part: &P,
+        request: &R,
+        work: W,
+    ) -> Result<T>
     where
+        P: Clone + Send + 'static,
+        R: Request,
         T: Response,
         F: Future<Output = Result<T>> + Send + 'static,
-        W: FnOnce(Self, Operation) -> F + Send + 'static,
+        W: FnOnce(P, R) -> F + Send + 'static,
     {
-        self.run_to_end(None, operation, work).await
+        self.run_to_end(None, part, request, work).await
     }
 
     /// Runs a commit like [`mutate`](Self::mutate), and counts its outcome under `action`. A replayed
     /// response is not counted.
-    pub(crate) async fn commit<T, F, W>(
-        &self,
+    pub(crate) async fn commit<P, R, T, F, W>(
+        self: &Arc<Self>,
         action: &'static str,
-        operation: &Operation,
+        part: &P,
+        request: &R,
         work: W,
     ) -> Result<T>
     where
+        P: Clone + Send + 'static,
+        R: Request,
         T: Response,
         F: Future<Output = Result<T>> + Send + 'static,
-        W: FnOnce(Self, Operation) -> F + Send + 'static,
+        W: FnOnce(P, R) -> F + Send + 'static,
     {
-        self.run_to_end(Some(action), operation, work).await
+        self.run_to_end(Some(action), part, request, work).await
     }
 
-    async fn run_to_end<T, F, W>(
-        &self,
+    async fn run_to_end<P, R, T, F, W>(
+        self: &Arc<Self>,
         action: Option<&'static str>,
-        operation: &Operation,
+        part: &P,
+        request: &R,
         work: W,
     ) -> Result<T>
     where
+        P: Clone + Send + 'static,
+        R: Request,
         T: Response,
         F: Future<Output = Result<T>> + Send + 'static,
-        W: FnOnce(Self, Operation) -> F + Send + 'static,
+        W: FnOnce(P, R) -> F + Send + 'static,
     {
-        let catalog = self.clone();
-        let operation = operation.clone();
+        let core = Arc::clone(self);
+        let (part, request) = (part.clone(), request.clone());
         let run = async move {
+            let operation = request.operation();
             let Some(idempotency) = operation.idempotency.clone() else {
-                return catalog.counted(action, work(catalog.clone(), operation)).await;
+                return core.counted(action, work(part, request)).await;
             };
             // Two requests with one key run one after the other: the second finds the response of the first.
             // A request that cannot wait gets an unknown outcome, because the first may have written.
-            let lane = catalog.pipeline().request_lanes.enter(vec![idempotency.key]).await;
+            let lane = core.pipeline().request_lanes.enter(vec![idempotency.key]).await;
             let _lane = lane.map_err(|full| Error::unknown(full.to_string()))?;
-            if let Some(response) = catalog.replay(&operation, &idempotency).await? {
+            if let Some(response) = core.replay(operation, &idempotency).await? {
                 return response;
             }
-            let outcome = catalog.counted(action, work(catalog.clone(), operation.clone())).await;
+            let outcome = core.counted(action, work(part, request.clone())).await;
             if let Err(refusal) = &outcome
                 && refusal.is_final()
             {
-                catalog.pipeline().remember_refusal(&operation, refusal).await?;
+                core.pipeline().remember_refusal(operation, refusal).await?;
             }
             outcome
         };

@@ -10,8 +10,9 @@ use super::grants::NewGrant;
 use super::{Sources, invalid};
 use crate::operation::Operation;
 use crate::pipeline::response::Body;
+use crate::policies::Policies;
 use crate::turns::Turn;
-use crate::{Catalog, Error, Result};
+use crate::{Error, Result};
 
 use slateberg_authz::context::Context;
 use slateberg_authz::listing::names;
@@ -129,7 +130,7 @@ enum Verdict {
     Judged(Box<Judged>),
 }
 
-impl Catalog {
+impl Policies {
     /// Changes policies or grants. What is told is in force.
     pub async fn change_policies(
         &self,
@@ -149,22 +150,22 @@ impl Catalog {
                 Verdict::Judged(judged) => Ok(judged.told),
             };
         }
-        let change = |catalog: Self, operation: Operation| async move {
-            let turn = catalog.policy_turn().await?;
-            let told = match catalog.judge_edit(&operation, &proposal).await? {
+        let change = |policies: Self, operation: Operation| async move {
+            let turn = policies.policy_turn().await?;
+            let told = match policies.judge_edit(&operation, &proposal).await? {
                 Verdict::Told(changed) => *changed,
-                Verdict::Judged(judged) => catalog.carry_out(turn, operation, *judged).await?,
+                Verdict::Judged(judged) => policies.carry_out(turn, operation, *judged).await?,
             };
             Ok(Body(told))
         };
-        let Body(changed) = self.mutate(operation, change).await?;
+        let Body(changed) = self.core.mutate(self, operation, change).await?;
         Ok(changed)
     }
 
     /// Waits until it is one's turn to change what is in force.
     pub(super) async fn policy_turn(&self) -> Result<Turn> {
         let busy = "Earlier changes of the policies have not ended yet";
-        self.policies().turns.wait(self.settings().commit_deadline(), busy).await
+        self.state.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
 
     /// Whether somebody may make this change.
@@ -181,7 +182,7 @@ impl Catalog {
     async fn judge_edit(&self, operation: &Operation, proposal: &Proposal) -> Result<Verdict> {
         let Proposal { edit, expected_revision, comment, dry_run, known } = proposal;
         let allowed = self.allowed(operation, edit).await?;
-        let before = self.policies().sources();
+        let before = self.state.sources();
         let number = before.book.number;
         if let Some(expected) = expected_revision.filter(|expected| *expected != number) {
             return Err(Error::CommitFailed(format!(
@@ -224,7 +225,7 @@ impl Catalog {
         }
         let revision = PolicyRevision {
             number: number + 1,
-            at_ms: self.now_ms(),
+            at_ms: self.core.now_ms(),
             by: operation.principal.id().to_owned(),
             action: edit.action().to_owned(),
             comment: comment.clone(),
@@ -265,7 +266,7 @@ impl Catalog {
                     let record = PolicyRecord {
                         id: id.clone(),
                         text: text.clone(),
-                        changed_ms: self.now_ms(),
+                        changed_ms: self.core.now_ms(),
                         changed_by: operation.principal.id().to_owned(),
                     };
                     book.policies.insert(id.clone(), record);
@@ -305,7 +306,7 @@ impl Catalog {
 
     /// The id of the one policy of a text, which has to be the one that is wanted if one is.
     fn policy_id(&self, wanted: Option<&str>, text: &str) -> Result<String> {
-        let bytes_max = self.policy_limits().policy_bytes_max;
+        let bytes_max = self.limits.policy_bytes_max;
         if text.len() > bytes_max {
             return Err(Error::Invalid(format!(
                 "Invalid policy: expected at most {bytes_max} bytes, got {}",
@@ -339,7 +340,7 @@ impl Catalog {
     }
 
     fn check_size(&self, book: &PolicyBook) -> Result<()> {
-        let limits = self.policy_limits();
+        let limits = self.limits;
         for (what, count, max) in [
             ("policies", book.policies.len(), limits.policies_max),
             ("grants", book.grants.len(), limits.grants_max),

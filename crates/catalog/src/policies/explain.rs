@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::listing::{InForce, Origin, in_force};
 use crate::described::SEEING;
-use crate::{Catalog, Error, Operation, Result};
+use crate::policies::Policies;
+use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, Load};
 use slateberg_authz::context::Context;
 use slateberg_authz::decide::{CREDENTIAL_SCOPE, Request};
@@ -93,7 +94,7 @@ struct Asked {
     exists: Option<bool>,
 }
 
-impl Catalog {
+impl Policies {
     /// Tells what policies say to an action. Whoever asks for themselves needs no permit for it.
     pub async fn explain(
         &self,
@@ -115,7 +116,7 @@ impl Catalog {
         } else {
             Remedies::default()
         };
-        let sources = self.policies().sources();
+        let sources = self.state.sources();
         let deciding = decision.policies.iter().map(|id| match policies.listed(id) {
             Some(listed) => in_force(&sources, listed),
             None => no_policy(id),
@@ -178,11 +179,11 @@ impl Catalog {
         if !own {
             self.may_read_policies(operation)?;
         }
-        let resource = self.resource_named(&resource)?;
+        let resource = self.core.access.resource_named(&resource)?;
         let bare = resource.clone();
         // Whoever may not see a thing is answered as if it were not there: by its names alone.
-        let described = self.described(resource, actions).await?;
-        let seen = reads || self.hidden(operation, &described).is_none();
+        let described = self.core.access.described(resource, actions).await?;
+        let seen = reads || self.core.access.hidden(operation, &described).is_none();
         let exists = seen.then_some(described.there);
         let resource = if seen { described.resource } else { bare };
         let resource = match given {
@@ -194,7 +195,7 @@ impl Catalog {
         let now = if own {
             operation.context.clone()
         } else {
-            Context { now_ms: self.now_ms(), ..Context::default() }
+            Context { now_ms: self.core.now_ms(), ..Context::default() }
         };
         let now_ms = match &time {
             None => now.now_ms,

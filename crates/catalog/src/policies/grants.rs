@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::allowed::{Allowed, name_of_grant};
 use super::invalid;
 use crate::described::SEEING;
-use crate::{Catalog, Error, Operation, Result};
+use crate::policies::Policies;
+use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManageGrants};
 use slateberg_authz::listing::ListedKind;
 use slateberg_authz::notation;
@@ -81,27 +82,27 @@ impl NewGrant {
     /// Puts the grant into a book, unless it is there.
     pub(super) fn make(
         &self,
-        catalog: &Catalog,
+        policies: &Policies,
         operation: &Operation,
         book: &mut PolicyBook,
     ) -> Result<(Uuid, String)> {
-        let policies = catalog.authority().policies();
-        let Some(template) = template(&policies, &self.template) else {
+        let set = policies.authority().policies();
+        let Some(template) = template(&set, &self.template) else {
             return Err(Error::Invalid(format!(
                 "Unknown privilege '{}'. Write one of {}",
                 brief(&self.template),
-                templates(&policies).join(", ")
+                templates(&set).join(", ")
             )));
         };
-        if let Some(record) = self.find(&policies, book) {
+        if let Some(record) = self.find(&set, book) {
             return Ok((record.id, name_of_grant(&record)));
         }
         let record = GrantRecord {
-            id: catalog.ids().ordered(),
+            id: policies.core.ids().ordered(),
             template,
             grantee: self.grantee.clone(),
             resource: self.resource.clone(),
-            created_ms: catalog.now_ms(),
+            created_ms: policies.core.now_ms(),
             created_by: operation.principal.id().to_owned(),
         };
         super::grant_of(&record).map_err(|problem| invalid(&[problem]))?;
@@ -127,7 +128,7 @@ fn templates(policies: &PolicySet) -> Vec<String> {
     templates.map(|it| word(&it.id)).collect()
 }
 
-impl Catalog {
+impl Policies {
     /// The grants that somebody may see: all with `ReadPolicies`, or else those on what one may manage the
     /// grants of.
     pub async fn grants(
@@ -150,7 +151,7 @@ impl Catalog {
                     .map_err(|_| Error::Invalid("Invalid page token".to_owned()))?,
             ),
         };
-        let book = self.policies().sources().book;
+        let book = self.state.sources().book;
         let wanted = |record: &&GrantRecord| {
             after.is_none_or(|after| record.id > after)
                 && filter.grantee.as_ref().is_none_or(|it| *it == record.grantee)
@@ -174,7 +175,7 @@ impl Catalog {
     /// A grant that somebody may see.
     pub async fn grant(&self, operation: &Operation, id: &str) -> Result<(GrantRecord, String)> {
         let all = self.reads_all_grants(operation)?;
-        let record = find(&self.policies().sources().book, id)?;
+        let record = find(&self.state.sources().book, id)?;
         let sees =
             all || self.manages_grants_on(operation, &record.resource, &mut HashMap::new()).await?;
         if !sees {
@@ -199,8 +200,9 @@ impl Catalog {
         if let Some(manages) = known.get(word) {
             return Ok(*manages);
         }
-        let described = self.described(resource_of(word)?, &[ManageGrants::NAME]).await?;
-        let manages = self.may::<ManageGrants>(operation, &described.resource);
+        let described =
+            self.core.access.described(resource_of(word)?, &[ManageGrants::NAME]).await?;
+        let manages = self.core.access.may::<ManageGrants>(operation, &described.resource);
         known.insert(word.to_owned(), manages);
         Ok(manages)
     }
@@ -214,23 +216,23 @@ impl Catalog {
     ) -> Result<Allowed> {
         self.refuse_nobody(operation)?;
         notation::grantee(&wanted.grantee).map_err(|error| Error::Invalid(error.to_string()))?;
-        let resource = self.resource_named(&wanted.resource)?;
+        let resource = self.core.access.resource_named(&wanted.resource)?;
         if resource.kind() == Kind::Catalog {
             let instead = "give a role, or write a policy";
             return Err(Error::Invalid(format!("Nothing is granted on the catalog: {instead}")));
         }
         let actions = [&SEEING[..], &[ManageGrants::NAME]].concat();
-        let described = self.described(resource, &actions).await?;
+        let described = self.core.access.described(resource, &actions).await?;
         if let Some(permit) = self.manages_policies(operation) {
-            return match self.missing(&described) {
+            return match self.core.access.missing(&described) {
                 None => Ok(Allowed::Policies(permit)),
                 Some(missing) => Err(missing),
             };
         }
         let permit: Result<Permit<ManageGrants>> = self.permit_to(operation, &described.resource);
-        match (permit, self.hidden(operation, &described)) {
+        match (permit, self.core.access.hidden(operation, &described)) {
             (Ok(permit), _) if described.there => Ok(Allowed::Grants(permit)),
-            (_, Some(hidden)) => Err(self.without_permissions(operation, hidden)),
+            (_, Some(hidden)) => Err(self.core.access.without_permissions(operation, hidden)),
             (Err(refused), None) => Err(refused),
             (Ok(_), None) => Err(Error::internal("what is visible is there")),
         }
@@ -239,13 +241,16 @@ impl Catalog {
     /// Whether somebody may revoke a grant. What it is on may be gone.
     pub(super) async fn may_revoke(&self, operation: &Operation, id: &str) -> Result<Allowed> {
         self.refuse_nobody(operation)?;
-        let record = find(&self.policies().sources().book, id);
+        let record = find(&self.state.sources().book, id);
         if let Some(permit) = self.manages_policies(operation) {
             return record.map(|_| Allowed::Policies(permit));
         }
         let record = record?;
-        let described =
-            self.described(resource_of(&record.resource)?, &[ManageGrants::NAME]).await?;
+        let described = self
+            .core
+            .access
+            .described(resource_of(&record.resource)?, &[ManageGrants::NAME])
+            .await?;
         let permit: Result<Permit<ManageGrants>> = self.permit_to(operation, &described.resource);
         permit.map(Allowed::Grants).map_err(|refused| match self.reads_policies(operation) {
             true => refused,

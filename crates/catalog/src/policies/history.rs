@@ -1,6 +1,7 @@
 //! The revisions of the policy book: told, compared, and gone back to.
 
-use crate::{Catalog, Error, Operation, Result};
+use crate::policies::Policies;
+use crate::{Error, Operation, Result};
 use slateberg_model::page::PageRequest;
 use slateberg_store::policy_book::{PolicyBook, revisions};
 use slateberg_store::records::{PolicyChanges, PolicyRevision};
@@ -23,7 +24,7 @@ pub struct ToldRevision {
     pub book: PolicyBook,
 }
 
-impl Catalog {
+impl Policies {
     /// The revisions, newest first.
     pub async fn policy_revisions(
         &self,
@@ -31,7 +32,7 @@ impl Catalog {
         page: &PageRequest,
     ) -> Result<RevisionPage> {
         self.may_read_policies(operation)?;
-        let head = self.policies().sources().book.number;
+        let head = self.state.sources().book.number;
         // A page ends where the one after it has to begin: with the number before its oldest revision.
         let newest = match page.after.as_deref().map(str::parse::<u64>) {
             None => head,
@@ -53,7 +54,7 @@ impl Catalog {
         number: u64,
     ) -> Result<ToldRevision> {
         self.may_read_policies(operation)?;
-        let newest = self.policies().sources().book;
+        let newest = self.state.sources().book;
         let book = self.book_at(&newest, number).await?;
         let found = match number {
             0 => Vec::new(),
@@ -70,7 +71,7 @@ impl Catalog {
         to: u64,
     ) -> Result<PolicyChanges> {
         self.may_read_policies(operation)?;
-        let newest = self.policies().sources().book;
+        let newest = self.state.sources().book;
         let from = self.book_at(&newest, from).await?;
         let to = self.book_at(&newest, to).await?;
         Ok(from.changes_to(&to))
@@ -94,6 +95,6 @@ impl Catalog {
     /// The revisions behind `after`, up to and including `last`.
     async fn revisions_between(&self, after: u64, last: u64) -> Result<Vec<PolicyRevision>> {
         let count = usize::try_from(last - after).unwrap_or(usize::MAX);
-        Ok(revisions(&self.store().durable(), after, Some(count)).await?)
+        Ok(revisions(&self.core.store().durable(), after, Some(count)).await?)
     }
 }

@@ -1,7 +1,8 @@
 //! What is in force, policy by policy.
 
 use super::Sources;
-use crate::{Catalog, Error, Operation, Result};
+use crate::policies::Policies;
+use crate::{Error, Operation, Result};
 use slateberg_authz::listing::{Listed, ListedKind};
 use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
@@ -67,7 +68,7 @@ pub(super) fn in_force(sources: &Sources, listed: Listed) -> InForce {
     InForce { id, origin, from, template, forbids, description, text }
 }
 
-impl Catalog {
+impl Policies {
     /// The policies and templates in force.
     pub fn policies_in_force(
         &self,
@@ -75,7 +76,7 @@ impl Catalog {
         page: &PageRequest,
     ) -> Result<PolicyPage> {
         self.may_read_policies(operation)?;
-        let (sources, set) = (self.policies().sources(), self.authority().policies());
+        let (sources, set) = (self.state.sources(), self.authority().policies());
         let mut listed = set.list();
         if let Some(after) = &page.after {
             listed.retain(|policy| policy.id > *after);
@@ -96,7 +97,7 @@ impl Catalog {
     pub fn policy_in_force(&self, operation: &Operation, id: &str) -> Result<InForce> {
         self.may_read_policies(operation)?;
         let listed = self.authority().policies().listed(id);
-        let listed = listed.map(|listed| in_force(&self.policies().sources(), listed));
+        let listed = listed.map(|listed| in_force(&self.state.sources(), listed));
         listed.ok_or_else(|| Error::NoSuchPolicy(format!("Policy does not exist: {}", brief(id))))
     }
 }

@@ -24,8 +24,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 pub use slateberg_store::records::{GrantRecord, PolicyChanges, PolicyRevision};
 
+use super::core::Core;
 use super::turns::Turns;
-use super::{Catalog, Error, Operation, Result};
+use super::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManagePolicies, ReadPolicies};
 use slateberg_authz::authority::Authority;
 use slateberg_authz::grants::Grant;
@@ -51,20 +52,23 @@ pub struct Sources {
     pub book_in_force: bool,
 }
 
+/// Policies and grants, as requests see and change them. Cheap to clone.
+#[derive(Clone)]
+pub struct Policies {
+    core: Arc<Core>,
+    state: Arc<PolicyState>,
+    limits: Limits,
+}
+
 /// What is in force and what it is made of, and the turns of those who change that.
-pub(super) struct Policies {
+struct PolicyState {
     sources: RwLock<Sources>,
     turns: Turns,
 }
 
-impl Policies {
-    /// These are in force already.
-    pub(super) fn new(sources: Sources) -> Self {
-        Self { sources: RwLock::new(sources), turns: Turns::default() }
-    }
-
+impl PolicyState {
     /// What is in force.
-    pub(super) fn sources(&self) -> Sources {
+    fn sources(&self) -> Sources {
         self.sources.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -127,13 +131,15 @@ fn invalid(problems: &[Problem]) -> Error {
     Error::Invalid(format!("The policies are not valid:\n{}", lines.join("\n")))
 }
 
-impl Catalog {
-    fn policies(&self) -> &Policies {
-        &self.inner.policies
+impl Policies {
+    /// `sources` are in force already.
+    pub(crate) fn new(core: &Arc<Core>, sources: Sources, limits: Limits) -> Self {
+        let state = PolicyState { sources: RwLock::new(sources), turns: Turns::default() };
+        Self { core: Arc::clone(core), state: Arc::new(state), limits }
     }
 
     fn authority(&self) -> &Authority {
-        &self.inner.parts.authority
+        &self.core.access.authority
     }
 
     /// The permit to do `A` to `resource`, or the refusal. A server without authentication has nobody to say
@@ -147,7 +153,7 @@ impl Catalog {
         let Operation { principal, context, .. } = operation;
         self.authority()
             .authorize(principal, resource, context)
-            .map_err(|denied| self.refuse(operation, &denied, resource, None))
+            .map_err(|denied| self.core.access.refuse(operation, &denied, resource, None))
     }
 
     /// Refuses everybody where nobody is known.
@@ -160,11 +166,6 @@ impl Catalog {
         }
     }
 
-    /// How much may be made at run time.
-    fn policy_limits(&self) -> &Limits {
-        &self.inner.parts.policy_limits
-    }
-
     /// Which policies decide: the hash that decisions name.
     pub fn policy_hash(&self) -> String {
         self.authority().policies().revision().to_string()
@@ -172,7 +173,7 @@ impl Catalog {
 
     /// The number of the newest change of policies and grants; 0 if there was none.
     pub fn newest_policy_revision(&self) -> u64 {
-        self.policies().sources().book.number
+        self.state.sources().book.number
     }
 
     /// The permit to read policies, or the refusal.
@@ -188,7 +189,7 @@ impl Catalog {
     /// Whether somebody may read policies, where that makes a difference and is not what they have asked for.
     fn reads_policies(&self, operation: &Operation) -> bool {
         self.refuse_nobody(operation).is_ok()
-            && self.may::<ReadPolicies>(operation, &Resource::catalog())
+            && self.core.access.may::<ReadPolicies>(operation, &Resource::catalog())
     }
 
     /// The same for managing them.

@@ -13,8 +13,9 @@ use crate::operation::Operation;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::pipeline::response::Body;
+use crate::policies::Policies;
 use crate::turns::Turn;
-use crate::{Catalog, Error, Result};
+use crate::{Error, Result};
 use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
 use slateberg_base::retry::Backoff;
@@ -25,7 +26,7 @@ use slateberg_store::read::Read;
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
-impl Catalog {
+impl Policies {
     /// Carries a change to its end, whatever becomes of the caller. If that takes too long, the caller is
     /// told that the outcome is unknown, and the turn goes on until it is known.
     pub(super) async fn carry_out(
@@ -34,20 +35,20 @@ impl Catalog {
         operation: Operation,
         judged: Judged,
     ) -> Result<Changed> {
-        let catalog = self.clone();
+        let policies = self.clone();
         let change = async move {
             let _turn = turn;
-            match catalog.write_revision(&operation, &judged).await {
-                Ok(()) => Ok(catalog.take_force(judged)),
-                Err(error) => catalog.settle(judged, error).await,
+            match policies.write_revision(&operation, &judged).await {
+                Ok(()) => Ok(policies.take_force(judged)),
+                Err(error) => policies.settle(judged, error).await,
             }
         };
-        detached(self.settings().commit_deadline(), "deadline has elapsed", change).await
+        detached(self.core.settings().commit_deadline(), "deadline has elapsed", change).await
     }
 
     fn take_force(&self, judged: Judged) -> Changed {
         let Judged { after, set, told, action, .. } = judged;
-        self.policies().put_in_force(self.authority(), after, set);
+        self.state.put_in_force(self.authority(), after, set);
         let Changed { revision, in_force, .. } = &told;
         tracing::info!(revision, in_force, action, "policies changed");
         told
@@ -68,7 +69,7 @@ impl Catalog {
     ) -> Result<()> {
         let Judged { action, subject, revision, told, .. } = judged;
         let write = Write::of_records(action, permit);
-        let written = self.pipeline().commit(write, |t| async move {
+        let written = self.core.pipeline().commit(write, |t| async move {
             t.revise_policies(revision).await?;
             let entry = Entry {
                 action,
@@ -79,7 +80,7 @@ impl Catalog {
                 versions: (Some(revision.number - 1), Some(revision.number)),
                 decision: permit.decision(),
             };
-            Ok(((), self.pipeline().records(operation, Some(entry), &Body(told.clone()))?))
+            Ok(((), self.core.pipeline().records(operation, Some(entry), &Body(told.clone()))?))
         });
         written.await
     }
@@ -90,7 +91,7 @@ impl Catalog {
         let (before, after) = (judged.before.book.number, judged.after.book.number);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         loop {
-            if self.check_open().is_err() {
+            if self.core.store().check_open().is_err() {
                 return Err(error);
             }
             match self.logged().await {
@@ -114,17 +115,17 @@ impl Catalog {
 
     /// The number of the newest revision, once everything that was accepted is durable.
     async fn logged(&self) -> Result<u64> {
-        self.store().settled().await?;
-        let head = self.store().durable().get(&PolicyHeadKey).await?;
+        self.core.store().settled().await?;
+        let head = self.core.store().durable().get(&PolicyHeadKey).await?;
         Ok(head.map_or(0, |head| head.number))
     }
 
     /// Puts in force what the log says.
     async fn take_up_log(&self) -> Result<()> {
-        let book = Arc::new(PolicyBook::read(&self.store().durable()).await?);
-        let sources = Sources { book, ..self.policies().sources() };
+        let book = Arc::new(PolicyBook::read(&self.core.store().durable()).await?);
+        let sources = Sources { book, ..self.state.sources() };
         let set = self.put_together(sources.clone()).await?;
-        self.policies().put_in_force(self.authority(), sources, set);
+        self.state.put_in_force(self.authority(), sources, set);
         Ok(())
     }
 }

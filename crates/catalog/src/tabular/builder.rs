@@ -11,7 +11,8 @@ use crate::attributes::{Enclosing, attributes};
 use crate::jobs::clean_up::may_be_deleted;
 use crate::overlaps::Placed;
 use crate::places::{further_paths, places_of};
-use crate::{Catalog, Operation, Result};
+use crate::tabular::Tabulars;
+use crate::{Operation, Result};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
 use slateberg_model::commit::CommitContext;
@@ -20,7 +21,7 @@ use slateberg_store::records::TabularRecord;
 
 /// A table or view, and the commits that were applied to it so far.
 pub(crate) struct CommitBuilder<'a, M> {
-    catalog: &'a Catalog,
+    tabulars: &'a Tabulars,
     warehouse: &'a Warehouse,
     head: &'a Head<M>,
     context: CommitContext,
@@ -31,14 +32,14 @@ pub(crate) struct CommitBuilder<'a, M> {
 
 impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
     /// Begins with the current state.
-    pub(crate) fn new(catalog: &'a Catalog, warehouse: &'a Warehouse, head: &'a Head<M>) -> Self {
+    pub(crate) fn new(tabulars: &'a Tabulars, warehouse: &'a Warehouse, head: &'a Head<M>) -> Self {
         let context = CommitContext {
-            now_ms: catalog.now_ms(),
-            new_uuid: catalog.ids().random(),
+            now_ms: tabulars.core.now_ms(),
+            new_uuid: tabulars.core.ids().random(),
             default_location: None,
         };
         let metadata = Arc::clone(&head.metadata);
-        Self { catalog, warehouse, head, context, metadata, locations: None }
+        Self { tabulars, warehouse, head, context, metadata, locations: None }
     }
 
     /// Returns whether any commit had an effect.
@@ -53,11 +54,11 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         change: &Change<M>,
         enclosing: &Enclosing,
     ) -> Result<Permit<Commit>> {
-        let Self { catalog, warehouse, head, metadata, .. } = self;
+        let Self { tabulars, warehouse, head, metadata, .. } = self;
         let target = Target { warehouse, kind: M::KIND, ident: &change.ident };
         let attributes = || attributes(&head.record, metadata.properties());
         let intent = change.intent(metadata);
-        catalog.permit_commit_in_lane(operation, target, enclosing, attributes, intent)
+        tabulars.core.access.permit_commit_in_lane(operation, target, enclosing, attributes, intent)
     }
 
     /// Applies a commit to the state that its predecessors left, and returns whether it had an effect. An
@@ -72,10 +73,10 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         let Some(metadata) = M::apply(base, &change.requirements, updates, &self.context)? else {
             return Ok(false);
         };
-        let (catalog, warehouse) = (self.catalog, self.warehouse);
+        let (tabulars, warehouse) = (self.tabulars, self.warehouse);
         let (location, properties) = (metadata.location(), metadata.properties());
         let locations =
-            catalog.check_locations(warehouse, location, properties, Some(before)).await?;
+            tabulars.check_locations(warehouse, location, properties, Some(before)).await?;
         let placed = Placed {
             id: record.id,
             warehouse: warehouse.id,
@@ -83,7 +84,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             location: &locations.0,
             further_paths: &further_paths(&locations.0, properties),
         };
-        catalog.check_free(&catalog.store().latest(), placed).await?;
+        tabulars.core.environment.check_free(&tabulars.core.store().latest(), placed).await?;
         self.locations = Some(locations);
         self.metadata = Arc::new(metadata);
         Ok(true)

@@ -7,11 +7,12 @@
 use uuid::Uuid;
 
 use super::change::{Change, CommitRequest};
-use super::group::Grouped;
+use super::groups::Grouped;
 use super::metadata::TabularMetadata;
 use super::state::TabularState;
 use super::target::{Creation, Target};
-use crate::{Catalog, Error, Operation, Result, lookup};
+use crate::tabular::Tabulars;
+use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::{Commit, Create};
 use slateberg_authz::authority::Asked;
 use slateberg_authz::permit::Permit;
@@ -21,39 +22,36 @@ use slateberg_model::warehouse::Warehouse;
 /// How often a commit is evaluated again because the state under it changed.
 pub(super) const COMMIT_ATTEMPTS_MAX: usize = 16;
 
-impl Catalog {
+impl Tabulars {
     /// Changes a table or view, or creates it where the commit requires that it does not exist.
     pub(crate) async fn commit_tabular<M: Grouped>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         change: Change<M>,
     ) -> Result<TabularState> {
-        let warehouse = warehouse.clone();
-        let commit = |catalog: Self, operation: Operation| async move {
-            catalog.commit_one(&operation, &warehouse, &change, CommitRequest::Single).await
+        let commit = |tabulars: Self, cx: RequestContext| async move {
+            tabulars.commit_one(&cx, &change, CommitRequest::Single).await
         };
-        self.commit(M::ACTIONS.commit, operation, commit).await
+        self.core.commit(M::ACTIONS.commit, self, cx, commit).await
     }
 
     /// Commits a change of one table or view, and evaluates it again as long as that conflicts with other
     /// changes.
     pub(super) async fn commit_one<M: Grouped>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         change: &Change<M>,
         request: CommitRequest,
     ) -> Result<TabularState> {
         for _ in 0..COMMIT_ATTEMPTS_MAX {
-            let permit = self.permit_change(operation, warehouse, change).await?;
-            let Some(id) = self.id_of(warehouse, change).await? else {
-                let new = self.plan_new(operation, warehouse, change.clone()).await?;
+            let permit = self.permit_change(cx, change).await?;
+            let Some(id) = self.id_of(&cx.warehouse, change).await? else {
+                let new = self.plan_new(cx, change.clone()).await?;
                 let named = (M::ACTIONS.commit, &change.ident);
-                return self.commit_new(operation, &permit, named, &new).await;
+                return self.commit_new(&cx.operation, &permit, named, &new).await;
             };
             let change = change.clone();
-            let committed = self.commit_in_group(operation, warehouse, id, change, request);
+            let committed = self.commit_in_group(cx, id, change, request);
             if let Some(state) = committed.await? {
                 return Ok(state);
             }
@@ -70,34 +68,32 @@ impl Catalog {
     /// Returns the permit for a commit to a table or view as it is now, or to create it.
     pub(super) async fn permit_change<M: TabularMetadata>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         change: &Change<M>,
     ) -> Result<Permit<Commit>> {
         let (kind, ident) = (M::KIND, &change.ident);
         if change.creates() {
-            self.check_name(ident)?;
+            self.core.environment.check_name(ident)?;
         } else {
-            self.check_findable(kind, ident)?;
+            self.core.environment.check_findable(kind, ident)?;
         }
-        if let Asked::Nobody(unrestricted) = self.ask(operation)? {
+        if let Asked::Nobody(unrestricted) = self.core.access.ask(&cx.operation)? {
             return Ok(unrestricted.permit());
         }
         if change.creates() {
             let (properties, location) = M::attributes_of_new(&change.updates);
             let creation = Creation { kind, ident, properties: &properties, location };
-            let create: Permit<Create> =
-                self.permit_creation(operation, warehouse, creation).await?;
+            let create: Permit<Create> = self.core.access.permit_creation(cx, creation).await?;
             return Ok(create.into());
         }
-        let store = self.store().latest();
-        let head = match lookup::tabular_id(&store, warehouse.id, kind, ident).await? {
-            Some(id) => self.head::<M>(&store, id).await?,
+        let store = self.core.store().latest();
+        let head = match lookup::tabular_id(&store, cx.warehouse.id, kind, ident).await? {
+            Some(id) => self.core.environment.head::<M>(&store, id).await?,
             None => None,
         };
         let kinds = M::commit_kinds(&change.updates, head.as_ref().map(|head| &*head.metadata));
-        let target = Target { warehouse, kind, ident };
-        self.permit_commit(&store, operation, target, &kinds).await
+        let target = Target { warehouse: &cx.warehouse, kind, ident };
+        self.core.access.permit_commit(&store, &cx.operation, target, &kinds).await
     }
 
     /// Returns the id of the table or view that a commit is for; none if the commit creates it.
@@ -107,7 +103,7 @@ impl Catalog {
         change: &Change<M>,
     ) -> Result<Option<Uuid>> {
         let ident = &change.ident;
-        let store = self.store().latest();
+        let store = self.core.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, M::KIND, ident).await?;
         if id.is_none() && !change.creates() {
             return Err(Error::no_such(M::KIND, ident));

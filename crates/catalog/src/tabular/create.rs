@@ -11,7 +11,8 @@ use super::target::Creation;
 use crate::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
 use crate::overlaps::Placed;
 use crate::places::further_paths;
-use crate::{Catalog, Error, Operation, Result, lookup};
+use crate::tabular::Tabulars;
+use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Create;
 use slateberg_authz::permit::Permit;
 use slateberg_model::commit::CommitContext;
@@ -37,12 +38,11 @@ pub(crate) struct NewTabular<F> {
     pub(crate) metadata: F,
 }
 
-impl Catalog {
+impl Tabulars {
     /// Creates a table or view, or stages it.
     pub(crate) async fn create_tabular<M, F>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         request: NewTabular<F>,
     ) -> Result<TabularState>
     where
@@ -55,17 +55,15 @@ impl Catalog {
             + Send
             + 'static,
     {
-        let warehouse = warehouse.clone();
-        let create = |catalog: Self, operation: Operation| async move {
-            catalog.create_tabular_once(&operation, &warehouse, request).await
+        let create = |tabulars: Self, cx: RequestContext| async move {
+            tabulars.create_tabular_once(&cx, request).await
         };
-        self.mutate(operation, create).await
+        self.core.mutate(self, cx, create).await
     }
 
     async fn create_tabular_once<M, F>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         request: NewTabular<F>,
     ) -> Result<TabularState>
     where
@@ -83,24 +81,23 @@ impl Catalog {
             properties: &properties,
             location: location.as_ref(),
         };
-        let permit: Permit<Create> = self.permit_creation(operation, warehouse, creation).await?;
-        let namespace = self.free_name(warehouse, M::KIND, &ident).await?;
-        let id = self.ids().random();
+        let permit: Permit<Create> = self.core.access.permit_creation(cx, creation).await?;
+        let namespace = self.free_name(&cx.warehouse, M::KIND, &ident).await?;
+        let id = self.core.ids().random();
         let location = match location {
             Some(location) => without_trailing_slash(&location),
-            None => self.default_location(warehouse, &namespace, &ident, id),
+            None => self.default_location(&cx.warehouse, &namespace, &ident, id),
         };
-        let now_ms = self.now_ms();
+        let now_ms = self.core.now_ms();
         let context =
-            CommitContext { now_ms, new_uuid: self.ids().random(), default_location: None };
+            CommitContext { now_ms, new_uuid: self.core.ids().random(), default_location: None };
         let metadata = metadata(location, properties, &context)?;
         if stage {
-            return self.stage(warehouse, id, &metadata).await;
+            return self.stage(&cx.warehouse, id, &metadata).await;
         }
-        let new =
-            self.new_version(operation, warehouse, &namespace, (id, &ident), metadata, now_ms);
+        let new = self.new_version(cx, &namespace, (id, &ident), metadata, now_ms);
         let new = new.await?;
-        self.commit_new(operation, &permit, (M::ACTIONS.create, &ident), &new).await
+        self.commit_new(&cx.operation, &permit, (M::ACTIONS.create, &ident), &new).await
     }
 
     /// Checks the locations of a staged table. The commit that creates the table checks them again.
@@ -115,36 +112,34 @@ impl Catalog {
         let further_paths = &further_paths(&location, properties);
         let (warehouse, location) = (warehouse.id, &location);
         let placed = Placed { id, warehouse, before: None, location, further_paths };
-        self.check_free(&self.store().latest(), placed).await?;
+        self.core.environment.check_free(&self.core.store().latest(), placed).await?;
         Ok(TabularState { id, version: 0, metadata_location: None, text: metadata.to_text() })
     }
 
     /// Evaluates a commit that creates what it names.
     pub(super) async fn plan_new<M: TabularMetadata>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         change: Change<M>,
     ) -> Result<NewVersion> {
         let Change { ident, requirements, updates } = change;
-        let namespace = self.free_name(warehouse, M::KIND, &ident).await?;
-        let id = self.ids().random();
-        let now_ms = self.now_ms();
+        let namespace = self.free_name(&cx.warehouse, M::KIND, &ident).await?;
+        let id = self.core.ids().random();
+        let now_ms = self.core.now_ms();
         let context = CommitContext {
             now_ms,
-            new_uuid: self.ids().random(),
-            default_location: Some(self.default_location(warehouse, &namespace, &ident, id)),
+            new_uuid: self.core.ids().random(),
+            default_location: Some(self.default_location(&cx.warehouse, &namespace, &ident, id)),
         };
         let unchanged = || Error::internal("a commit that creates a table has no effect");
         let metadata = M::apply(None, &requirements, updates, &context)?.ok_or_else(unchanged)?;
-        self.new_version(operation, warehouse, &namespace, (id, &ident), metadata, now_ms).await
+        self.new_version(cx, &namespace, (id, &ident), metadata, now_ms).await
     }
 
     /// Returns the first version of a table or view, after checking its locations.
     async fn new_version<M: TabularMetadata>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         namespace: &NamespaceRecord,
         (id, ident): (Uuid, &TabularIdent),
         metadata: M,
@@ -152,11 +147,11 @@ impl Catalog {
     ) -> Result<NewVersion> {
         let (location, properties) = (metadata.location(), metadata.properties());
         let (location, metadata_location) =
-            self.check_locations(warehouse, location, properties, None).await?;
+            self.check_locations(&cx.warehouse, location, properties, None).await?;
         let record = NewRecord {
             id,
             kind: M::KIND,
-            warehouse,
+            warehouse: &cx.warehouse,
             namespace: namespace.id,
             name: &ident.name,
             uuid: metadata.uuid(),
@@ -164,7 +159,7 @@ impl Catalog {
             properties,
             metadata_location: &metadata_location,
             now_ms,
-            owner: operation.owner(),
+            owner: cx.operation.owner(),
         }
         .build();
         Ok(NewVersion {
@@ -184,7 +179,7 @@ impl Catalog {
         kind: TabularKind,
         ident: &TabularIdent,
     ) -> Result<NamespaceRecord> {
-        let store = self.store().latest();
+        let store = self.core.store().latest();
         let namespace = lookup::namespace(&store, warehouse.id, &ident.namespace).await?;
         for taken_by in [kind, kind.other()] {
             let key = TabularNameKey {
@@ -220,16 +215,17 @@ impl Catalog {
         properties: &BTreeMap<String, String>,
         previous: Option<&str>,
     ) -> Result<(String, String)> {
-        self.check_space(warehouse.id)?;
-        self.objects().check(warehouse.id, location)?;
-        let metadata_location = next_location(location, properties, previous, self.ids().random())?;
-        self.objects().check(warehouse.id, &metadata_location)?;
+        self.core.pipeline().space.check(warehouse.id)?;
+        self.core.objects().check(warehouse.id, location)?;
+        let metadata_location =
+            next_location(location, properties, previous, self.core.ids().random())?;
+        self.core.objects().check(warehouse.id, &metadata_location)?;
         let is_usual = match previous {
             Some(previous) => directory_of(previous) == directory_of(&metadata_location),
             None => is_default_location(location, &metadata_location),
         };
         if !is_usual {
-            self.objects().check_above(warehouse.id, &metadata_location).await?;
+            self.core.objects().check_above(warehouse.id, &metadata_location).await?;
         }
         Ok((location.to_owned(), metadata_location))
     }

@@ -9,7 +9,6 @@
 //! The first member leads the group: it waits for the lane, and does the work for all.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -19,6 +18,7 @@ use uuid::Uuid;
 
 use super::builder::CommitBuilder;
 use super::change::{Change, CommitRequest};
+use super::groups::{Grouped, Member, Outcome};
 use super::head::Head;
 use super::metadata::TabularMetadata;
 use super::state::{NewVersion, TabularState};
@@ -26,95 +26,14 @@ use crate::attributes::Enclosing;
 use crate::pipeline::Write;
 use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::response::TransactionDone;
-use crate::{Catalog, Error, Operation, Result, lookup};
+use crate::tabular::Tabulars;
+use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
-use slateberg_base::pace::Pace;
-use slateberg_model::table::TableMetadata;
-use slateberg_model::view::ViewMetadata;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::txn::RequestRecords;
-use slateberg_telemetry::collection::Collection;
 use slateberg_telemetry::commits::Phase;
 use slateberg_telemetry::traces::{self, TARGET};
-
-/// Once this many tables are tracked, stale batching statistics are removed.
-const SWEEP_AT: usize = 1024;
-
-/// The outcome of a member's commit: the state after it; none if the table or view has another name, so that
-/// the member has to look it up again.
-type Outcome = Result<Option<TabularState>>;
-
-/// A commit that waits for the lane of its table or view.
-struct Member<M: TabularMetadata> {
-    operation: Operation,
-    change: Change<M>,
-    request: CommitRequest,
-    outcome: oneshot::Sender<Outcome>,
-    /// The span of this commit, to which that of its leader is linked.
-    span: Span,
-}
-
-/// The groups that form, by table or view.
-pub(crate) struct Groups<M: TabularMetadata> {
-    forming: Mutex<HashMap<Uuid, Forming<M>>>,
-    members_max: usize,
-}
-
-/// The groups of all tables and views.
-pub(crate) struct CommitGroups {
-    tables: Groups<TableMetadata>,
-    views: Groups<ViewMetadata>,
-}
-
-/// Tables or views, whose commits form groups.
-pub(crate) trait Grouped: TabularMetadata {
-    /// Returns the groups of all tables, or of all views.
-    fn groups(all: &CommitGroups) -> &Groups<Self>;
-}
-
-impl Grouped for TableMetadata {
-    fn groups(all: &CommitGroups) -> &Groups<Self> {
-        &all.tables
-    }
-}
-
-impl Grouped for ViewMetadata {
-    fn groups(all: &CommitGroups) -> &Groups<Self> {
-        &all.views
-    }
-}
-
-impl CommitGroups {
-    /// Returns groups of at most `members_max` members.
-    pub(crate) fn new(members_max: usize) -> Self {
-        Self { tables: Groups::new(members_max), views: Groups::new(members_max) }
-    }
-
-    /// Collects the metrics of commits that wait.
-    pub(crate) fn collect(&self, into: &mut Collection) {
-        let (tables, views) = (self.tables.depth(), self.views.depth());
-        let help = "Commits that wait for the commits before them.";
-        let all = (tables.0 + views.0) as f64;
-        into.gauge("slateberg.commit.waiting", "{commit}", help, Vec::new(), all);
-        let help = "The most commits that wait for one table.";
-        let most = tables.1.max(views.1) as f64;
-        into.gauge("slateberg.commit.lane.depth", "{commit}", help, Vec::new(), most);
-    }
-}
-
-/// A group that forms, and statistics of the last one.
-struct Forming<M: TabularMetadata> {
-    members: Vec<Member<M>>,
-    pace: Pace,
-}
-
-/// The leadership of a group that forms. Dropping it without taking the members turns them away.
-struct LeaderGuard<'a, M: TabularMetadata> {
-    groups: &'a Groups<M>,
-    id: Uuid,
-    closed: bool,
-}
 
 /// The outcome of a member's commit, if the version of the group is written.
 enum MemberOutcome {
@@ -137,12 +56,6 @@ struct EvaluatedGroup<M: TabularMetadata> {
     new: Option<NewVersion>,
 }
 
-impl<M: TabularMetadata> Default for Forming<M> {
-    fn default() -> Self {
-        Self { members: Vec::new(), pace: Pace::default() }
-    }
-}
-
 impl MemberOutcome {
     /// Evaluates a commit. The permit comes first, so that a refusal discloses nothing to a principal that
     /// may not commit.
@@ -151,8 +64,8 @@ impl MemberOutcome {
         member: &Member<M>,
         enclosing: &Enclosing,
     ) -> Self {
-        let Member { operation, change, .. } = member;
-        let applied = match builder.permit(operation, change, enclosing) {
+        let Member { cx, change, .. } = member;
+        let applied = match builder.permit(&cx.operation, change, enclosing) {
             Ok(permit) => builder.apply(change).await.map(|changed| (permit, changed)),
             Err(refused) => Err(refused),
         };
@@ -172,85 +85,7 @@ impl MemberOutcome {
     }
 }
 
-impl<M: TabularMetadata> Groups<M> {
-    fn new(members_max: usize) -> Self {
-        Self { forming: Mutex::default(), members_max }
-    }
-
-    /// Joins the group that forms for a table or view. The first member leads it.
-    fn join(&self, id: Uuid, member: Member<M>) -> Result<Option<LeaderGuard<'_, M>>> {
-        let mut forming = self.forming();
-        if forming.len() >= SWEEP_AT {
-            forming.retain(|_, group| !group.members.is_empty() || group.pace.is_fresh());
-        }
-        let members = &mut forming.entry(id).or_default().members;
-        if members.len() >= self.members_max {
-            return Err(Error::unavailable("Too many changes wait already", "lane is full"));
-        }
-        members.push(member);
-        let leads = members.len() == 1;
-        Ok(leads.then(|| LeaderGuard { groups: self, id, closed: false }))
-    }
-
-    /// Records how long a group took, for the next one.
-    fn ended(&self, id: Uuid, members: usize, began: Instant) {
-        if let Some(group) = self.forming().get_mut(&id) {
-            group.pace.ended(members, group.members.len(), began);
-        }
-    }
-
-    fn take(&self, id: Uuid) -> Vec<Member<M>> {
-        let mut forming = self.forming();
-        forming.get_mut(&id).map(|group| std::mem::take(&mut group.members)).unwrap_or_default()
-    }
-
-    fn waiting(&self, id: Uuid) -> usize {
-        self.forming().get(&id).map_or(0, |group| group.members.len())
-    }
-
-    /// Returns how many commits wait: in all, and at most for one table or view.
-    fn depth(&self) -> (usize, usize) {
-        let forming = self.forming();
-        let depths = forming.values().map(|group| group.members.len());
-        (depths.clone().sum(), depths.max().unwrap_or(0))
-    }
-
-    fn forming(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Forming<M>>> {
-        self.forming.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<M: TabularMetadata> LeaderGuard<'_, M> {
-    /// Waits for further members while that is worthwhile.
-    async fn let_others_join(&self) {
-        let pace = self.groups.forming().get(&self.id).map(|group| group.pace).unwrap_or_default();
-        pace.let_others_join(|| self.groups.waiting(self.id)).await;
-    }
-
-    /// Closes the group and returns its members. A later commit begins the next group.
-    fn close(mut self) -> Vec<Member<M>> {
-        self.closed = true;
-        self.groups.take(self.id)
-    }
-}
-
-impl<M: TabularMetadata> Drop for LeaderGuard<'_, M> {
-    fn drop(&mut self) {
-        // The members of a leader that fails before it closes the group see that their senders are gone.
-        if !self.closed {
-            drop(self.groups.take(self.id));
-        }
-    }
-}
-
-impl<M: TabularMetadata> Member<M> {
-    fn respond(self, outcome: Outcome) {
-        // The receiver may be gone: the commit is valid all the same.
-        let _gone = self.outcome.send(outcome);
-    }
-}
-
-impl Catalog {
+impl Tabulars {
     /// Commits to the table or view `id` together with the other commits that wait for it.
     #[instrument(
         target = TARGET, name = "commit", level = "debug", skip_all,
@@ -258,25 +93,24 @@ impl Catalog {
     )]
     pub(super) async fn commit_in_group<M: Grouped>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         id: Uuid,
         change: Change<M>,
         request: CommitRequest,
     ) -> Outcome {
         let (sender, receiver) = oneshot::channel();
-        let operation = operation.clone();
-        let member = Member { operation, change, request, outcome: sender, span: Span::current() };
-        if let Some(leader) = M::groups(&self.inner.groups).join(id, member)? {
-            let waiting = self.pipeline().phase(Phase::Wait);
-            let entered = self.pipeline().lanes.enter(vec![id]).await;
+        let member =
+            Member { cx: cx.clone(), change, request, outcome: sender, span: Span::current() };
+        if let Some(leader) = M::groups(&self.groups).join(id, member)? {
+            let waiting = self.core.pipeline().phase(Phase::Wait);
+            let entered = self.core.pipeline().lanes.enter(vec![id]).await;
             leader.let_others_join().await;
             let members = leader.close();
             drop(waiting);
-            self.pipeline().metrics.group(members.len());
+            self.core.pipeline().metrics.group(members.len());
             link(&members);
             match entered {
-                Ok(lanes) => self.commit_group(warehouse, id, members, lanes).await,
+                Ok(lanes) => self.commit_group(&cx.warehouse, id, members, lanes).await,
                 Err(error) => members.into_iter().for_each(|it| it.respond(Err(error.clone()))),
             }
         }
@@ -292,7 +126,7 @@ impl Catalog {
         members: Vec<Member<M>>,
         lanes: LaneGuard,
     ) {
-        let evaluating = self.pipeline().phase(Phase::Judge);
+        let evaluating = self.core.pipeline().phase(Phase::Judge);
         let evaluated = self.evaluate(warehouse, id, members).await;
         drop(evaluating);
         let group = match evaluated {
@@ -304,12 +138,12 @@ impl Catalog {
         };
         let began = Instant::now();
         let committed = self.write_group(&group, lanes).await;
-        M::groups(&self.inner.groups).ended(id, group.members.len(), began);
+        M::groups(&self.groups).ended(id, group.members.len(), began);
         // This leaves the lane: the next group, which is paced by this one, may begin.
         let committed = committed.map(|lanes| lanes.is_some());
         let outdates_files = group.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
         if committed.is_ok() && outdates_files {
-            self.announce_jobs();
+            self.jobs.announce_jobs();
         }
         for (member, outcome) in group.members {
             member.respond(match outcome {
@@ -367,8 +201,8 @@ impl Catalog {
         id: Uuid,
         members: &[Member<M>],
     ) -> Result<Option<(Head<M>, Vec<Option<Enclosing>>)>> {
-        let store = self.store().latest();
-        let Some(head) = self.head(&store, id).await? else { return Ok(None) };
+        let store = self.core.store().latest();
+        let Some(head) = self.core.environment.head(&store, id).await? else { return Ok(None) };
         let mut known = HashMap::new();
         let mut named = Vec::with_capacity(members.len());
         for member in members {
@@ -381,9 +215,9 @@ impl Catalog {
                     found == Some(id)
                 }
             };
-            let (operation, namespace) = (&member.operation, &ident.namespace);
+            let (cx, namespace) = (&member.cx, &ident.namespace);
             named.push(if leads_here {
-                Some(self.enclosing_of_commit(&store, operation, warehouse, namespace).await?)
+                Some(self.core.access.enclosing_of_commit(&store, cx, namespace).await?)
             } else {
                 None
             });
@@ -408,7 +242,7 @@ impl Catalog {
             lanes,
             versions: new.iter().map(|new| new.file()).collect(),
         };
-        let committed = self.pipeline().commit_if_current(write, |t| async move {
+        let committed = self.core.pipeline().commit_if_current(write, |t| async move {
             if let Some(new) = new
                 && !self.write_version(&t, &first.change.ident, new).await?
             {
@@ -423,19 +257,19 @@ impl Catalog {
         let EvaluatedGroup { members, state, new } = group;
         let mut records = RequestRecords::default();
         for (member, outcome) in members.iter().filter(|(_, outcome)| outcome.permit().is_some()) {
-            let Member { operation, change, request, .. } = member;
+            let Member { cx, change, request, .. } = member;
             let entry = match (outcome, new) {
                 (MemberOutcome::Changed(permit), Some(new)) => {
                     Some(new.entry(request.action::<M>(), &change.ident, permit))
                 }
                 _ => None,
             };
-            let pipeline = self.pipeline();
+            let pipeline = self.core.pipeline();
             records.extend(match request {
-                CommitRequest::Single => pipeline.records(operation, entry, state)?,
+                CommitRequest::Single => pipeline.records(&cx.operation, entry, state)?,
                 CommitRequest::Transaction => {
                     let publications = new.iter().map(NewVersion::key).collect();
-                    pipeline.records(operation, entry, &TransactionDone { publications })?
+                    pipeline.records(&cx.operation, entry, &TransactionDone { publications })?
                 }
             });
         }

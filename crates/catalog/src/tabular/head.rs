@@ -5,9 +5,10 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::metadata::{TabularMetadata, metadata_of};
+use crate::Result;
+use crate::environment::Environment;
 use crate::lookup::{self, Found};
 use crate::version_cache::{CachedVersion, Version};
-use crate::{Catalog, Result};
 use slateberg_model::text::Text;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::Read;
@@ -23,7 +24,7 @@ pub(crate) struct Head<M> {
     pub(crate) text: Text,
 }
 
-impl Catalog {
+impl Environment {
     /// Returns the newest accepted state of a table or view; none if it does not exist.
     pub(crate) async fn head<M: TabularMetadata>(
         &self,

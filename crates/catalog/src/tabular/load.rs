@@ -1,20 +1,21 @@
 //! Loading tables and views.
 
+use super::delegation::Delegated;
+use super::read_access::{ReadAccess, ReadVersion, Readable};
 use super::state::TabularState;
 use super::target::Target;
 use crate::attributes::Basis;
-use crate::delegation::Delegated;
 use crate::listings::Contents;
 use crate::loadable::Loadable;
 use crate::lookup::{self, LOOKUP_ATTEMPTS_MAX, text_of};
 use crate::permits::Permitted;
-use crate::reading::{ReadAccess, ReadVersion, Readable};
+use crate::tabular::Tabulars;
 use crate::version_cache::CachedVersion;
-use crate::{Catalog, Error, Operation, Result};
+use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Action, Load};
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Page, PageRequest};
-use slateberg_model::warehouse::{Delegation, Warehouse};
+use slateberg_model::warehouse::Delegation;
 use slateberg_store::keys::PublicationKey;
 
 /// What a load comes to.
@@ -26,7 +27,7 @@ pub enum Loaded<K> {
     State(Readable, Option<Delegated>),
 }
 
-impl Catalog {
+impl Tabulars {
     /// The state of a table or view as everybody may see it: durable, with its metadata file in the
     /// warehouse. `known` says what the caller has already of a version, which then is not read. Whoever asks
     /// for one of some `ways` to the files of a table is told of it, as far as there is any for them.
@@ -38,20 +39,20 @@ impl Catalog {
         known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
     ) -> Result<Loaded<K>> {
         let Target { kind, ident, .. } = target;
-        self.check_findable(kind, ident)?;
-        let store = self.store().durable();
+        self.core.environment.check_findable(kind, ident)?;
+        let store = self.core.store().durable();
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
             let Loadable { permit, rights, record, span } =
-                self.loadable(&store, operation, target, ways.is_some()).await?;
+                self.core.access.loadable(&store, operation, target, ways.is_some()).await?;
             let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };
-            self.pipeline().pending.wait(key, self.settings().commit_deadline()).await?;
+            self.core.pipeline().pending.wait(key, self.core.settings().commit_deadline()).await?;
             let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
             let files = match ways {
                 // Whoever may read a part of it only gets at no files.
                 Some(ways) if rules.is_none() => {
-                    self.delegated(target, &record, rights, ways).await?
+                    self.delegations.delegated(target, &record, rights, ways).await?
                 }
                 _ => None,
             };
@@ -59,7 +60,7 @@ impl Catalog {
                 span.record("slateberg.cache", "answer");
                 return Ok(Loaded::Known(known));
             }
-            let cached = match self.pipeline().versions.get((id, version)) {
+            let cached = match self.core.pipeline().versions.get((id, version)) {
                 Some(cached) => {
                     span.record("slateberg.cache", "version");
                     cached
@@ -68,13 +69,13 @@ impl Catalog {
                     span.record("slateberg.cache", "none");
                     let Some(text) = text_of(&store, &record).await? else { continue };
                     let cached = CachedVersion { text, parsed: None };
-                    self.pipeline().versions.insert((id, version), cached.clone());
+                    self.core.pipeline().versions.insert((id, version), cached.clone());
                     cached
                 }
             };
             let access = match rules {
                 None => ReadAccess::Whole,
-                Some(rules) => self.restricted(rules, ident, (id, version), &cached)?,
+                Some(rules) => self.core.restricted(rules, ident, (id, version), &cached)?,
             };
             let state = TabularState::new(&record, cached.text);
             return Ok(Loaded::State(Readable { state, access }, files));
@@ -88,14 +89,13 @@ impl Catalog {
     /// Returns the names of the tables or views in a namespace.
     pub(crate) async fn list_tabulars(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         kind: TabularKind,
         namespace: &NamespaceIdent,
         page: &PageRequest,
     ) -> Result<Page> {
-        let contents = Contents { warehouse, parent: Some(namespace), kind: kind.into() };
-        self.list_contents::<Load>(operation, contents, page).await
+        let contents = Contents { parent: Some(namespace), kind: kind.into() };
+        self.listings.list_contents::<Load>(cx, contents, page).await
     }
 
     /// Fails if a table or view does not exist, or if the principal may not do `A` to it.
@@ -105,10 +105,10 @@ impl Catalog {
         target: Target<'_>,
     ) -> Result<()> {
         let Target { warehouse, kind, ident } = target;
-        self.check_findable(kind, ident)?;
-        let store = self.store().durable();
+        self.core.environment.check_findable(kind, ident)?;
+        let store = self.core.store().durable();
         let permitted: Permitted<A, ()> =
-            self.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
+            self.core.access.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
         // A table that got the name after the decision was not decided about.
         let exists = match permitted.basis {
             Basis::Version(_) => true,

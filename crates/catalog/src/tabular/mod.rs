@@ -5,10 +5,13 @@ pub(crate) mod builder;
 pub(crate) mod change;
 pub(crate) mod commit;
 pub(crate) mod create;
+pub(crate) mod delegation;
 pub(crate) mod group;
+pub(crate) mod groups;
 pub(crate) mod head;
 pub(crate) mod load;
 pub(crate) mod metadata;
+pub(crate) mod read_access;
 pub(crate) mod register;
 pub(crate) mod removal;
 pub(crate) mod rename;
@@ -16,3 +19,45 @@ pub(crate) mod state;
 pub(crate) mod target;
 pub(crate) mod transaction;
 pub(crate) mod write;
+
+use std::sync::Arc;
+
+use self::delegation::Delegations;
+use self::groups::CommitGroups;
+use crate::core::Core;
+use crate::jobs::Jobs;
+use crate::listings::Listings;
+use slateberg_telemetry::collection::Collection;
+
+/// Tables and views, as requests see and change them. Cheap to clone.
+#[derive(Clone)]
+pub struct Tabulars {
+    pub(crate) core: Arc<Core>,
+    /// The commits that wait for their lanes, by table and view.
+    groups: Arc<CommitGroups>,
+    listings: Listings,
+    delegations: Delegations,
+    pub(crate) jobs: Jobs,
+}
+
+impl Tabulars {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        listings: &Listings,
+        delegations: &Delegations,
+        jobs: &Jobs,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            groups: Arc::new(CommitGroups::new(core.settings().commit_lane_depth_max)),
+            listings: listings.clone(),
+            delegations: delegations.clone(),
+            jobs: jobs.clone(),
+        }
+    }
+
+    /// Collects the metrics of commits that wait.
+    pub(crate) fn collect(&self, into: &mut Collection) {
+        self.groups.collect(into);
+    }
+}

@@ -7,7 +7,8 @@ use crate::lookup::{self, Found};
 use crate::overlaps::Placed;
 use crate::pipeline::lanes::LaneGuard;
 use crate::places::further_paths;
-use crate::{Catalog, Error, Operation, Result};
+use crate::tabular::Tabulars;
+use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Drop, Register};
 use slateberg_authz::permit::Permit;
 use slateberg_model::ident::{TabularIdent, TabularKind};
@@ -31,36 +32,32 @@ pub struct RegisterTable {
     pub overwrite: bool,
 }
 
-impl Catalog {
+impl Tabulars {
     /// Registers a metadata file.
     pub(crate) async fn register_tabular<M: TabularMetadata>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         request: RegisterTable,
     ) -> Result<TabularState> {
-        let warehouse = warehouse.clone();
-        let register = |catalog: Self, operation: Operation| async move {
-            catalog.register_once::<M>(&operation, &warehouse, &request).await
+        let register = |tabulars: Self, cx: RequestContext| async move {
+            tabulars.register_once::<M>(&cx, &request).await
         };
-        self.mutate(operation, register).await
+        self.core.mutate(self, cx, register).await
     }
 
     async fn register_once<M: TabularMetadata>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         request: &RegisterTable,
     ) -> Result<TabularState> {
         let ident = &request.ident;
         let creation = Creation::registered(M::KIND, ident);
-        let permit: &Permit<Register> =
-            &self.permit_creation(operation, warehouse, creation).await?;
+        let permit: &Permit<Register> = &self.core.access.permit_creation(cx, creation).await?;
         for _ in 0..REGISTER_ATTEMPTS_MAX {
-            let namespace = match self.free_name(warehouse, M::KIND, ident).await {
+            let namespace = match self.free_name(&cx.warehouse, M::KIND, ident).await {
                 Ok(namespace) => namespace,
                 Err(Error::AlreadyExists(_)) if request.overwrite => {
-                    match self.register_over::<M>(operation, permit, warehouse, request).await? {
+                    match self.register_over::<M>(cx, permit, request).await? {
                         Some(state) => return Ok(state),
                         None => continue,
                     }
@@ -68,23 +65,25 @@ impl Catalog {
                 Err(error) => return Err(error),
             };
             let (metadata, text, _room) =
-                self.read_metadata::<M>(operation, warehouse, &request.metadata_location).await?;
+                self.read_metadata::<M>(cx, &request.metadata_location).await?;
             let record = NewRecord {
-                id: self.ids().random(),
+                id: self.core.ids().random(),
                 kind: M::KIND,
-                warehouse,
+                warehouse: &cx.warehouse,
                 namespace: namespace.id,
                 name: &ident.name,
                 uuid: metadata.uuid(),
                 location: metadata.location(),
                 properties: metadata.properties(),
                 metadata_location: &request.metadata_location,
-                now_ms: self.now_ms(),
-                owner: operation.owner(),
+                now_ms: self.core.now_ms(),
+                owner: cx.operation.owner(),
             }
             .build();
             let new = registered(None, record, text);
-            return self.commit_new(operation, permit, (M::ACTIONS.register, ident), &new).await;
+            return self
+                .commit_new(&cx.operation, permit, (M::ACTIONS.register, ident), &new)
+                .await;
         }
         let kind = M::KIND.word();
         Err(Error::unavailable(
@@ -98,16 +97,16 @@ impl Catalog {
     /// Replaces the metadata of an existing table or view. None if it was renamed or dropped.
     async fn register_over<M: TabularMetadata>(
         &self,
-        operation: &Operation,
+        cx: &RequestContext,
         permit: &Permit<Register>,
-        warehouse: &Warehouse,
         request: &RegisterTable,
     ) -> Result<Option<TabularState>> {
+        let RequestContext { operation, warehouse } = cx;
         let ident = &request.ident;
         let target = Target { warehouse, kind: M::KIND, ident };
         self.permit_over(operation, target).await?;
         let (metadata, text, _room) =
-            self.read_metadata::<M>(operation, warehouse, &request.metadata_location).await?;
+            self.read_metadata::<M>(cx, &request.metadata_location).await?;
         let entered = match self.enter(warehouse, M::KIND, ident).await {
             // The name is that of the other kind, which no registration replaces, or it is free.
             Err(Error::NoSuchTable(_) | Error::NoSuchView(_)) => {
@@ -126,10 +125,13 @@ impl Catalog {
             location: metadata.location().to_owned(),
             metadata_location: request.metadata_location.clone(),
             version: before.version + 1,
-            updated_ms: self.now_ms(),
+            updated_ms: self.core.now_ms(),
             ..before.clone()
         };
-        self.check_free(&self.store().latest(), Placed::by(Some(before), &record)).await?;
+        self.core
+            .environment
+            .check_free(&self.core.store().latest(), Placed::by(Some(before), &record))
+            .await?;
         let text_before = document.text.clone();
         let replaced = Before { record: before.clone(), text: text_before };
         let new = changed.then(|| registered(Some(replaced), record, text));
@@ -146,12 +148,12 @@ impl Catalog {
         kind: TabularKind,
         ident: &TabularIdent,
     ) -> Result<Option<(Found, LaneGuard)>> {
-        self.check_findable(kind, ident)?;
-        let store = self.store().latest();
+        self.core.environment.check_findable(kind, ident)?;
+        let store = self.core.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
             .await?
             .ok_or_else(|| Error::no_such(kind, ident))?;
-        let lanes = self.pipeline().lanes.enter(vec![id]).await?;
+        let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
         let named = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
         let found = lookup::tabular_by_id(&store, id).await?.filter(|_| named == Some(id));
         Ok(found.map(|found| (found, lanes)))
@@ -160,15 +162,14 @@ impl Catalog {
     /// Returns the permit that replacing the metadata of a table or view needs in addition: the previous one
     /// disappears, as in a drop.
     async fn permit_over(&self, operation: &Operation, target: Target<'_>) -> Result<Permit<Drop>> {
-        self.permit_tabular(&self.store().latest(), operation, target).await
+        self.core.access.permit_tabular(&self.core.store().latest(), operation, target).await
     }
 
     /// Reads the metadata file that a request names. The memory of the text stays reserved as long as the
     /// request holds the [`Room`].
     async fn read_metadata<M: TabularMetadata>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         location: &str,
     ) -> Result<(M, Text, Room)> {
         if location.is_empty() {
@@ -178,15 +179,15 @@ impl Catalog {
             )));
         }
         // Not every object store reports an impossible name as missing.
-        self.objects().check(warehouse.id, location)?;
-        self.permit_file(operation, warehouse, location).await?;
-        let json = metadata_file::read(&self.objects(), warehouse.id, location).await?;
+        self.core.objects().check(cx.warehouse.id, location)?;
+        self.core.access.permit_file(cx, location).await?;
+        let json = metadata_file::read(&self.core.objects(), cx.warehouse.id, location).await?;
         let metadata = M::parse(&json).map_err(|refusal| {
             Error::Invalid(format!("Invalid metadata file {location}: {refusal}"))
         })?;
-        self.objects().check(warehouse.id, metadata.location())?;
+        self.core.objects().check(cx.warehouse.id, metadata.location())?;
         let described = (metadata.location(), metadata.uuid());
-        self.permit_described(operation, warehouse, location, described).await?;
+        self.core.access.permit_described(cx, location, described).await?;
         let (text, room) = json.into_parts();
         Ok((metadata, text.into(), room))
     }

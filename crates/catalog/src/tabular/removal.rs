@@ -11,11 +11,11 @@ use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::pipeline::response::Response;
 use crate::places::put_whereabouts;
-use crate::{Catalog, Error, Operation, Result};
+use crate::tabular::Tabulars;
+use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Drop, Purge};
 use slateberg_authz::permit::Permit;
 use slateberg_model::ident::TabularIdent;
-use slateberg_model::warehouse::Warehouse;
 use slateberg_store::jobs::Work;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::txn::Transaction;
@@ -32,59 +32,58 @@ pub(crate) struct Removal<R> {
     pub(crate) respond: fn(Found) -> R,
 }
 
-impl Catalog {
+impl Tabulars {
     /// Removes a table or view from the catalog.
     pub(crate) async fn remove_tabular<M: TabularMetadata, R: Response>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         removal: Removal<R>,
     ) -> Result<R> {
-        let warehouse = warehouse.clone();
-        let remove = |catalog: Self, operation: Operation| async move {
-            catalog.remove_once::<M, R>(&operation, &warehouse, &removal).await
+        let remove = |tabulars: Self, cx: RequestContext| async move {
+            tabulars.remove_once::<M, R>(&cx, &removal).await
         };
-        self.mutate(operation, remove).await
+        self.core.mutate(self, cx, remove).await
     }
 
     async fn remove_once<M: TabularMetadata, R: Response>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         removal: &Removal<R>,
     ) -> Result<R> {
         let Removal { action, ident, purge, respond } = removal;
         let kind = M::KIND;
-        self.check_findable(kind, ident)?;
-        let target = Target { warehouse, kind, ident };
-        self.permit_removal(operation, target, purge.is_some()).await?;
-        let store = self.store().latest();
-        let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
+        self.core.environment.check_findable(kind, ident)?;
+        let target = Target { warehouse: &cx.warehouse, kind, ident };
+        self.permit_removal(&cx.operation, target, purge.is_some()).await?;
+        let store = self.core.store().latest();
+        let id = lookup::tabular_id(&store, cx.warehouse.id, kind, ident)
             .await?
             .ok_or_else(|| Error::no_such(kind, ident))?;
         if purge.is_some() {
-            self.refuse_deletion("Cannot purge", "drop the table without purge")?;
+            self.core
+                .environment
+                .refuse_deletion("Cannot purge", "drop the table without purge")?;
         }
-        let lanes = self.pipeline().lanes.enter(vec![id]).await?;
-        let permit = &self.permit_removal(operation, target, purge.is_some()).await?;
+        let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
+        let permit = &self.permit_removal(&cx.operation, target, purge.is_some()).await?;
         let write = Write { action, permit, lanes, versions: Vec::new() };
-        let removed = self.pipeline().commit(write, |t| async move {
-            let found = self.delete_tabular(&t, operation, target, (id, *purge)).await?;
+        let removed = self.core.pipeline().commit(write, |t| async move {
+            let found = self.delete_tabular(&t, &cx.operation, target, (id, *purge)).await?;
             let entry = Entry {
                 action,
-                warehouse: warehouse.id,
+                warehouse: cx.warehouse.id,
                 subject: id,
                 name: ident,
                 versions: (Some(found.record.version), None),
                 decision: permit.decision(),
             };
             let response = respond(found);
-            let records = self.pipeline().records(operation, Some(entry), &response)?;
+            let records = self.core.pipeline().records(&cx.operation, Some(entry), &response)?;
             Ok((response, records))
         });
         let response = removed.await?;
         if purge.is_some() {
-            self.announce_jobs();
+            self.jobs.announce_jobs();
         }
         Ok(response)
     }
@@ -113,7 +112,7 @@ impl Catalog {
                 let work = Work::ReachableFrom { id, metadata_location };
                 let table = table_of(&found.record, Some((warehouse, ident)));
                 let by = Some(operation.principal.id().to_owned());
-                self.put_job(t, job, warehouse.id, work, table, by)?;
+                self.jobs.put_job(t, job, warehouse.id, work, table, by)?;
             }
             None => t.delete_document(id).await?,
         }
@@ -127,10 +126,11 @@ impl Catalog {
         target: Target<'_>,
         purge: bool,
     ) -> Result<Permit<Drop>> {
-        let store = self.store().latest();
+        let store = self.core.store().latest();
         if purge {
-            let _permit: Permit<Purge> = self.permit_tabular(&store, operation, target).await?;
+            let _permit: Permit<Purge> =
+                self.core.access.permit_tabular(&store, operation, target).await?;
         }
-        self.permit_tabular(&store, operation, target).await
+        self.core.access.permit_tabular(&store, operation, target).await
     }
 }

@@ -7,57 +7,55 @@ use super::state::name_key;
 use super::target::Target;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
-use crate::{Catalog, Error, Operation, Result, lookup};
+use crate::tabular::Tabulars;
+use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::{Create, Rename};
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Node, Resource};
 use slateberg_model::ident::{TabularIdent, TabularKind};
-use slateberg_model::warehouse::Warehouse;
 use slateberg_store::invariants;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::Read;
 use slateberg_store::records::{NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 
-impl Catalog {
+impl Tabulars {
     /// Gives a table or view another name, in the same namespace or another.
     pub(crate) async fn rename_tabular<M: TabularMetadata>(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         source: TabularIdent,
         destination: TabularIdent,
     ) -> Result<()> {
-        let warehouse = warehouse.clone();
-        let rename = |catalog: Self, operation: Operation| async move {
-            let target = Target { warehouse: &warehouse, kind: M::KIND, ident: &source };
-            catalog.rename_once(&operation, target, &destination).await
+        let rename = |tabulars: Self, cx: RequestContext| async move {
+            tabulars.rename_once(&cx, M::KIND, &source, &destination).await
         };
-        self.mutate(operation, rename).await
+        self.core.mutate(self, cx, rename).await
     }
 
     async fn rename_once(
         &self,
-        operation: &Operation,
-        target: Target<'_>,
+        cx: &RequestContext,
+        kind: TabularKind,
+        source: &TabularIdent,
         destination: &TabularIdent,
     ) -> Result<()> {
-        let Target { warehouse, kind, ident: source } = target;
-        self.check_findable(kind, source)?;
-        self.check_name(destination)?;
-        self.permit_rename(operation, target, destination).await?;
-        let store = self.store().latest();
+        let warehouse = &cx.warehouse;
+        self.core.environment.check_findable(kind, source)?;
+        self.core.environment.check_name(destination)?;
+        self.permit_rename(cx, kind, source, destination).await?;
+        let store = self.core.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, source)
             .await?
             .ok_or_else(|| Error::no_such(kind, source))?;
-        let lanes = self.pipeline().lanes.enter(vec![id]).await?;
-        let permit = &self.permit_rename(operation, target, destination).await?;
+        let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
+        let permit = &self.permit_rename(cx, kind, source, destination).await?;
         let action = match kind {
             TabularKind::Table => "rename_table",
             TabularKind::View => "rename_view",
         };
         let write = Write { action, permit, lanes, versions: Vec::new() };
-        let renamed = self.pipeline().commit(write, |t| async move {
+        let renamed = self.core.pipeline().commit(write, |t| async move {
             let named = lookup::tabular_id(&*t, warehouse.id, kind, source).await?;
             if named != Some(id) {
                 return Err(Error::no_such(kind, source));
@@ -75,7 +73,7 @@ impl Catalog {
                     decision: permit.decision(),
                 })
             };
-            Ok(((), self.pipeline().records(operation, entry, &())?))
+            Ok(((), self.core.pipeline().records(&cx.operation, entry, &())?))
         });
         renamed.await
     }
@@ -83,21 +81,24 @@ impl Catalog {
     /// Returns the permit to rename a table or view: `Rename` at its source, and `Create` at its destination.
     async fn permit_rename(
         &self,
-        operation: &Operation,
-        target: Target<'_>,
+        cx: &RequestContext,
+        kind: TabularKind,
+        source: &TabularIdent,
         destination: &TabularIdent,
     ) -> Result<Permit<Rename>> {
-        let Target { warehouse, kind, ident } = target;
-        let store = self.store().latest();
-        let permit = self.permit_tabular(&store, operation, target).await?;
-        let Some(id) = lookup::tabular_id(&store, warehouse.id, kind, ident).await? else {
-            return Err(Error::no_such(kind, ident));
+        let RequestContext { operation, warehouse } = cx;
+        let target = Target { warehouse, kind, ident: source };
+        let store = self.core.store().latest();
+        let permit = self.core.access.permit_tabular(&store, operation, target).await?;
+        let Some(id) = lookup::tabular_id(&store, warehouse.id, kind, source).await? else {
+            return Err(Error::no_such(kind, source));
         };
-        let attributes = self.attributes_for::<Create>(&store, operation, kind, id).await?;
+        let attributes =
+            self.core.access.attributes_for::<Create>(&store, operation, kind, id).await?;
         let node = Node::known(&destination.name, attributes);
         let parent = Some(&destination.namespace);
         let new = |inside: Resource| inside.tabular(kind, node);
-        let create = self.permit_new::<Create>(&store, operation, warehouse, parent, new);
+        let create = self.core.access.permit_new::<Create>(&store, cx, parent, new);
         let _permit = create.await?;
         Ok(permit)
     }

@@ -10,7 +10,8 @@ use super::commit::COMMIT_ATTEMPTS_MAX;
 use super::state::NewVersion;
 use crate::pipeline::Write;
 use crate::pipeline::response::TransactionDone;
-use crate::{Catalog, Error, Operation, Result, lookup};
+use crate::tabular::Tabulars;
+use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
 use slateberg_model::ident::{TabularIdent, TabularKind};
@@ -29,46 +30,43 @@ struct Planned {
     new: Option<NewVersion>,
 }
 
-impl Catalog {
+impl Tabulars {
     /// Changes several tables: all of them or none.
     pub async fn commit_transaction(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         changes: Vec<TableChange>,
     ) -> Result<()> {
-        let warehouse = warehouse.clone();
-        let commit = |catalog: Self, operation: Operation| async move {
-            catalog.check_changes(&changes)?;
+        let commit = |tabulars: Self, cx: RequestContext| async move {
+            tabulars.check_changes(&changes)?;
             match &changes[..] {
                 // Some clients, such as DuckDB, send every append in this form: it joins the group of the
                 // table.
                 [change] if !change.creates() => {
                     let request = CommitRequest::Transaction;
-                    catalog.commit_one(&operation, &warehouse, change, request).await?;
+                    tabulars.commit_one(&cx, change, request).await?;
                     Ok(TransactionDone { publications: Vec::new() })
                 }
-                changes => catalog.commit_all(&operation, &warehouse, changes).await,
+                changes => tabulars.commit_all(&cx, changes).await,
             }
         };
-        self.commit(TRANSACTION, operation, commit).await.map(|_| ())
+        self.core.commit(TRANSACTION, self, cx, commit).await.map(|_| ())
     }
 
     async fn commit_all(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         changes: &[TableChange],
     ) -> Result<TransactionDone> {
         for _ in 0..COMMIT_ATTEMPTS_MAX {
-            self.permit_changes(operation, warehouse, changes).await?;
-            let ids = self.ids_of(warehouse, changes).await?;
-            let waiting = self.pipeline().phase(Phase::Wait);
+            self.permit_changes(cx, changes).await?;
+            let ids = self.ids_of(&cx.warehouse, changes).await?;
+            let waiting = self.core.pipeline().phase(Phase::Wait);
             let lanes =
-                self.pipeline().lanes.enter(ids.iter().flatten().copied().collect()).await?;
+                self.core.pipeline().lanes.enter(ids.iter().flatten().copied().collect()).await?;
             drop(waiting);
-            let evaluating = self.pipeline().phase(Phase::Judge);
-            let Some(planned) = self.plan_all(operation, warehouse, changes, &ids).await? else {
+            let evaluating = self.core.pipeline().phase(Phase::Judge);
+            let Some(planned) = self.plan_all(cx, changes, &ids).await? else {
                 continue;
             };
             drop(evaluating);
@@ -78,10 +76,10 @@ impl Catalog {
             // Other requests find the created tables as soon as they are written. Until then no request knows
             // their ids, so that their lanes are free, and entering them late deadlocks with none.
             let created = new().filter(|new| new.before.is_none()).map(|new| new.record.id);
-            let lanes = lanes.and(self.pipeline().lanes.enter(created.collect()).await?);
+            let lanes = lanes.and(self.core.pipeline().lanes.enter(created.collect()).await?);
             let versions = new().map(NewVersion::file).collect();
             let write = Write { action: TRANSACTION, permit, lanes, versions };
-            let committed = self.pipeline().commit_if_current(write, |t| async move {
+            let committed = self.core.pipeline().commit_if_current(write, |t| async move {
                 for Planned { ident, new, .. } in planned {
                     if let Some(new) = new
                         && !self.write_version(&t, ident, new).await?
@@ -93,12 +91,12 @@ impl Catalog {
                     new.as_ref().map(|new| new.entry(TRANSACTION, ident, permit))
                 });
                 let done = TransactionDone { publications: new().map(NewVersion::key).collect() };
-                let records = self.pipeline().records_of_all(operation, entries, &done)?;
+                let records = self.core.pipeline().records_of_all(&cx.operation, entries, &done)?;
                 Ok(Some((done, records)))
             });
             let Some(committed) = committed.await? else { continue };
             if new().any(|new| !new.outdated.is_empty()) {
-                self.announce_jobs();
+                self.jobs.announce_jobs();
             }
             return Ok(committed.value);
         }
@@ -111,23 +109,22 @@ impl Catalog {
     /// Evaluates all changes in their lanes. None if a table was renamed or dropped meanwhile.
     async fn plan_all(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         changes: &[TableChange],
         ids: &[Option<Uuid>],
     ) -> Result<Option<Vec<Planned>>> {
-        let permits = self.permit_changes(operation, warehouse, changes).await?;
+        let permits = self.permit_changes(cx, changes).await?;
         let mut planned = Vec::with_capacity(changes.len());
         for ((change, id), permit) in changes.iter().zip(ids).zip(permits) {
             let new = match id {
-                None => Some(self.plan_new(operation, warehouse, change.clone()).await?),
+                None => Some(self.plan_new(cx, change.clone()).await?),
                 Some(id) => {
-                    let store = self.store().latest();
+                    let store = self.core.store().latest();
                     let (kind, ident) = (TabularKind::Table, &change.ident);
-                    let named = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
-                    let head = self.head(&store, *id).await?;
+                    let named = lookup::tabular_id(&store, cx.warehouse.id, kind, ident).await?;
+                    let head = self.core.environment.head(&store, *id).await?;
                     let Some(head) = head.filter(|_| named == Some(*id)) else { return Ok(None) };
-                    let mut builder = CommitBuilder::new(self, warehouse, &head);
+                    let mut builder = CommitBuilder::new(self, &cx.warehouse, &head);
                     builder.apply(change).await?;
                     builder.finish().1
                 }
@@ -141,19 +138,18 @@ impl Catalog {
     /// table discloses nothing about another.
     async fn permit_changes(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         changes: &[TableChange],
     ) -> Result<Vec<Permit<Commit>>> {
         let mut permits = Vec::with_capacity(changes.len());
         for change in changes {
-            permits.push(self.permit_change(operation, warehouse, change).await?);
+            permits.push(self.permit_change(cx, change).await?);
         }
         Ok(permits)
     }
 
     fn check_changes(&self, changes: &[TableChange]) -> Result<()> {
-        let tables_max = self.settings().transaction_tables_max;
+        let tables_max = self.core.settings().transaction_tables_max;
         if changes.is_empty() {
             return Err(Error::Invalid("Invalid table changes: empty".to_owned()));
         }

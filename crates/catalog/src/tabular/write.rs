@@ -7,7 +7,8 @@ use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::records::Entry;
 use crate::pipeline::{Committed, Write};
 use crate::places::put_whereabouts;
-use crate::{Catalog, Error, Operation, Result};
+use crate::tabular::Tabulars;
+use crate::{Error, Operation, Result};
 use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
 use slateberg_model::ident::TabularIdent;
@@ -41,7 +42,7 @@ impl NewVersion {
     }
 }
 
-impl Catalog {
+impl Tabulars {
     /// Writes a version in a transaction. Returns false if the state is not the one that it was made from:
     /// the change has to be evaluated again.
     ///
@@ -74,7 +75,7 @@ impl Catalog {
                 return Err(Error::taken(record.kind, kind, ident));
             }
         }
-        self.check_free(t, Placed::by(None, record)).await?;
+        self.core.environment.check_free(t, Placed::by(None, record)).await?;
         t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
         put_version(t, new)
     }
@@ -88,16 +89,21 @@ impl Catalog {
         if t.get(&TabularKey(before.record.id)).await?.as_ref() != Some(&before.record) {
             return Ok(false);
         }
-        match self.check_free(t, Placed::by(Some(&before.record), &new.record)).await {
+        match self
+            .core
+            .environment
+            .check_free(t, Placed::by(Some(&before.record), &new.record))
+            .await
+        {
             // The location was free when the change was evaluated: it is evaluated again.
             Err(Error::Invalid(_)) => return Ok(false),
             checked => checked?,
         }
         put_version(t, new)?;
-        if !new.outdated.is_empty() && self.deletes_files() {
-            let (id, warehouse) = (self.ids().ordered(), new.record.warehouse);
+        if !new.outdated.is_empty() && self.core.environment.deletes_files() {
+            let (id, warehouse) = (self.core.ids().ordered(), new.record.warehouse);
             let work = Work::Listed(new.outdated.clone());
-            self.put_job(t, id, warehouse, work, table_of(&new.record, None), None)?;
+            self.jobs.put_job(t, id, warehouse, work, table_of(&new.record, None), None)?;
         }
         Ok(true)
     }
@@ -114,14 +120,14 @@ impl Catalog {
     ) -> Result<Option<Committed<()>>> {
         let versions = new.iter().map(|new| new.file()).collect();
         let write = Write { action, permit, lanes, versions };
-        let committed = self.pipeline().commit_if_current(write, |t| async move {
+        let committed = self.core.pipeline().commit_if_current(write, |t| async move {
             if let Some(new) = new
                 && !self.write_version(&t, ident, new).await?
             {
                 return Ok(None);
             }
             let entry = new.map(|new| new.entry(action, ident, permit));
-            Ok(Some(((), self.pipeline().records(operation, entry, state)?)))
+            Ok(Some(((), self.core.pipeline().records(operation, entry, state)?)))
         });
         committed.await
     }
@@ -134,7 +140,7 @@ impl Catalog {
         (action, ident): (&'static str, &TabularIdent),
         new: &NewVersion,
     ) -> Result<TabularState> {
-        let lanes = self.pipeline().lanes.enter(vec![new.record.id]).await?;
+        let lanes = self.core.pipeline().lanes.enter(vec![new.record.id]).await?;
         let state = new.state();
         let written = (&state, Some(new));
         let committed =

@@ -7,7 +7,8 @@ use super::served::{Entry, Served, storage_of};
 use crate::locations::without_trailing_slash;
 use crate::pipeline::response::Body;
 use crate::turns::Turn;
-use crate::{Catalog, Error, Operation, Result};
+use crate::warehouses::Warehouses;
+use crate::{Error, Operation, Result};
 use slateberg_authz::action::{ManageWarehouse, ReadConfig};
 use slateberg_authz::authority::Asked;
 use slateberg_authz::permit::Permit;
@@ -77,7 +78,7 @@ impl Judged {
     }
 }
 
-impl Catalog {
+impl Warehouses {
     /// Makes, changes or deletes a warehouse. What is told is served: none if it was deleted.
     pub async fn change_warehouse(
         &self,
@@ -92,11 +93,11 @@ impl Catalog {
         // what counts.
         self.may_change(operation, name, &edit)?;
         let name = name.to_owned();
-        let change = |catalog: Self, operation: Operation| async move {
-            let changed = catalog.change_warehouse_once(operation, &name, &edit).await?;
+        let change = |warehouses: Self, operation: Operation| async move {
+            let changed = warehouses.change_warehouse_once(operation, &name, &edit).await?;
             Ok(changed.map(Body))
         };
-        let changed = self.mutate(operation, change).await?;
+        let changed = self.core.mutate(self, operation, change).await?;
         Ok(changed.map(|Body(changed)| changed))
     }
 
@@ -124,17 +125,20 @@ impl Catalog {
     /// Opens stores, and tries out whether they can be used.
     async fn open_and_try(&self, storage: &StorageProfile) -> Result<Roots> {
         let wrong = |BadStorage(reason)| Error::Unusable(reason);
-        let stores = &self.inner.parts.stores;
+        let stores = &self.stores;
         let roots = stores.open(storage).map_err(wrong)?;
-        let at_most = self.settings().warehouse_probe_max();
-        stores.probe(&roots, self.ids().random(), at_most, self.now_ms()).await.map_err(wrong)?;
+        let at_most = self.core.settings().warehouse_probe_max();
+        stores
+            .probe(&roots, self.core.ids().random(), at_most, self.core.now_ms())
+            .await
+            .map_err(wrong)?;
         Ok(roots)
     }
 
     /// Waits until it is one's turn to change what is served.
     async fn warehouse_turn(&self) -> Result<Turn> {
         let busy = "Earlier changes of the warehouses have not ended yet";
-        self.inner.warehouses.turns.wait(self.settings().commit_deadline(), busy).await
+        self.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
 
     /// Whether somebody may make this change. What they may not see is not there, to the letter.
@@ -144,7 +148,7 @@ impl Catalog {
         name: &str,
         edit: &Edit,
     ) -> Result<Permit<ManageWarehouse>> {
-        let asking = match self.ask(operation)? {
+        let asking = match self.core.access.ask(operation)? {
             Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
             Asked::Policies(asking) => asking,
         };
@@ -152,14 +156,15 @@ impl Catalog {
         let absent = || Error::no_such_warehouse(name);
         if matches!(edit, Edit::Create(_)) {
             let permit = asking.permit(&resource);
-            return permit.map_err(|denied| self.refuse(operation, &denied, &resource, None));
+            return permit
+                .map_err(|denied| self.core.access.refuse(operation, &denied, &resource, None));
         }
-        asking
-            .permit::<ReadConfig>(&resource)
-            .map_err(|denied| self.refuse(operation, &denied, &resource, Some(absent())))?;
+        asking.permit::<ReadConfig>(&resource).map_err(|denied| {
+            self.core.access.refuse(operation, &denied, &resource, Some(absent()))
+        })?;
         asking.permit(&resource).map_err(|denied| {
-            let absent = (!self.warehouses().has(name)).then(absent);
-            self.refuse(operation, &denied, &resource, absent)
+            let absent = (!self.core.warehouses().has(name)).then(absent);
+            self.core.access.refuse(operation, &denied, &resource, absent)
         })
     }
 
@@ -198,12 +203,12 @@ impl Catalog {
     ) -> Result<(Option<WarehouseRecord>, Entry)> {
         let taken =
             |why: &str| Error::AlreadyExists(format!("Warehouse already exists: {name}{why}"));
-        if self.warehouses().has(name) {
+        if self.core.warehouses().has(name) {
             return Err(taken(""));
         }
         let wanted = normal(wanted);
         self.check_wanted(operation, name, &wanted).await?;
-        let left = self.store().latest().get(&WarehouseKey(name.to_owned())).await?;
+        let left = self.core.store().latest().get(&WarehouseKey(name.to_owned())).await?;
         // One that has left the configuration is taken over where it is, with all that is in it, as the
         // configuration takes one over that was made here.
         if let Some(left) = &left
@@ -215,11 +220,11 @@ impl Catalog {
             self.check_count().await?;
         }
         let by = operation.principal.id().to_owned();
-        let definition = define(&wanted, 1, by.clone(), (self.now_ms(), by));
+        let definition = define(&wanted, 1, by.clone(), (self.core.now_ms(), by));
         let record = WarehouseRecord {
-            id: left.as_ref().map_or_else(|| self.ids().random(), |left| left.id),
+            id: left.as_ref().map_or_else(|| self.core.ids().random(), |left| left.id),
             location: wanted.storage.location,
-            created_ms: left.as_ref().map_or_else(|| self.now_ms(), |left| left.created_ms),
+            created_ms: left.as_ref().map_or_else(|| self.core.now_ms(), |left| left.created_ms),
             definition: Some(definition.clone()),
         };
         Ok((left, Entry::made(name, record, &definition)))
@@ -252,7 +257,7 @@ impl Catalog {
         }
         let by = operation.principal.id().to_owned();
         let mut definition =
-            define(&wanted, old.version + 1, old.created_by.clone(), (self.now_ms(), by));
+            define(&wanted, old.version + 1, old.created_by.clone(), (self.core.now_ms(), by));
         if storage_of(&record.location, &definition) == was.warehouse.storage
             && definition.client_defaults == old.client_defaults
             && definition.client_overrides == old.client_overrides
@@ -271,7 +276,7 @@ impl Catalog {
     /// A warehouse that may be changed here: it was made at run time, and is not the one that paths without
     /// a prefix mean.
     fn changeable(&self, name: &str) -> Result<Entry> {
-        let served = self.warehouses();
+        let served = self.core.warehouses();
         let entry = served.find(Some(name))?;
         if entry.is_configured() || served.is_default(name) {
             return Err(Error::Conflict(format!(

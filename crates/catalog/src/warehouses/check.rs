@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::change::Wanted;
-use crate::{Catalog, Error, Operation, Result};
+use crate::warehouses::Warehouses;
+use crate::{Error, Operation, Result};
 use slateberg_model::members::brief;
 use slateberg_model::separator;
 use slateberg_model::warehouse::StorageProfile;
@@ -52,7 +53,7 @@ const SECRETS: [&str; 8] = [
     "private-key",
 ];
 
-impl Catalog {
+impl Warehouses {
     /// Refuses settings that no warehouse may have.
     pub(super) async fn check_wanted(
         &self,
@@ -73,7 +74,7 @@ impl Catalog {
 
     /// Refuses another warehouse where there are as many as may be.
     pub(super) async fn check_count(&self) -> Result<()> {
-        let max = self.settings().warehouses_max;
+        let max = self.core.settings().warehouses_max;
         match self.warehouse_records().await?.len() {
             count if count >= max => {
                 Err(Error::Unprocessable(format!("There are {max} warehouses already")))
@@ -90,7 +91,7 @@ impl Catalog {
         name: &str,
         storage: &StorageProfile,
     ) -> Result<()> {
-        let served = self.warehouses();
+        let served = self.core.warehouses();
         let mut others: Vec<(String, String)> = Vec::new();
         for entry in served.all() {
             others.extend(places(&entry.warehouse.name, &entry.warehouse.storage));
@@ -124,7 +125,7 @@ impl Catalog {
     /// The records of all warehouses, those that have left the configuration among them.
     pub(super) async fn warehouse_records(&self) -> Result<Vec<(WarehouseKey, WarehouseRecord)>> {
         let range = Range::prefix([space::WAREHOUSE_NAMES]);
-        Ok(self.store().latest().scan::<WarehouseKey>(&range, None).await?)
+        Ok(self.core.store().latest().scan::<WarehouseKey>(&range, None).await?)
     }
 }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::served::Entry;
-use crate::{Catalog, Operation, Result};
+use crate::warehouses::Warehouses;
+use crate::{Operation, Result};
 use slateberg_authz::action::{ManageWarehouse, ReadConfig};
 use slateberg_authz::resource::Resource;
 use slateberg_model::page::PageRequest;
@@ -104,10 +105,10 @@ pub(super) fn info(entry: &Entry, default: bool) -> WarehouseInfo {
     }
 }
 
-impl Catalog {
+impl Warehouses {
     /// The warehouses that somebody may see.
     pub fn list_warehouses(&self, operation: &Operation, page: &PageRequest) -> WarehousePage {
-        let served = self.warehouses();
+        let served = self.core.warehouses();
         let is_behind =
             |entry: &&Entry| page.after.as_ref().is_none_or(|after| entry.warehouse.name > *after);
         let mut seen: Vec<_> = served
@@ -128,21 +129,24 @@ impl Catalog {
 
     /// A warehouse that somebody may see.
     pub fn load_warehouse(&self, operation: &Operation, name: &str) -> Result<WarehouseInfo> {
-        let served = self.warehouses();
+        let served = self.core.warehouses();
         let entry = served.find(Some(name));
-        let entry = entry.map_err(|absent| self.without_permissions(operation, absent))?;
-        let _permit = self.permit_warehouse::<ReadConfig>(operation, &entry.warehouse, name)?;
+        let entry =
+            entry.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
+        let _permit =
+            self.core.access.permit_warehouse::<ReadConfig>(operation, &entry.warehouse, name)?;
         Ok(self.told(operation, info(entry, served.is_default(name))))
     }
 
     /// Whether somebody may see that a warehouse is there.
     pub(super) fn sees_warehouse(&self, operation: &Operation, name: &str) -> bool {
-        self.may::<ReadConfig>(operation, &Resource::warehouse(name))
+        self.core.access.may::<ReadConfig>(operation, &Resource::warehouse(name))
     }
 
     /// As much of it as somebody may be told.
     fn told(&self, operation: &Operation, info: WarehouseInfo) -> WarehouseInfo {
-        let manages = self.may::<ManageWarehouse>(operation, &Resource::warehouse(&info.name));
+        let manages =
+            self.core.access.may::<ManageWarehouse>(operation, &Resource::warehouse(&info.name));
         WarehouseInfo { managed: info.managed.filter(|_| manages), ..info }
     }
 }

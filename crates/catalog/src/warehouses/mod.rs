@@ -14,52 +14,51 @@
 pub mod change;
 mod check;
 pub mod listing;
+pub(crate) mod registry;
 pub mod served;
 mod settle;
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use served::{Entry, Served};
 
+use super::core::Core;
 use super::turns::Turns;
-use super::{Catalog, Error, Operation, Result};
+use super::{Error, Operation, Result};
 use slateberg_authz::action::ReadConfig;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_objects::stores::Stores;
 
-/// What is served, and the turns of those who change that.
-pub(super) struct Warehouses {
-    served: ArcSwap<Served>,
+/// The warehouses, as requests see and change them. Cheap to clone.
+#[derive(Clone)]
+pub struct Warehouses {
+    core: Arc<Core>,
+    stores: Stores,
     turns: Turns,
 }
 
 impl Warehouses {
-    /// These are served from the beginning.
-    pub(super) fn new(served: Served) -> Self {
-        Self { served: ArcSwap::from_pointee(served), turns: Turns::default() }
+    pub(crate) fn new(core: &Arc<Core>, stores: Stores) -> Self {
+        Self { core: Arc::clone(core), stores, turns: Turns::default() }
     }
 
-    /// What is served.
-    pub(super) fn served(&self) -> Arc<Served> {
-        self.served.load_full()
-    }
-
-    /// Serves others. Only whoever has the turn may.
-    fn serve(&self, served: Served) {
-        self.served.store(Arc::new(served));
+    /// Returns the warehouses that are served at this moment.
+    pub fn served(&self) -> Arc<Served> {
+        self.core.warehouses()
     }
 }
 
-impl Catalog {
+impl Warehouses {
     /// The warehouse that a client's configuration names, for `GET /v1/config`.
     pub fn configured_warehouse(
         &self,
         operation: &Operation,
         word: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
-        let served = self.warehouses();
+        let served = self.core.warehouses();
         let entry = served.by_client_word(word);
-        let entry = entry.map_err(|absent| self.without_permissions(operation, absent))?;
+        let entry =
+            entry.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
         let word = word.filter(|word| !word.is_empty());
         self.usable(operation, entry, word)
     }
@@ -71,9 +70,10 @@ impl Catalog {
         operation: &Operation,
         prefix: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
-        let served = self.inner.warehouses.served.load();
+        let served = self.core.environment.warehouses.peek();
         let entry = served.find(prefix);
-        let entry = entry.map_err(|absent| self.without_permissions(operation, absent))?;
+        let entry =
+            entry.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
         self.usable(operation, entry, prefix)
     }
 
@@ -86,7 +86,8 @@ impl Catalog {
     ) -> Result<Arc<Warehouse>> {
         let Entry { warehouse, shut, .. } = entry;
         let word = word.unwrap_or("default");
-        let _permit = self.permit_warehouse::<ReadConfig>(operation, warehouse, word)?;
+        let _permit =
+            self.core.access.permit_warehouse::<ReadConfig>(operation, warehouse, word)?;
         match shut {
             None => Ok(Arc::clone(warehouse)),
             Some(reason) => {

@@ -13,7 +13,8 @@ use crate::pipeline::Write;
 use crate::pipeline::records::Entry as Logged;
 use crate::pipeline::response::Body;
 use crate::turns::Turn;
-use crate::{Catalog, Error, Operation, Result};
+use crate::warehouses::Warehouses;
+use crate::{Error, Operation, Result};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::stores::Roots;
@@ -25,7 +26,7 @@ use slateberg_store::txn::Transaction;
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
-impl Catalog {
+impl Warehouses {
     /// Carries a change to its end, whatever becomes of the caller. If that takes too long, the caller is
     /// told that the outcome is unknown, and the turn goes on until it is known.
     pub(super) async fn carry_out_warehouse(
@@ -35,27 +36,27 @@ impl Catalog {
         judged: Judged,
         stores: Option<Roots>,
     ) -> Result<Option<WarehouseInfo>> {
-        let catalog = self.clone();
+        let warehouses = self.clone();
         let change = async move {
             let _turn = turn;
-            match catalog.write_warehouse(&operation, &judged).await {
+            match warehouses.write_warehouse(&operation, &judged).await {
                 Ok(()) => {}
                 // It was refused in the transaction, which has written nothing.
                 Err(refused) if refused.is_final() => return Err(refused),
-                Err(error) => catalog.settle_warehouse(&judged, error).await?,
+                Err(error) => warehouses.settle_warehouse(&judged, error).await?,
             }
-            catalog.serve_warehouse(judged, stores).await
+            warehouses.serve_warehouse(judged, stores).await
         };
-        detached(self.settings().commit_deadline(), "deadline has elapsed", change).await
+        detached(self.core.settings().commit_deadline(), "deadline has elapsed", change).await
     }
 
     async fn write_warehouse(&self, operation: &Operation, judged: &Judged) -> Result<()> {
         let Judged { permit, action, name, before, after, .. } = judged;
         let after = after.as_ref().map(|entry| &*entry.record);
-        let told = judged.told(&self.warehouses());
+        let told = judged.told(&self.core.warehouses());
         let response = &told.map(Body);
         let write = Write::of_records(action, permit);
-        let written = self.pipeline().commit(write, |t| async move {
+        let written = self.core.pipeline().commit(write, |t| async move {
             let key = WarehouseKey(name.clone());
             if t.get(&key).await? != *before {
                 return Err(Error::internal(format!("{name} is not what is served")));
@@ -71,7 +72,7 @@ impl Catalog {
                 }
             }
             let entry = (before.as_ref() != after).then(|| entry(judged));
-            Ok(((), self.pipeline().records(operation, entry, response)?))
+            Ok(((), self.core.pipeline().records(operation, entry, response)?))
         });
         written.await
     }
@@ -91,7 +92,7 @@ impl Catalog {
         let mut contents = contents_of(t, id).await?;
         if contents.is_none() {
             let range = Range::prefix([space::JOBS]);
-            let jobs = self.store().latest().scan::<JobKey>(&range, None).await?;
+            let jobs = self.core.store().latest().scan::<JobKey>(&range, None).await?;
             let own = jobs.iter().any(|(_, job)| job.warehouse == id);
             contents = own.then_some("files that are still to be deleted");
         }
@@ -109,7 +110,7 @@ impl Catalog {
         let after = judged.after.as_ref().map(|entry| &*entry.record);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         loop {
-            if self.check_open().is_err() {
+            if self.core.store().check_open().is_err() {
                 return Err(error);
             }
             match self.stored_warehouse(&judged.name).await {
@@ -126,8 +127,8 @@ impl Catalog {
 
     /// The record of a warehouse, once everything that was accepted is durable.
     async fn stored_warehouse(&self, name: &str) -> Result<Option<WarehouseRecord>> {
-        self.store().settled().await?;
-        Ok(self.store().durable().get(&WarehouseKey(name.to_owned())).await?)
+        self.core.store().settled().await?;
+        Ok(self.core.store().durable().get(&WarehouseKey(name.to_owned())).await?)
     }
 
     /// Serves what is written. A warehouse that was not served until now, and has been once, may have
@@ -137,11 +138,11 @@ impl Catalog {
         judged: Judged,
         stores: Option<Roots>,
     ) -> Result<Option<WarehouseInfo>> {
-        let served = self.warehouses();
+        let served = self.core.warehouses();
         let told = judged.told(&served);
         let Judged { name, action, before, after, .. } = judged;
         let was_open = served.find(Some(&name)).is_ok_and(|entry| entry.shut.is_none());
-        let all = &self.inner.warehouses;
+        let all = &self.core.environment.warehouses;
         match (after, stores) {
             (None, _) => all.serve(served.without(&name)),
             (Some(entry), None) => all.serve(served.with_settings(entry)),
@@ -153,7 +154,8 @@ impl Catalog {
                 let shut = Some("metadata files are being written".into());
                 let not_yet = with_stores.with_settings(Entry { shut, ..entry.clone() });
                 all.serve(not_yet);
-                self.pipeline()
+                self.core
+                    .pipeline()
                     .finish_publications(
                         Some(entry.warehouse.id),
                         Duration::MAX,

@@ -16,7 +16,7 @@ pub(super) async fn reopen_at_hangup(
             _ = stopping.wait_for(|stop| *stop) => return,
             () = hangups.next() => {}
         }
-        match catalog.reopen_audit() {
+        match catalog.access().reopen_audit() {
             Ok(()) => tracing::info!("SIGHUP: audit log opened again"),
             Err(error) => {
                 tracing::error!(%error, "SIGHUP: audit log not opened again: lines go to the previous file")

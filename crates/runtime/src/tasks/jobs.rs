@@ -16,11 +16,11 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
     let mut running = JoinSet::new();
     loop {
         let room = catalog.settings().jobs_parallel_max.max(1).saturating_sub(running.len());
-        let again_in = match catalog.due_jobs(room).await {
+        let again_in = match catalog.jobs().due_jobs(room).await {
             Ok(look) => {
                 for due in look.due {
                     let catalog = catalog.clone();
-                    running.spawn(async move { catalog.run_due(due).await });
+                    running.spawn(async move { catalog.jobs().run_due(due).await });
                 }
                 look.again_in
             }
@@ -32,7 +32,7 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
         let ended = tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => break,
             Some(ended) = running.join_next() => Some(ended),
-            () = catalog.jobs_wanted(again_in) => None,
+            () = catalog.jobs().jobs_wanted(again_in) => None,
         };
         if let Some(Err(panic)) = ended {
             tracing::error!(%panic, "a background job has failed");
@@ -40,7 +40,7 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
             tokio::time::sleep(TRY_AGAIN_IN).await;
         }
     }
-    catalog.stop_jobs();
+    catalog.jobs().stop_jobs();
     while let Some(ended) = running.join_next().await {
         if let Err(panic) = ended {
             tracing::error!(%panic, "a background job has failed");

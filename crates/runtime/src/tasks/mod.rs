@@ -45,12 +45,12 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
             stopping.clone(),
             move || {
                 let catalog = forget.clone();
-                async move { catalog.forget_landed().await.map(|()| 0) }
+                async move { catalog.maintenance().forget_landed().await.map(|()| 0) }
             },
         )),
         tokio::spawn(repeat(("expire", runs()), EXPIRE_EVERY, stopping.clone(), move || {
             let catalog = expire.clone();
-            async move { catalog.expire().await }
+            async move { catalog.maintenance().expire().await }
         })),
         tokio::spawn(repeat(("flush", runs()), FLUSH_EVERY, stopping.clone(), move || {
             let catalog = flush.clone();

@@ -70,7 +70,7 @@ impl PolicyFiles {
         let read = tokio::task::spawn_blocking(move || policies::read(&paths)).await;
         let read = read.map_err(|panic| Wrong { why: panic.to_string(), is_refusal: false })?;
         let files = read.map_err(|error| Wrong { why: error.to_string(), is_refusal: true })?;
-        let replaced = self.catalog.replace_policy_files(files).await;
+        let replaced = self.catalog.policies().replace_policy_files(files).await;
         replaced.map_err(|error| Wrong { why: error.to_string(), is_refusal: error.is_final() })
     }
 }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::attributes::{attributes, namespace_resource};
-use super::tabular::metadata::metadata_of;
-use super::tabular::state::TabularState;
-use super::version_cache::{CachedVersion, Version};
-use super::{Catalog, Error, Operation, Result};
+use super::metadata::metadata_of;
+use super::state::TabularState;
+use crate::attributes::{attributes, namespace_resource};
+use crate::core::Core;
+use crate::version_cache::{CachedVersion, Version};
+use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Action, Load};
 use slateberg_authz::authority::{Asked, Asking};
 use slateberg_authz::resource::{Attributes, Node, Resource};
@@ -66,7 +67,7 @@ impl Readable {
     }
 }
 
-impl Catalog {
+impl Core {
     /// What policies leave of a version of a table for somebody. It is not shown at all if a column is to be
     /// masked that cannot be: the mask may be for the values that another column has by now.
     pub(super) fn restricted(
@@ -76,7 +77,7 @@ impl Catalog {
         version: Version,
         cached: &CachedVersion,
     ) -> Result<ReadAccess> {
-        let metadata = self.parsed::<TableMetadata>(version, cached)?;
+        let metadata = self.environment.parsed::<TableMetadata>(version, cached)?;
         resolved(rules, ident, metadata.current_schema()?).map_err(|problem| {
             let how = "is restricted in a way that does not fit it";
             Error::Forbidden(format!("Not allowed: reading {} {how}: {problem}", brief(ident)))
@@ -85,18 +86,18 @@ impl Catalog {
 
     /// How much whoever made or registered a table may read of it. The table is there by now: what would
     /// refuse a load shows no row here.
-    pub(super) async fn made_readable(
+    pub(crate) async fn made_readable(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &TabularIdent,
         state: TabularState,
     ) -> Result<Readable> {
-        let asking = match self.ask(operation)? {
+        let asking = match self.access.ask(&cx.operation)? {
             Asked::Nobody(_) => return Ok(Readable { state, access: ReadAccess::Whole }),
             Asked::Policies(asking) => asking,
         };
-        let resource = self.made_resource(operation, &asking, warehouse, ident, &state).await;
+        let resource =
+            self.made_resource(&cx.operation, &asking, &cx.warehouse, ident, &state).await;
         // The table was made, whatever the store has to say to this question.
         let resource = resource.map_err(Error::unknown)?;
         let rules = match asking.permit::<Load>(&resource) {

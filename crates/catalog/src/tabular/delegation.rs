@@ -11,12 +11,13 @@ use std::sync::Arc;
 use tracing::instrument;
 use uuid::Uuid;
 
-use super::loadable::{Loadable, OF_FILES};
-use super::places::{is_alone, is_made_for, places_of};
-use super::reading::{ReadAccess, Readable};
-use super::tabular::metadata::metadata_of;
-use super::tabular::target::Target;
-use super::{Catalog, Error, Operation, Result};
+use super::metadata::metadata_of;
+use super::read_access::{ReadAccess, Readable};
+use super::target::Target;
+use crate::core::Core;
+use crate::loadable::{Loadable, OF_FILES};
+use crate::places::{is_alone, is_made_for, places_of};
+use crate::{Error, RequestContext, Result};
 use slateberg_authz::authority::Asked;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
@@ -26,7 +27,7 @@ use slateberg_objects::location::Location;
 use slateberg_objects::sign::Signed;
 use slateberg_objects::sign::request::{Allowed, SignError, SignRequest};
 use slateberg_objects::vend::Vendor;
-use slateberg_objects::vend::cache::{Credentials, VendKey};
+use slateberg_objects::vend::cache::{Credentials, VendCache, VendKey};
 use slateberg_objects::vend::files::{Files, Rights};
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
@@ -126,7 +127,20 @@ enum Denial {
     SharedLocation,
 }
 
-impl Catalog {
+/// Access of clients to the files of tables. Cheap to clone.
+#[derive(Clone)]
+pub struct Delegations {
+    core: Arc<Core>,
+    vended: Arc<VendCache>,
+    staged: Arc<StagedTables>,
+}
+
+impl Delegations {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        let vended = Arc::new(VendCache::new(core.settings().vended_credentials_max));
+        Self { core: Arc::clone(core), vended, staged: Arc::default() }
+    }
+
     /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
     /// none if it is told nothing.
     #[instrument(target = TARGET, name = "delegate", level = "debug", skip_all)]
@@ -145,15 +159,14 @@ impl Catalog {
     /// New credentials for a table's files; none if the warehouse vends none.
     pub async fn credentials(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &TabularIdent,
         staged: Option<Uuid>,
     ) -> Result<Option<Delegated>> {
-        match self.reachable_by(operation, warehouse, ident, staged).await? {
+        match self.reachable_by(cx, ident, staged).await? {
             Access::Granted(reachable) => {
                 let wanted = [Delegation::VendedCredentials];
-                self.tell(warehouse, reachable, &wanted, staged).await.map(Some)
+                self.tell(&cx.warehouse, reachable, &wanted, staged).await.map(Some)
             }
             Access::Denied(Denial::NotDelegated) => Ok(None),
             Access::Denied(reason) => Err(forbidden(ident, reason)),
@@ -164,8 +177,7 @@ impl Catalog {
     /// now: that its files cannot be got at at this moment is no reason to say otherwise.
     pub async fn delegated_made(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &TabularIdent,
         made: &Readable,
         wanted: &[Delegation],
@@ -175,23 +187,23 @@ impl Catalog {
                 return Ok(None);
             }
             if made.state.metadata_location.is_some() {
-                let found = self.reachable(operation, warehouse, ident).await?;
-                return self.tell_if_any(warehouse, ident, found, wanted).await;
+                let found = self.reachable(cx, ident).await?;
+                return self.tell_if_any(&cx.warehouse, ident, found, wanted).await;
             }
             let metadata: TableMetadata = metadata_of(made.state.id, &made.state.text)?;
             let staged = Staged {
-                warehouse: warehouse.id,
+                warehouse: cx.warehouse.id,
                 ident: ident.clone(),
-                owner: operation.owner(),
+                owner: cx.operation.owner(),
                 location: metadata.location,
-                until_ms: self.now_ms() + STAGED_MS,
+                until_ms: self.core.now_ms() + STAGED_MS,
             };
-            let name = self.ids().random();
-            match self.reachable_staged(operation, warehouse, &staged).await? {
+            let name = self.core.ids().random();
+            match self.reachable_staged(cx, &staged).await? {
                 Access::Denied(_) => Ok(None),
                 Access::Granted(reachable) => {
-                    self.inner.staged.0.insert(name, staged);
-                    self.tell(warehouse, reachable, wanted, Some(name)).await.map(Some)
+                    self.staged.0.insert(name, staged);
+                    self.tell(&cx.warehouse, reachable, wanted, Some(name)).await.map(Some)
                 }
             }
         };
@@ -204,13 +216,12 @@ impl Catalog {
     /// Signs a request to the store for somebody, if it is for files of the table, and they may do that.
     pub async fn sign(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &TabularIdent,
         staged: Option<Uuid>,
         request: &SignRequest,
     ) -> Result<Signed> {
-        let reachable = self.reachable_by(operation, warehouse, ident, staged).await?;
+        let reachable = self.reachable_by(cx, ident, staged).await?;
         let Reachable { files, vendor, .. } = match reachable {
             Access::Granted(reachable) => reachable,
             Access::Denied(reason) => return Err(forbidden(ident, reason)),
@@ -228,11 +239,11 @@ impl Catalog {
         };
         let checked = signer.check(request, &allowed).map_err(told)?;
         let vended = match vendor.vends() {
-            true => Some(self.vended(warehouse, &vendor, files).await?),
+            true => Some(self.vended(&cx.warehouse, &vendor, files).await?),
             false => None,
         };
         let vended = vended.as_deref().map(|credentials| &*credentials.vended.config);
-        signer.sign(&checked, vended, self.now_ms()).await.map_err(told)
+        signer.sign(&checked, vended, self.core.now_ms()).await.map_err(told)
     }
 
     /// Credentials for files: those that are kept, or new ones.
@@ -243,74 +254,65 @@ impl Catalog {
         files: Files,
     ) -> Result<Arc<Credentials>> {
         let key = VendKey { warehouse: warehouse.id, version: warehouse.version, files };
-        let now_ms = self.now_ms();
-        let vended = self.inner.vended.get(&key, now_ms, vendor.vend(&key.files, now_ms)).await;
+        let now_ms = self.core.now_ms();
+        let vended = self.vended.get(&key, now_ms, vendor.vend(&key.files, now_ms)).await;
         vended.map_err(|error| self.not_vended(&error.to_string()))
     }
 
     /// What somebody may get at of a table.
-    async fn reachable(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        ident: &TabularIdent,
-    ) -> Result<Access> {
+    async fn reachable(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<Access> {
         let kind = TabularKind::Table;
-        self.check_findable(kind, ident)?;
-        let store = self.store().durable();
-        let target = Target { warehouse, kind, ident };
+        self.core.environment.check_findable(kind, ident)?;
+        let store = self.core.store().durable();
+        let target = Target { warehouse: &cx.warehouse, kind, ident };
         let Loadable { permit, rights, record, .. } =
-            self.loadable(&store, operation, target, true).await?;
+            self.core.access.loadable(&store, &cx.operation, target, true).await?;
         if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
             return Ok(Access::Denied(Denial::Restricted));
         }
-        self.reachable_at(record.id, warehouse, rights, places_of(&record)).await
+        self.reachable_at(record.id, &cx.warehouse, rights, places_of(&record)).await
     }
 
     /// What somebody may get at of a table that they have staged.
-    async fn reachable_staged(
-        &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
-        staged: &Staged,
-    ) -> Result<Access> {
-        let target = Target { warehouse, kind: TabularKind::Table, ident: &staged.ident };
-        let rights = match self.ask(operation)? {
-            Asked::Nobody(_) => self.all_rights(),
+    async fn reachable_staged(&self, cx: &RequestContext, staged: &Staged) -> Result<Access> {
+        let target =
+            Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident: &staged.ident };
+        let rights = match self.core.access.ask(&cx.operation)? {
+            Asked::Nobody(_) => self.core.access.all_rights(),
             Asked::Policies(asking) => {
                 let wanted = asking.wants_attributes(&OF_FILES);
-                let store = self.store().durable();
-                let (resource, _) = self.tabular_resource(&store, wanted, target).await?;
-                self.rights(&asking, &resource)
+                let store = self.core.store().durable();
+                let (resource, _) =
+                    self.core.access.tabular_resource(&store, wanted, target).await?;
+                self.core.access.rights(&asking, &resource)
             }
         };
         // Nobody has this id, so that whatever else is there belongs to somebody else.
-        self.reachable_at(Uuid::nil(), warehouse, rights, [&staged.location].into_iter()).await
+        self.reachable_at(Uuid::nil(), &cx.warehouse, rights, [&staged.location].into_iter()).await
     }
 
     /// What somebody may get at of a table, or of one that they have staged and that has this name until it
     /// is made: then it is asked for as every other.
     async fn reachable_by(
         &self,
-        operation: &Operation,
-        warehouse: &Warehouse,
+        cx: &RequestContext,
         ident: &TabularIdent,
         staged: Option<Uuid>,
     ) -> Result<Access> {
-        let found = staged.and_then(|name| self.inner.staged.0.get(&name)).filter(|staged| {
-            staged.warehouse == warehouse.id
+        let found = staged.and_then(|name| self.staged.0.get(&name)).filter(|staged| {
+            staged.warehouse == cx.warehouse.id
                 && staged.ident == *ident
-                && staged.owner == operation.owner()
-                && self.now_ms() < staged.until_ms
+                && staged.owner == cx.operation.owner()
+                && self.core.now_ms() < staged.until_ms
         });
         if let Some(staged) = found {
-            match self.reachable_staged(operation, warehouse, &staged).await? {
+            match self.reachable_staged(cx, &staged).await? {
                 // Its commit may have created a table at the location since.
                 Access::Denied(Denial::SharedLocation) => {}
                 reachable => return Ok(reachable),
             }
         }
-        self.reachable(operation, warehouse, ident).await
+        self.reachable(cx, ident).await
     }
 
     /// What somebody with these rights may get at, at these places: the table's location comes first.
@@ -321,7 +323,7 @@ impl Catalog {
         rights: Rights,
         mut places: impl Iterator<Item = &String> + Send,
     ) -> Result<Access> {
-        let objects = self.objects();
+        let objects = self.core.objects();
         let parsed = |text: &String| Location::parse(text).ok();
         let Some((prefix, location)) = places.next().and_then(|text| Some((text, parsed(text)?)))
         else {
@@ -333,7 +335,7 @@ impl Catalog {
         if !rights.read && !rights.write {
             return Ok(Access::Denied(Denial::NoRights));
         }
-        let store = self.store().latest();
+        let store = self.core.store().latest();
         if !is_made_for(&location, id) && !is_alone(&store, id, &location).await? {
             return Ok(Access::Denied(Denial::SharedLocation));
         }
@@ -393,7 +395,7 @@ impl Catalog {
     }
 
     fn not_vended(&self, reason: &str) -> Error {
-        let reason = self.objects().scrubbed(reason);
+        let reason = self.core.objects().scrubbed(reason);
         Error::unavailable("Access to the table's files cannot be handed out now", reason)
     }
 }

@@ -1,0 +1,56 @@
+//! [`Core`]: what all parts of the catalog share. [`pipeline::request`](crate::pipeline) adds how requests
+//! that change something run.
+
+use std::sync::Arc;
+
+use crate::Parts;
+use crate::access::Access;
+use crate::environment::Environment;
+use crate::pipeline::Pipeline;
+use crate::settings::Settings;
+use crate::warehouses::served::Served;
+use slateberg_base::ids::Ids;
+use slateberg_objects::Objects;
+use slateberg_store::Store;
+
+/// The environment, and the access of requests to it.
+pub(crate) struct Core {
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) access: Access,
+}
+
+impl Core {
+    pub(crate) fn new(parts: &Parts) -> Self {
+        let environment = Arc::new(Environment::new(parts));
+        let access = Access::new(Arc::clone(&environment), Arc::clone(&parts.authority));
+        Self { environment, access }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        self.environment.settings()
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.environment.store()
+    }
+
+    pub(crate) fn pipeline(&self) -> &Arc<Pipeline> {
+        self.environment.pipeline()
+    }
+
+    pub(crate) fn warehouses(&self) -> Arc<Served> {
+        self.environment.warehouses()
+    }
+
+    pub(crate) fn objects(&self) -> Objects {
+        self.environment.objects()
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.environment.now_ms()
+    }
+
+    pub(crate) fn ids(&self) -> &dyn Ids {
+        self.environment.ids()
+    }
+}

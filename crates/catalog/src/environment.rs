@@ -1,0 +1,78 @@
+//! [`Environment`]: what every part of the catalog works with.
+
+use std::sync::Arc;
+
+use crate::Parts;
+use crate::pipeline::{Pipeline, PipelineParts};
+use crate::settings::Settings;
+use crate::warehouses::registry::WarehouseRegistry;
+use crate::warehouses::served::Served;
+use slateberg_base::clock::Clock;
+use slateberg_base::ids::Ids;
+use slateberg_objects::Objects;
+use slateberg_store::Store;
+use slateberg_store::records::CloneOf;
+
+/// The store and the warehouses, the one way to change them, and the settings.
+pub(crate) struct Environment {
+    store: Store,
+    pipeline: Arc<Pipeline>,
+    pub(crate) warehouses: Arc<WarehouseRegistry>,
+    pub(crate) clone_of: Option<CloneOf>,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+impl Environment {
+    pub(crate) fn new(parts: &Parts) -> Self {
+        let Parts { store, warehouses, settings, clock, ids, clone_of, .. } = parts;
+        let warehouses = Arc::new(WarehouseRegistry::new(warehouses.clone()));
+        let pipeline = Pipeline::new(PipelineParts {
+            store: store.clone(),
+            warehouses: Arc::clone(&warehouses),
+            clock: Arc::clone(clock),
+            settings,
+        });
+        Self {
+            store: store.clone(),
+            pipeline: Arc::new(pipeline),
+            warehouses,
+            clone_of: clone_of.clone(),
+            settings: settings.clone(),
+            clock: Arc::clone(clock),
+            ids: Arc::clone(ids),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// Returns the warehouses that are served at this moment.
+    pub(crate) fn warehouses(&self) -> Arc<Served> {
+        self.warehouses.served()
+    }
+
+    /// Returns the files of the warehouses that are served at this moment.
+    pub(crate) fn objects(&self) -> Objects {
+        self.warehouses().objects.clone()
+    }
+
+    /// Returns the time, in milliseconds since 1970 (UTC).
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    pub(crate) fn ids(&self) -> &dyn Ids {
+        self.ids.as_ref()
+    }
+}

@@ -1,0 +1,180 @@
+//! [`CommitGroups`]: the groups of commits that form, by table and view.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::Span;
+use uuid::Uuid;
+
+use super::change::{Change, CommitRequest};
+use super::metadata::TabularMetadata;
+use super::state::TabularState;
+use crate::{Error, RequestContext, Result};
+use slateberg_base::pace::Pace;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::view::ViewMetadata;
+use slateberg_telemetry::collection::Collection;
+
+/// Once this many tables are tracked, stale batching statistics are removed.
+const SWEEP_AT: usize = 1024;
+
+/// The outcome of a member's commit: the state after it; none if the table or view has another name, so that
+/// the member has to look it up again.
+pub(super) type Outcome = Result<Option<TabularState>>;
+
+/// A commit that waits for the lane of its table or view.
+pub(super) struct Member<M: TabularMetadata> {
+    pub(super) cx: RequestContext,
+    pub(super) change: Change<M>,
+    pub(super) request: CommitRequest,
+    pub(super) outcome: oneshot::Sender<Outcome>,
+    /// The span of this commit, to which that of its leader is linked.
+    pub(super) span: Span,
+}
+
+/// The groups that form, by table or view.
+pub(crate) struct Groups<M: TabularMetadata> {
+    forming: Mutex<HashMap<Uuid, Forming<M>>>,
+    members_max: usize,
+}
+
+/// The groups of all tables and views.
+pub(crate) struct CommitGroups {
+    tables: Groups<TableMetadata>,
+    views: Groups<ViewMetadata>,
+}
+
+/// Tables or views, whose commits form groups.
+pub(crate) trait Grouped: TabularMetadata {
+    /// Returns the groups of all tables, or of all views.
+    fn groups(all: &CommitGroups) -> &Groups<Self>;
+}
+
+impl Grouped for TableMetadata {
+    fn groups(all: &CommitGroups) -> &Groups<Self> {
+        &all.tables
+    }
+}
+
+impl Grouped for ViewMetadata {
+    fn groups(all: &CommitGroups) -> &Groups<Self> {
+        &all.views
+    }
+}
+
+impl CommitGroups {
+    /// Returns groups of at most `members_max` members.
+    pub(crate) fn new(members_max: usize) -> Self {
+        Self { tables: Groups::new(members_max), views: Groups::new(members_max) }
+    }
+
+    /// Collects the metrics of commits that wait.
+    pub(crate) fn collect(&self, into: &mut Collection) {
+        let (tables, views) = (self.tables.depth(), self.views.depth());
+        let help = "Commits that wait for the commits before them.";
+        let all = (tables.0 + views.0) as f64;
+        into.gauge("slateberg.commit.waiting", "{commit}", help, Vec::new(), all);
+        let help = "The most commits that wait for one table.";
+        let most = tables.1.max(views.1) as f64;
+        into.gauge("slateberg.commit.lane.depth", "{commit}", help, Vec::new(), most);
+    }
+}
+
+/// A group that forms, and statistics of the last one.
+struct Forming<M: TabularMetadata> {
+    members: Vec<Member<M>>,
+    pace: Pace,
+}
+
+/// The leadership of a group that forms. Dropping it without taking the members turns them away.
+pub(super) struct LeaderGuard<'a, M: TabularMetadata> {
+    groups: &'a Groups<M>,
+    id: Uuid,
+    closed: bool,
+}
+
+impl<M: TabularMetadata> Default for Forming<M> {
+    fn default() -> Self {
+        Self { members: Vec::new(), pace: Pace::default() }
+    }
+}
+
+impl<M: TabularMetadata> Groups<M> {
+    fn new(members_max: usize) -> Self {
+        Self { forming: Mutex::default(), members_max }
+    }
+
+    /// Joins the group that forms for a table or view. The first member leads it.
+    pub(super) fn join(&self, id: Uuid, member: Member<M>) -> Result<Option<LeaderGuard<'_, M>>> {
+        let mut forming = self.forming();
+        if forming.len() >= SWEEP_AT {
+            forming.retain(|_, group| !group.members.is_empty() || group.pace.is_fresh());
+        }
+        let members = &mut forming.entry(id).or_default().members;
+        if members.len() >= self.members_max {
+            return Err(Error::unavailable("Too many changes wait already", "lane is full"));
+        }
+        members.push(member);
+        let leads = members.len() == 1;
+        Ok(leads.then(|| LeaderGuard { groups: self, id, closed: false }))
+    }
+
+    /// Records how long a group took, for the next one.
+    pub(super) fn ended(&self, id: Uuid, members: usize, began: Instant) {
+        if let Some(group) = self.forming().get_mut(&id) {
+            group.pace.ended(members, group.members.len(), began);
+        }
+    }
+
+    fn take(&self, id: Uuid) -> Vec<Member<M>> {
+        let mut forming = self.forming();
+        forming.get_mut(&id).map(|group| std::mem::take(&mut group.members)).unwrap_or_default()
+    }
+
+    fn waiting(&self, id: Uuid) -> usize {
+        self.forming().get(&id).map_or(0, |group| group.members.len())
+    }
+
+    /// Returns how many commits wait: in all, and at most for one table or view.
+    fn depth(&self) -> (usize, usize) {
+        let forming = self.forming();
+        let depths = forming.values().map(|group| group.members.len());
+        (depths.clone().sum(), depths.max().unwrap_or(0))
+    }
+
+    fn forming(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Forming<M>>> {
+        self.forming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<M: TabularMetadata> LeaderGuard<'_, M> {
+    /// Waits for further members while that is worthwhile.
+    pub(super) async fn let_others_join(&self) {
+        let pace = self.groups.forming().get(&self.id).map(|group| group.pace).unwrap_or_default();
+        pace.let_others_join(|| self.groups.waiting(self.id)).await;
+    }
+
+    /// Closes the group and returns its members. A later commit begins the next group.
+    pub(super) fn close(mut self) -> Vec<Member<M>> {
+        self.closed = true;
+        self.groups.take(self.id)
+    }
+}
+
+impl<M: TabularMetadata> Drop for LeaderGuard<'_, M> {
+    fn drop(&mut self) {
+        // The members of a leader that fails before it closes the group see that their senders are gone.
+        if !self.closed {
+            drop(self.groups.take(self.id));
+        }
+    }
+}
+
+impl<M: TabularMetadata> Member<M> {
+    pub(super) fn respond(self, outcome: Outcome) {
+        // The receiver may be gone: the commit is valid all the same.
+        let _gone = self.outcome.send(outcome);
+    }
+}

@@ -1,0 +1,31 @@
+//! [`WarehouseRegistry`]: the set of warehouses that is served, which a change replaces as a whole.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::served::Served;
+
+/// The warehouses that are served at this moment.
+pub(crate) struct WarehouseRegistry(ArcSwap<Served>);
+
+impl WarehouseRegistry {
+    pub(crate) fn new(served: Served) -> Self {
+        Self(ArcSwap::from_pointee(served))
+    }
+
+    /// Returns the set.
+    pub(crate) fn served(&self) -> Arc<Served> {
+        self.0.load_full()
+    }
+
+    /// Returns the set for a short look.
+    pub(super) fn peek(&self) -> Guard<Arc<Served>> {
+        self.0.load()
+    }
+
+    /// Replaces the set. The caller holds the lock on changes of the warehouses.
+    pub(super) fn serve(&self, served: Served) {
+        self.0.store(Arc::new(served));
+    }
+}
