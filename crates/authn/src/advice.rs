@@ -1,4 +1,5 @@
-//! Advice on roles and grantees: warnings about those that match nothing, and names in place of ids.
+//! Advice on roles and grantees: warnings about those that match nothing, and names in place of
+//! ids.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,15 +17,15 @@ use slateberg_base::similar::nearest;
 use slateberg_model::members::brief;
 use slateberg_model::principal::EMBEDDED_ID_PREFIX;
 
-/// Names that a message lists at most.
+/// Maximum number of names in a message.
 const LISTED_MAX: usize = 12;
 
-/// A grantee as it is stored, with what is suspicious about it.
+/// A grantee in its stored form, with warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvisedGrantee {
-    /// The grantee, with the id of an API key in place of its name.
+    /// The grantee, with the name of an API key replaced by its id.
     pub word: String,
-    /// Why the grant may have no effect.
+    /// Reasons why the grant may have no effect.
     pub warnings: Vec<String>,
 }
 
@@ -69,7 +70,7 @@ impl ApiKeys {
         format!("{count} API keys have the name '{}'. Write the id of one: {listed}", brief(name))
     }
 
-    /// Returns whether the caller may list API keys, and so may learn their names and ids.
+    /// Whether the caller may list API keys and so learn their names and ids.
     fn may_read(&self, asker: &Asker<'_>) -> bool {
         let Asker { principal, context, .. } = asker;
         let catalog = Resource::catalog();
@@ -78,9 +79,9 @@ impl ApiKeys {
 }
 
 impl Authenticator {
-    /// Looks a grantee up. A service account may be written with the name of an API key if exactly one valid
-    /// key has it. Other principals cannot be looked up: issuers know them. A word that is not a grantee is
-    /// returned as it is, for the catalog to reject.
+    /// Resolves a grantee. A service account may be given by the name of an API key if exactly one
+    /// valid key has this name. Other principals cannot be resolved, because only their issuers
+    /// know them. Returns an invalid grantee unchanged; the catalog rejects it.
     pub fn grantee(&self, asker: &Asker<'_>, word: &str) -> Result<AdvisedGrantee> {
         let plain = |warnings| AdvisedGrantee { word: word.to_owned(), warnings };
         let Ok(grantee) = notation::grantee(word) else { return Ok(plain(Vec::new())) };
@@ -132,8 +133,8 @@ impl Authenticator {
         Some(format!("'{}' does not begin with the name of an issuer: {expected}{hint}", brief(id)))
     }
 
-    /// A role is known from policies, keys and issuers, and a grant may come before all of them. So only a
-    /// probable misspelling is worth a warning.
+    /// Policies, keys and issuers define roles, and a grant may be created before any of them. So
+    /// only a probable misspelling causes a warning.
     fn role_warning(&self, asker: &Asker<'_>, role: &str) -> Vec<String> {
         let mut known = self.keys().authority().policies().roles();
         if self.keys().may_read(asker) {
@@ -152,7 +153,7 @@ impl Authenticator {
     }
 }
 
-/// Returns the most similar of the known names, or else some of them, as the end of a sentence.
+/// Returns the most similar known name, or else several known names, as the end of a sentence.
 fn hint(name: &str, known: &BTreeSet<String>, what: &str) -> String {
     let names: Vec<_> = known.iter().map(String::as_str).collect();
     if let Some(meant) = nearest(name, names.iter().copied()) {

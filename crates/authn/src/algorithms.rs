@@ -1,8 +1,8 @@
-//! Algorithms that tokens are signed with.
+//! Signature algorithms of tokens.
 
 use jsonwebtoken::Algorithm;
 
-/// Algorithms that an issuer may sign with. None of them has a key that both signs and verifies.
+/// Algorithms that issuers may use. All are asymmetric: the key that verifies cannot sign.
 pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("RS256", Algorithm::RS256),
     ("RS384", Algorithm::RS384),
@@ -15,7 +15,7 @@ pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("EdDSA", Algorithm::EdDSA),
 ];
 
-/// The algorithm of this name.
+/// Returns the algorithm with this name.
 pub(super) fn algorithm(name: &str) -> Option<Algorithm> {
     ALGORITHMS.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
 }

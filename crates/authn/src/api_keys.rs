@@ -1,4 +1,4 @@
-//! API keys: made, listed and revoked while the server runs.
+//! API keys, which are created, listed and revoked at run time.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -28,34 +28,34 @@ use slateberg_store::records::{Allowed, ApiKeyRecord, Change, Origin, RevokedKey
 use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
 
-/// The role of a key that may do everything, by the policies that come with the program.
+/// The role that the built-in policies permit everything.
 pub const ADMIN_ROLE: &str = "admin";
-/// Characters that the name of a key, of a role or of a warehouse may have.
+/// Maximum length of the name of a key, role or warehouse, in characters.
 const NAME_CHARS_MAX: usize = 256;
-/// Roles, or warehouses, that one key may have.
+/// Maximum number of roles, and of warehouses, of one key.
 const SCOPE_NAMES_MAX: usize = 256;
 
-/// What a new key is to be.
+/// The properties of a new key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
     /// Display name.
     pub name: String,
-    /// The roles that it has.
+    /// The roles of the key.
     pub roles: BTreeSet<String>,
-    /// Warehouses that the key is limited to; `None` for all.
+    /// Warehouses to which the key is limited. `None`: all warehouses.
     pub warehouses: Option<BTreeSet<String>>,
-    /// When it expires; none if it does not.
+    /// Expiry in milliseconds since 1970. `None`: the key does not expire.
     pub expires_ms: Option<i64>,
 }
 
-/// Who asks for something to be done with keys.
+/// The caller of a key operation.
 #[derive(Debug, Clone)]
 pub struct Asker<'a> {
-    /// Who.
+    /// The caller's principal.
     pub principal: &'a Principal,
-    /// Under which circumstances.
+    /// The policy context of the request.
     pub context: &'a Context,
-    /// By which request.
+    /// The origin of the request.
     pub origin: Origin,
 }
 
@@ -72,12 +72,12 @@ struct Inner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     keys_max: usize,
-    /// Held by a revocation, so that two admin keys cannot revoke each other at the same time.
+    /// Held during a revocation, so that two admin keys cannot revoke each other at the same time.
     revocation: Mutex<()>,
 }
 
 impl ApiKeys {
-    /// The keys of this store, which have yet to be loaded.
+    /// Creates the key set of this store. The keys are not loaded yet.
     pub(super) fn new(
         store: Store,
         authority: Arc<Authority>,
@@ -95,12 +95,12 @@ impl ApiKeys {
         &self.inner.authority
     }
 
-    /// What requests are checked against.
+    /// Returns the index by which requests are authenticated.
     pub fn index(&self) -> &KeyIndex {
         &self.inner.index
     }
 
-    /// Brings keys that are durable before the requests.
+    /// Adds durable keys to the index, so that requests may use them.
     pub(super) fn admit(&self, records: impl IntoIterator<Item = ApiKeyRecord>) -> Result<()> {
         let known = records.into_iter().map(|record| {
             let id = record.id;
@@ -118,7 +118,8 @@ impl ApiKeys {
         self.inner.clock.now_ms()
     }
 
-    /// A key that may do everything, and its record, which is not written yet: a given one, or a new one.
+    /// Returns an admin key, either the given one or a new one, and its record. The caller stores
+    /// the record.
     pub(super) fn admin(&self, name: &str, given: Option<Secret>) -> (Secret, ApiKeyRecord) {
         let wanted = NewKey {
             name: name.to_owned(),
@@ -144,7 +145,7 @@ impl ApiKeys {
         (secret, record)
     }
 
-    /// Makes a key. Its text is told this once.
+    /// Creates a key. Its secret is returned only here.
     pub async fn create(
         &self,
         asker: &Asker<'_>,
@@ -176,7 +177,7 @@ impl ApiKeys {
         .await
     }
 
-    /// Whom the keys speak for that are good now.
+    /// Returns the identities of all keys that have not expired.
     pub fn identities(&self) -> Vec<Arc<Identity>> {
         let now_ms = self.inner.clock.now_ms();
         let good = |known: &Arc<KnownKey>| known.record.expires_ms.is_none_or(|it| it > now_ms);
@@ -184,8 +185,8 @@ impl ApiKeys {
         all.map(|known| Arc::clone(&known.identity)).collect()
     }
 
-    /// Revokes a key: requests with it, and with tokens that were issued for it, are rejected from now on.
-    /// Rejects, unless forced, the revocation of the last credential that may manage keys.
+    /// Revokes a key. From now on, requests with it or with tokens issued for it are rejected.
+    /// Rejects the revocation of the last credential that may manage keys, unless `force` is set.
     pub async fn revoke(&self, asker: &Asker<'_>, id: &str, force: bool) -> Result<()> {
         let permit: Permit<ManageKeys> = self.permit(asker)?;
         let id = self.find(id)?.record.id;
@@ -206,7 +207,7 @@ impl ApiKeys {
                 revoked_ms: log.at_ms,
                 revoked_by: by.to_owned(),
             });
-            // There are at most as many revoked keys as there may be valid ones.
+            // The number of revoked keys has the same limit as that of valid keys.
             let forgotten = keys.index().first_revoked(keys.inner.keys_max);
             let store = &keys.inner.store;
             let ((), accepted) = store
@@ -228,7 +229,8 @@ impl ApiKeys {
         .await
     }
 
-    /// Rejects the revocation of a key if afterwards neither the caller nor another key may manage keys.
+    /// Rejects the revocation of a key if afterwards neither the caller nor another key could
+    /// manage keys.
     fn check_not_last(
         &self,
         principal: &Principal,
@@ -240,7 +242,7 @@ impl ApiKeys {
             lockout::any_may::<ManageKeys>(&policies, candidates, context)
         };
         let mut others = self.identities();
-        // A caller with an API key is among them, unless that key was revoked in the meantime.
+        // `identities` includes a caller with an API key, unless that key was revoked concurrently.
         if let Principal::Identified(identity) = principal
             && identity.method != Method::ApiKey
         {
@@ -258,9 +260,10 @@ impl ApiKeys {
         )))
     }
 
-    /// The permit to do `A` to the keys, or the refusal. Keys belong to the catalog as a whole: whoever is
-    /// bound to some warehouses could make a key that is not. A server without authentication has nobody to
-    /// say who may: a key that was made there would be a door that stays open.
+    /// Authorizes action `A` on the keys. Keys belong to the catalog as a whole: a caller limited
+    /// to some warehouses could otherwise create an unlimited key. A server without authentication
+    /// manages no keys, because a key that anyone can create there would stay valid after
+    /// authentication is enabled.
     pub(super) fn permit<A: Action>(&self, asker: &Asker<'_>) -> Result<Permit<A>> {
         let Asker { principal, context, origin } = asker;
         let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
@@ -330,7 +333,7 @@ impl ApiKeys {
             at_ms: self.inner.clock.now_ms(),
             action: action.to_owned(),
             principal: by.to_owned(),
-            // Keys belong to no warehouse.
+            // Keys do not belong to a warehouse.
             warehouse: Uuid::nil(),
             subject: record.id,
             name: record.name.clone(),
@@ -355,8 +358,8 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs to its end, whatever becomes of the caller: a client that goes away must not leave a key that is
-/// durable and not known, or the other way round.
+/// Spawns `work` so that it completes even if the client disconnects. Otherwise a key could be
+/// durable but missing in memory, or the reverse.
 async fn apart<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {

@@ -1,4 +1,4 @@
-//! From a credential to a principal, for every request.
+//! Authentication of requests: resolves a credential to a principal.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey, SigningKeyKey, space};
 use slateberg_store::read::{Range, Read};
 use slateberg_store::txn::RequestRecords;
 
-/// The name of the key that the first start mints.
+/// The name of the admin key of the first start.
 const BOOTSTRAP_NAME: &str = "bootstrap";
-/// The name of one that a later start was asked for.
+/// The name of an admin key that the operator requests on a later start.
 const FURTHER_ADMIN_NAME: &str = "admin";
 
-/// Checks credentials. Cheap to clone.
+/// Authenticates credentials. Cheap to clone.
 #[derive(Clone)]
 pub struct Authenticator {
     inner: Arc<Inner>,
@@ -49,10 +49,10 @@ struct Inner {
     failures: Failures,
 }
 
-/// BLAKE3 of a token.
+/// The BLAKE3 hash of a token.
 type TokenHash = [u8; 32];
 
-/// What a token was found to be, to be remembered until it expires.
+/// The result of verifying a token, cached until the token expires.
 #[derive(Clone)]
 enum Verified {
     Own(SpeaksFor),
@@ -63,29 +63,29 @@ const NO_KEY: Refused = Refused("a malformed API key");
 const UNKNOWN_KEY: Refused = Refused("an unknown key");
 const REVOKED_KEY: Refused = Refused("a token of a revoked key");
 
-/// What an authenticator is made of.
+/// The dependencies of an [`Authenticator`].
 pub struct Parts {
-    /// The records.
+    /// The store of the keys.
     pub store: Store,
-    /// Who may do what.
+    /// Evaluates policies.
     pub authority: Arc<Authority>,
-    /// The catalog's identity.
+    /// The catalog's id.
     pub catalog_id: Uuid,
-    /// Who may come in.
+    /// The settings of authentication.
     pub settings: Settings,
-    /// The issuers of those settings.
+    /// The configured issuers.
     pub issuers: Issuers,
-    /// The admin key that a first start is to have, in the place of one that is minted.
+    /// The admin key for a first start, used instead of a generated one.
     pub bootstrap_key: Option<Secret>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// New identifiers.
+    /// The generator of ids.
     pub ids: Arc<dyn Ids>,
 }
 
 impl Authenticator {
-    /// Loads what there is, and mints what a first start needs. Returns the admin key that was minted, if
-    /// one was: this is the only time that its text is known.
+    /// Loads the keys, and creates those that a first start needs. Returns the generated admin key,
+    /// if any. Its secret is returned only here.
     pub async fn open(parts: Parts) -> Result<(Self, Option<Secret>)> {
         let Parts { store, authority, catalog_id, settings, issuers, bootstrap_key, clock, ids } =
             parts;
@@ -108,7 +108,7 @@ impl Authenticator {
         let verified = Cache::new(settings.verified_tokens_max);
         let inner = Inner { settings, clock, keys, own, issuers, verified, failures };
         let authenticator = Self { inner: Arc::new(inner) };
-        // A server that lets everybody in has no use for keys, and leaves those that are there alone.
+        // A server without authentication needs no keys and leaves existing ones unchanged.
         if authenticator.inner.settings.insecure_no_auth {
             return Ok((authenticator, None));
         }
@@ -125,13 +125,14 @@ impl Authenticator {
         let signing =
             durable.scan::<SigningKeyKey>(&Range::prefix([space::SIGNING_KEYS]), None).await?;
         let mut signing: Vec<_> = signing.into_iter().map(|(_, record)| record).collect();
-        // A store whose keys were all revoked gets no new one: the operator wanted that.
+        // A store whose keys were all revoked gets no new admin key, because an operator revoked
+        // them on purpose.
         let first = known.is_empty() && signing.is_empty();
         keys.index().add_revoked(revoked.into_iter().map(|(_, record)| record));
         keys.admit(known.into_iter().map(|(_, record)| record))?;
         let fresh_signing = signing.is_empty().then(|| own.mint_signing_key());
         let name = if first { BOOTSTRAP_NAME } else { FURTHER_ADMIN_NAME };
-        // What its owner has already is not told again.
+        // A key that the operator provided is not returned.
         let given = given.filter(|_| first);
         let told = given.is_none();
         let wanted = first || settings.new_admin_key;
@@ -162,33 +163,33 @@ impl Authenticator {
         Ok(told.then_some(secret))
     }
 
-    /// Whether everybody is let in.
+    /// Whether authentication is disabled.
     pub fn lets_everybody_in(&self) -> bool {
         self.inner.settings.insecure_no_auth
     }
 
-    /// Who may come in.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
 
-    /// The API keys.
+    /// Returns the API keys.
     pub fn keys(&self) -> &ApiKeys {
         &self.inner.keys
     }
 
-    /// The tokens that slateberg itself signs.
+    /// Returns the tokens that this server signs.
     pub fn own_tokens(&self) -> &OwnTokens {
         &self.inner.own
     }
 
-    /// The outside issuers.
+    /// Returns the external issuers.
     pub fn issuers(&self) -> &Issuers {
         &self.inner.issuers
     }
 
-    /// Whom a credential speaks for. Without waiting, unless a token names a key that its issuer may have
-    /// since the last look.
+    /// Resolves a credential to its principal. Waits only if a token names an unknown key, which
+    /// its issuer may have added recently.
     pub async fn principal(&self, credential: &str) -> std::result::Result<Principal, Refused> {
         if credential.starts_with(key_text::PREFIX) {
             let hash = key_text::hash(credential).ok_or(NO_KEY)?;
@@ -208,19 +209,19 @@ impl Authenticator {
         Ok(principal)
     }
 
-    /// Whom a client certificate speaks for.
+    /// Resolves a client certificate to its principal.
     pub fn certified(&self, presented: &Presented) -> std::result::Result<Principal, Refused> {
         presented.speaks_for(self.inner.clock.now_ms()).map(Principal::Identified)
     }
 
-    /// The API key with this text, if there is one that is good.
+    /// Returns the valid API key with this secret.
     pub fn key(&self, text: &str) -> std::result::Result<Arc<KnownKey>, Refused> {
         let hash = key_text::hash(text).ok_or(NO_KEY)?;
         let known = self.inner.keys.index().by_hash(&hash).ok_or(UNKNOWN_KEY)?;
         self.speak(&known).map(|_| known)
     }
 
-    /// The API key that an own token speaks for.
+    /// Returns the API key for which a token of this server was issued.
     pub async fn holder(&self, token: &str) -> std::result::Result<Arc<KnownKey>, Refused> {
         if token.len() > self.inner.settings.token_bytes_max {
             return Err(Refused("an oversized token"));
@@ -252,7 +253,7 @@ impl Authenticator {
         }
     }
 
-    /// What a token was found to be before, if that still holds.
+    /// Returns the cached result for a token, if it is still valid.
     fn remembered(&self, hash: &TokenHash) -> Option<std::result::Result<Principal, Refused>> {
         let verified = self.inner.verified.get(hash)?;
         let now_ms = self.inner.clock.now_ms();
@@ -270,7 +271,7 @@ impl Authenticator {
     }
 
     async fn verify(&self, token: &str) -> std::result::Result<Verified, Refused> {
-        // An algorithm that is not known, `none` among them, ends here.
+        // Rejects unknown algorithms, including `none`.
         let header = decode_header(token).map_err(|_| Refused("neither an API key nor a token"))?;
         let iss = alleged_issuer(token).ok_or(Refused("a token without an issuer"))?;
         let refused = |refusal| match refusal {
@@ -296,8 +297,8 @@ impl Authenticator {
         Ok(Verified::Outside(Arc::clone(issuer), spoken.map_err(refused)?))
     }
 
-    /// Notes that a credential from this source was refused, and holds the answer back if that happens
-    /// often.
+    /// Records a failed authentication from this source. Delays the response if failures are
+    /// frequent.
     pub async fn note_failure(&self, source: Option<IpAddr>) -> std::result::Result<(), TooMany> {
         self.inner.failures.note(source, self.inner.clock.now_ms()).await
     }

@@ -1,4 +1,5 @@
-//! What a token says of its bearer. Pure: the time comes as an argument, and signatures are not seen here.
+//! Validation of a token's claims. Pure: the time is an argument, and signatures are checked
+//! elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -6,21 +7,22 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// The members of a token's payload.
+/// The claims of a token's payload.
 pub type Claims = Map<String, Value>;
 
-/// What a token has to say for itself.
+/// The requirements on a token's claims.
 #[derive(Debug, Clone)]
 pub struct Rules<'a> {
-    /// Its `iss`, to the letter.
+    /// The exact `iss`.
     pub issuer: &'a str,
-    /// Its `aud` holds one of these.
+    /// The accepted audiences. `aud` must contain one of them.
     pub audiences: &'a [String],
-    /// Milliseconds by which the issuer's clock may differ from ours.
+    /// Maximum clock difference to the issuer, in milliseconds.
     pub leeway_ms: i64,
 }
 
-/// When a token expires, in milliseconds since the Unix epoch; or why it is not good now.
+/// Returns the expiry in milliseconds since the Unix epoch. Errors with the reason if the token is
+/// not valid now.
 pub fn check(claims: &Claims, rules: &Rules<'_>, now_ms: i64) -> Result<i64, &'static str> {
     if claims.get("iss").and_then(Value::as_str) != Some(rules.issuer) {
         return Err("another issuer");
@@ -49,16 +51,17 @@ pub fn check(claims: &Claims, rules: &Rules<'_>, now_ms: i64) -> Result<i64, &'s
     }
 }
 
-/// A `NumericDate`: seconds, which may have a fraction.
+/// Parses a `NumericDate`: seconds, which may have a fraction.
 fn date_ms(value: &Value) -> Option<i64> {
-    // Further away than any clock, and exact in floating point.
+    // Later than any real time, and exact in floating point.
     const SECONDS_MAX: f64 = 1e13;
     let seconds = value.as_f64().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds))?;
     #[expect(clippy::cast_possible_truncation, reason = "the range was looked at")]
     Some((seconds * 1000.0) as i64)
 }
 
-/// The value at a path: a claim of that name, or dots that lead into nested ones.
+/// Returns the value at a path: a claim with this name, or a claim nested in others, separated by
+/// dots.
 pub fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
     if let Some(value) = claims.get(path) {
         return Some(value);
@@ -69,12 +72,12 @@ pub fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// The text at a path, unless it is empty.
+/// Returns the string at a path. `None` if it is empty.
 pub fn text_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a str> {
     at(claims, path)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The names at a path: a list of texts, or one text with spaces between them.
+/// Returns the names at a path: an array of strings, or one string separated by spaces.
 pub fn names_at(claims: &Claims, path: &str) -> BTreeSet<String> {
     match at(claims, path) {
         Some(Value::Array(all)) => {
@@ -85,7 +88,7 @@ pub fn names_at(claims: &Claims, path: &str) -> BTreeSet<String> {
     }
 }
 
-/// Who a token says has signed it, which is a claim like any other until the signature is verified.
+/// Returns the `iss` of an unverified token.
 pub fn alleged_issuer(token: &str) -> Option<String> {
     let payload = token.split('.').nth(1)?;
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;

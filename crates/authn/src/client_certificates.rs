@@ -1,7 +1,7 @@
-//! From a client's certificate to the principal that it proves.
+//! Resolves a client certificate to a principal.
 //!
-//! The handshake has verified by then who signed it, and that the client has its key. What is left is to
-//! find the name in it, and what the settings say of that name.
+//! The handshake has already verified the certificate chain and the client's possession of the key.
+//! This module determines the name in the certificate and applies the settings of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use super::error::Refused;
 use super::settings::{ClientCertificateSettings, NameFrom, SubjectKind, SubjectSettings};
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 
-/// What the ids of those begin with who are known by a certificate. No issuer may be called so.
+/// Prefix of the ids of principals with a certificate. No issuer may have this name.
 pub const ID_PREFIX: &str = "mtls";
 
-/// Characters that a name may have.
+/// Maximum length of a name, in characters.
 const NAME_CHARS_MAX: usize = 512;
 
-/// Whom certificates speak for.
+/// Maps certificates to identities.
 #[derive(Debug)]
 pub struct ClientCertificates {
     name_from: NameFrom,
     subjects: BTreeMap<String, SubjectSettings>,
 }
 
-/// A verified certificate that a client has shown.
+/// A verified certificate of a client.
 #[derive(Debug)]
 pub struct Presented {
     identity: Result<Arc<Identity>, Refused>,
@@ -37,17 +37,17 @@ pub struct Presented {
     trusted: AtomicBool,
 }
 
-/// When a certificate is good, in seconds since 1970.
+/// The validity of a certificate, in seconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct Validity {
-    /// The first of them.
+    /// The first valid second.
     pub not_before: i64,
-    /// The last one.
+    /// The last valid second.
     pub not_after: i64,
 }
 
 impl Validity {
-    /// That of a certificate (DER).
+    /// Reads the validity of a certificate (DER).
     pub fn of(certificate: &[u8]) -> Result<Self, String> {
         let (_, certificate) =
             X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
@@ -62,7 +62,8 @@ impl Validity {
 }
 
 impl Presented {
-    /// Whom it speaks for at this time. Connections may outlive certificates.
+    /// Returns the certificate's identity if it is valid at this time. A connection may outlive its
+    /// certificate.
     pub fn speaks_for(&self, now_ms: i64) -> Result<Arc<Identity>, Refused> {
         if !self.trusted.load(Ordering::Acquire) {
             return Err(Refused("a certificate whose CA is no longer trusted"));
@@ -73,19 +74,19 @@ impl Presented {
         self.identity.clone()
     }
 
-    /// Says whether it still is what it was when it was shown, now that other CAs are trusted.
+    /// Records whether the certificate is still trusted after the trusted CAs have changed.
     pub fn set_trusted(&self, trusted: bool) {
         self.trusted.store(trusted, Ordering::Release);
     }
 }
 
 impl ClientCertificates {
-    /// Certificates as these settings read them.
+    /// Creates the mapping that the settings describe.
     pub fn new(settings: &ClientCertificateSettings) -> Self {
         Self { name_from: settings.name_from, subjects: settings.subjects.clone() }
     }
 
-    /// Reads a certificate (DER) that was verified.
+    /// Reads a verified certificate (DER).
     pub fn read(&self, certificate: &[u8]) -> Presented {
         let trusted = AtomicBool::new(true);
         let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
@@ -97,7 +98,7 @@ impl ClientCertificates {
         Presented {
             identity: self.name_of(&certificate).map(|name| Arc::new(self.identity(&name))),
             not_before_ms: ms(not_before),
-            // The second that it names is still its own.
+            // The certificate is valid until the end of its last second.
             not_after_ms: ms(not_after).saturating_add(999),
             trusted,
         }
@@ -120,7 +121,8 @@ impl ClientCertificates {
         }
     }
 
-    /// The one name in a certificate. Of several, none is the one that its CA has looked at.
+    /// Returns the only name in a certificate. With several names, it is unknown which one the CA
+    /// verified.
     fn name_of(&self, certificate: &X509Certificate<'_>) -> Result<String, Refused> {
         let names = match self.name_from {
             NameFrom::CommonName => common_names(certificate)?,
@@ -153,7 +155,7 @@ fn alternative_names(
     let names = found.iter().flat_map(|found| &found.value.general_names);
     Ok(names
         .filter_map(|name| match (name, wanted) {
-            // Names of hosts are the same in upper and in lower case.
+            // Host names are case-insensitive.
             (GeneralName::DNSName(name), NameFrom::DnsName) => Some(name.to_ascii_lowercase()),
             (GeneralName::URI(name), NameFrom::Uri) => Some((*name).to_owned()),
             _ => None,

@@ -1,30 +1,30 @@
-//! What can go wrong when credentials are managed.
+//! Errors of managing credentials.
 
 use slateberg_store as store;
 
-/// Why a credential is not managed as it was asked.
+/// Managing a credential failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The request is wrong in itself.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Not with these rights.
+    /// The caller lacks the privilege.
     #[error("{0}")]
     Forbidden(String),
-    /// There is no such key.
+    /// The key does not exist.
     #[error("API key does not exist: {0}")]
     NoSuchKey(String),
-    /// The catalog would be left without a credential that manages it.
+    /// The operation would leave the catalog without a credential that can manage keys.
     #[error("{0}")]
     LastAdmin(String),
-    /// There are as many keys as there may be.
+    /// The maximum number of keys exists already.
     #[error("There are {0} API keys already: revoke some first")]
     TooMany(usize),
-    /// The store did not do what it was asked.
+    /// The store failed.
     #[error("{0}")]
     Store(#[from] store::Error),
 }
 
-/// Why a credential is rejected. Only the operator learns the reason.
+/// The reason for rejecting a credential. It is for the operator only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused(pub &'static str);

@@ -1,7 +1,7 @@
-//! Failed credentials, by where they come from: who fails often is answered late.
+//! Failed authentications, by source. Responses to frequent failures are delayed.
 //!
-//! Nobody guesses 256 bits. This is for those who try all the same: they get less of the server's time,
-//! and of its log. Whoever has a good credential is never held back, wherever they are.
+//! Guessing a key of 256 bits is impossible. The delay limits the server time and log lines that
+//! such attempts cost. Requests with a valid credential are never delayed, whatever their source.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tokio::sync::Semaphore;
 
 use slateberg_base::network::network;
 
-/// Sources that are remembered; beyond that, the least active are forgotten.
+/// Maximum number of tracked sources. The least active ones are evicted.
 const SOURCES_MAX: usize = 4096;
-/// Answers that are held back at the same time. Whoever fails beyond that is told to come back later.
+/// Maximum number of delayed responses at a time. Further failures are rejected at once.
 const HELD_BACK_MAX: usize = 256;
-/// A source that has not failed for so long begins anew.
+/// Time without failures after which a source's count is reset, in milliseconds.
 const FORGIVEN_AFTER_MS: i64 = 60_000;
-/// The first delay; each further failure doubles it.
+/// The first delay, in milliseconds. Each further failure doubles it.
 const DELAY_MS_MIN: u64 = 50;
 
-/// Failures, by source.
+/// Failed authentications, by source.
 pub struct Failures {
     by_source: Cache<IpAddr, Arc<Streak>>,
     held_back: Semaphore,
@@ -36,19 +36,20 @@ struct Streak {
     last_ms: AtomicI64,
 }
 
-/// There are too many failures under way to hold back one more.
+/// The maximum number of delayed responses is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany;
 
 impl Failures {
-    /// So many failures within a minute are answered at once, and further ones later and later.
+    /// Creates the tracker. Within a minute, the first `free` failures of a source are not delayed.
+    /// Further ones are delayed increasingly.
     pub fn new(free: u32, delay_ms_max: u64) -> Self {
         let by_source = Cache::new(SOURCES_MAX);
         Self { by_source, held_back: Semaphore::new(HELD_BACK_MAX), free, delay_ms_max }
     }
 
-    /// Notes a failure, and holds its answer back as long as the source has deserved. One without a
-    /// source comes from inside of the process.
+    /// Records a failure and delays the response accordingly. A failure without a source is from
+    /// inside the process and is not delayed.
     pub async fn note(&self, source: Option<IpAddr>, now_ms: i64) -> Result<(), TooMany> {
         let Some(source) = source else { return Ok(()) };
         let delay = self.delay(network(source), now_ms);

@@ -1,4 +1,4 @@
-//! Rules for the settings of issuers.
+//! Validation of issuer settings.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use slateberg_base::setting::InvalidSetting;
 use slateberg_base::similar::nearest;
 use slateberg_model::principal::EMBEDDED_ID_PREFIX;
 
-/// Returns every setting of issuers that is wrong in itself or together with others.
+/// Returns all issuer settings that are invalid, alone or in combination.
 pub fn problems(issuers: &BTreeMap<String, IssuerSettings>) -> Vec<InvalidSetting> {
     let mut found = Vec::new();
     for (name, settings) in issuers {
@@ -66,7 +66,7 @@ fn of_issuer(name: &str, settings: &IssuerSettings) -> Vec<InvalidSetting> {
             None => format!("expected one of {}", names.join(", ")),
         }));
     }
-    // An issuer whose keys are elsewhere may have any text as its iss.
+    // An issuer whose keys are configured explicitly may have any string as its `iss`.
     let is_discovered = !has_file && settings.jwks_url.is_empty();
     let issuer = if is_discovered { settings.issuer.as_str() } else { "" };
     let urls =
@@ -79,8 +79,8 @@ fn of_issuer(name: &str, settings: &IssuerSettings) -> Vec<InvalidSetting> {
     found
 }
 
-/// Whoever answers in an issuer's place decides who may enter: an unencrypted connection must not leave this
-/// machine.
+/// A host that impersonates an issuer can authenticate anyone. So an unencrypted connection must
+/// not leave this machine.
 fn url_problem(url: &str) -> Option<&'static str> {
     if url.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Issuers of tokens, and what of their tokens is believed.
+//! Token issuers, and the verification of their tokens.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use super::settings::IssuerSettings;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 
-/// Why a token is not believed.
+/// The reason for rejecting a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// For a reason that a newer key set does not change.
+    /// A reason that a newer key set does not change.
     Reason(&'static str),
-    /// It names a key that its issuer is not known to have.
+    /// The token names a key that is not in the known key set of its issuer.
     UnknownKey,
 }
 
-/// Whom a token speaks for, and until when.
+/// A verified token.
 #[derive(Debug, Clone)]
 pub struct Spoken {
-    /// Whom.
+    /// The identity of the bearer.
     pub identity: Arc<Identity>,
-    /// The generation of the key set that it was verified by.
+    /// The generation of the key set that verified the token.
     pub generation: u64,
-    /// When it is good no more, in milliseconds since the Unix epoch.
+    /// Expiry in milliseconds since the Unix epoch.
     pub expires_ms: i64,
 }
 
-/// An outside issuer.
+/// An external issuer.
 pub struct Issuer {
-    /// The name that the settings give it.
+    /// The name in the settings.
     pub name: String,
     /// Its settings.
     pub settings: IssuerSettings,
@@ -55,7 +55,7 @@ impl Issuer {
         }
     }
 
-    /// Verifies a token's signature and its claims.
+    /// Verifies a token's signature and claims.
     pub fn verify(
         &self,
         token: &str,
@@ -63,7 +63,7 @@ impl Issuer {
         now_ms: i64,
         leeway_ms: i64,
     ) -> Result<Spoken, Refusal> {
-        // Not what the token says decides how it is verified, but what the issuer is known to do.
+        // The issuer's settings, not the token, determine the accepted algorithms.
         if !self.algorithms.contains(&header.alg) {
             return Err(Refusal::Reason("another algorithm than its issuer's"));
         }
@@ -87,12 +87,12 @@ impl Issuer {
         Ok(Spoken { identity: Arc::new(identity), generation: known.generation, expires_ms })
     }
 
-    /// Whether its keys are fetched, and not in a file.
+    /// Whether the keys are fetched from a URL instead of read from a file.
     pub fn is_fetched(&self) -> bool {
         self.settings.jwks_file.as_os_str().is_empty()
     }
 
-    /// Where its clients get tokens, as far as that is known.
+    /// Returns the URL of the token endpoint, if known.
     pub fn token_url(&self) -> Option<String> {
         match self.settings.token_url.as_str() {
             "" => self.keys.known().token_url.map(|url| url.to_string()),
@@ -101,7 +101,8 @@ impl Issuer {
     }
 }
 
-/// The claims of a token whose signature is that of this key, by the algorithm that was let pass.
+/// Returns the claims of a token after verifying its signature with this key. The caller has
+/// checked the algorithm.
 pub(super) fn verified_claims(
     token: &str,
     header: &Header,
@@ -111,7 +112,7 @@ pub(super) fn verified_claims(
         return Err("an extension that has to be understood");
     }
     let mut signature_alone = Validation::new(header.alg);
-    // What the claims mean is judged by our clock and our rules.
+    // The caller validates the claims with this server's clock and rules.
     signature_alone.validate_exp = false;
     signature_alone.validate_nbf = false;
     signature_alone.validate_aud = false;
@@ -129,7 +130,7 @@ pub struct Issuers {
 }
 
 impl Issuers {
-    /// The issuers of these settings. Errors with the first problem of [`problems`].
+    /// Creates the configured issuers. Errors with the first problem of [`problems`].
     pub fn new(settings: &BTreeMap<String, IssuerSettings>) -> Result<Self, InvalidSetting> {
         if let Some(problem) = problems(settings).into_iter().next() {
             return Err(problem);
@@ -140,17 +141,17 @@ impl Issuers {
         Ok(Self { by_iss: issuers.collect() })
     }
 
-    /// The issuer with this `iss`.
+    /// Returns the issuer with this `iss`.
     pub fn by_iss(&self, iss: &str) -> Option<&Arc<Issuer>> {
         self.by_iss.get(iss)
     }
 
-    /// All of them.
+    /// Returns all issuers.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Issuer>> {
         self.by_iss.values()
     }
 
-    /// The one that vouches for an identity.
+    /// Returns the issuer of an identity.
     pub fn of(&self, identity: &Identity) -> Option<&Arc<Issuer>> {
         let (name, _) = identity.id.split_once('/').filter(|_| identity.method == Method::Jwt)?;
         self.all().find(|issuer| issuer.name == name)

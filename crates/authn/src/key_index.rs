@@ -1,6 +1,6 @@
-//! All API keys, in memory: what a request is checked against.
+//! All API keys in memory, by which requests are authenticated.
 //!
-//! The server is the only writer of the store, so that what it has written is all there is to know.
+//! The server is the only writer of the store, so this index is complete.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use super::key_text::KeyHash;
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 use slateberg_store::records::{ApiKeyRecord, RevokedKeyRecord};
 
-/// How exactly it is known when a key was last used.
+/// Resolution of the last use of a key, in milliseconds.
 const USE_NOTED_MS: i64 = 1000;
 
-/// A key that is good, unless it has expired.
+/// A key that has not been revoked. It may have expired.
 #[derive(Debug)]
 pub struct KnownKey {
-    /// Its record.
+    /// The stored record.
     pub record: ApiKeyRecord,
-    /// Whom it speaks for.
+    /// The identity of the key.
     pub identity: Arc<Identity>,
     hash: KeyHash,
     last_used_ms: AtomicI64,
 }
 
 impl KnownKey {
-    /// A key from its record; none if its hash cannot be read.
+    /// Creates a key from its record. `None` if the stored hash is invalid.
     pub fn new(record: ApiKeyRecord) -> Option<Self> {
         let hash = KeyHash::from_hex(&record.hash)?;
         let identity = Arc::new(Identity {
@@ -44,19 +44,20 @@ impl KnownKey {
         Some(Self { record, identity, hash, last_used_ms: AtomicI64::new(0) })
     }
 
-    /// Whom it speaks for at this time; nobody once it has expired.
+    /// Returns the identity at this time. `None` if the key has expired.
     pub fn speaks_for(&self, now_ms: i64) -> Option<Arc<Identity>> {
         if self.record.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
             return None;
         }
-        // Every request writing here would have the cores wait for each other.
+        // Writing on every request would make the cores contend for the cache line.
         if now_ms - self.last_used_ms.load(Ordering::Relaxed) >= USE_NOTED_MS {
             self.last_used_ms.store(now_ms, Ordering::Relaxed);
         }
         Some(Arc::clone(&self.identity))
     }
 
-    /// When it was last used since the server started, if it was, to a second.
+    /// Returns the last use since the server started, accurate to a second. `None` if there was
+    /// none.
     pub fn last_used_ms(&self) -> Option<i64> {
         Some(self.last_used_ms.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
     }
@@ -69,19 +70,19 @@ pub struct KeyIndex(ArcSwap<Tables>);
 #[derive(Default, Clone)]
 struct Tables {
     by_id: BTreeMap<Uuid, Arc<KnownKey>>,
-    /// By the first half of the hash. The other half is compared in constant time.
+    /// Keyed by the first half of the hash. The full hash is compared in constant time.
     by_hash: HashMap<u128, Arc<KnownKey>>,
-    /// Keys that are not valid any longer, for listings and for the names of principals.
+    /// Revoked keys, for listings and for the names of principals.
     revoked: BTreeMap<Uuid, Arc<RevokedKeyRecord>>,
 }
 
 impl KeyIndex {
-    /// The key with this hash.
+    /// Returns the key with this hash.
     pub fn by_hash(&self, hash: &KeyHash) -> Option<Arc<KnownKey>> {
         self.with_hash(hash, Arc::clone)
     }
 
-    /// What there is to tell of the key with this hash.
+    /// Applies a function to the key with this hash.
     pub fn with_hash<T>(
         &self,
         hash: &KeyHash,
@@ -92,32 +93,32 @@ impl KeyIndex {
         bool::from(known.hash.0.ct_eq(&hash.0)).then(|| told(known))
     }
 
-    /// The key with this id.
+    /// Returns the key with this id.
     pub fn by_id(&self, id: Uuid) -> Option<Arc<KnownKey>> {
         self.with_id(id, Arc::clone)
     }
 
-    /// What there is to tell of the key with this id.
+    /// Applies a function to the key with this id.
     pub fn with_id<T>(&self, id: Uuid, told: impl FnOnce(&Arc<KnownKey>) -> T) -> Option<T> {
         self.0.load().by_id.get(&id).map(told)
     }
 
-    /// All keys, in the order of their ids, which is that of their making.
+    /// Returns all keys in the order of their ids, which is the order of creation.
     pub fn all(&self) -> Vec<Arc<KnownKey>> {
         self.0.load().by_id.values().cloned().collect()
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.load().by_id.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Lets keys in.
+    /// Adds keys.
     pub fn add(&self, keys: impl IntoIterator<Item = KnownKey>) {
         let keys: Vec<_> = keys.into_iter().map(Arc::new).collect();
         self.change(|tables| {
@@ -128,7 +129,7 @@ impl KeyIndex {
         });
     }
 
-    /// Moves a key to the revoked ones, and forgets another one of these.
+    /// Moves a key to the revoked ones, and removes the revoked key `forgotten`.
     pub fn revoke(&self, record: &Arc<RevokedKeyRecord>, forgotten: Option<Uuid>) {
         self.change(|tables| {
             if let Some(key) = tables.by_id.remove(&record.key.id) {
@@ -141,7 +142,7 @@ impl KeyIndex {
         });
     }
 
-    /// Adds keys that were revoked before.
+    /// Adds keys that were revoked earlier.
     pub fn add_revoked(&self, keys: impl IntoIterator<Item = RevokedKeyRecord>) {
         let keys: Vec<_> = keys.into_iter().map(Arc::new).collect();
         self.change(|tables| {
@@ -173,8 +174,8 @@ impl KeyIndex {
         valid.or_else(|| tables.revoked.get(&id).map(|key| key.key.name.clone()))
     }
 
-    /// Changes a copy, which then takes the place of the tables: every request reads them, and hardly any
-    /// changes them.
+    /// Changes a copy of the tables and then replaces them. Every request reads them, and changes
+    /// are rare.
     fn change(&self, change: impl Fn(&mut Tables)) {
         self.0.rcu(|tables| {
             let mut tables = Tables::clone(tables);

@@ -1,4 +1,4 @@
-//! Listings of API keys, and the names of the principals that they are.
+//! Listings of API keys, and the names of their principals.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use slateberg_authz::permit::Permit;
 use slateberg_model::members::brief;
 use slateberg_store::records::{ApiKeyRecord, RevokedKeyRecord};
 
-/// Whether requests with a key are accepted, or why not.
+/// The status of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyStatus {
     /// Requests are accepted.
@@ -23,14 +23,14 @@ pub enum KeyStatus {
     Revoked,
 }
 
-/// A valid or revoked key, as it is listed.
+/// A valid or revoked key in a listing.
 #[derive(Debug, Clone)]
 pub struct ListedKey {
-    /// The key.
+    /// The stored record.
     pub record: ApiKeyRecord,
-    /// Whether requests with it are accepted.
+    /// The status.
     pub status: KeyStatus,
-    /// Last use since the server started, to a second.
+    /// Last use since the server started, accurate to a second.
     pub last_used_ms: Option<i64>,
     /// Time of the revocation, and the principal that revoked it.
     pub revoked: Option<(i64, String)>,
@@ -64,8 +64,8 @@ impl ApiKeys {
         ListedKey { record, status, last_used_ms: known.last_used_ms(), revoked: None }
     }
 
-    /// Returns the name of a principal if its id is that of a valid or revoked key. The ids of other
-    /// principals contain their names.
+    /// Returns the name of a principal if its id is that of a valid or revoked key. The ids of
+    /// other principals contain their names.
     pub fn name_of(&self, principal: &str) -> Option<String> {
         self.index().name(Uuid::try_parse(principal).ok()?)
     }

@@ -1,4 +1,4 @@
-//! An issuer's public keys: what tokens are verified by, and how newer ones come in.
+//! An issuer's public keys, and their replacement by newer ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
-/// Keys that one set may have.
+/// Maximum number of keys in a set.
 const KEYS_MAX: usize = 100;
-/// How long a request with an unknown key waits for a look at the issuer.
+/// Maximum time that a request with an unknown key waits for a refetch of the keys.
 const REFETCH_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A public key.
@@ -20,7 +20,7 @@ pub struct PublicKey {
     kid: Option<String>,
     algorithm: Option<String>,
     family: AlgorithmFamily,
-    /// What signatures are verified by.
+    /// The key that verifies signatures.
     pub key: DecodingKey,
 }
 
@@ -32,8 +32,8 @@ pub struct KeySet {
 }
 
 impl KeySet {
-    /// Reads a JSON Web Key Set. Keys that are not for signatures, of kinds that are not known, or
-    /// symmetric, are left out: with a symmetric one, whoever can verify can also sign.
+    /// Parses a JSON Web Key Set. Skips keys that are not for signatures, keys of unknown types,
+    /// and symmetric keys, with which every verifier could also sign.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Jwks {
@@ -50,8 +50,8 @@ impl KeySet {
         Ok(Self { keys, text: text.to_vec() })
     }
 
-    /// The key that a token names, if it fits its algorithm. A token that names none is verified by the
-    /// only key that fits, if there is just one.
+    /// Returns the key that a token names, if it fits the algorithm. Without a name, returns the
+    /// only key that fits. `None` if several fit.
     pub fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&PublicKey> {
         let fits = |key: &&PublicKey| {
             key.family == family(algorithm)
@@ -88,7 +88,7 @@ impl PublicKey {
     }
 }
 
-/// The family of an algorithm.
+/// Returns the family of an algorithm.
 fn family(algorithm: Algorithm) -> AlgorithmFamily {
     use AlgorithmFamily as F;
     [F::Rsa, F::Ec, F::Ed]
@@ -97,37 +97,37 @@ fn family(algorithm: Algorithm) -> AlgorithmFamily {
         .unwrap_or(F::Hmac)
 }
 
-/// What is known of an issuer's keys by now.
+/// The known state of an issuer's keys.
 #[derive(Clone, Default)]
 pub struct Known {
-    /// The keys.
+    /// The key set.
     pub set: Arc<KeySet>,
-    /// Grows whenever the keys become others.
+    /// Increases when the key set changes.
     pub generation: u64,
-    /// Grows with every look at the issuer, whatever came of it.
+    /// Increases with every fetch, including failed ones.
     looks: u64,
-    /// Where clients get tokens, if the issuer says so.
+    /// The URL of the token endpoint, if the issuer publishes it.
     pub token_url: Option<Arc<str>>,
 }
 
-/// Where an issuer's keys come in, and where newer ones are asked for.
+/// Receives an issuer's keys, and requests newer ones.
 #[derive(Default)]
 pub struct KeyHandle {
     known: watch::Sender<Known>,
     wanted: Notify,
-    /// From when on a key that is not known is a reason to look again.
+    /// Time from which an unknown key is a reason for a refetch.
     look_again_ms: AtomicI64,
-    /// The number of the last look that was asked for.
+    /// The number of the last requested fetch.
     asked: AtomicU64,
 }
 
 impl KeyHandle {
-    /// What is known by now.
+    /// Returns the current keys.
     pub fn known(&self) -> Known {
         self.known.borrow().clone()
     }
 
-    /// Brings in what a look at the issuer has found.
+    /// Stores the result of a successful fetch.
     pub fn push(&self, set: KeySet, token_url: Option<&str>) {
         self.known.send_modify(|known| {
             known.looks += 1;
@@ -139,25 +139,25 @@ impl KeyHandle {
         });
     }
 
-    /// Tells that a look at the issuer has failed: what was known stays.
+    /// Records a failed fetch. The known keys stay valid.
     pub fn failed(&self) {
         self.known.send_modify(|known| known.looks += 1);
     }
 
-    /// Returns when somebody asks for newer keys.
+    /// Returns when a request needs newer keys.
     pub async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// Asks for newer keys, unless that was done within `pause_ms`, and waits a short while for them, as
-    /// all do that come while somebody looks. Says whether it is worth to look at them again.
+    /// Requests newer keys, unless that happened within `pause_ms`. Waits for a short time for a
+    /// fetch in progress. Returns whether the caller should check the keys again.
     pub(super) async fn refetch(&self, now_ms: i64, pause_ms: i64) -> bool {
         let mut known = self.known.subscribe();
         let looks = known.borrow_and_update().looks;
         let again_ms = self.look_again_ms.load(Ordering::Relaxed);
         let next_ms = now_ms.saturating_add(pause_ms);
         let turn = (Ordering::AcqRel, Ordering::Relaxed);
-        // The first look needs no asking: it is under way from the start.
+        // The first fetch starts without a request.
         let first = looks == 0;
         if !first
             && now_ms >= again_ms

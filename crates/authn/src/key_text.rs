@@ -1,13 +1,13 @@
-//! The text of an API key: `sb_`, 43 random characters, and 6 of a checksum.
+//! The format of an API key: `sb_`, 43 random characters, and a checksum of 6 characters.
 //!
-//! The prefix lets scanners for leaked secrets find one; the checksum lets a typing error, or a forgery
-//! that was not made with care, be refused before anything is hashed or looked up.
+//! The prefix lets scanners find leaked keys. The checksum rejects typing errors and careless
+//! forgeries before the server hashes the key or looks it up.
 
 use sha2::{Digest, Sha256};
 
 use slateberg_base::secret::{Secret, random_text};
 
-/// What every key begins with.
+/// Prefix of every key.
 pub const PREFIX: &str = "sb_";
 /// 43 characters of 62 kinds are 256 bits.
 const RANDOM_CHARS: usize = 43;
@@ -15,18 +15,18 @@ const CHECKSUM_CHARS: usize = 6;
 const CHARS: usize = PREFIX.len() + RANDOM_CHARS + CHECKSUM_CHARS;
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// SHA-256 of a key: all that is ever kept of it.
+/// SHA-256 of a key. Only the hash is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash(pub [u8; 32]);
 
-/// A new key.
+/// Generates a new key.
 pub fn mint() -> Secret {
     let body = format!("{PREFIX}{}", random_text(RANDOM_CHARS));
     let checksum = checksum(&body);
     Secret::new(body + &checksum)
 }
 
-/// The hash of a text that can be a key; none if it cannot be one.
+/// Returns the hash of a key. `None` if the string is not a well-formed key.
 pub fn hash(text: &str) -> Option<KeyHash> {
     let plausible = text.len() == CHARS && text.is_ascii() && text.starts_with(PREFIX);
     let (body, sum) = plausible.then(|| text.split_at(CHARS - CHECKSUM_CHARS))?;
@@ -44,12 +44,12 @@ fn checksum(body: &str) -> String {
 }
 
 impl KeyHash {
-    /// In hexadecimal, as the store keeps it.
+    /// Returns the hexadecimal form, as stored.
     pub fn to_hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// From hexadecimal.
+    /// Parses the hexadecimal form.
     pub fn from_hex(text: &str) -> Option<Self> {
         if text.len() != 64 || !text.is_ascii() {
             return None;
@@ -91,7 +91,7 @@ mod tests {
         #[test]
         fn other_texts_are_no_keys(text in ".*", tail in "[0-9A-Za-z]{49}") {
             prop_assert_eq!(hash(&text), None);
-            // One in 62^6 has a checksum that fits.
+            // One random string in 62^6 has a valid checksum.
             prop_assert_eq!(hash(&format!("sb_{tail}")), None);
             prop_assert_eq!(KeyHash::from_hex(&text), None);
         }

@@ -1,19 +1,19 @@
-//! Rank 5: from a credential to the principal that it proves.
+//! Layer 5: authentication: resolves a credential to its principal.
 //!
-//! Nouns:
-//! - a **credential** is what a request brings: an **API key** (`sb_...`), or a **token** (a JWT);
-//! - an **API key** is 256 random bits as text ([`key_text`]); the store has its SHA-256 alone
-//!   ([`api_keys`]), and all keys are kept in memory by that hash ([`key_index`]), so that a request
-//!   costs no read and a revoked key is refused from the next request on;
-//! - an **issuer** is an outside party that signs tokens, with the **key set** that they are verified by
-//!   ([`issuers`], [`key_set`]). Key sets are pushed in by whoever fetches them: this room knows no HTTP;
-//! - a **client certificate** proves who is at the other end of a connection ([`client_certificates`]); the
-//!   handshake has verified it, and a request that brings another credential does without it;
-//! - an **own token** is a short-lived one that slateberg signs for the holder of an API key
-//!   ([`own_tokens`]). It speaks for the key, and dies with it.
+//! Terms:
+//! - a **credential** is part of a request: an **API key** (`sb_...`), or a **token** (a JWT);
+//! - an **API key** has 256 random bits ([`key_text`]). The store contains only its SHA-256
+//!   ([`api_keys`]). All keys are in memory by that hash ([`key_index`]), so authentication reads
+//!   nothing and a revoked key is rejected from the next request on;
+//! - an **issuer** is an external party that signs tokens, with the **key set** that verifies them
+//!   ([`issuers`], [`key_set`]). Callers push key sets into it: this crate does no HTTP;
+//! - a **client certificate** authenticates the client of a connection ([`client_certificates`]).
+//!   The handshake has verified it. Another credential in a request takes precedence over it;
+//! - an **own token** is a short-lived token that slateberg signs for the holder of an API key
+//!   ([`own_tokens`]). It is valid only as long as the key.
 //!
-//! What is refused is refused with one text: whoever asks learns nothing about why. The reason goes to
-//! the log.
+//! All rejections have the same response, so the caller does not learn the reason. The log contains
+//! it.
 
 pub mod advice;
 mod algorithms;

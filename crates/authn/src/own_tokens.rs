@@ -1,8 +1,9 @@
-//! Tokens of slateberg's own: short-lived, signed with Ed25519, each for the holder of an API key.
+//! Slateberg's own tokens: short-lived, signed with Ed25519, and issued to the holder of an API
+//! key.
 //!
-//! A token names the key that it was got by and nothing else: whose it is, and what they may do, is
-//! looked up with each request. So a token dies with its key. The signing keys are in the store, are
-//! replaced by newer ones from time to time, and stay as long as a token may be about that they signed.
+//! A token only names the API key for which it was issued. The server looks up its owner and roles
+//! with each request, so a token is invalid as soon as its key is. The signing keys are in the
+//! store. They are rotated periodically and stay until all tokens that they signed have expired.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -25,11 +26,11 @@ use slateberg_store::keys::SigningKeyKey;
 use slateberg_store::records::SigningKeyRecord;
 use slateberg_store::{self as store, Store};
 
-/// What stands in front of an Ed25519 seed in PKCS#8 (RFC 8410): the algorithm, and the lengths.
+/// Header of an Ed25519 seed in PKCS#8 (RFC 8410): the algorithm, and the lengths.
 const PKCS8_HEAD: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// Slateberg's own tokens.
+/// Issues and verifies slateberg's own tokens.
 pub struct OwnTokens {
     store: Store,
     clock: Arc<dyn Clock>,
@@ -38,7 +39,7 @@ pub struct OwnTokens {
     audiences: [String; 1],
     token_lifetime_ms: i64,
     key_lifetime_ms: i64,
-    /// From the oldest to the newest, which signs.
+    /// Ordered by age. The newest key, which is last, signs.
     keys: RwLock<Vec<Arc<SigningKey>>>,
 }
 
@@ -50,21 +51,21 @@ struct SigningKey {
     public: Jwk,
 }
 
-/// A token, fresh from being signed.
+/// A newly signed token.
 #[derive(Debug, Clone)]
 pub struct OwnToken {
-    /// Its text.
+    /// The token.
     pub text: Secret,
-    /// For how many seconds it is good.
+    /// Lifetime in seconds.
     pub expires_in_seconds: i64,
 }
 
-/// What an own token was found to say: which key it speaks for, and until when.
+/// The content of a verified token: its API key and expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpeaksFor {
-    /// The API key's id.
+    /// The id of the API key.
     pub key: Uuid,
-    /// When it is good no more, in milliseconds since the Unix epoch.
+    /// Expiry in milliseconds since the Unix epoch.
     pub expires_ms: i64,
 }
 
@@ -82,7 +83,7 @@ impl SigningKey {
     }
 }
 
-/// How the tokens of a catalog are made.
+/// The dependencies and settings of [`OwnTokens`].
 pub(super) struct Parts {
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
@@ -95,18 +96,19 @@ pub(super) struct Parts {
 impl OwnTokens {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { store, clock, ids, catalog_id, token_lifetime_ms, key_lifetime_ms } = parts;
-        // A token of one catalog is no good in another.
+        // The catalog's id is the issuer and the audience, so a token is invalid in every other
+        // catalog.
         let issuer = format!("urn:slateberg:{catalog_id}");
         let (audiences, keys) = ([issuer.clone()], RwLock::default());
         Self { store, clock, ids, issuer, audiences, token_lifetime_ms, key_lifetime_ms, keys }
     }
 
-    /// The `iss` of the tokens.
+    /// Returns the `iss` of the tokens.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// A new signing key's record, which is not written yet.
+    /// Generates a new signing key. The caller stores the record.
     pub(super) fn mint_signing_key(&self) -> SigningKeyRecord {
         SigningKeyRecord {
             id: self.ids.ordered(),
@@ -115,7 +117,7 @@ impl OwnTokens {
         }
     }
 
-    /// Takes up signing keys that are durable.
+    /// Adds durable signing keys.
     pub(super) fn take_up(&self, records: &[SigningKeyRecord]) -> Result<()> {
         let mut keys = Vec::new();
         for record in records {
@@ -134,13 +136,14 @@ impl OwnTokens {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A token for the holder of an API key; none without a signing key, or if it cannot sign.
+    /// Signs a token for the holder of an API key. `None` if there is no signing key or signing
+    /// fails.
     pub fn sign(&self, holder: &KnownKey) -> Option<OwnToken> {
         let keys = self.keys();
         let newest = keys.last()?;
         let now_ms = self.clock.now_ms();
         let lifetime_end_ms = now_ms.saturating_add(self.token_lifetime_ms);
-        // No longer than the key itself.
+        // The token must not outlive the API key.
         let end_ms = holder.record.expires_ms.map_or(lifetime_end_ms, |ms| ms.min(lifetime_end_ms));
         let (from, end) = (now_ms.div_euclid(1000), end_ms.div_euclid(1000));
         let mut header = Header::new(Algorithm::EdDSA);
@@ -157,7 +160,7 @@ impl OwnTokens {
         Some(OwnToken { text: Secret::new(text), expires_in_seconds: end - from })
     }
 
-    /// Verifies a token of our own.
+    /// Verifies a token of this server.
     pub fn verify(
         &self,
         token: &str,
@@ -178,21 +181,21 @@ impl OwnTokens {
         Ok(SpeaksFor { key, expires_ms })
     }
 
-    /// The public keys, as a JSON Web Key Set.
+    /// Returns the public keys as a JSON Web Key Set.
     pub fn key_set(&self) -> Value {
         let keys = self.keys();
         json!({ "keys": keys.iter().map(|key| &key.public).collect::<Vec<_>>() })
     }
 
-    /// Replaces the newest signing key if its time is over, and forgets those that no living token was
-    /// signed with. Returns how many were made or forgotten.
+    /// Replaces the newest signing key after its lifetime, and deletes keys whose tokens have all
+    /// expired. Returns the number of created and deleted keys.
     pub async fn rotate(&self) -> Result<usize> {
         let now_ms = self.clock.now_ms();
         let keys = self.keys();
         let Some(newest) = keys.last() else { return Ok(0) };
         let due = newest.created_ms.saturating_add(self.key_lifetime_ms) <= now_ms;
         let fresh = due.then(|| self.mint_signing_key());
-        // A key has signed until the next one was there.
+        // Each key signed until its successor was created.
         let successors = keys.iter().skip(1).map(|key| key.created_ms);
         let over: Vec<Uuid> = keys
             .iter()

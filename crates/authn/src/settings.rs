@@ -1,4 +1,4 @@
-//! Who may come in, and how that is proven.
+//! Settings of authentication.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,45 +10,46 @@ use super::key_text;
 use slateberg_base::secret::Secret;
 use slateberg_base::setting::InvalidSetting;
 
-/// Settings of authentication; each field's default stands in `config/default.toml`.
+/// Settings of authentication. The defaults are those of `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Whether everybody who reaches the port may do everything.
+    /// Whether authentication is disabled, so that anyone who can reach the port has full access.
     pub insecure_no_auth: bool,
-    /// Allows this on non-loopback addresses.
+    /// Allows `insecure_no_auth` on non-loopback addresses.
     pub insecure_no_auth_on_public_address: bool,
-    /// Whether `GET /metrics` asks for a credential too.
+    /// Whether `GET /metrics` requires a credential, too.
     pub metrics_need_credential: bool,
-    /// A file with the admin key of the first start, in the place of one that is minted.
+    /// A file with the admin key for the first start, used instead of a generated one.
     pub bootstrap_key_file: PathBuf,
-    /// That key itself; empty for none.
+    /// The same key as a value. Empty: none.
     pub bootstrap_key: Secret,
-    /// API keys that there may be.
+    /// Maximum number of API keys.
     pub api_keys_max: usize,
-    /// Bytes that a token may have; longer ones are refused unread.
+    /// Maximum size of a token, in bytes. Longer tokens are rejected without parsing.
     pub token_bytes_max: usize,
-    /// Verified tokens that are remembered until they expire.
+    /// Maximum number of verified tokens in the cache.
     pub verified_tokens_max: usize,
-    /// Seconds by which an issuer's clock may differ from ours.
+    /// Maximum clock difference to issuers, in seconds.
     pub clock_leeway_seconds: u64,
-    /// Seconds for which a token of `POST /v1/oauth/tokens` is good.
+    /// Lifetime of tokens from `POST /v1/oauth/tokens`, in seconds.
     pub own_token_lifetime_seconds: u64,
-    /// Days after which slateberg signs its tokens with a new key.
+    /// Days after which slateberg rotates its signing key.
     pub signing_key_lifetime_days: u64,
     /// Failed attempts per source and minute before responses are delayed.
     pub failures_before_delay: u32,
-    /// Milliseconds that the answer to a failure is held back at most.
+    /// Maximum delay of the response to a failure, in milliseconds.
     pub failure_delay_ms_max: u64,
-    /// Seconds between two looks at an issuer's keys.
+    /// Interval of refreshing an issuer's keys, in seconds.
     pub issuer_refresh_seconds: u64,
-    /// Seconds between two looks at an issuer's keys for the sake of a key that is not known.
+    /// Minimum interval, in seconds, between fetches of an issuer's keys that unknown keys cause.
     pub issuer_refetch_pause_seconds: u64,
-    /// The issuers whose tokens are taken, by a name of our own.
+    /// The accepted issuers, by a name that the operator chooses.
     pub issuers: BTreeMap<String, IssuerSettings>,
-    /// Whom client certificates speak for.
+    /// Mapping of client certificates to principals.
     pub client_certificates: ClientCertificateSettings,
-    /// Whether this start mints a further admin key. A flag alone: it is good for one start.
+    /// Whether this start creates a further admin key. Only a flag sets it, so it applies to one
+    /// start.
     #[serde(skip)]
     pub new_admin_key: bool,
 }
@@ -57,66 +58,67 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IssuerSettings {
-    /// The `iss` of its tokens, to the letter.
+    /// The exact `iss` of its tokens.
     pub issuer: String,
-    /// Where its keys are; empty if its discovery document (below `issuer`) says so.
+    /// The URL of its keys. Empty: the discovery document below `issuer` contains it.
     pub jwks_url: String,
-    /// A file with its keys, read once at the start, in place of fetched ones.
+    /// A file with its keys, read once at startup instead of fetching them.
     pub jwks_file: PathBuf,
-    /// What a token's `aud` has to hold, one of these.
+    /// The accepted audiences. A token's `aud` must contain one of them.
     pub audiences: Vec<String>,
-    /// The algorithms that it signs with; none else are taken, whatever a token says.
+    /// The accepted signature algorithms. Tokens with others are rejected.
     pub algorithms: Vec<String>,
-    /// Path to the claim that says who it is; dots lead into nested claims.
+    /// Path to the claim with the subject. Dots separate nested claims.
     pub subject_claim: String,
-    /// Path to the claim with the name that people call them.
+    /// Path to the claim with the display name.
     pub name_claim: String,
-    /// Path to the claim with their groups.
+    /// Path to the claim with the groups.
     pub groups_claim: String,
-    /// Path to the claim with their roles.
+    /// Path to the claim with the roles.
     pub roles_claim: String,
-    /// Where clients get tokens, for `GET /v1/config`; empty if the discovery document says so.
+    /// The URL of the token endpoint for `GET /v1/config`. Empty: the discovery document contains
+    /// it.
     pub token_url: String,
 }
 
-/// Whom client certificates speak for.
+/// Mapping of client certificates to principals.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientCertificateSettings {
-    /// What of a certificate is the name of whoever shows it.
+    /// The part of a certificate that is its name.
     pub name_from: NameFrom,
-    /// What there is to say of some of them, by that name.
+    /// Settings of individual names.
     pub subjects: BTreeMap<String, SubjectSettings>,
 }
 
-/// What of a certificate is the name of whoever shows it.
+/// The part of a certificate that is its name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NameFrom {
     /// The subject's common name.
     #[default]
     CommonName,
-    /// The alternative name that is the name of a host.
+    /// The DNS name among the subject alternative names.
     DnsName,
-    /// The alternative name that is a URI, as SPIFFE has it.
+    /// The URI among the subject alternative names, as in SPIFFE.
     Uri,
 }
 
-/// What there is to say of somebody who shows a certificate.
+/// Settings of the holder of a certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SubjectSettings {
-    /// Whether that is a program or a person.
+    /// Program or person.
     pub kind: SubjectKind,
-    /// The roles that they have.
+    /// The roles of the principal.
     pub roles: BTreeSet<String>,
-    /// The groups that they belong to.
+    /// The groups of the principal.
     pub groups: BTreeSet<String>,
-    /// The only warehouses that they may see; all of them if it is not there.
+    /// Warehouses to which the principal is limited. `None`: all warehouses.
     pub warehouses: Option<BTreeSet<String>>,
 }
 
-/// A program, or a person.
+/// Program or person.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjectKind {
@@ -169,11 +171,11 @@ impl Default for IssuerSettings {
     }
 }
 
-/// With more leeway, expired tokens would stay valid for too long.
+/// A greater leeway would keep expired tokens valid for too long.
 const CLOCK_LEEWAY_SECONDS_MAX: u64 = 300;
 
 impl Settings {
-    /// Returns the setting that is wrong in itself, if there is one.
+    /// Returns the first invalid setting.
     pub fn problem(&self) -> Option<InvalidSetting> {
         let seconds = self.clock_leeway_seconds;
         (seconds > CLOCK_LEEWAY_SECONDS_MAX).then(|| {
@@ -182,12 +184,12 @@ impl Settings {
         })
     }
 
-    /// Whether they say which admin key the first start is to have.
+    /// Whether the settings contain an admin key for the first start.
     pub fn brings_bootstrap_key(&self) -> bool {
         !self.bootstrap_key_file.as_os_str().is_empty() || !self.bootstrap_key.reveal().is_empty()
     }
 
-    /// The admin key that the first start is to have, if the settings bring one.
+    /// Returns the admin key for the first start, if the settings contain one.
     pub fn bootstrap_key(&self) -> Result<Option<Secret>, String> {
         let (file, key) = (&self.bootstrap_key_file, &self.bootstrap_key);
         let in_file = !file.as_os_str().is_empty();
@@ -204,33 +206,33 @@ impl Settings {
         }
     }
 
-    /// How far clocks may differ, in milliseconds.
+    /// Returns the maximum clock difference, in milliseconds.
     pub(super) fn leeway_ms(&self) -> i64 {
         ms(self.clock_leeway_seconds)
     }
 
-    /// For how long an own token is good, in milliseconds.
+    /// Returns the lifetime of own tokens, in milliseconds.
     pub(super) fn own_token_lifetime_ms(&self) -> i64 {
         ms(self.own_token_lifetime_seconds)
     }
 
-    /// For how long a signing key signs, in milliseconds.
+    /// Returns the lifetime of signing keys, in milliseconds.
     pub(super) fn signing_key_lifetime_ms(&self) -> i64 {
         ms(self.signing_key_lifetime_days.saturating_mul(24 * 60 * 60))
     }
 
-    /// Between two looks at an issuer's keys.
+    /// Returns the interval of refreshing an issuer's keys.
     pub fn issuer_refresh(&self) -> Duration {
         Duration::from_secs(self.issuer_refresh_seconds.max(1))
     }
 
-    /// Between two looks for the sake of an unknown key, in milliseconds.
+    /// Returns the minimum interval between fetches that unknown keys cause, in milliseconds.
     pub(super) fn issuer_refetch_pause_ms(&self) -> i64 {
         ms(self.issuer_refetch_pause_seconds)
     }
 }
 
-/// Refuses what is no key, without repeating it.
+/// Validates a key. The error does not repeat it.
 fn checked(key: Secret, wrong: impl Fn(&str) -> String) -> Result<Option<Secret>, String> {
     match key_text::hash(key.reveal()) {
         Some(_) => Ok(Some(key)),

@@ -1,19 +1,19 @@
-//! The time, as a value that can be replaced.
+//! The current time, replaceable by tests.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A source of wall-clock time.
 pub trait Clock: Send + Sync + 'static {
-    /// Milliseconds since the Unix epoch, as Iceberg metadata counts them.
+    /// Returns the milliseconds since the Unix epoch, the unit of Iceberg metadata.
     fn now_ms(&self) -> i64;
 
-    /// Nanoseconds since then, as traces count them.
+    /// Returns the nanoseconds since the Unix epoch, the unit of traces.
     fn now_ns(&self) -> u64 {
         u64::try_from(self.now_ms()).unwrap_or(0).saturating_mul(1_000_000)
     }
 }
 
-/// The machine's own clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

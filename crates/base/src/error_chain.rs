@@ -1,9 +1,9 @@
-//! [`chain`]: an error with its causes, on one line.
+//! [`chain`]: formats an error with its causes on one line.
 
 use std::error::Error;
 
-/// Returns the error's message and those of its causes, separated by colons. A cause that its error's
-/// message already ends with is left out.
+/// Returns the messages of the error and of its causes, separated by colons. Omits a cause whose
+/// message is already the end of the previous one.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();

@@ -1,21 +1,21 @@
-//! Identifiers, and the only place that mints them.
+//! Generation of identifiers.
 
 use uuid::Uuid;
 
-/// What the names of directories begin with in which object stores are tried out. A try that is cut off
-/// leaves one behind, which is nobody's.
+/// Prefix of directories that probes of object stores create. An interrupted probe leaves a
+/// directory, which may be deleted.
 pub const PROBES: &str = ".slateberg-probe-";
 
 /// A source of new identifiers.
 pub trait Ids: Send + Sync + 'static {
-    /// A random identifier (UUID version 4): says nothing about when it was made.
+    /// Returns a random identifier (UUID version 4), which does not contain its creation time.
     fn random(&self) -> Uuid;
 
-    /// A time-ordered identifier (UUID version 7): later ones sort behind earlier ones.
+    /// Returns a time-ordered identifier (UUID version 7). Later ones sort after earlier ones.
     fn ordered(&self) -> Uuid;
 }
 
-/// Identifiers from the operating system's randomness.
+/// Generates identifiers from the operating system's random numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomIds;
 

@@ -1,20 +1,20 @@
-//! Kinds of input and output errors, by what a retry can do about them.
+//! Classification of I/O errors by the effect of a retry.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
-/// Too many open files of this process (EMFILE) and of the system (ENFILE). The standard library has no kind
-/// for them; the numbers are the same on Linux, macOS and the BSDs.
+/// Too many open files in this process (EMFILE) or in the system (ENFILE). The standard library has
+/// no kind for them. The numbers are the same on Linux, macOS and the BSDs.
 const DESCRIPTORS_EXHAUSTED: [i32; 2] = [24, 23];
 
-/// Kind of a failed operation on a file or a socket.
+/// The kind of a failed operation on a file or socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoFailure {
-    /// The file system has no space left, or a quota is used up: a retry succeeds when space was freed.
+    /// The file system is full or a quota is used up. A retry succeeds after space was freed.
     Full,
-    /// File descriptors, memory or time ran out: a retry may succeed a moment later.
+    /// File descriptors, memory or time ran out. A retry may succeed soon.
     Transient,
-    /// No retry succeeds before an operator has acted: EIO, EACCES, EROFS, ENAMETOOLONG and the like.
+    /// Retries fail until an operator acts: EIO, EACCES, EROFS, ENAMETOOLONG and similar errors.
     Final,
 }
 
@@ -40,13 +40,13 @@ impl IoFailure {
     }
 }
 
-/// Returns the innermost input or output error among an error and its sources.
+/// Returns the innermost I/O error among an error and its sources.
 pub fn io_error<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut found = None;
     loop {
         if let Some(io) = error.downcast_ref::<io::Error>() {
             found = Some(io);
-            // `io::Error::source()` leaves out the error that it wraps.
+            // `io::Error::source()` skips the wrapped error.
             match io.get_ref() {
                 Some(inner) => error = inner,
                 None => return found,

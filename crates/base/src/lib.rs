@@ -1,7 +1,6 @@
-//! Rank 0: time, ids, secrets, retries, and errors of settings.
+//! Layer 0: time, ids, secrets, retries, and errors of settings.
 //!
-//! No other layer reads a clock, draws randomness or mints an id, so that a test can control all
-//! three.
+//! No other layer reads a clock or generates random numbers or ids, so tests can control all three.
 
 pub mod clock;
 pub mod descriptors;

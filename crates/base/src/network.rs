@@ -1,8 +1,9 @@
-//! Who is one source, by their address.
+//! The network of an address, by which the server identifies a source.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The address by which a source is known: whoever has one address of IPv6 usually has 2^64 of them.
+/// Returns the network of an address. An IPv6 client usually has 2^64 addresses, so an IPv6 source
+/// is a /64 network.
 pub fn network(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V6(address) => {

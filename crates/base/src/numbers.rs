@@ -1,4 +1,4 @@
-//! Numbers in text for people.
+//! Numbers formatted for people.
 
 /// Formats a number with commas, such as `1,234`.
 pub fn grouped(number: u64) -> String {

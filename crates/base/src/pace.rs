@@ -1,26 +1,27 @@
-//! [`Pace`]: whether it is worth waiting for others before a group sets out.
+//! [`Pace`]: the batching window, during which a group waits for further members.
 //!
-//! Whoever was served by one group tends to come back at once. If the next group left with the first of
-//! them, the others would wait for a whole round: two half groups taking turns, each at twice the time.
-//! So a group that sets out just behind another waits for those who come back, as long as they come one
-//! close upon the other: never longer than a part of what a round takes, and not at all where the group
-//! before had a single member.
+//! Members of one group tend to send their next request as soon as the group ends. If the next
+//! group started with the first of them, the others would wait for a whole round: two half groups
+//! would alternate, with twice the latency for each. So a group that starts just after another one
+//! waits while further members arrive in quick succession. It waits for at most a fraction of the
+//! previous group's duration, and not at all if the previous group had a single member.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A group waits for at most this part of the time that the one before it took.
+/// The maximum wait is the duration of the previous group divided by this.
 const PATIENCE_DIVISOR: u32 = 4;
-/// It sets out when nobody has come for this part of that time, and for at least so long.
+/// The group starts if no member arrives for the duration of the previous group divided by this,
+/// and for at least `GAP_MIN`.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
-/// Extra time that a sleep may take if no blocking thread is free.
+/// Extra time for a sleep if no blocking thread is free.
 const LATE_MAX: Duration = Duration::from_millis(1);
-/// How often to step back at most before any time is spent. Each step lets every task run that is ready.
+/// Maximum number of yields before the group sleeps. Each yield lets all ready tasks run.
 const STEPS_BACK_MAX: usize = 64;
 
-/// How the last group of a series went.
+/// Statistics of the last group.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pace {
     last: Option<Last>,
@@ -29,7 +30,7 @@ pub struct Pace {
 #[derive(Debug, Clone, Copy)]
 struct Last {
     members: usize,
-    /// Who may come: its members, and those who were waiting already when it ended.
+    /// Expected members: those of the last group, and those that were waiting when it ended.
     expected: usize,
     took: Duration,
     ended: Instant,
@@ -42,19 +43,20 @@ impl Last {
 }
 
 impl Pace {
-    /// Takes note of a group that has just ended, and of how many wait for the next one.
+    /// Records a group that has just ended, and the number of callers that wait for the next one.
     pub fn ended(&mut self, members: usize, waiting: usize, began: Instant) {
         let ended = Instant::now();
         let took = ended - began;
         self.last = Some(Last { members, expected: members + waiting, took, ended });
     }
 
-    /// Whether the last group still tells anything of the next.
+    /// Whether the last group is recent enough to influence the next one.
     pub fn is_fresh(&self) -> bool {
         self.last.is_some_and(|last| Instant::now() < last.patient_until())
     }
 
-    /// Waits for others, as long as it is worth while. `count` says how many have come.
+    /// Waits for further members while that is worthwhile. `count` returns the current number of
+    /// members.
     pub async fn let_others_join(self, count: impl Fn() -> usize) {
         step_back(&count).await;
         let Some(last) = self.last.filter(|last| last.members > 1) else { return };
@@ -71,7 +73,7 @@ impl Pace {
     }
 }
 
-/// Lets other tasks run as long as that makes more of them come.
+/// Yields to other tasks as long as new members arrive.
 async fn step_back(count: impl Fn() -> usize) {
     let mut come = count();
     for _ in 0..STEPS_BACK_MAX {
@@ -84,14 +86,14 @@ async fn step_back(count: impl Fn() -> usize) {
     }
 }
 
-/// Sleeps on a blocking thread: the runtime's timer has a resolution of a millisecond. While all of
-/// those threads are busy, the timer ends the sleep all the same.
+/// Sleeps on a blocking thread, because the runtime's timer has a resolution of one millisecond. If
+/// all blocking threads are busy, the timer ends the sleep.
 async fn sleep(time: Duration) {
     let sleeping = tokio::task::spawn_blocking(move || std::thread::sleep(time));
     let waiting = sleeping.abort_handle();
-    // A runtime that shuts down rejects the call. The group sets out then, as after a sleep.
+    // A runtime that shuts down rejects the call. The group then starts, as after a sleep.
     let _ = tokio::time::timeout(time + LATE_MAX, sleeping).await;
-    // A sleep that has not begun must not take a thread any more.
+    // A sleep that has not started must not occupy a thread later.
     waiting.abort();
 }
 

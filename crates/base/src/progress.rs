@@ -1,34 +1,36 @@
-//! Progress of long work: the code that does the work reports it, the command that started it shows it.
+//! Progress of long operations, reported by library code and displayed by the command.
 
 use std::sync::Arc;
 
-/// Shows the progress of long work, one phase after the other.
+/// Displays the progress of a long operation in consecutive phases.
 pub trait ProgressSink: Send + Sync {
-    /// A phase begins. `total` is `None` while the amount of work is unknown.
+    /// Begins a phase. `total` is `None` if the amount of work is unknown.
     fn begin(&self, phase: &str, total: Option<u64>);
-    /// More of the running phase is done.
+    /// Adds completed work to the current phase.
     fn advance(&self, by: u64);
-    /// Part of what is done has failed.
+    /// Marks part of the completed work as failed.
     fn fail(&self, by: u64);
-    /// The running phase has ended.
+    /// Ends the current phase.
     fn end(&self);
 }
 
-/// A handle through which library code reports progress. Cheap to clone; the default one is silent.
+/// A handle by which library code reports progress. Cheap to clone. The default handle discards
+/// reports.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<dyn ProgressSink>>);
 
-/// A phase of long work. It ends when this is dropped.
+/// A phase of a long operation. It ends when this is dropped.
 #[must_use = "a phase ends when this is dropped"]
 pub struct Phase(Option<Arc<dyn ProgressSink>>);
 
 impl Progress {
-    /// A handle that reports to `sink`.
+    /// Creates a handle that reports to `sink`.
     pub fn new(sink: Arc<dyn ProgressSink>) -> Self {
         Self(Some(sink))
     }
 
-    /// Begins a phase, named like `checking tables`. `total` is `None` if the amount of work is unknown.
+    /// Begins a phase with a name such as `checking tables`. `total` is `None` if the amount of
+    /// work is unknown.
     pub fn phase(&self, name: &str, total: Option<u64>) -> Phase {
         if let Some(sink) = &self.0 {
             sink.begin(name, total);
@@ -38,21 +40,21 @@ impl Progress {
 }
 
 impl Phase {
-    /// Reports that more of the phase is done.
+    /// Reports completed work.
     pub fn advance(&self, by: u64) {
         if let Some(sink) = &self.0 {
             sink.advance(by);
         }
     }
 
-    /// Reports that part of what is done has failed.
+    /// Reports that part of the completed work has failed.
     pub fn fail(&self, by: u64) {
         if let Some(sink) = &self.0 {
             sink.fail(by);
         }
     }
 
-    /// Ends this phase, and begins the next one.
+    /// Ends this phase and begins the next one.
     pub fn next(&mut self, name: &str, total: Option<u64>) {
         if let Some(sink) = &self.0 {
             sink.end();

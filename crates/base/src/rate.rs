@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
-/// The highest limit: the limiter counts whole nanoseconds between two turns.
+/// The highest limit: the limiter's resolution is one nanosecond per turn.
 const TURNS_MAX: u32 = 1_000_000_000;
 
-/// Limits turns per second. A tenth of them may come at once.
+/// Limits turns per second. The burst is a tenth of a second's turns.
 pub struct Rate(Option<DefaultDirectRateLimiter>);
 
 /// Limits reports of a frequent event, so that they do not fill the log.
@@ -28,7 +28,8 @@ impl Every {
 }
 
 impl Rate {
-    /// Permits this many turns per second. `0` and more than a turn per nanosecond are no limit.
+    /// Permits `turns_max` turns per second. `0`, and more than one turn per nanosecond, mean no
+    /// limit.
     pub fn per_second(turns_max: u32) -> Self {
         let limit = NonZeroU32::new(turns_max).filter(|limit| limit.get() <= TURNS_MAX);
         Self(limit.map(|limit| RateLimiter::direct(quota(limit))))

@@ -1,10 +1,10 @@
-//! Waiting between tries: exponential, with jitter, and always bounded.
+//! Delays between attempts: exponential with jitter, and bounded.
 
 use std::time::Duration;
 
 use rand::RngExt;
 
-/// How long to wait before each further try.
+/// The delays before further attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     next: Duration,
@@ -12,27 +12,27 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Starts at `delay_min` and doubles up to `delay_max`.
+    /// Starts with `delay_min` and doubles up to `delay_max`.
     pub fn new(delay_min: Duration, delay_max: Duration) -> Self {
         Self { next: delay_min, delay_max }
     }
 
-    /// Skips the delays of tries that have failed already.
+    /// Skips the delays of attempts that have failed already.
     #[must_use]
     pub fn after(self, tries: u32) -> Self {
         let factor = 2_u32.saturating_pow(tries);
         Self { next: self.next.saturating_mul(factor).min(self.delay_max), ..self }
     }
 
-    /// Returns the delay before the next try: between half and all of the current one, so that
-    /// tries that collided once do not collide again in step.
+    /// Returns the delay before the next attempt: randomly between half of the current delay and
+    /// all of it, so that callers that collided once do not retry at the same time.
     pub fn delay(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.delay_max);
         whole.mul_f64(rand::rng().random_range(0.5..=1.0))
     }
 
-    /// Waits before the next try.
+    /// Waits before the next attempt.
     pub async fn wait(&mut self) {
         tokio::time::sleep(self.delay()).await;
     }

@@ -1,18 +1,18 @@
-//! Times as people write them: RFC 3339, such as `2026-11-22T05:04:21Z`.
+//! Times in the format of RFC 3339, such as `2026-11-22T05:04:21Z`.
 
 use chrono::{DateTime, SecondsFormat};
 
-/// The milliseconds since the Unix epoch that a text tells; none if it tells none.
+/// Parses a time to milliseconds since the Unix epoch. `None` if the string is not a valid time.
 pub fn parse(text: &str) -> Option<i64> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
 }
 
-/// Milliseconds since the Unix epoch as a text, in UTC.
+/// Formats milliseconds since the Unix epoch, in UTC.
 pub fn format(ms: i64) -> String {
     written(ms, SecondsFormat::Millis)
 }
 
-/// The same in whole seconds, as signatures of object stores have it.
+/// Formats a time in whole seconds, as signatures of object stores require.
 pub fn format_seconds(ms: i64) -> String {
     written(ms, SecondsFormat::Secs)
 }

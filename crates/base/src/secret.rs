@@ -1,4 +1,4 @@
-//! Secrets: made of the operating system's randomness, and never shown by accident.
+//! Secrets, and the random numbers to generate them.
 
 use std::fmt;
 
@@ -8,26 +8,27 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// A text that only its owner should see. It has no `Display`, and its `Debug` tells nothing.
+/// A string that must not be shown. It has no `Display`, and its `Debug` does not contain the
+/// string.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Makes a text a secret.
+    /// Wraps a string as a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that has to have it.
+    /// Returns the string.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
 impl<'de> Deserialize<'de> for Secret {
-    /// What is no text is refused without being repeated: a secret of digits alone, in a variable of the
-    /// environment, is read as a number.
+    /// The error for a value that is not a string does not repeat the value: an environment
+    /// variable with a secret that consists only of digits is parsed as a number.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Self(text)),
@@ -42,12 +43,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// So many random characters of `0-9A-Za-z`, of 5.95 bits each.
+/// Returns random characters of `0-9A-Za-z`, with 5.95 bits of entropy each.
 pub fn random_text(chars: usize) -> String {
     rand::rng().sample_iter(Alphanumeric).take(chars).map(char::from).collect()
 }
 
-/// So many random bytes.
+/// Returns random bytes.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     rand::rng().fill(&mut bytes[..]);

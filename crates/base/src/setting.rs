@@ -1,25 +1,25 @@
-//! Settings that cannot be used.
+//! Invalid settings.
 
 use std::fmt;
 
-/// A setting that cannot be used.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSetting {
-    /// Its key, with dots between the parts.
+    /// The dotted key.
     pub key: String,
     /// The reason.
     pub message: String,
-    /// What to do, if that is known.
+    /// Advice, if there is any.
     pub help: Option<String>,
 }
 
 impl InvalidSetting {
-    /// A setting that cannot be used for this reason.
+    /// Creates an error for this key and reason.
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self { key: key.into(), message: message.into(), help: None }
     }
 
-    /// The same with advice on what to do.
+    /// Adds advice.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());

@@ -1,19 +1,19 @@
-//! The known name that a misspelled one probably means.
+//! Suggestion of a known name for a misspelled one.
 
-/// The least similarity of a suggestion, from 0 to 1.
+/// Minimum similarity of a suggestion, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.6;
-/// The least length of a name that is taken for an abbreviation of another one.
+/// Minimum length of a name that counts as an abbreviation of another one.
 const ABBREVIATION_CHARS_MIN: usize = 3;
 
-/// Returns the candidate that resembles `name` most, if one resembles it enough.
+/// Returns the candidate most similar to `name`. `None` if none is similar enough.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = candidates.into_iter().map(|other| (similarity(name, other), other));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
     best.filter(|(score, _)| *score >= SIMILARITY_MIN).map(|(_, other)| other)
 }
 
-/// From 0 to 1. Abbreviations (`info` and `information`) and words of a name (`key` and `aws_key`) count
-/// as similar, although many letters are missing.
+/// Returns the similarity, from 0 to 1. Abbreviations (`info` for `information`) and words of a
+/// name (`key` in `aws_key`) count as similar although many letters are missing.
 fn similarity(one: &str, other: &str) -> f64 {
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
     let spelling = strsim::normalized_damerau_levenshtein(&one, &other);

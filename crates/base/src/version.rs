@@ -1,6 +1,5 @@
-//! The version of the workspace. The commit is known to the server program only: a library with
-//! it would be rebuilt for
-//! each commit.
+//! The version of the workspace. Only the server program contains the commit, because a library
+//! with the commit would be rebuilt for each commit.
 
 /// The version of all packages of the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,30 +1,32 @@
 //! Bounds of numbers in the settings.
 //!
-//! The unit in a setting's name decides how large its value may be. A value has to be at least 1, unless the
-//! setting is in [`MINIMA`] or is 0 by default.
+//! The unit in a setting's name determines its maximum. The minimum is 1, except for settings in
+//! [`MINIMA`] and settings whose default is 0.
 
 use serde_json::Value;
 
 use super::settings::Settings;
 use slateberg_base::setting::InvalidSetting;
 
-/// Parts of names, and the largest value of such a setting. Larger ones overflow sums of bytes and of times.
+/// Parts of setting names and the maximum of such settings. Greater values would overflow sums of
+/// bytes or times.
 const MAXIMA: [(&str, u64); 4] = [
     ("_bytes", 1 << 50),
     ("_days", 3_650),
     ("_ms", 24 * 60 * 60 * 1000),
     ("_seconds", 10 * 365 * 24 * 60 * 60),
 ];
-/// The largest number of things.
+/// The maximum of counts.
 const COUNT_MAX: u64 = 1_000_000_000;
 
-/// Settings with another minimum than 1. Zero turns a cache or a delay off, or forbids what is counted.
+/// Settings with a minimum other than 1. Zero disables a cache or a delay, or forbids the counted
+/// things.
 const MINIMA: [(&str, u64); 30] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
     ("authn.issuer_refetch_pause_seconds", 0),
-    // No API key would fit.
+    // A shorter token could not be an API key.
     ("authn.token_bytes_max", 256),
     ("authn.verified_tokens_max", 0),
     ("authz.decisions_max", 0),
@@ -53,10 +55,10 @@ const MINIMA: [(&str, u64); 30] = [
     ("telemetry.otlp.flush_ms_max", 0),
 ];
 
-/// Sections whose numbers are checked elsewhere.
+/// Sections with their own checks.
 const ELSEWHERE: [&str; 2] = ["credentials", "warehouses"];
 
-/// Returns every number that is out of its bounds.
+/// Returns all numbers that are out of bounds.
 pub(super) fn problems(settings: &Settings) -> Vec<InvalidSetting> {
     let defaults = numbers(&Settings::default());
     let default_of = |key: &str| defaults.iter().find(|(name, _)| name == key).map(|(_, it)| *it);
@@ -82,14 +84,14 @@ fn minimum(key: &str, default: Option<u64>) -> u64 {
 }
 
 fn maximum(key: &str) -> u64 {
-    // `requests_per_second` counts requests.
+    // `requests_per_second` counts requests, not seconds.
     let is_rate = key.contains("_per_");
     let name = key.rsplit('.').next().unwrap_or(key);
     let unit = MAXIMA.iter().find(|(part, _)| !is_rate && name.contains(part));
     unit.map_or(COUNT_MAX, |(_, maximum)| *maximum)
 }
 
-/// Every whole number among the settings, with its key.
+/// Returns all whole numbers in the settings, with their keys.
 fn numbers(settings: &Settings) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     if let Ok(Value::Object(sections)) = serde_json::to_value(settings) {
@@ -115,7 +117,7 @@ fn collect(key: String, value: &Value, found: &mut Vec<(String, u64)>) {
 mod tests {
     use super::*;
 
-    /// The settings with every number that can be set replaced by this one.
+    /// Returns the settings with every number replaced by `number`.
     fn all_set_to(number: u64) -> Settings {
         let mut data = serde_json::to_value(Settings::default()).expect("settings are data");
         replace(&mut data, number);

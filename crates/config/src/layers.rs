@@ -1,4 +1,4 @@
-//! Where settings come from: layers, of which a later one wins, and where in them a key stands.
+//! Layers of settings, of which later ones take precedence, and the positions of keys in them.
 
 #![expect(
     clippy::result_large_err,
@@ -16,12 +16,12 @@ use toml::de::{DeTable, DeValue};
 use super::place::Place;
 use super::problem::{Excerpt, Problem};
 
-/// The beginning of each variable that is a setting.
+/// Prefix of variables that contain a setting.
 pub(super) const ENV_PREFIX: &str = "SLATEBERG__";
-/// The separator of the parts of a variable's name.
+/// Separator of the parts of a variable's name.
 pub(super) const ENV_SEPARATOR: &str = "__";
 
-/// One place of settings, with what it says.
+/// A source of settings, and its content.
 pub(super) struct Layer {
     origin: Origin,
     pub(super) dict: Dict,
@@ -33,7 +33,7 @@ enum Origin {
 }
 
 impl Layer {
-    /// What a file says.
+    /// Reads a file.
     pub(super) fn file(file: &Path) -> Result<Self, Problem> {
         let whole = Place::File { file: file.to_owned(), line: None, column: None };
         let text = std::fs::read_to_string(file)
@@ -49,7 +49,7 @@ impl Layer {
         }
     }
 
-    /// What the environment says.
+    /// Reads the environment.
     pub(super) fn environment() -> Result<Self, Problem> {
         let mut data = Env::prefixed(ENV_PREFIX).split(ENV_SEPARATOR).data().map_err(|error| {
             let place = Place::Variable(format!("{ENV_PREFIX}..."));
@@ -65,7 +65,7 @@ impl Layer {
         Ok(Self { origin: Origin::Environment { variables: ours.collect() }, dict })
     }
 
-    /// What it is called; none if it says nothing.
+    /// Returns the name for display. `None` if the layer is empty.
     pub(super) fn name(&self) -> Option<String> {
         match &self.origin {
             Origin::File { file, .. } => Some(file.display().to_string()),
@@ -77,12 +77,12 @@ impl Layer {
         }
     }
 
-    /// Whether it says something of this key, or of what is below it.
+    /// Whether the layer contains this key or a key below it.
     pub(super) fn has(&self, path: &[String]) -> bool {
         value_at(&self.dict, path).is_some()
     }
 
-    /// Where a key of it stands, and how that looks.
+    /// Returns the position of a key and the excerpt that shows it.
     pub(super) fn place(&self, path: &[String]) -> (Place, Option<Excerpt>) {
         match &self.origin {
             Origin::File { file, text } => match span_of(text, path) {
@@ -105,7 +105,7 @@ impl Layer {
         }
     }
 
-    /// Takes a key away: the whole array, if it is in one.
+    /// Removes a key. If it is in an array, removes the whole array.
     pub(super) fn remove(&mut self, path: &[String]) {
         let mut dict = &mut self.dict;
         for (depth, segment) in path.iter().enumerate() {
@@ -121,8 +121,8 @@ impl Layer {
         }
     }
 
-    /// The key that a text such as `warehouses.lake.location` means, as far as this layer has it: names may
-    /// hold dots themselves.
+    /// Resolves a dotted key such as `warehouses.lake.location` in this layer, as far as the layer
+    /// contains it. Names may contain dots.
     pub(super) fn path_of(&self, key: &str) -> Option<Vec<String>> {
         let mut path = Vec::new();
         let (mut dict, mut rest) = (&self.dict, key);
@@ -132,7 +132,7 @@ impl Layer {
                     .is_some_and(|it| it.is_empty() || it.starts_with('.'))
             };
             let Some(name) = dict.keys().filter(fits).max_by_key(|name| name.len()) else {
-                // The table is the nearest place of a setting that is missing.
+                // The enclosing table is the nearest position of a missing setting.
                 let is_file = matches!(self.origin, Origin::File { .. });
                 return (is_file && !path.is_empty()).then_some(path);
             };
@@ -141,7 +141,8 @@ impl Layer {
             match dict.get(name) {
                 _ if rest.is_empty() => return Some(path),
                 Some(Value::Dict(_, below)) => dict = below,
-                // Something in a list: the list as a whole is the nearest that has a name.
+                // Elements of a list have no name, so the list itself is the nearest named
+                // position.
                 _ => return Some(path),
             }
         }
@@ -154,7 +155,7 @@ fn value_at<'a>(dict: &'a Dict, path: &[String]) -> Option<&'a Value> {
     for segment in rest {
         value = match value {
             Value::Dict(_, below) => below.get(segment)?,
-            // What is wrong with a part of a list is so with the list.
+            // A problem of an element is reported at its list.
             list @ Value::Array(..) => return Some(list),
             _ => return None,
         };
@@ -162,7 +163,7 @@ fn value_at<'a>(dict: &'a Dict, path: &[String]) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Where the last part of a path stands in a text, or the innermost part of it that stands there.
+/// Returns the span of the last part of a path, or of the innermost part that the text contains.
 fn span_of(text: &str, path: &[String]) -> Option<Range<usize>> {
     let document = DeTable::parse(text).ok()?;
     let mut table = document.get_ref();
@@ -179,7 +180,7 @@ fn span_of(text: &str, path: &[String]) -> Option<Range<usize>> {
     found
 }
 
-/// A stretch of a file.
+/// Returns the position and excerpt of a span of a file.
 fn at(file: &Path, text: &str, span: &Range<usize>) -> (Place, Excerpt) {
     let before = text.get(..span.start).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

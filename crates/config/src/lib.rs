@@ -1,7 +1,7 @@
-//! Rank 7: all settings. This layer is the only reader of settings files and of the environment.
+//! Layer 7: all settings. Only this layer reads settings files and the environment.
 //!
-//! Later sources win: the defaults, then `config/*.toml` or the file of `--config`, then variables
-//! `SLATEBERG__SECTION__KEY`, then flags.
+//! Later sources take precedence: the defaults, then `config/*.toml` or the file of `--config`,
+//! then variables `SLATEBERG__SECTION__KEY`, then flags.
 
 mod bounds;
 pub mod client;

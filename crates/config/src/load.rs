@@ -1,4 +1,4 @@
-//! Reading settings: defaults, files, environment.
+//! Reads settings from defaults, files and the environment.
 
 #![expect(
     clippy::result_large_err,
@@ -21,36 +21,36 @@ use super::{type_names, variables};
 use slateberg_base::setting::InvalidSetting;
 use slateberg_telemetry::otlp::environment;
 
-/// The directory whose files are read if `--config` names none.
+/// The directory whose files are read without `--config`.
 const CONFIG_DIR: &str = "config";
-/// Files of that directory that are for reading by people.
+/// Suffix of files in that directory that are documentation and are not read.
 const EXAMPLE_SUFFIX: &str = ".example.toml";
-/// Beginnings of the variables that cloud libraries know.
+/// Prefixes of the variables of cloud libraries.
 const AMBIENT_PREFIXES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
-/// The beginning of the standard library's message about an address that cannot be parsed.
+/// The beginning of the standard library's message for an invalid socket address.
 const NOT_AN_ADDRESS: &str = "invalid socket address";
-/// The number of problems after which reading stops.
+/// Maximum number of reported problems.
 const PROBLEMS_MAX: usize = 100;
 
-/// Where settings come from.
+/// The sources of settings.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// The file of `--config`; the files of `config/` if there is none.
+    /// The file of `--config`. `None`: the files of `config/`.
     pub config: Option<PathBuf>,
 }
 
-/// Why there are no settings: says the keys, where they stand, and what was expected.
+/// The settings are invalid. The message names the keys, their positions and the expected values.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
-/// Settings and the sources that they were read from.
+/// Settings and their sources.
 pub struct Read {
-    /// The settings. Values that cannot be read are at their defaults.
+    /// The settings. Invalid values are replaced by their defaults.
     pub settings: Settings,
-    /// Everything that cannot be read.
+    /// All problems that prevent a start.
     pub problems: Vec<Problem>,
-    /// Things that could be mistakes and stop no start.
+    /// Possible mistakes that do not prevent a start.
     pub warnings: Vec<Problem>,
     layers: Vec<Layer>,
     /// Files that cannot be read.
@@ -67,7 +67,7 @@ pub fn load(sources: &Sources) -> Result<Settings, Error> {
     Err(Error(texts.join("\n")))
 }
 
-/// Reads the settings as far as they can be read, with all that is wrong with them.
+/// Reads all valid settings and collects the problems of the others.
 pub fn read(sources: &Sources) -> Read {
     let (mut layers, mut problems) = (Vec::new(), Vec::new());
     let files = files(sources).unwrap_or_else(|problem| {
@@ -88,7 +88,8 @@ pub fn read(sources: &Sources) -> Read {
     let unknown = variables::unknown(variables(&[variables::PREFIX]).keys().map(String::as_str));
     let warnings = unknown.warnings;
     problems.extend(unknown.errors);
-    // The first mistake ends deserialization: once it is removed, the next one is found.
+    // Deserialization stops at the first error. Each iteration removes one invalid value to find
+    // the next.
     while problems.len() < PROBLEMS_MAX {
         let mut figment = Figment::from(Serialized::defaults(Settings::default()));
         for layer in &layers {
@@ -108,7 +109,7 @@ pub fn read(sources: &Sources) -> Read {
         };
         let (path, problem) = problem_of(&error, &layers);
         problems.push(problem);
-        // What wins is what was wrong.
+        // The layer with the highest precedence provided the invalid value.
         match layers.iter_mut().rev().find(|layer| layer.has(&path)) {
             Some(layer) => layer.remove(&path),
             None => break,
@@ -118,13 +119,14 @@ pub fn read(sources: &Sources) -> Read {
 }
 
 impl Read {
-    /// The sources, later ones win. Files that cannot be read come first.
+    /// Returns the names of the sources, those with higher precedence later. Unreadable files come
+    /// first.
     pub fn sources(&self) -> Vec<String> {
         let broken = self.broken.iter().map(|file| file.display().to_string());
         broken.chain(self.layers.iter().filter_map(Layer::name)).collect()
     }
 
-    /// Adds the place of the key to a problem that another layer has found.
+    /// Adds the position of the key to a problem that other code found.
     pub fn problem(&self, invalid: InvalidSetting) -> Problem {
         let InvalidSetting { key, message, help } = invalid;
         let known = self.layers.iter().filter_map(|layer| Some((layer, layer.path_of(&key)?)));
@@ -139,15 +141,15 @@ impl Read {
         Problem { excerpt, help, ..Problem::new(place, key, message) }
     }
 
-    /// Where the value of a key comes from.
+    /// Returns the source of a key's value.
     pub(super) fn place(&self, path: &[String]) -> Place {
         let found = self.layers.iter().rev().find(|layer| layer.has(path));
         found.map_or(Place::Default, |layer| layer.place(path).0)
     }
 }
 
-/// A server whose default warehouse is another one has none called `default`, unless it was told of that,
-/// too.
+/// Removes the warehouse `default` if the default warehouse has another name, unless a source
+/// defines `warehouses.default` explicitly.
 fn leave_out_default_warehouse(settings: &mut Settings, layers: &[Layer]) {
     let path = ["warehouses".to_owned(), DEFAULT_WAREHOUSE.to_owned()];
     let is_told = layers.iter().any(|layer| layer.has(&path));
@@ -156,7 +158,7 @@ fn leave_out_default_warehouse(settings: &mut Settings, layers: &[Layer]) {
     }
 }
 
-/// What an error is about, and what is to be said of it.
+/// Converts an error into its key and the problem to report.
 fn problem_of(error: &figment::Error, layers: &[Layer]) -> (Vec<String>, Problem) {
     let mut path = error.path.clone();
     let (message, help) = match &error.kind {
@@ -187,7 +189,7 @@ fn problem_of(error: &figment::Error, layers: &[Layer]) -> (Vec<String>, Problem
     (path, problem)
 }
 
-/// Advice on a key that does not exist.
+/// Returns advice on an unknown key.
 fn help_for_key(path: &[String], expected: &[&str], layers: &[Layer]) -> String {
     let name = path.last().map(String::as_str).unwrap_or_default();
     if let [section, warehouse, _] = path
@@ -206,7 +208,7 @@ fn help_for_key(path: &[String], expected: &[&str], layers: &[Layer]) -> String 
     meant.map_or_else(|| help_for(name, expected), |meant| format!("did you mean {meant}?"))
 }
 
-/// The part of a line that may be shown.
+/// Hides the value in an excerpt if it may be a secret.
 fn shown(path: &[String], excerpt: Option<Excerpt>) -> Option<Excerpt> {
     if is_secret(path) { excerpt.map(Excerpt::without_value) } else { excerpt }
 }
@@ -233,7 +235,7 @@ fn is_ours(path: &Path) -> bool {
 
 fn variables(prefixes: &[&str]) -> BTreeMap<String, String> {
     let ours = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    // Variables of other programs may hold anything.
+    // Other variables may contain values that are not UTF-8.
     let texts = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     texts.filter(|(name, _)| ours(name)).collect()

@@ -1,34 +1,35 @@
-//! The memory budget: how much the server plans with, and the share of each cache, buffer and limit.
+//! The memory budget of the server, and its distribution among caches, buffers and limits.
 //!
-//! A setting of [`PARTS`] that is 0 is derived: it gets its minimum, and its weight's share of what
-//! explicit settings and minimums leave of `memory_bytes_max`. So everything that the settings
-//! permit stays within that, unless explicit settings alone exceed it, which is reported.
+//! A setting of [`PARTS`] with value 0 is derived. It gets its minimum, plus its weighted share of
+//! the budget `memory_bytes_max` after explicit settings and all minimums are subtracted. So the
+//! permitted total stays within the budget unless explicit settings alone exceed it, which causes a
+//! warning.
 
 use std::path::Path;
 
 use super::settings::Settings;
 use slateberg_catalog::settings::JOB_FILE_BYTES;
 
-/// The least budget: below, the longest body and the smallest useful caches do not fit together.
+/// The minimum budget. It must have room for the longest body and the smallest useful caches.
 const BUDGET_BYTES_MIN: u64 = 64 << 20;
-/// The largest budget that is derived from the machine's memory.
+/// The maximum budget that is derived from the machine's memory.
 const DERIVED_BUDGET_BYTES_MAX: u64 = 1 << 30;
-/// The part of the machine's memory, or of the cgroup's, that becomes the budget. The rest is for
-/// the program itself, for what requests and compactions allocate, for what the allocator keeps,
-/// and for the page cache.
+/// Divisor of the memory of the machine or cgroup that yields the budget. The rest is for the
+/// program itself, allocations of requests and compactions, the allocator's overhead, and the page
+/// cache.
 const MEMORY_DIVISOR: u64 = 4;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A setting that takes memory.
+/// A setting that permits memory.
 struct Part {
     key: &'static str,
-    /// Bytes of memory for each unit of the setting.
+    /// Memory per unit of the setting, in bytes.
     unit_bytes: u64,
-    /// Its share of what is distributed, in 64ths.
+    /// Weight in the distribution, in 64ths.
     weight: u64,
-    /// Bytes that it gets at least if it is derived.
+    /// Minimum of a derived setting, in bytes.
     bytes_min: u64,
     get: fn(&Settings) -> u64,
     set: fn(&mut Settings, u64),
@@ -49,7 +50,7 @@ macro_rules! part {
     };
 }
 
-/// Every setting that shares the budget.
+/// All settings that share the budget.
 const PARTS: [Part; 12] = [
     part!(store.block_cache_bytes, 1, 12, 2 * MIB),
     part!(store.meta_cache_bytes, 1, 4, 2 * MIB),
@@ -57,11 +58,11 @@ const PARTS: [Part; 12] = [
     part!(store.page_cache_bytes, 1, 1, MIB / 2),
     part!(store.unflushed_bytes_max, 1, 8, 4 * MIB),
     part!(server.answer_cache_bytes, 1, 3, MIB),
-    // At least the longest body: see `minimum`.
+    // The minimum is the longest body: see `minimum`.
     part!(server.bodies_bytes_max, 1, 12, 0),
     part!(catalog.metadata_cache_bytes, 1, 3, MIB),
     part!(catalog.listing_cache_bytes, 1, 1, MIB / 2),
-    // One file of the longest kind is read while another one is decompressed.
+    // One file of the maximum size may be in memory while another one is decompressed.
     part!(catalog.file_bytes_max, 2, 10, 8 * MIB),
     part!(catalog.job_files_known_max, JOB_FILE_BYTES, 4, 2 * MIB),
     part!(authz.decisions_max, KIB, 3, MIB),
@@ -72,8 +73,8 @@ impl Part {
         (self.get)(settings).saturating_mul(self.unit_bytes)
     }
 
-    /// Bytes that it gets at least if it is derived. A body of the longest size is always accepted,
-    /// so that its room belongs to the budget.
+    /// Returns the minimum of a derived setting, in bytes. A body of the maximum size must always
+    /// be accepted, so the budget includes it.
     fn minimum(&self, settings: &Settings) -> u64 {
         match self.key {
             "server.bodies_bytes_max" => settings.server.body_bytes_max as u64,
@@ -83,7 +84,7 @@ impl Part {
 }
 
 impl Settings {
-    /// The same settings, with the budget and its shares in the place of every 0 that stands for them.
+    /// Returns the settings with the derived budget and shares instead of zeros.
     #[must_use]
     pub fn with_memory_shares(mut self) -> Self {
         if self.memory_bytes_max == 0 {
@@ -104,7 +105,7 @@ impl Settings {
         self
     }
 
-    /// Rejects a budget that is too small to work with.
+    /// Rejects a budget that is too small.
     pub fn check_memory(&self) -> Result<(), String> {
         match self.memory_bytes_max {
             1..BUDGET_BYTES_MIN => Err(format!(
@@ -116,7 +117,7 @@ impl Settings {
         }
     }
 
-    /// A warning if the settings permit more memory than the budget.
+    /// Returns a warning if the settings permit more memory than the budget.
     pub fn memory_warning(&self) -> Option<String> {
         let shared = self.clone().with_memory_shares();
         let permitted = PARTS.iter().map(|part| part.bytes(&shared)).fold(0, u64::saturating_add);
@@ -140,14 +141,14 @@ impl Settings {
     }
 }
 
-/// The budget of a process with this much memory.
+/// Returns the budget of a process with this much memory.
 fn budget_of(available: Option<u64>) -> u64 {
     let part = available.map_or(u64::MAX, |bytes| bytes / MEMORY_DIVISOR);
     part.clamp(BUDGET_BYTES_MIN, DERIVED_BUDGET_BYTES_MAX)
 }
 
-/// The memory that this process may use: that of the machine, or the least limit of its cgroups.
-/// `None` where the system does not say, as on anything but Linux.
+/// Returns the memory available to this process: that of the machine, or the lowest limit of its
+/// cgroups. `None` if the system does not report it, as on all systems except Linux.
 fn available_bytes(root: &Path) -> Option<u64> {
     let machine = std::fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|meminfo| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -159,9 +160,9 @@ fn available_bytes(root: &Path) -> Option<u64> {
     machine.into_iter().chain(limits).min()
 }
 
-/// The limits of a cgroup and of those around it, as a line of `/proc/self/cgroup` names it
-/// (`ID:CONTROLLERS:PATH`). In a container the path may be the host's, which is not mounted: the
-/// container's own cgroup is the root then.
+/// Returns the limits of a cgroup and of its ancestors, given a line of `/proc/self/cgroup`
+/// (`ID:CONTROLLERS:PATH`). In a container, the path may be that of the host, which is not mounted.
+/// The container's own cgroup is then the root.
 fn limits_of(root: &Path, line: &str) -> Vec<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -173,7 +174,7 @@ fn limits_of(root: &Path, line: &str) -> Vec<u64> {
         _ => return Vec::new(),
     };
     let limit = |directory: &Path| {
-        // The file holds "max" where there is no limit, and the root has no file.
+        // The file contains "max" if there is no limit. The root cgroup has no file.
         std::fs::read_to_string(directory.join(file)).ok()?.trim().parse::<u64>().ok()
     };
     let below = Path::new(path.trim_start_matches('/'));

@@ -3,23 +3,23 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a setting stands.
+/// The source of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Nowhere: it is what holds anyway.
+    /// No source: the default applies.
     Default,
     /// In a file.
     File {
-        /// Its path.
+        /// The path of the file.
         file: PathBuf,
-        /// The line, from 1; none where the file as a whole is meant.
+        /// The line, from 1. `None`: the whole file.
         line: Option<usize>,
         /// The column, from 1, in characters.
         column: Option<usize>,
     },
-    /// In a variable of the environment.
+    /// In an environment variable.
     Variable(String),
-    /// Nowhere: it is derived from `memory_bytes_max`.
+    /// No source: the value is derived from `memory_bytes_max`.
     MemoryShare,
 }
 

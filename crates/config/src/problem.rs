@@ -1,4 +1,4 @@
-//! What is wrong with a setting: where it stands, and what was expected.
+//! Problems of settings: their position, and the expected value.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,45 +6,45 @@ use std::path::PathBuf;
 use super::place::Place;
 use slateberg_base::similar::nearest;
 
-/// How many keys are told that there could have been.
+/// Maximum number of expected keys in a message.
 const EXPECTED_MAX: usize = 12;
 
-/// Something that is wrong with the settings.
+/// A problem of the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands.
+    /// The source of the setting.
     pub place: Place,
-    /// The key, with dots between its parts; empty if it is not about a key.
+    /// The dotted key. Empty if the problem is not about a key.
     pub key: String,
-    /// What is wrong.
+    /// The description.
     pub message: String,
-    /// What to do about it, if that is known.
+    /// Advice, if there is any.
     pub help: Option<String>,
-    /// The line that it stands in, if it is in a file.
+    /// The line of the setting, if it is in a file.
     pub excerpt: Option<Excerpt>,
 }
 
-/// A line of a file, and a part of it.
+/// A line of a file with a marked part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
     /// The line's text.
     pub text: String,
-    /// Its number, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// The column of the part, from 1.
+    /// The column of the marked part, from 1.
     pub column: usize,
-    /// The part's length in characters.
+    /// The length of the marked part, in characters.
     pub chars: usize,
 }
 
 impl Problem {
-    /// Something wrong with a key that stands there.
+    /// Creates a problem of a key in this source.
     pub fn new(place: Place, key: impl Into<String>, message: impl Into<String>) -> Self {
         let (key, message) = (key.into(), message.into());
         Self { place, key, message, help: None, excerpt: None }
     }
 
-    /// The file that it is in.
+    /// Returns the file of the setting.
     pub(super) fn file(&self) -> Option<&PathBuf> {
         match &self.place {
             Place::File { file, .. } => Some(file),
@@ -76,7 +76,7 @@ impl fmt::Display for Problem {
 }
 
 impl Excerpt {
-    /// The same without what stands behind the equals sign.
+    /// Returns the excerpt without the part after the equals sign.
     pub(super) fn without_value(mut self) -> Self {
         if let Some((key, _)) = self.text.split_once('=') {
             self.text = format!("{key}= ...");
@@ -87,7 +87,7 @@ impl Excerpt {
     }
 }
 
-/// Advice on a name that does not exist.
+/// Returns advice on an unknown name.
 pub(super) fn help_for(name: &str, expected: &[&str]) -> String {
     match nearest(name, expected.iter().copied()) {
         Some(meant) => format!("did you mean '{meant}'?"),

@@ -1,4 +1,5 @@
-//! Settings that contradict each other, or cannot be meant. Neither files nor the network are looked at.
+//! Validation of settings that contradict each other or cannot be intended. Accesses no files and
+//! no network.
 
 use std::net::SocketAddr;
 
@@ -12,11 +13,11 @@ use slateberg_telemetry::logs;
 use slateberg_telemetry::settings::AuditTo;
 
 impl Settings {
-    /// Returns every setting that is wrong in itself or together with others.
+    /// Returns all settings that are invalid, alone or in combination.
     pub fn problems(&self) -> Vec<InvalidSetting> {
         let mut found = bounds::problems(self);
         for problem in self.contradictions() {
-            // What is out of its bounds contradicts others, too.
+            // A number that is out of bounds usually causes contradictions, too.
             if found.iter().all(|known| known.key != problem.key) {
                 found.push(problem);
             }
@@ -24,7 +25,8 @@ impl Settings {
         found
     }
 
-    /// Returns the same without the bounds of numbers, for programs and tests that set some to extremes.
+    /// Returns the same problems without bounds of numbers, for programs and tests with extreme
+    /// values.
     pub fn contradictions(&self) -> Vec<InvalidSetting> {
         let single = [
             logs::check(&self.log).err(),
@@ -77,7 +79,7 @@ impl Settings {
         })
     }
 
-    /// Rejects a server without authentication that others could reach by mistake.
+    /// Rejects a server without authentication that other machines could reach by mistake.
     fn address_problem(&self) -> Option<InvalidSetting> {
         let addresses = [Some(self.server.listen), self.server.management.listen];
         let is_public = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();

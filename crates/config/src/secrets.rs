@@ -1,8 +1,8 @@
-//! Which settings are nobody's business.
+//! Settings whose values must not be shown.
 
-/// Tables of options of object stores.
+/// Tables of object store options.
 const OPTIONS: [&str; 2] = ["options", "wal_options"];
-/// Parts of names of options that hold no secret.
+/// Substrings of option names whose values are not secret.
 const SHOWN: [&str; 9] = [
     "endpoint",
     "region",
@@ -15,8 +15,8 @@ const SHOWN: [&str; 9] = [
     "timeout",
 ];
 
-/// Whether the value at a path may be a secret. Of the options of object stores, only those are none that
-/// are known to be none.
+/// Whether the value at a path may be a secret. Object store options are treated as secret unless
+/// they are known not to be.
 pub(super) fn is_secret(path: &[String]) -> bool {
     let Some((name, above)) = path.split_last() else { return false };
     let of_options = above.last().is_some_and(|table| OPTIONS.contains(&table.as_str()));

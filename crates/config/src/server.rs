@@ -1,4 +1,4 @@
-//! How the HTTP server listens, and what it bounds.
+//! Settings of the HTTP server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,45 +14,47 @@ use listen::{CorsSettings, ManagementSettings, RateLimitSettings};
 use slateberg_base::setting::InvalidSetting;
 use tls::TlsSettings;
 
-/// Settings of the server; each field's default stands in `config/default.toml`.
+/// Settings of the server. The defaults are those of `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Address and port to listen on; port 0 takes a free one.
+    /// Address and port to listen on. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Bytes that a request's body may have.
+    /// Maximum size of a request's body, in bytes.
     pub body_bytes_max: usize,
-    /// Names under which clients reach a server without authentication, besides IP addresses and localhost;
-    /// `*` for any name.
+    /// Host names by which clients reach a server without authentication, in addition to IP
+    /// addresses and localhost. `*` allows any name.
     pub host_names: Vec<String>,
-    /// Connections that may be open at once; further ones wait in the system's backlog. 0 derives the number
-    /// from the limit of open files.
+    /// Maximum number of open connections. Further ones wait in the system's backlog. 0 derives the
+    /// number from the limit of open files.
     pub connections_max: usize,
-    /// Seconds that the header of a request may take to come.
+    /// Maximum time to receive a request's header, in seconds.
     pub header_seconds_max: u64,
-    /// Seconds that a connection may be open without a request, or without its client reading the response.
+    /// Maximum time, in seconds, that a connection is open without a request, or without its client
+    /// reading the response.
     pub idle_seconds_max: u64,
-    /// Seconds that a request's body may take to come; later ones are answered 408.
+    /// Maximum time to receive a request's body, in seconds. The server responds 408 after that.
     pub body_seconds_max: u64,
-    /// Bytes that the bodies of all requests under way may have together; further requests are
-    /// answered 503. 0 for a share of `memory_bytes_max`.
+    /// Maximum total size of the bodies of all active requests, in bytes. The server responds 503
+    /// to further requests. 0: a share of `memory_bytes_max`.
     pub bodies_bytes_max: usize,
-    /// Requests that are worked on at the same time; further ones are answered 503.
+    /// Maximum number of concurrently processed requests. The server responds 503 to further ones.
     pub requests_in_flight_max: usize,
-    /// Bytes of memory for answers to `loadTable` that are ready to be sent again; 0 for a share of
+    /// Size of the cache of rendered `loadTable` responses, in bytes. 0: a share of
     /// `memory_bytes_max`.
     pub answer_cache_bytes: u64,
-    /// Bytes from which on an answer to `loadTable` is compressed for clients that want it.
+    /// Minimum size, in bytes, from which `loadTable` responses are compressed for clients that
+    /// accept it.
     pub compression_bytes_min: usize,
-    /// Maximum time for requests in flight to complete when the server stops, in seconds.
+    /// Maximum time for active requests to complete when the server stops, in seconds.
     pub drain_seconds_max: u64,
-    /// How connections are encrypted.
+    /// TLS settings.
     pub tls: TlsSettings,
-    /// How many requests may come from one address, and from one principal.
+    /// Limits on the rate of requests per address and per principal.
     pub rate_limits: RateLimitSettings,
-    /// Which pages of other origins may talk to the server in a browser.
+    /// Access by web pages of other origins.
     pub cors: CorsSettings,
-    /// Where operators ask, if not where clients do.
+    /// A separate port for operators.
     pub management: ManagementSettings,
 }
 
@@ -80,22 +82,22 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How long the header of a request may take to come.
+    /// Returns the maximum time to receive a request's header.
     pub fn header_max(&self) -> Duration {
         Duration::from_secs(self.header_seconds_max.max(1))
     }
 
-    /// How long a connection may wait for a request, or for its client to read.
+    /// Returns the maximum time that a connection waits for a request, or for its client to read.
     pub fn idle_max(&self) -> Duration {
         Duration::from_secs(self.idle_seconds_max.max(1))
     }
 
-    /// How long a request's body may take to come.
+    /// Returns the maximum time to receive a request's body.
     pub fn body_max(&self) -> Duration {
         Duration::from_secs(self.body_seconds_max.max(1))
     }
 
-    /// Returns every setting that is wrong in itself or together with others.
+    /// Returns all settings that are invalid, alone or in combination.
     pub fn problems(&self) -> Vec<InvalidSetting> {
         let seconds = [
             ("header_seconds_max", self.header_seconds_max),

@@ -1,4 +1,4 @@
-//! All settings. Each field's default stands in `config/default.toml`, which a test compares with this.
+//! All settings. The defaults are those of `config/default.toml`; a test compares both.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,65 +17,66 @@ use slateberg_telemetry as telemetry;
 
 use crate::server;
 
-/// Everything that can be set.
+/// The settings of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Where the state and the default warehouse are, unless their URLs say otherwise.
+    /// Directory of the state and the default warehouse, unless their URLs are set.
     pub data_dir: PathBuf,
-    /// The warehouse that paths without a prefix mean, and clients that name none.
+    /// The warehouse of paths without a prefix, and of clients that do not name one.
     pub default_warehouse: String,
-    /// Bytes of memory that caches, buffers, request bodies and jobs may take together; 0 for a
-    /// quarter of the machine's or cgroup's memory, and at most 1 GiB.
+    /// Maximum memory of caches, buffers, request bodies and jobs together, in bytes. 0: a quarter
+    /// of the memory of the machine or cgroup, and at most 1 GiB.
     pub memory_bytes_max: u64,
     /// The HTTP server.
     pub server: server::Settings,
-    /// Who may come in.
+    /// Authentication.
     pub authn: authn::settings::Settings,
-    /// Who may do what.
+    /// Authorization.
     pub authz: authz::settings::Settings,
-    /// Where the state is.
+    /// The location of the state.
     pub state: StateSettings,
-    /// How the state's store is opened.
+    /// The store of the state.
     pub store: store::settings::Settings,
-    /// How what the store keeps is encrypted.
+    /// Encryption of the state.
     pub encryption: kms::settings::Settings,
-    /// Bounds and times of the catalog.
+    /// Limits and intervals of the catalog.
     pub catalog: catalog::settings::Settings,
     /// The log.
     pub log: telemetry::settings::Settings,
     /// The audit log.
     pub audit: telemetry::settings::AuditSettings,
-    /// What is told to others.
+    /// Telemetry exports.
     pub telemetry: telemetry::settings::TelemetrySettings,
-    /// Options of object stores, secret ones among them, for warehouses that are made at run time: by the
-    /// name that these say.
+    /// Object store options for warehouses created at run time, including secret ones. Warehouses
+    /// refer to them by name.
     pub credentials: BTreeMap<String, BTreeMap<String, Secret>>,
     /// The warehouses, by name.
     pub warehouses: BTreeMap<String, WarehouseSettings>,
-    /// Credentials and endpoints of object stores that the process's environment holds (`AWS_*`,
-    /// `GOOGLE_*`, `AZURE_*`), as options in lower case. Not to be set in a file.
+    /// Credentials and endpoints of object stores from the process's environment (`AWS_*`,
+    /// `GOOGLE_*`, `AZURE_*`), as options in lower case. Files cannot set them.
     #[serde(skip)]
     pub ambient_options: BTreeMap<String, String>,
 }
 
-/// Where the state is.
+/// The location of the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateSettings {
-    /// The URL of the bucket and path; empty for `state` below `data_dir`.
+    /// The URL of the bucket and path. Empty: `state` below `data_dir`.
     pub url: String,
-    /// The URL of another bucket for the log; empty if it is beside the rest.
+    /// The URL of a separate bucket for the write-ahead log. Empty: the log is with the rest of the
+    /// state.
     pub wal_url: String,
-    /// Seconds for which a start waits for an object store that does not answer.
+    /// Maximum time that a start waits for an unresponsive object store, in seconds.
     pub start_seconds_max: u64,
     /// Options of the object store, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
-    /// Options of the log's object store.
+    /// Options of the object store of the write-ahead log.
     pub wal_options: BTreeMap<String, String>,
 }
 
-/// How long a start waits for an object store.
+/// Default of `start_seconds_max`.
 const START_SECONDS_MAX: u64 = 60;
 
 impl Default for StateSettings {
@@ -91,7 +92,7 @@ impl Default for StateSettings {
 }
 
 impl StateSettings {
-    /// For how long a start waits for an object store that does not answer.
+    /// Returns the maximum time that a start waits for an unresponsive object store.
     pub fn start_patience(&self) -> Duration {
         Duration::from_secs(self.start_seconds_max.max(1))
     }
@@ -101,33 +102,33 @@ impl StateSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WarehouseSettings {
-    /// The URL below which tables get their locations; empty for `warehouse/<name>` below `data_dir`.
+    /// The URL below which tables get their locations. Empty: `warehouse/<name>` below `data_dir`.
     pub location: String,
     /// Further URLs below which tables may lie.
     pub allowed_locations: Vec<String>,
     /// Options of the object store, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,
-    /// What `GET /v1/config` hands to clients as defaults.
+    /// Defaults for clients, returned by `GET /v1/config`.
     pub client_defaults: BTreeMap<String, String>,
-    /// What `GET /v1/config` hands to clients as overrides.
+    /// Overrides for clients, returned by `GET /v1/config`.
     pub client_overrides: BTreeMap<String, String>,
-    /// How clients get at the files of tables.
+    /// Access of clients to the tables' files.
     pub access: FileAccessSettings,
 }
 
-/// How clients get at the files of a warehouse's tables through the catalog.
+/// Access of clients to the files of a warehouse's tables through the catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileAccessSettings {
-    /// The ways, the preferred one first.
+    /// The access-delegation modes, preferred first.
     pub delegation: Vec<Delegation>,
-    /// The role that is assumed for a table; empty for none.
+    /// The role that the catalog assumes for a table. Empty: none.
     pub role_arn: String,
-    /// External ID that the role's trust policy requires; empty for none.
+    /// External ID that the role's trust policy requires. Empty: none.
     pub external_id: String,
-    /// Where the role is assumed; empty for AWS.
+    /// The STS endpoint. Empty: that of AWS.
     pub sts_endpoint: String,
-    /// Seconds that credentials are good for.
+    /// Lifetime of credentials, in seconds.
     pub credentials_seconds: u32,
 }
 
@@ -156,9 +157,9 @@ impl From<FileAccessSettings> for FileAccess {
     }
 }
 
-/// The directory that a server uses that was told none.
+/// Data directory used when none is configured.
 pub const DATA_DIR: &str = "slateberg-data";
-/// The warehouse that a server has that was told none.
+/// The default warehouse used when none is configured.
 pub const DEFAULT_WAREHOUSE: &str = "default";
 
 impl Default for Settings {

@@ -1,4 +1,4 @@
-//! Every setting with its value and where that comes from; secrets are hidden.
+//! Lists all settings with their values and sources. Secrets are hidden.
 
 use serde_json::Value;
 
@@ -6,23 +6,23 @@ use super::load::Read;
 use super::place::Place;
 use super::secrets::is_secret;
 
-/// What is shown in the place of a secret.
+/// Replacement of a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// A setting that holds.
+/// An effective setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Its key, with dots between the parts.
+    /// The dotted key.
     pub key: String,
-    /// Its value.
+    /// The value.
     pub value: Value,
-    /// Where that stands.
+    /// The source.
     pub place: Place,
 }
 
 impl Read {
-    /// Every setting that holds, in the order of their keys, with the values of those that are
-    /// derived. Tables without anything in them are left out.
+    /// Returns all effective settings in the order of their keys, including derived values. Omits
+    /// empty tables.
     pub fn settings_with_places(&self) -> Vec<Setting> {
         let shared = self.settings.clone().with_memory_shares();
         let all = serde_json::to_value(&shared).expect("settings are data");

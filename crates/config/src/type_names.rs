@@ -1,8 +1,8 @@
-//! The names that TOML has for types, in place of those of the library that reads the settings.
+//! TOML's names of types, used instead of those of the deserialization library.
 
 use figment::error::Actual;
 
-/// Says that a value has the wrong type. The value is repeated only if it is `shown`.
+/// Returns the message for a value of the wrong type. Repeats the value only if `shown`.
 pub(super) fn mismatch(actual: &Actual, expected: &str, shown: bool) -> String {
     let wanted = wanted(expected, actual);
     if shown {
@@ -49,7 +49,7 @@ fn found(actual: &Actual) -> String {
     }
 }
 
-/// How a value of the wrong type is written in the right one, if that is easily seen.
+/// Returns the correct form of a value of the wrong type, if it is obvious.
 pub(super) fn advice(actual: &Actual, expected: &str) -> Option<String> {
     match (actual, expected) {
         (Actual::Str(value), "a sequence") => Some(format!("write [{value:?}]")),
@@ -64,7 +64,7 @@ pub(super) fn advice(actual: &Actual, expected: &str) -> Option<String> {
     }
 }
 
-/// The number that a text such as `4k` or `64MiB` means.
+/// Returns advice for a size with a unit, such as `4k` or `64MiB`.
 fn in_units(text: &str) -> Option<String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;

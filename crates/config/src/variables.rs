@@ -1,8 +1,8 @@
-//! Variables of the environment that begin with `SLATEBERG_` and mean nothing.
+//! Unknown environment variables that begin with `SLATEBERG_`.
 //!
-//! One that has a setting's name but for its underscores is an error, since its value would be
-//! believed to be in force. Any other is a warning: other programs may have variables with this
-//! beginning, and Kubernetes sets some for a service that is called `slateberg`.
+//! A variable that matches a setting except for its underscores is an error, because the operator
+//! expects it to have an effect. Any other unknown variable is a warning: other programs may use
+//! this prefix, and Kubernetes sets some variables for a service named `slateberg`.
 
 use serde_json::Value;
 
@@ -13,23 +13,23 @@ use super::problem::Problem;
 use super::settings::Settings;
 use slateberg_base::similar::nearest;
 
-/// The beginning of all variables of this program.
+/// Prefix of all variables of this program.
 pub(super) const PREFIX: &str = "SLATEBERG_";
-/// Variables of this project's builds, which `make` and cargo hand on to what they run.
+/// Variables of this project's builds, which `make` and cargo pass to the programs that they run.
 const BUILD_VARIABLES: [&str; 3] = ["SLATEBERG_BIN", "SLATEBERG_CACHE", "SLATEBERG_COMMIT"];
-/// Parts of the names of variables that Kubernetes sets for each service.
+/// Substrings of the variables that Kubernetes sets for each service.
 const OF_SERVICES: [&str; 3] = ["SERVICE_HOST", "SERVICE_PORT", "PORT"];
 
-/// Variables that mean nothing.
+/// Unknown variables.
 #[derive(Default)]
 pub(super) struct Unknown {
-    /// Those that mean a setting and are spelled wrong.
+    /// Misspelled names of settings.
     pub(super) errors: Vec<Problem>,
-    /// Others.
+    /// All others.
     pub(super) warnings: Vec<Problem>,
 }
 
-/// Looks through the names of all variables that begin with [`PREFIX`].
+/// Checks the names of all variables that begin with [`PREFIX`].
 pub(super) fn unknown<'a>(names: impl Iterator<Item = &'a str>) -> Unknown {
     let mut found = Unknown::default();
     for name in names.filter(|name| !is_known(name)) {
@@ -38,7 +38,7 @@ pub(super) fn unknown<'a>(names: impl Iterator<Item = &'a str>) -> Unknown {
             let help = Some(format!("did you mean {meant}?"));
             found.errors.push(Problem { help, ..problem });
         } else {
-            // The common beginning would make every name similar to every other.
+            // The common prefix would make all names similar.
             let rest = |name: &'a str| name.strip_prefix(PREFIX).unwrap_or(name);
             let near = nearest(rest(name), client::VARIABLES.map(rest));
             let help = near.map(|known| format!("did you mean {PREFIX}{known}?"));
@@ -57,14 +57,15 @@ fn is_known(name: &str) -> bool {
         || is_of_service(name)
 }
 
-/// Whether Kubernetes sets it for a service: `SLATEBERG_SERVICE_HOST`, `SLATEBERG_PORT_8181_TCP_ADDR`.
+/// Whether Kubernetes sets this variable for a service: `SLATEBERG_SERVICE_HOST`,
+/// `SLATEBERG_PORT_8181_TCP_ADDR`.
 fn is_of_service(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     let rest = format!("_{rest}_");
     OF_SERVICES.iter().any(|part| rest.contains(&format!("_{part}_")))
 }
 
-/// The right name of a variable that has the letters of a setting's and other underscores.
+/// Returns the correct name of a variable that equals a setting except for its underscores.
 pub(super) fn meant(name: &str) -> Option<String> {
     let rest = name.get(PREFIX.len()..)?.to_lowercase();
     let bare = |text: &str| text.replace('_', "");
@@ -78,14 +79,14 @@ pub(super) fn meant(name: &str) -> Option<String> {
     if let Some((path, _)) = exact {
         return Some(named(path, ""));
     }
-    // Names in tables that are free to be chosen, such as options of stores.
+    // Names in tables with arbitrary keys, such as object store options.
     keys.iter().filter(|(_, is_open)| *is_open).find_map(|(path, _)| {
         let more = rest.strip_prefix(&path.join("_"))?.trim_start_matches('_');
         (!more.is_empty()).then(|| named(path, &format!("{ENV_SEPARATOR}{more}")))
     })
 }
 
-/// The paths of all settings, and whether each is a table of names that are free to be chosen.
+/// Collects the paths of all settings, and whether each is a table with arbitrary keys.
 fn collect(path: &mut Vec<String>, value: &Value, found: &mut Vec<(Vec<String>, bool)>) {
     match value {
         Value::Object(members) if !members.is_empty() => {

@@ -1,6 +1,6 @@
-//! A catalog in one's own process: opened, used as `iceberg::Catalog`, closed, and opened again.
+//! Embeds a catalog: opens it, uses it as `iceberg::Catalog`, closes it, and opens it again.
 //!
-//! `cargo run --example embedded`. The page docs/embedding.md explains it, part by part.
+//! `cargo run --example embedded`. The page docs/embedding.md explains the parts.
 
 #![expect(clippy::print_stdout, reason = "what happens is for whoever runs it")]
 
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(directory.path()).await
 }
 
-/// Does it all in a directory.
+/// Runs all steps in a directory.
 pub(crate) async fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
     let settings = Settings { data_dir: directory.to_owned(), ..Settings::default() };
     let opened = EmbeddedCatalog::open(settings.clone()).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A namespace, and a table in it.
+/// Creates a namespace and a table in it.
 async fn make_table(catalog: &dyn Catalog) -> Result<TableIdent, Box<dyn Error>> {
     let sales = NamespaceIdent::new("sales".to_owned());
     catalog.create_namespace(&sales, HashMap::new()).await?;
@@ -54,7 +54,7 @@ async fn make_table(catalog: &dyn Catalog) -> Result<TableIdent, Box<dyn Error>>
     Ok(table.identifier().clone())
 }
 
-/// A commit. A conflict with another writer is retried by the transaction itself.
+/// Commits a change. The transaction retries conflicts with other writers.
 async fn set_retention(catalog: &dyn Catalog, orders: &TableIdent) -> Result<(), Box<dyn Error>> {
     let table = catalog.load_table(orders).await?;
     let transaction = Transaction::new(&table);
@@ -65,7 +65,7 @@ async fn set_retention(catalog: &dyn Catalog, orders: &TableIdent) -> Result<(),
     Ok(())
 }
 
-/// The typed API, for somebody who may read alone.
+/// Uses the typed API as a principal that may only read.
 async fn read_as_reports(
     opened: &EmbeddedCatalog,
     orders: &TableIdent,

@@ -1,7 +1,8 @@
-//! What a call asks for, in the form that its key is bound to.
+//! Requests in the form from which the fingerprint of an idempotency key is computed.
 //!
-//! The fingerprint is stored with the key and has to stay the same across versions: members have names of
-//! their own, which are not those of Rust fields, and values are JSON as the REST specification writes them.
+//! The fingerprint is stored with the key and must stay the same across versions. So members have
+//! fixed names that do not depend on Rust fields, and values are JSON as defined by the REST
+//! specification.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -15,24 +16,25 @@ use slateberg_catalog::views::ViewChange;
 pub(super) struct Asked(Vec<(&'static str, String)>);
 
 impl Asked {
-    /// A request of which this is a member.
+    /// Creates a request with this member.
     pub(super) fn of(name: &'static str, value: &(impl Serialize + ?Sized)) -> Self {
         Self(Vec::new()).and(name, value)
     }
 
-    /// The same request with a further member.
+    /// Adds a member.
     pub(super) fn and(mut self, name: &'static str, value: &(impl Serialize + ?Sized)) -> Self {
         let value = serde_json::to_string(value).expect("requests hold only what JSON can hold");
         self.0.push((name, value));
         self
     }
 
-    /// SHA-256 of the request, in hexadecimal.
+    /// Returns the SHA-256 of the request, in hexadecimal.
     pub(super) fn fingerprint(&self, call: &str, warehouse: &str) -> String {
         let mut hash = Sha256::new();
         let members = self.0.iter().flat_map(|(name, value)| [*name, value.as_str()]);
         for part in [call, warehouse].into_iter().chain(members) {
-            // The length in front keeps two requests apart whose parts run together the same way.
+            // Without the length, two requests whose concatenated parts are equal would have the
+            // same hash.
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
@@ -40,7 +42,8 @@ impl Asked {
     }
 }
 
-// Each type is taken apart by all of its fields: a new one has to be entered here before it compiles.
+// Each type is destructured with all its fields, so that the code compiles only if a new field is
+// added here.
 
 impl From<&CreateTable> for Asked {
     fn from(request: &CreateTable) -> Self {

@@ -1,21 +1,21 @@
-//! A call of a method: what the catalog is asked, and what the host is told of it.
+//! Calls of the API: the request to the catalog, and the report to the host.
 //!
-//! Each call is a `tracing` span inside whatever span its caller is in, and everything that it logs is inside
-//! of that. What spans are good for is the host's own: without a subscriber that wants them, none is made.
-//! Their fields are those of the spans of requests, as far as there are such things without HTTP.
+//! Each call is a `tracing` span inside the caller's current span, and contains all log events of
+//! the call. The host decides about their use: if no subscriber enables the spans, they are not
+//! created. Their fields are those of the spans of HTTP requests, as far as they apply.
 
 use tracing::{Instrument, Span};
 
 use super::{Error, Result};
 use slateberg_catalog::{Catalog, Operation, RequestContext};
 
-/// What a call is called, and the span that it is.
+/// The name of a call, and its span.
 pub(super) struct Named {
     pub(super) name: &'static str,
     pub(super) span: Span,
 }
 
-/// Names a call. Its span has that name, and fields that are known later.
+/// Creates a call's name and its span, with fields that are recorded later.
 macro_rules! named {
     ($name:literal) => {
         crate::call::Named {
@@ -34,7 +34,7 @@ macro_rules! named {
 
 pub(super) use named;
 
-/// A call of a method: as a request, once it was let in.
+/// An authorized call, with its request context.
 pub(super) struct Call<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) cx: RequestContext,
@@ -42,13 +42,13 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Does what was asked for, and tells the host of its end.
+    /// Runs the call and reports errors to the host.
     pub(super) async fn done<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = work.instrument(self.span.clone()).await;
         ended.map_err(|error| told(&self.cx.operation, &self.span, error))
     }
 
-    /// The same of a question whether something is there.
+    /// Runs an existence check. A missing object is `false` and not an error.
     pub(super) async fn is_there(&self, looked: impl Future<Output = Result<()>>) -> Result<bool> {
         match looked.instrument(self.span.clone()).await {
             Ok(()) => Ok(true),
@@ -60,8 +60,8 @@ impl Call<'_> {
     }
 }
 
-/// Tells the span of an error, and the log what the error's text does not say. As with requests, a span has
-/// failed if the catalog has, and not if what was asked for is refused.
+/// Records an error in the span, and logs details that the error's message omits. As for HTTP
+/// requests, the span fails if the catalog failed, and not if it rejected the request.
 pub(super) fn told(operation: &Operation, span: &Span, error: Error) -> Error {
     span.record("error.type", error.exception());
     if error.is_failure() {

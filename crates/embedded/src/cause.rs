@@ -1,21 +1,21 @@
-//! The catalog's errors as `iceberg` has them, and back.
+//! Conversion between the catalog's errors and those of `iceberg`.
 
 use iceberg::ErrorKind;
 
 use super::Error;
 
-/// The catalog's own error behind one of [`super::IcebergCatalog`]; none if it has another cause. The
-/// crate's kinds know neither permissions nor unknown outcomes.
+/// Returns the catalog's own error that caused an error of [`super::IcebergCatalog`]. `None` for
+/// other causes. The kinds of `iceberg` distinguish neither permission errors nor unknown outcomes.
 pub fn cause(error: &iceberg::Error) -> Option<&Error> {
     std::error::Error::source(error)?.downcast_ref()
 }
 
-/// An error of a call about namespaces.
+/// Converts an error of a call on namespaces.
 pub(super) fn about_namespace(error: Error) -> iceberg::Error {
     translated(error, ErrorKind::NamespaceAlreadyExists)
 }
 
-/// An error of a call about tables.
+/// Converts an error of a call on tables.
 pub(super) fn about_table(error: Error) -> iceberg::Error {
     translated(error, ErrorKind::TableAlreadyExists)
 }
@@ -42,8 +42,8 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | E::Unavailable { .. }
         | E::Internal { .. } => ErrorKind::Unexpected,
     };
-    // Nothing was written in either case, and the next try may end otherwise. An unknown outcome is none of
-    // them: a repetition could do it twice.
+    // Nothing was written, and a retry may succeed. A change with an unknown outcome is not
+    // retryable, because a retry could apply it twice.
     let retryable = matches!(error, E::CommitFailed(_) | E::Unavailable { .. });
     let message = match &error {
         E::Forbidden(_) => format!("Permission denied: {error}"),

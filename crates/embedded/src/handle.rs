@@ -1,4 +1,4 @@
-//! The handle of an open catalog: where its calls are done, as whom, and under which key.
+//! The handle of an open catalog: its warehouse, principal and idempotency key.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use slateberg_catalog::{Operation, RequestContext};
 use slateberg_model::principal::{Method, Principal};
 use slateberg_model::warehouse::Warehouse;
 
-/// An open catalog in this process: one warehouse of it, for one principal. Cheap to clone; all clones
-/// share the one open catalog.
+/// An open catalog in this process: a handle for one warehouse and one principal. Cheap to clone;
+/// all clones share the open catalog.
 ///
-/// Once the last one is dropped without [`EmbeddedCatalog::close`], the catalog closes by itself, as far as
-/// the runtime gets to it. A runtime that ends first leaves it as a killed server does: what was answered is
-/// durable, and the next opening finishes the rest.
+/// If the last handle is dropped without [`EmbeddedCatalog::close`], the catalog closes itself as
+/// long as the runtime still runs. If the runtime ends first, the result is that of a killed
+/// server: acknowledged changes are durable, and the next opening completes the rest.
 #[derive(Debug, Clone)]
 pub struct EmbeddedCatalog {
     house: Arc<House>,
-    /// Its name; the default one if there is none.
+    /// The name of the warehouse. `None`: the default warehouse.
     warehouse: Option<String>,
     identity: Arc<Identity>,
-    /// Under which key changes are made, if they are.
+    /// The idempotency key of changes, if any.
     key: Option<Uuid>,
 }
 
@@ -37,47 +37,49 @@ impl EmbeddedCatalog {
         Self { house, warehouse, identity: embedded(identity), key: None }
     }
 
-    /// The same catalog for another principal. Its policies decide what that may do; how it would have
-    /// proven who it is makes no difference, as `embedded` is said of all.
+    /// Returns a handle for another principal. Policies decide what this principal may do. Its
+    /// authentication method is always `embedded`, whatever `identity` contains.
     #[must_use]
     pub fn acting_as(&self, identity: Identity) -> Self {
         Self { identity: embedded(identity), ..self.clone() }
     }
 
-    /// The same catalog in another warehouse. Whether there is one is seen by the first call.
+    /// Returns a handle for another warehouse. The first call fails if the warehouse does not
+    /// exist.
     #[must_use]
     pub fn in_warehouse(&self, name: impl Into<String>) -> Self {
         Self { warehouse: Some(name.into()), ..self.clone() }
     }
 
-    /// The same catalog for one change that is made at most once, whoever repeats it with this key, as with
-    /// an `Idempotency-Key` over HTTP: within `catalog.idempotency_lifetime_seconds`, by this principal. The
-    /// same change again is answered the same again, also by a later version of slateberg; another one is
-    /// refused as [`Unprocessable`](super::Error::Unprocessable), and so is a request over HTTP with the key
-    /// of a call.
+    /// Returns a handle for one change that is applied at most once, even if it is repeated with
+    /// this key, like an `Idempotency-Key` over HTTP. The key is valid for
+    /// `catalog.idempotency_lifetime_seconds` and this principal. A repetition of the change has
+    /// the same result, also in a later version of slateberg. Another change with the key is
+    /// rejected as [`Unprocessable`](super::Error::Unprocessable), and so is an HTTP request with
+    /// the key of a call.
     #[must_use]
     pub fn once(&self, key: Uuid) -> Self {
         Self { key: Some(key), ..self.clone() }
     }
 
-    /// The same catalog for engines that know `iceberg::Catalog`.
+    /// Returns the catalog for engines that use `iceberg::Catalog`.
     #[cfg(feature = "iceberg")]
     pub fn as_iceberg(&self) -> IcebergCatalog {
         IcebergCatalog::new(self.clone())
     }
 
-    /// Closes the catalog for all handles, in order: background tasks end, what was accepted is durable, and
-    /// the directory is free. Calls that are under way had better end first. To close what is closed already
-    /// does nothing.
+    /// Closes the catalog for all handles: background tasks end, accepted changes become durable,
+    /// and the directory is unlocked. Active calls should end first. Closing a closed catalog does
+    /// nothing.
     ///
-    /// Fails if the store does not close in order, or has shut before; what was answered is durable all the
-    /// same.
+    /// Errors if the store does not close cleanly, or had closed before because of a failure.
+    /// Acknowledged changes are durable even then.
     pub async fn close(&self) -> std::result::Result<(), StoreError> {
         Arc::clone(&self.house).close().await
     }
 
-    /// Returns when the store has shut: somebody has closed the catalog, another writer has taken its store
-    /// over, or it failed. From then on, every call is answered
+    /// Returns when the store has closed: the host closed the catalog, another writer fenced the
+    /// store, or the store failed. Every later call fails with
     /// [`Unavailable`](super::Error::Unavailable).
     pub async fn closed(&self) -> StoreError {
         self.house.catalog.store_closed().await
@@ -89,12 +91,12 @@ impl EmbeddedCatalog {
         self.house.catalog.check_open().is_err()
     }
 
-    /// The warehouse that this handle is in, if its principal may see it.
+    /// Returns the handle's warehouse, if the principal may see it.
     pub fn warehouse(&self) -> Result<Arc<Warehouse>> {
         Ok(self.reading(named!("warehouse"))?.cx.warehouse)
     }
 
-    /// A call that only reads.
+    /// Begins a call that only reads.
     pub(super) fn reading(&self, named: Named) -> Result<Call<'_>> {
         let Named { span, .. } = named;
         let principal = Principal::Identified(Arc::clone(&self.identity));
@@ -115,7 +117,8 @@ impl EmbeddedCatalog {
         }
     }
 
-    /// A call that changes something. A key belongs to the call's name, its warehouse and what it asks for.
+    /// Begins a call that changes something. An idempotency key is bound to the call's name,
+    /// warehouse and arguments.
     pub(super) fn changing(&self, named: Named, asked: impl FnOnce() -> Asked) -> Result<Call<'_>> {
         let name = named.name;
         let call = self.reading(named)?;
@@ -128,7 +131,7 @@ impl EmbeddedCatalog {
     }
 }
 
-/// A principal of whom nobody says that it has proven anything.
+/// Sets the authentication method to `embedded`, because the host vouches for the identity.
 fn embedded(identity: Identity) -> Arc<Identity> {
     Arc::new(Identity { method: Method::Embedded, ..identity })
 }

@@ -1,4 +1,4 @@
-//! The open catalog that all handles share, and its end.
+//! The open catalog that all handles share, and its shutdown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use slateberg_catalog::operation::RequestId;
 use slateberg_runtime::Runtime;
 use slateberg_runtime::background::Background;
 
-/// An open catalog, which all handles share.
+/// An open catalog, shared by all handles.
 pub(super) struct House {
     pub(super) catalog: Catalog,
-    /// What the names of this opening's operations begin with, which no other's do.
+    /// Prefix of this opening's request ids, which no other opening has.
     run: Uuid,
-    /// Operations that were given a name.
+    /// The number of the next request.
     operations: AtomicU64,
-    /// Where the end is done.
+    /// The runtime in which the catalog shuts down.
     runtime: Handle,
     open: Mutex<Option<Open>>,
 }
 
-/// What is there until the catalog is closed: the lock of the directory among it.
+/// Parts that exist until the catalog is closed, including the lock of the directory.
 struct Open {
     runtime: Runtime,
     background: Background,
@@ -39,7 +39,7 @@ impl fmt::Debug for House {
 }
 
 impl House {
-    /// The parts of an open catalog. Has to be called in the Tokio runtime that the catalog ends in.
+    /// Wraps an open catalog. Must be called in the Tokio runtime in which the catalog shuts down.
     pub(super) fn new(runtime: Runtime, background: Background) -> Self {
         let catalog = runtime.catalog.clone();
         Self {
@@ -51,13 +51,14 @@ impl House {
         }
     }
 
-    /// A name for an operation, as a request has one.
+    /// Returns a new request id.
     pub(super) fn next_request_id(&self) -> RequestId {
         let number = self.operations.fetch_add(1, Ordering::Relaxed);
         RequestId::Numbered { run: self.run, number }
     }
 
-    /// Ends the catalog in order, whatever becomes of the caller. Whoever comes later waits for it.
+    /// Closes the catalog, even if the caller stops waiting. Later callers wait for the close in
+    /// progress.
     pub(super) async fn close(self: Arc<Self>) -> Result<(), StoreError> {
         let runtime = self.runtime.clone();
         let ending = runtime.spawn(async move {
@@ -72,7 +73,7 @@ impl House {
 }
 
 impl Drop for House {
-    /// The store would go on by itself, and keep the directory.
+    /// Without this, the store would keep running and the directory would stay locked.
     fn drop(&mut self) {
         let Some(open) = self.open.get_mut().take() else { return };
         self.runtime.spawn(async move {
@@ -84,11 +85,12 @@ impl Drop for House {
 }
 
 impl Open {
-    /// Ends tasks, store, and what is told, in this order; then the directory is free.
+    /// Ends the tasks, the store and the telemetry exports, in this order. Then the directory is
+    /// unlocked.
     async fn end(self) -> Result<(), StoreError> {
         let Self { runtime, mut background } = self;
         background.stop();
-        // A task may wait for space on a disk.
+        // A task may be waiting for disk space.
         runtime.catalog.give_up_on_space();
         background.ended().await;
         let closed = runtime.catalog.close().await;

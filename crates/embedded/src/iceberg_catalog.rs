@@ -1,4 +1,4 @@
-//! `iceberg::Catalog` on the typed API.
+//! Implementation of `iceberg::Catalog` with the typed API.
 
 use std::collections::HashMap;
 
@@ -21,15 +21,15 @@ use slateberg_catalog::{ReadAccess, Readable};
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::page::{Listing, PageRequest};
 
-/// What the locations of files begin with that the crate reads and writes by itself.
+/// Prefix of locations that the `iceberg` crate's own file I/O supports.
 const LOCAL: &str = "file:";
-/// A listing that is one page.
+/// A listing of a single page.
 const EVERYTHING: PageRequest = PageRequest { listing: Listing(0), after: None, limit: None };
 
-/// An open catalog for engines that know `iceberg::Catalog`: one warehouse, for one principal. Cheap to
-/// clone.
+/// An open catalog for engines that use `iceberg::Catalog`: one warehouse and one principal. Cheap
+/// to clone.
 ///
-/// Errors have the kinds that the trait says, and the catalog's own error as their source
+/// Errors have the kinds that the trait specifies, and the catalog's own error as their source
 /// ([`super::cause()`]).
 #[derive(Debug, Clone)]
 pub struct IcebergCatalog {
@@ -42,16 +42,16 @@ impl IcebergCatalog {
         Self { catalog, file_io: None }
     }
 
-    /// The same catalog, with what the files of its tables are read and written by. For warehouses in
-    /// directories that is the crate's own; for others there is none without this, and methods that return a
-    /// table are refused as [`ErrorKind::FeatureUnsupported`] before they do anything.
+    /// Sets the file I/O for the tables' files. Warehouses in local directories use that of the
+    /// `iceberg` crate. For other warehouses, methods that return a table need this setting.
+    /// Without it, they fail with [`ErrorKind::FeatureUnsupported`] before they change anything.
     #[must_use]
     pub fn with_file_io(self, file_io: FileIO) -> Self {
         Self { file_io: Some(file_io), ..self }
     }
 
-    /// What files are read and written by. The crate's own takes a URL of a bucket for the name of a local
-    /// directory, so that it is only taken where everything is local.
+    /// Returns the file I/O. That of the `iceberg` crate treats a bucket's URL as the name of a
+    /// local directory, so it is used only if all locations are local.
     fn file_io(&self) -> Result<FileIO> {
         if let Some(file_io) = &self.file_io {
             return Ok(file_io.clone());
@@ -66,7 +66,7 @@ impl IcebergCatalog {
         }
     }
 
-    /// A closed catalog stays closed, however often it is asked.
+    /// Errors of a closed catalog are not retryable, because it stays closed.
     fn about_table(&self, error: Error) -> iceberg::Error {
         let error = about_table(error);
         let retryable = error.retryable() && !self.catalog.is_closed();
@@ -80,8 +80,8 @@ impl IcebergCatalog {
     }
 }
 
-/// A table that may be read as a whole. A table of the crate scans all rows and columns, and could not be
-/// told otherwise.
+/// Returns the state of a table without read restrictions. A table of the `iceberg` crate scans all
+/// rows and columns, and cannot represent restrictions.
 fn whole(ident: &TabularIdent, readable: Readable) -> Result<TabularState> {
     match readable.access {
         ReadAccess::Whole => Ok(readable.state),
@@ -119,7 +119,7 @@ impl Catalog for IcebergCatalog {
         page.names().map(|name| namespace_below(parent, name)).collect()
     }
 
-    /// Answers the properties that the namespace was given, without the location that it has by default.
+    /// Returns the given properties of the namespace, without its default location.
     async fn create_namespace(
         &self,
         namespace: &NamespaceIdent,
@@ -190,7 +190,7 @@ impl Catalog for IcebergCatalog {
         dropped.map_err(|error| self.about_table(error))
     }
 
-    /// Drops a table, whose files a background job deletes.
+    /// Drops a table. A background job deletes its files.
     async fn purge_table(&self, ident: &TableIdent) -> Result<()> {
         let purged = self.catalog.drop_table(table_of(ident), true).await;
         purged.map_err(|error| self.about_table(error))

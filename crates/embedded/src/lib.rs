@@ -1,19 +1,23 @@
-//! A catalog in the process of another program, without HTTP.
+//! A catalog embedded in the process of another program, without HTTP.
 //!
-//! Vocabulary: the *host* is the program that opens the catalog. It reads no protocol and shows no
-//! credential: it says whom it acts for, and policies decide as they do for requests.
+//! The *host* is the program that opens the catalog. It uses no protocol and no credential: it
+//! names the principal of each call, and policies decide as they do for HTTP requests.
 //!
-//! - [`open`]: from settings to an open catalog, by the same composition as a server's.
-//! - `house`: the open catalog that all handles share, and its end.
-//! - [`handle`]: the typed API begins here: in which warehouse, as whom, under which key.
-//! - `asked`: what a call asks for, as its key is bound to it.
-//! - `call`: what becomes of each call, and the span that it is for the host's own traces.
-//! - [`namespaces`], [`tables`], [`views`]: its methods, one for each use case of [`slateberg_catalog`].
-//! - `iceberg_catalog`, with the feature `iceberg`: the same as `iceberg::Catalog`, for engines that know
-//!   that trait. Its arguments become JSON (`translate`), which the parsers of requests read.
+//! - [`open`]: opens a catalog from settings, in the same way as a server.
+//! - `house`: the open catalog that all handles share, and its shutdown.
+//! - [`handle`]: the entry point of the typed API, with a warehouse, a principal and an idempotency
+//!   key.
+//! - `asked`: the form of a call that its idempotency key is bound to.
+//! - `call`: running a call, and its span for the host's traces.
+//! - [`namespaces`], [`tables`], [`views`]: the methods, one per operation of
+//!   [`slateberg_catalog`].
+//! - `iceberg_catalog`, with the feature `iceberg`: the same as `iceberg::Catalog`, for engines
+//!   that use that trait. Arguments are converted to JSON (`translate`), which the parsers of HTTP
+//!   requests read.
 //!
-//! What it deliberately does not do: know anything of records, policies or keys of its own. A call goes
-//! the way of a request, from the warehouse that it may see to a use case that asks for its permit.
+//! By design, this crate has no knowledge of records, policies or keys. A call takes the path of an
+//! HTTP request: it resolves a warehouse that the principal may see, and the operation authorizes
+//! the call.
 
 mod asked;
 mod call;
@@ -37,11 +41,11 @@ pub use handle::EmbeddedCatalog;
 pub use iceberg_catalog::IcebergCatalog;
 pub use open::Builder;
 
-/// Why a use case did not succeed.
+/// The error and result of an operation.
 pub use slateberg_catalog::{Error, Result};
 pub use slateberg_config::Settings;
 pub use slateberg_model::principal::{Identity, IdentityKind};
 pub use slateberg_runtime::error::BuildError as OpenError;
 pub use slateberg_runtime::seams::Seams;
-/// Why a store did not close in order, or has shut.
+/// The error of a store that has closed, or did not close cleanly.
 pub use slateberg_store::Error as StoreError;

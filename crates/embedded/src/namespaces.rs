@@ -10,7 +10,7 @@ use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::page::{Page, PageRequest};
 
 impl EmbeddedCatalog {
-    /// Makes a namespace, whose parent has to be there.
+    /// Creates a namespace. Its parent must exist.
     pub async fn create_namespace(
         &self,
         ident: NamespaceIdent,
@@ -23,7 +23,7 @@ impl EmbeddedCatalog {
         call.done(making).await.map(|_| ())
     }
 
-    /// The names of the namespaces directly below `parent`, or of the top-level ones.
+    /// Lists the names of the namespaces directly below `parent`, or of the top-level ones.
     pub async fn list_namespaces(
         &self,
         parent: Option<&NamespaceIdent>,
@@ -33,19 +33,19 @@ impl EmbeddedCatalog {
         call.done(call.catalog.namespaces().list_namespaces(&call.cx, parent, page)).await
     }
 
-    /// The properties of a namespace, `location` always among them.
+    /// Returns the properties of a namespace, always including `location`.
     pub async fn load_namespace(&self, ident: &NamespaceIdent) -> Result<Properties> {
         let call = self.reading(named!("load_namespace"))?;
         call.done(call.catalog.namespaces().load_namespace(&call.cx, ident)).await
     }
 
-    /// Whether a namespace is there, for all that its asker may know.
+    /// Whether a namespace exists and the principal may see it.
     pub async fn namespace_exists(&self, ident: &NamespaceIdent) -> Result<bool> {
         let call = self.reading(named!("namespace_exists"))?;
         call.is_there(call.catalog.namespaces().namespace_exists(&call.cx, ident)).await
     }
 
-    /// Removes and sets some properties of a namespace.
+    /// Removes and sets properties of a namespace.
     pub async fn update_namespace_properties(
         &self,
         ident: NamespaceIdent,
@@ -55,7 +55,7 @@ impl EmbeddedCatalog {
         self.update_properties(ident, Removals::Keys(removals), updates).await
     }
 
-    /// Gives a namespace these properties and no others.
+    /// Replaces all properties of a namespace.
     pub async fn set_namespace_properties(
         &self,
         ident: NamespaceIdent,
@@ -83,7 +83,7 @@ impl EmbeddedCatalog {
         call.done(updating).await.map(|_| ())
     }
 
-    /// Drops a namespace that holds nothing.
+    /// Drops an empty namespace.
     pub async fn drop_namespace(&self, ident: NamespaceIdent) -> Result<()> {
         let call = self.changing(named!("drop_namespace"), || Asked::of("ident", &ident))?;
         call.done(call.catalog.namespaces().drop_namespace(&call.cx, ident)).await

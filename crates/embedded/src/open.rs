@@ -1,4 +1,4 @@
-//! From settings to an open catalog.
+//! Opens a catalog from settings.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use slateberg_config::server;
 use slateberg_runtime::Runtime;
 use slateberg_runtime::background::Background;
 
-/// What a host is called that says nothing of itself.
+/// The default name of the host.
 const HOST_NAME: &str = "host";
 
-/// A catalog that is about to be opened.
+/// The options for opening a catalog.
 pub struct Builder {
     settings: Settings,
     identity: Identity,
@@ -23,45 +23,46 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A catalog by these settings: in its default warehouse, for the service account `embedded/host` with
-    /// the role `admin`. The sections `[server]` and `[authn]` are about who comes in from outside; they do
-    /// not count here.
+    /// Uses these settings, the default warehouse, and the service account `embedded/host` with the
+    /// role `admin`. Ignores the sections `[server]` and `[authn]`, which concern remote clients.
     pub fn new(settings: Settings) -> Self {
         let identity = Identity::embedded(HOST_NAME).with_roles([ADMIN_ROLE]);
         Self { settings, identity, warehouse: None, seams: Seams::default() }
     }
 
-    /// For this principal in place of an admin. Nobody asks for a proof: whoever has the process has the
-    /// catalog.
+    /// Sets the principal, which is an admin by default. There is no authentication: the host has
+    /// full control over the catalog.
     #[must_use]
     pub fn acting_as(self, identity: Identity) -> Self {
         Self { identity, ..self }
     }
 
-    /// In this warehouse in place of the default one.
+    /// Sets the warehouse, which is the default one otherwise.
     #[must_use]
     pub fn in_warehouse(self, name: impl Into<String>) -> Self {
         Self { warehouse: Some(name.into()), ..self }
     }
 
-    /// With other parts of the world: object stores, time, ids.
+    /// Replaces the object stores, the clock and the generator of ids.
     #[must_use]
     pub fn with_seams(self, seams: Seams) -> Self {
         Self { seams, ..self }
     }
 
-    /// Opens the catalog, finishes what an earlier process left, and starts what a server does in the
-    /// background. Has to be called in a Tokio runtime that lives for as long as the catalog is open.
+    /// Opens the catalog, completes the publications of an earlier process, and starts the same
+    /// background tasks as a server. Must be called in a Tokio runtime that lives as long as the
+    /// catalog is open.
     ///
-    /// Fails where a server would not start: the settings are wrong, another process has the directory, or
-    /// the object store is none for a state.
+    /// Errors if a server could not start: the settings are invalid, another process has locked the
+    /// directory, or the object store is unsuitable for a state.
     pub async fn open(self) -> Result<EmbeddedCatalog, OpenError> {
         let Self { mut settings, identity, warehouse, seams } = self;
-        // There is no door: nothing is listened on, no issuer is asked for keys, and no admin key is minted,
-        // whose text nobody would see. The first server on this state mints it.
+        // The catalog has no remote clients: it listens on no port, fetches no issuer keys and
+        // creates no admin key, because its secret could not be shown. The first server on this
+        // state creates it.
         settings.server = server::Settings::default();
         settings.authn = authn::settings::Settings { insecure_no_auth: true, ..Default::default() };
-        // In a box: it would take much of the stack of the host's own task.
+        // Boxed: the future would take much of the stack of the host's task.
         let mut runtime = Box::pin(Runtime::open(settings, seams)).await?;
         let mut background = Background::start(&mut runtime);
         background.stop_with_store(runtime.catalog.clone());
@@ -71,13 +72,13 @@ impl Builder {
 }
 
 impl EmbeddedCatalog {
-    /// Opens the catalog of these settings, in its default warehouse and as an admin: see
+    /// Opens the catalog of these settings in its default warehouse, as an admin. See
     /// [`Builder::new`] and [`Builder::open`].
     pub async fn open(settings: Settings) -> Result<Self, OpenError> {
         Self::builder(settings).open().await
     }
 
-    /// What says more before the catalog is opened.
+    /// Returns a builder with more options.
     pub fn builder(settings: Settings) -> Builder {
         Builder::new(settings)
     }

@@ -16,26 +16,26 @@ use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_model::page::{Page, PageRequest};
 
 impl EmbeddedCatalog {
-    /// Makes a table, or stages one.
+    /// Creates or stages a table.
     pub async fn create_table(&self, request: CreateTable) -> Result<Readable> {
         let call = self.changing(named!("create_table"), || (&request).into())?;
         call.done(call.catalog.tabulars().create_table(&call.cx, request)).await
     }
 
-    /// Brings an existing metadata file into the catalog.
+    /// Registers an existing metadata file as a table.
     pub async fn register_table(&self, request: RegisterTable) -> Result<Readable> {
         let call = self.changing(named!("register_table"), || (&request).into())?;
         call.done(call.catalog.tabulars().register_table(&call.cx, request)).await
     }
 
-    /// Takes a table out of the catalog, and leaves its files. Returns its last state.
+    /// Removes a table from the catalog without deleting its files. Returns its last state.
     pub async fn unregister_table(&self, ident: TabularIdent) -> Result<TabularState> {
         let call = self.changing(named!("unregister_table"), || Asked::of("ident", &ident))?;
         call.done(call.catalog.tabulars().unregister_table(&call.cx, ident)).await
     }
 
-    /// A table's state, and how much of it may be read: whoever is restricted has to be shown its rows as
-    /// [`Readable::access`] says, which nobody but the host can do.
+    /// Returns a table's state and the principal's read access. The host must apply the
+    /// restrictions in [`Readable::access`]; the catalog cannot.
     pub async fn load_table(&self, ident: &TabularIdent) -> Result<Readable> {
         let call = self.reading(named!("load_table"))?;
         let nothing = |_, _: Option<&Delegated>| None::<Infallible>;
@@ -46,13 +46,13 @@ impl EmbeddedCatalog {
         }
     }
 
-    /// Whether a table is there, for all that its asker may know.
+    /// Whether a table exists and the principal may see it.
     pub async fn table_exists(&self, ident: &TabularIdent) -> Result<bool> {
         let call = self.reading(named!("table_exists"))?;
         call.is_there(call.catalog.tabulars().table_exists(&call.cx, ident)).await
     }
 
-    /// The names of the tables in a namespace.
+    /// Lists the names of the tables in a namespace.
     pub async fn list_tables(
         &self,
         namespace: &NamespaceIdent,
@@ -62,20 +62,20 @@ impl EmbeddedCatalog {
         call.done(call.catalog.tabulars().list_tables(&call.cx, namespace, page)).await
     }
 
-    /// Changes a table, or makes it where the change requires that it is not there. Returns the state that
-    /// this ends with.
+    /// Commits to a table, or creates it if the change requires that it does not exist. Returns the
+    /// resulting state.
     pub async fn commit_table(&self, change: TableChange) -> Result<TabularState> {
         let call = self.changing(named!("commit_table"), || (&change).into())?;
         call.done(call.catalog.tabulars().commit_table(&call.cx, change)).await
     }
 
-    /// Changes several tables: all of them or none.
+    /// Commits to several tables atomically.
     pub async fn commit_transaction(&self, changes: Vec<TableChange>) -> Result<()> {
         let call = self.changing(named!("commit_transaction"), || changes.as_slice().into())?;
         call.done(call.catalog.tabulars().commit_transaction(&call.cx, changes)).await
     }
 
-    /// Gives a table another name, in the same namespace or another.
+    /// Renames a table, within its namespace or into another one.
     pub async fn rename_table(
         &self,
         source: TabularIdent,
@@ -87,7 +87,7 @@ impl EmbeddedCatalog {
         call.done(call.catalog.tabulars().rename_table(&call.cx, source, destination)).await
     }
 
-    /// Drops a table. With `purge` its files are deleted too, in the background.
+    /// Drops a table. With `purge`, a background job deletes its files.
     pub async fn drop_table(&self, ident: TabularIdent, purge: bool) -> Result<()> {
         let call = self
             .changing(named!("drop_table"), || Asked::of("ident", &ident).and("purge", &purge))?;

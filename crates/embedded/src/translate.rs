@@ -1,8 +1,8 @@
-//! Between the crate `iceberg` and the catalog.
+//! Conversion between the types of the `iceberg` crate and those of the catalog.
 //!
-//! Names go over as they are. Whatever has rules of its own (schemas, specs, orders, updates, requirements)
-//! goes over as the JSON that a REST client would send, so that one parser judges both; and metadata comes
-//! back as the JSON that a REST client would get.
+//! Names are converted directly. Types with validation rules (schemas, specs, orders, updates,
+//! requirements) are converted to the JSON that a REST client would send, so that the same parser
+//! validates both. Metadata is converted from the JSON that a REST client would receive.
 
 use iceberg::spec::TableMetadata;
 use iceberg::{ErrorKind, TableCommit, TableCreation, TableIdent};
@@ -22,17 +22,17 @@ use slateberg_model::sort::UnboundSortOrder;
 use slateberg_model::text::Text;
 use slateberg_model::update::TableUpdate;
 
-/// The name of a namespace.
+/// Converts the name of a namespace.
 pub(super) fn namespace_of(ident: &iceberg::NamespaceIdent) -> NamespaceIdent {
     NamespaceIdent(ident.to_vec())
 }
 
-/// The name of a table.
+/// Converts the name of a table.
 pub(super) fn table_of(ident: &TableIdent) -> TabularIdent {
     TabularIdent { namespace: namespace_of(&ident.namespace), name: ident.name.clone() }
 }
 
-/// The name of what is directly below `parent`, or at the top.
+/// Returns the namespace `name` directly below `parent`, or at the top level.
 pub(super) fn namespace_below(
     parent: Option<&iceberg::NamespaceIdent>,
     name: &str,
@@ -41,7 +41,7 @@ pub(super) fn namespace_below(
     iceberg::NamespaceIdent::from_vec([levels, vec![name.to_owned()]].concat())
 }
 
-/// What a table is to be that is to be made in a namespace.
+/// Converts the creation of a table in a namespace.
 pub(super) fn creation_of(
     namespace: &iceberg::NamespaceIdent,
     creation: TableCreation,
@@ -58,7 +58,8 @@ pub(super) fn creation_of(
     let partition_spec = partition_spec.map(|spec| judged(&spec, UnboundPartitionSpec::parse));
     let write_order = sort_order.map(|order| judged(&order, UnboundSortOrder::parse));
     let mut properties = properties.into_iter().collect::<std::collections::BTreeMap<_, _>>();
-    // Over HTTP the version is a property; here it is a member that always says one.
+    // Over HTTP, the format version is an optional property. Here it is a field that always has a
+    // value.
     let version = (format_version as u8).to_string();
     let said = properties.insert(FORMAT_VERSION_PROPERTY.to_owned(), version.clone());
     if let Some(said) = said.filter(|said| *said != version) {
@@ -77,7 +78,7 @@ pub(super) fn creation_of(
     })
 }
 
-/// What is to change in a table.
+/// Converts a commit to a table.
 pub(super) fn change_of(mut commit: TableCommit) -> Result<TableChange> {
     let requirements = commit.take_requirements();
     let updates = commit.take_updates();
@@ -90,8 +91,8 @@ pub(super) fn change_of(mut commit: TableCommit) -> Result<TableChange> {
     })
 }
 
-/// The metadata of a table, as the crate has it. It knows less than the specification: what it cannot read
-/// is none of its tables.
+/// Converts the metadata of a table. The crate supports less than the specification; unsupported
+/// metadata is an error.
 pub(super) fn metadata_of(ident: &TableIdent, text: &Text) -> iceberg::Result<TableMetadata> {
     serde_json::from_slice(&text.to_bytes()).map_err(|error| {
         let message = format!("the iceberg crate cannot read the metadata of {ident}");

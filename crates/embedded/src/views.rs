@@ -10,13 +10,13 @@ use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_model::page::{Page, PageRequest};
 
 impl EmbeddedCatalog {
-    /// Makes a view.
+    /// Creates a view.
     pub async fn create_view(&self, request: CreateView) -> Result<TabularState> {
         let call = self.changing(named!("create_view"), || (&request).into())?;
         call.done(call.catalog.tabulars().create_view(&call.cx, request)).await
     }
 
-    /// Brings an existing metadata file into the catalog as a view.
+    /// Registers an existing metadata file as a view.
     pub async fn register_view(
         &self,
         ident: TabularIdent,
@@ -28,31 +28,31 @@ impl EmbeddedCatalog {
         call.done(call.catalog.tabulars().register_view(&call.cx, ident, metadata_location)).await
     }
 
-    /// A view's state.
+    /// Returns a view's state.
     pub async fn load_view(&self, ident: &TabularIdent) -> Result<TabularState> {
         let call = self.reading(named!("load_view"))?;
         call.done(call.catalog.tabulars().load_view(&call.cx, ident)).await
     }
 
-    /// Whether a view is there, for all that its asker may know.
+    /// Whether a view exists and the principal may see it.
     pub async fn view_exists(&self, ident: &TabularIdent) -> Result<bool> {
         let call = self.reading(named!("view_exists"))?;
         call.is_there(call.catalog.tabulars().view_exists(&call.cx, ident)).await
     }
 
-    /// The names of the views in a namespace.
+    /// Lists the names of the views in a namespace.
     pub async fn list_views(&self, namespace: &NamespaceIdent, page: &PageRequest) -> Result<Page> {
         let call = self.reading(named!("list_views"))?;
         call.done(call.catalog.tabulars().list_views(&call.cx, namespace, page)).await
     }
 
-    /// Changes a view. Returns the state that this ends with.
+    /// Commits to a view. Returns the resulting state.
     pub async fn commit_view(&self, change: ViewChange) -> Result<TabularState> {
         let call = self.changing(named!("commit_view"), || (&change).into())?;
         call.done(call.catalog.tabulars().commit_view(&call.cx, change)).await
     }
 
-    /// Gives a view another name, in the same namespace or another.
+    /// Renames a view, within its namespace or into another one.
     pub async fn rename_view(&self, source: TabularIdent, destination: TabularIdent) -> Result<()> {
         let call = self.changing(named!("rename_view"), || {
             Asked::of("source", &source).and("destination", &destination)

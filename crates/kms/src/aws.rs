@@ -1,8 +1,8 @@
-//! AWS KMS: data keys are wrapped by `Encrypt` and unwrapped by `Decrypt`, with an encryption context
-//! that names the catalog.
+//! AWS KMS: data keys are wrapped by `Encrypt` and unwrapped by `Decrypt`. The encryption context
+//! names the catalog.
 //!
-//! Data keys are drawn here and not by `GenerateDataKey`, so that a new one and one that is wrapped anew
-//! take the same path, and the same two permissions.
+//! Data keys are generated here and not by `GenerateDataKey`, so that new and rewrapped keys use
+//! the same code and the same two permissions.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,29 +19,29 @@ use super::error::Error;
 use super::settings::Settings;
 use super::{Binding, Kms, Wrapped};
 
-/// How long a connection to AWS KMS may take to come about.
+/// Timeout of connecting to AWS KMS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a request is sent.
+/// Maximum number of attempts per request.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// What the service calls failures that pass by themselves.
+/// Error codes of transient failures.
 const PASSING: [&str; 4] = [
     "DependencyTimeoutException",
     "KMSInternalException",
     "KeyUnavailableException",
     "ThrottlingException",
 ];
-/// What the service calls a text that it has not made with this key and this context.
+/// Error codes for a ciphertext that was not created with this key and context.
 const FOREIGN: [&str; 2] = ["InvalidCiphertextException", "IncorrectKeyException"];
 
-/// The wrapping keys of an account.
+/// The wrapping keys of an AWS account.
 pub(super) struct AwsKms {
     client: Client,
     key: String,
 }
 
 impl AwsKms {
-    /// With the credentials that the environment has. Asks nothing yet.
+    /// Creates a client with the environment's credentials. Sends no request.
     pub(super) async fn open(settings: &Settings) -> Self {
         let timeout = Duration::from_millis(settings.kms_timeout_ms);
         let timeouts = TimeoutConfig::builder()
@@ -108,7 +108,7 @@ fn context(binding: &Binding) -> HashMap<String, String> {
     binding.pairs().map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// What a failed request means.
+/// Converts the error of a request.
 fn failed<E, R>(error: &SdkError<E, R>, key: &str, binding: &Binding) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,

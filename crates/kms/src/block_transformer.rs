@@ -1,4 +1,5 @@
-//! Under SlateDB: seals each block of the log and of sorted runs, with indexes, filters and statistics.
+//! Block transformer of SlateDB that seals each block of the log and of sorted runs, including
+//! indexes, filters and statistics.
 
 use std::sync::Arc;
 
@@ -12,12 +13,13 @@ use super::keys::{Keys, OVERHEAD, Purpose};
 /// Seals and opens blocks with the keys of an open store.
 pub struct SealedBlocks {
     keys: Arc<Keys>,
-    /// Those of the store that this one is a clone of: they open, and never seal.
+    /// The keys of a clone's parent. They open blocks and never seal them.
     inherited: Option<Arc<Keys>>,
 }
 
 impl SealedBlocks {
-    /// With these keys and, in a clone, those of its parent. No number is in both.
+    /// Creates the transformer with the store's keys and, in a clone, those of its parent. Both
+    /// have disjoint key numbers.
     pub fn new(keys: Arc<Keys>, inherited: Option<Arc<Keys>>) -> Self {
         Self { keys, inherited }
     }
@@ -42,7 +44,7 @@ impl BlockTransformer for SealedBlocks {
     }
 }
 
-/// SlateDB says no more of this than that a transformation has failed: the log is where the reason is told.
+/// Logs the reason, because SlateDB only reports that a transformation failed.
 fn told(error: Error) -> slatedb::Error {
     tracing::error!(%error, "a block of the store cannot be sealed or opened");
     slatedb::Error::data(error.to_string()).with_source(Box::new(error))

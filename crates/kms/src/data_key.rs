@@ -1,4 +1,4 @@
-//! Data keys: 32 bytes that are overwritten when they are dropped.
+//! Data keys: 32 bytes that are zeroized on drop.
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use slateberg_base::secret::random_bytes;
 
-/// Bytes of a key of AES-256.
+/// Length of an AES-256 key, in bytes.
 pub const BYTES: usize = 32;
 
-/// A data key in the clear. It has no `Display`, and its `Debug` tells nothing.
+/// An unencrypted data key. It has no `Display`, and its `Debug` does not show the key.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct DataKey([u8; BYTES]);
 
 impl DataKey {
-    /// A new key from the operating system's randomness.
+    /// Generates a key from the operating system's random numbers.
     pub fn random() -> Self {
         Self(random_bytes())
     }
 
-    /// The key with these bytes, if they are as many as a key has.
+    /// Creates a key from these bytes. `None` if the length is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Some(Self(bytes.try_into().ok()?))
     }
 
-    /// The key from a buffer that is overwritten behind it.
+    /// Creates a key from a buffer, which is zeroized.
     pub fn from_buffer(bytes: Vec<u8>) -> Option<Self> {
         Self::from_bytes(&Zeroizing::new(bytes))
     }
 
-    /// The bytes, for wrapping and deriving.
+    /// Returns the bytes, for wrapping and derivation.
     pub(super) fn reveal(&self) -> &[u8; BYTES] {
         &self.0
     }

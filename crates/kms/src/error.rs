@@ -1,18 +1,18 @@
-//! What can go wrong with encryption, by what there is to do about it.
+//! Errors of encryption, classified by the appropriate reaction.
 
 /// A failure of encryption.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A setting, or a file that it names, is wrong.
+    /// A setting, or a file that it names, is invalid.
     #[error("{0}")]
     Setting(String),
-    /// The KMS does not answer: try again later.
+    /// The KMS does not respond. A retry may succeed.
     #[error("the KMS cannot be reached: {0}")]
     Unavailable(String),
-    /// The KMS refuses, or has no such key.
+    /// The KMS rejects the request, or has no such key.
     #[error("the KMS refuses: {0}")]
     Refused(String),
-    /// The wrapping key is not the one that this ring was wrapped with, or the ring was tampered with.
+    /// This wrapping key did not wrap the ring, or the ring was tampered with.
     #[error(
         "data key {data_key} cannot be unwrapped with {wrapping_key}: this is not the key that wrapped \
          it, or the key ring belongs to another catalog or was tampered with"
@@ -23,18 +23,18 @@ pub enum Error {
         /// The name of the wrapping key.
         wrapping_key: String,
     },
-    /// The ring is not what was once written.
+    /// The ring is damaged or was tampered with.
     #[error("the key ring is damaged or was tampered with: {0}")]
     Ring(String),
-    /// Something was sealed with a data key that the ring does not hold.
+    /// The data was sealed with a data key that is not in the ring.
     #[error("sealed with data key {0}, which the key ring does not hold")]
     UnknownDataKey(u32),
-    /// Something sealed is not what was once written.
+    /// Sealed data is damaged or was tampered with.
     #[error("{what} is damaged or was tampered with: {reason}")]
     Tampered {
-        /// What it is.
+        /// The description of the data.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
 }

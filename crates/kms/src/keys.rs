@@ -1,6 +1,6 @@
-//! The data keys of an open store, in memory, and what they seal and open.
+//! The data keys of an open store, in memory. They seal and open data.
 //!
-//! Something sealed, numbers in big-endian:
+//! Format of sealed data; numbers are big-endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -11,9 +11,10 @@
 //! | as long as the plain text | cipher text of AES-256-GCM |
 //! | 16 | its tag |
 //!
-//! A process draws a salt when it opens the store and when the data key is rotated, derives a session key
-//! from both with HKDF-SHA-256, and counts. So a key sees each nonce once, and the bound of 2^32 messages
-//! that random nonces of 96 bits have does not arise: no rotation is ever due for the sake of the cipher.
+//! A process generates a salt when it opens the store and when the data key is rotated, derives a
+//! session key from both with HKDF-SHA-256, and uses a counter as the nonce. So a key never sees a
+//! nonce twice. The limit of 2^32 messages for random nonces of 96 bits does not apply, and the
+//! cipher never requires a rotation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,43 +29,44 @@ use super::data_key::DataKey;
 use super::error::Error;
 use slateberg_base::secret::random_bytes;
 
-/// The form of what is sealed.
+/// The format version of sealed data.
 const FORM: u8 = 1;
 const SALT: usize = 16;
 const COUNTER: usize = 8;
 const TAG: usize = 16;
-/// Bytes in front of the cipher text.
+/// Number of bytes before the cipher text.
 const HEADER: usize = 1 + 4 + SALT + COUNTER;
-/// Bytes by which what is sealed is longer than what was plain.
+/// Difference in length between sealed and plain data, in bytes.
 pub const OVERHEAD: usize = HEADER + TAG;
-/// Session keys of earlier processes that are remembered.
+/// Maximum number of cached session keys of other processes.
 const SESSIONS_MAX: usize = 4096;
 
-/// What is sealed: one cannot pass for another, nor at another place or in another catalog.
+/// The purpose of sealed data. Data cannot be used for another purpose, at another position or in
+/// another catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose<'a> {
-    /// A block of SlateDB, which does not say where it lies.
+    /// A block of SlateDB. Its position is unknown.
     Block,
-    /// A frame of the journal.
+    /// A frame of the local WAL.
     Frame {
-        /// Its number.
+        /// The frame's number.
         number: u64,
-        /// The epoch of its writer.
+        /// The epoch of the frame's writer.
         epoch: u64,
     },
-    /// A piece of an object.
+    /// A chunk of an object.
     Chunk {
-        /// The object's path below that of the store.
+        /// The object's path, relative to the store's.
         path: &'a str,
-        /// The chunk's number in the object, from 0.
+        /// The chunk's index in the object, from 0.
         index: u64,
-        /// Whether it is the object's last.
+        /// Whether it is the object's last chunk.
         is_last: bool,
     },
 }
 
 impl Purpose<'_> {
-    /// What is authenticated beside the cipher text.
+    /// Returns the data that is authenticated together with the cipher text.
     fn associated_data(&self, catalog: Uuid) -> Vec<u8> {
         let mut data = Vec::with_capacity(64);
         data.extend_from_slice(catalog.as_bytes());
@@ -98,22 +100,22 @@ impl Purpose<'_> {
     }
 }
 
-/// The data keys of an open store. They are overwritten when the last handle is dropped.
+/// The data keys of an open store. They are zeroized when the last handle is dropped.
 pub struct Keys {
     catalog: Uuid,
     state: RwLock<State>,
-    /// The last thing that could not be opened.
+    /// The last error of opening data.
     failure: Mutex<Option<Error>>,
 }
 
 struct State {
     data_keys: BTreeMap<u32, DataKey>,
     active: Arc<Session>,
-    /// The session keys that others have sealed with, as far as they were met.
+    /// Cached session keys of other processes.
     sessions: HashMap<(u32, [u8; SALT]), Arc<LessSafeKey>>,
 }
 
-/// A session key that this process seals with.
+/// A session key with which this process seals.
 struct Session {
     data_key: u32,
     salt: [u8; SALT],
@@ -128,7 +130,7 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// The keys of a catalog, of which this one seals.
+    /// Creates the keys of a catalog. The key `active` seals.
     pub(super) fn new(
         catalog: Uuid,
         data_keys: BTreeMap<u32, DataKey>,
@@ -139,29 +141,29 @@ impl Keys {
         Ok(Self { catalog, state: RwLock::new(state), failure: Mutex::default() })
     }
 
-    /// The catalog that all of it is bound to.
+    /// Returns the catalog to which all sealed data is bound.
     pub fn catalog(&self) -> Uuid {
         self.catalog
     }
 
-    /// The number of the data key that seals.
+    /// Returns the number of the data key that seals.
     pub fn active(&self) -> u32 {
         self.session().data_key
     }
 
-    /// Whether something sealed says that it was sealed with one of these.
+    /// Whether the header of sealed data names one of these keys.
     pub fn knows(&self, sealed: &[u8]) -> bool {
         let number = Sealed::parse(sealed).map(|parts| parts.data_key);
         number.is_some_and(|number| self.read().data_keys.contains_key(&number))
     }
 
-    /// A data key by its number.
+    /// Returns a data key by its number.
     pub(super) fn data_key(&self, number: u32) -> Option<DataKey> {
         self.read().data_keys.get(&number).cloned()
     }
 
-    /// Takes over the keys of another ring of this catalog; from now on, its active one seals. Those that
-    /// are known stay.
+    /// Adds the keys of another ring of this catalog, and seals with its active key from now on.
+    /// Existing keys are retained.
     pub fn take_over(&self, others: &Self) -> Result<(), Error> {
         let (keys, active) = {
             let others = others.read();
@@ -175,14 +177,14 @@ impl Keys {
         Ok(())
     }
 
-    /// Seals a text.
+    /// Seals data.
     pub fn seal(&self, purpose: Purpose<'_>, plain: &[u8]) -> Result<Vec<u8>, Error> {
         let mut sealed = Vec::with_capacity(plain.len() + OVERHEAD);
         self.seal_into(purpose, plain, &mut sealed)?;
         Ok(sealed)
     }
 
-    /// Seals a text, and puts it at the end of a buffer.
+    /// Seals data and appends it to a buffer.
     pub fn seal_into(
         &self,
         purpose: Purpose<'_>,
@@ -206,14 +208,14 @@ impl Keys {
         Ok(())
     }
 
-    /// Opens what was sealed for the same purpose.
+    /// Opens data that was sealed for the same purpose.
     pub fn open(&self, purpose: Purpose<'_>, sealed: &[u8]) -> Result<Vec<u8>, Error> {
         let mut plain = Vec::with_capacity(sealed.len().saturating_sub(OVERHEAD));
         self.open_into(purpose, sealed, &mut plain)?;
         Ok(plain)
     }
 
-    /// Opens what was sealed for the same purpose, and puts it at the end of a buffer.
+    /// Opens data that was sealed for the same purpose, and appends it to a buffer.
     pub fn open_into(
         &self,
         purpose: Purpose<'_>,
@@ -228,7 +230,8 @@ impl Keys {
         opened
     }
 
-    /// The last thing that could not be opened, if there is any: not everybody in between tells why.
+    /// Returns the last error of opening data, if any. Code between this and the caller may drop
+    /// the reason.
     pub fn failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -260,7 +263,7 @@ impl Keys {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session key that something was sealed with.
+    /// Returns the session key with which data was sealed.
     fn session_key(&self, number: u32, salt: [u8; SALT]) -> Result<Arc<LessSafeKey>, Error> {
         if let Some(known) = self.read().sessions.get(&(number, salt)) {
             return Ok(Arc::clone(known));
@@ -285,7 +288,7 @@ impl Session {
     }
 }
 
-/// Something sealed, in its parts.
+/// Sealed data, split into its parts.
 struct Sealed<'a> {
     data_key: u32,
     salt: [u8; SALT],
@@ -311,7 +314,7 @@ impl<'a> Sealed<'a> {
     }
 }
 
-/// Whether bytes begin as something sealed does.
+/// Whether the first bytes are those of sealed data.
 pub fn looks_sealed(bytes: &[u8]) -> bool {
     bytes.len() >= OVERHEAD && bytes[0] == FORM && bytes[1..3] == [0, 0]
 }
@@ -322,7 +325,7 @@ fn nonce(counter: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// The key that a data key and a salt make.
+/// Derives a session key from a data key and a salt.
 fn derive(data_key: &DataKey, salt: &[u8], catalog: Uuid) -> Result<LessSafeKey, Error> {
     let defect = |_| Error::Setting("encryption: a session key cannot be derived".to_owned());
     let info = [b"slateberg session key".as_slice(), catalog.as_bytes()];
@@ -331,7 +334,7 @@ fn derive(data_key: &DataKey, salt: &[u8], catalog: Uuid) -> Result<LessSafeKey,
     Ok(LessSafeKey::new(key))
 }
 
-/// What keys for different ends are derived from.
+/// Returns the pseudorandom key from which keys for different purposes are derived.
 pub(super) fn extract(data_key: &DataKey, salt: &[u8]) -> Prk {
     Salt::new(HKDF_SHA256, salt).extract(data_key.reveal())
 }

@@ -1,19 +1,19 @@
-//! Rank 2: envelope encryption of what slateberg keeps.
+//! Layer 2: envelope encryption of stored data.
 //!
-//! Nouns, from the outside in:
-//! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS, or of a file on
-//!   this machine ([`local`]);
-//! - a **data key** ([`data_key`]) is wrapped by one, and lies so in the **ring** ([`ring`]), an object
-//!   beside the store. Whoever opens the store has the data keys unwrapped once, and keeps them in memory
-//!   ([`keys::Keys`]), where they are overwritten at the end;
-//! - a **session key** is derived from the active data key and a random salt, by each process anew. It
-//!   encrypts with AES-256-GCM under a counter as the nonce, so that no nonce is ever used twice and none is
-//!   drawn;
-//! - something **sealed** ([`keys`]) says which data key and salt it was sealed with, and is bound to the
-//!   catalog, to its purpose and, where that is known, to its place.
+//! Terms, from the outside in:
+//! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS, or of a file on this
+//!   machine ([`local`]);
+//! - a **data key** ([`data_key`]) is stored in wrapped form in the **ring** ([`ring`]), an object
+//!   beside the store. When a process opens the store, the KMS unwraps the data keys once. The
+//!   process keeps them in memory ([`keys::Keys`]) and zeroizes them at the end;
+//! - a **session key** is derived by each process from the active data key and a random salt. It
+//!   encrypts with AES-256-GCM and a counter as the nonce, so that no nonce is used twice and none
+//!   is random;
+//! - **sealed** data ([`keys`]) names its data key and salt, and is bound to the catalog, its
+//!   purpose and, where known, its position.
 //!
-//! What is sealed is said where it is written: blocks of SlateDB by the [`block_transformer`], frames of
-//! the journal by `wal`, and whole objects by [`sealed_objects`].
+//! The code that writes data determines what is sealed: the [`block_transformer`] seals blocks of
+//! SlateDB, `wal` seals frames of the local WAL, and [`sealed_objects`] seals whole objects.
 
 mod aws;
 pub mod block_transformer;
@@ -35,18 +35,18 @@ pub use error::Error;
 use data_key::DataKey;
 use settings::KmsKind;
 
-/// What a data key is bound to besides its wrapping key: who shows another cannot unwrap it.
+/// Data to which a wrapped data key is bound. Unwrapping with other data fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
-    /// The catalog's id.
+    /// The id of the catalog.
     pub catalog: uuid::Uuid,
-    /// The data key's number in its ring.
+    /// The number of the data key in its ring.
     pub data_key: u32,
 }
 
-/// What binds, under names that an operator of the KMS meets in its log.
+/// The binding under the names that the KMS shows in its log.
 impl Binding {
-    /// The pairs of the encryption context.
+    /// Returns the key-value pairs of the encryption context.
     pub fn pairs(&self) -> [(&'static str, String); 2] {
         [
             ("slateberg:catalog", self.catalog.to_string()),
@@ -55,23 +55,23 @@ impl Binding {
     }
 }
 
-/// A data key as its wrapping key left it.
+/// A wrapped data key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrapped {
-    /// The name of the wrapping key, as the KMS knows it.
+    /// The name of the wrapping key in the KMS.
     pub wrapping_key: String,
     /// The encrypted data key.
     pub bytes: Vec<u8>,
 }
 
-/// Where wrapping keys live. It is asked when a store is opened, and when data keys are made or wrapped
-/// anew: never to read or write.
+/// A key management service that holds wrapping keys. It is called when a store is opened, and when
+/// data keys are created or rewrapped, but not for reads and writes.
 #[async_trait]
 pub trait Kms: Send + Sync {
-    /// The kind of KMS, as the ring and the settings say it.
+    /// Returns the kind of KMS, as in the ring and the settings.
     fn kind(&self) -> &'static str;
 
-    /// Wraps a data key with a wrapping key, or with the one that the settings name.
+    /// Wraps a data key with the given wrapping key, or with the configured one.
     async fn wrap(
         &self,
         data_key: &DataKey,
@@ -83,7 +83,7 @@ pub trait Kms: Send + Sync {
     async fn unwrap(&self, wrapped: &Wrapped, binding: &Binding) -> Result<DataKey, Error>;
 }
 
-/// The KMS of the settings, if what is kept is to be encrypted. Asks it nothing yet.
+/// Opens the configured KMS. `None` without encryption. Sends no request.
 pub async fn open(settings: &settings::Settings) -> Result<Option<Arc<dyn Kms>>, Error> {
     settings.check()?;
     Ok(match settings.kms {

@@ -1,5 +1,5 @@
-//! A KMS of one file: wrapping keys in base64, one on each line, the current one first. It is for a machine
-//! that keeps the file elsewhere than the store, or gets it from where it keeps its secrets.
+//! A KMS that consists of a file: wrapping keys in base64, one per line, the current one first. It
+//! is for machines that store the file separately from the store, or get it from a secret manager.
 
 use std::path::{Path, PathBuf};
 
@@ -15,23 +15,23 @@ use super::error::Error;
 use super::{Binding, Kms, Wrapped};
 use slateberg_base::secret::random_bytes;
 
-/// Bytes of a key file that are read; a longer file is none.
+/// Maximum size of a key file, in bytes. A longer file is invalid.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// The wrapping keys of a file. It is read whenever it is needed, so that a new key can be put into it
-/// under a running server.
+/// The wrapping keys of a file. The file is read for every operation, so that an operator can add a
+/// new key while the server runs.
 pub struct LocalKms {
     file: PathBuf,
 }
 
-/// A wrapping key, and its name: which says nothing of the key.
+/// A wrapping key. Its name reveals nothing about the key.
 struct WrappingKey {
     name: String,
     key: LessSafeKey,
 }
 
 impl LocalKms {
-    /// Reads the file once, to find out whether it is one.
+    /// Reads the file once to validate it.
     pub fn open(file: &Path) -> Result<Self, Error> {
         let kms = Self { file: file.to_owned() };
         kms.keys()?;
@@ -50,7 +50,7 @@ impl LocalKms {
     }
 
     fn key(&self, line: &str) -> Result<WrappingKey, Error> {
-        // What is wrong with a line is not said in its own words: it may be most of a key.
+        // The error must not repeat the line, which may be most of a key.
         let shape = || self.wrong("each line is 32 bytes in base64, as of openssl rand -base64 32");
         let bytes = Zeroizing::new(STANDARD.decode(line).map_err(|_| shape())?);
         let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| shape())?;

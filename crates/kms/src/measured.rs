@@ -1,4 +1,4 @@
-//! A KMS whose requests are measured.
+//! A KMS that records metrics of its requests.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ struct Measured {
     requests: Arc<Requests>,
 }
 
-/// The same KMS, with its requests measured.
+/// Wraps a KMS so that its requests are measured.
 pub fn measured(inner: Arc<dyn Kms>, requests: Arc<Requests>) -> Arc<dyn Kms> {
     Arc::new(Measured { inner, requests })
 }

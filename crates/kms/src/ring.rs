@@ -1,8 +1,9 @@
-//! The key ring: the wrapped data keys of a store, as an object beside it.
+//! The key ring: the wrapped data keys of a store, in an object beside it.
 //!
-//! It is JSON that anybody may read, and that nobody can change unnoticed: a MAC under a key that is
-//! derived from the active data key covers all of it, and each data key is bound to the catalog and its
-//! number by the KMS. Data keys are never taken out, so that whatever was ever written can be read.
+//! The ring is JSON that need not be secret and cannot be changed unnoticed. A MAC with a key
+//! derived from the active data key covers all of it, and the KMS binds each data key to the
+//! catalog and its number. Data keys are never removed, so that all data ever written stays
+//! readable.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +19,10 @@ use super::error::Error;
 use super::keys::{Keys, extract};
 use super::{Binding, Kms, Wrapped};
 
-/// The form of the ring of a store that shares nothing.
+/// The format of the ring of a store that is not a clone.
 const FORM: u32 = 1;
-/// The form of the ring of a clone, which has keys of another catalog besides. A binary that does not know it
-/// leaves the clone alone.
+/// The format of the ring of a clone, which also contains keys of another catalog. A binary without
+/// support for it rejects the ring.
 const FORM_OF_CLONES: u32 = 2;
 
 /// A key ring.
@@ -30,45 +31,45 @@ const FORM_OF_CLONES: u32 = 2;
 pub struct Ring {
     form: u32,
     catalog: Uuid,
-    /// Grows with each change.
+    /// Increases with each change.
     revision: u64,
     /// The number of the data key that seals.
     active: u32,
     data_keys: Vec<WrappedKey>,
-    /// The keys of the store that this one is a clone of; none of a store that is no clone.
+    /// The keys of a clone's parent. `None` if the store is not a clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inherited: Option<Inherited>,
-    /// HMAC-SHA-256 of the ring without this, base64.
+    /// HMAC-SHA-256 of the ring without this field, in base64.
     mac: String,
 }
 
-/// What opens the objects that a clone shares with its parent. Nothing is ever sealed with it.
+/// The keys that open objects that a clone shares with its parent. They never seal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inherited {
-    /// The parent's catalog, which these keys and all that they seal are bound to.
+    /// The parent's catalog, to which these keys and the objects are bound.
     pub catalog: Uuid,
-    /// The parent's path in the bucket, or on the machine: objects below it are those of the parent.
+    /// The parent's path in the bucket or on the machine. Objects below it belong to the parent.
     pub path: String,
-    /// The parent's data keys when the clone was made.
+    /// The parent's data keys at the time of cloning.
     data_keys: Vec<WrappedKey>,
 }
 
-/// A data key in the ring.
+/// A wrapped data key in the ring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrappedKey {
-    /// Its number.
+    /// The number of the key.
     pub number: u32,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created_ms: i64,
-    /// The kind of KMS that has its wrapping key.
+    /// The kind of KMS that holds the wrapping key.
     pub kms: String,
-    /// The wrapping key's name.
+    /// The name of the wrapping key.
     pub wrapping_key: String,
-    /// When it was wrapped, in milliseconds since 1970.
+    /// Time of wrapping, in milliseconds since 1970.
     pub wrapped_ms: i64,
-    /// What the KMS made of it, base64.
+    /// The wrapped key, in base64.
     wrapped: String,
 }
 
@@ -110,7 +111,7 @@ impl WrappedKey {
 }
 
 impl Ring {
-    /// The ring of a new store, with one data key.
+    /// Creates the ring of a new store, with one data key.
     pub async fn found(kms: &dyn Kms, catalog: Uuid, now_ms: i64) -> Result<(Self, Keys), Error> {
         let (data_key, binding) = (DataKey::random(), Binding { catalog, data_key: 1 });
         let wrapped = WrappedKey::wrap(kms, &data_key, &binding, None, now_ms).await?;
@@ -127,8 +128,8 @@ impl Ring {
         Ok((ring.signed(&keys)?, keys))
     }
 
-    /// The ring of a clone of the store that this ring is that of, and that lies at `path`. It has a data key
-    /// of its own, whose number is above all of the parent's: so each number says whose key it is.
+    /// Creates the ring of a clone of this ring's store, which is at `path`. The clone's own data
+    /// key has a number greater than all of the parent's, so that each number identifies one key.
     pub async fn cloned(
         &self,
         kms: &dyn Kms,
@@ -161,12 +162,12 @@ impl Ring {
         Ok((ring.signed(&keys)?, keys))
     }
 
-    /// Has all data keys unwrapped, and makes sure that the ring is as it was written.
+    /// Unwraps all data keys and verifies that the ring is unchanged.
     pub async fn unlock(&self, kms: &dyn Kms) -> Result<Keys, Error> {
         self.unlock_with(kms, None).await
     }
 
-    /// The same, but the KMS is asked only for data keys that are not known yet.
+    /// Like [`unlock`](Self::unlock), but requests only unknown data keys from the KMS.
     pub async fn unlock_with(&self, kms: &dyn Kms, known: Option<&Keys>) -> Result<Keys, Error> {
         if let Some(known) = known
             && known.catalog() != self.catalog
@@ -187,8 +188,8 @@ impl Ring {
         Ok(keys)
     }
 
-    /// The keys of a clone's parent; none of a store that is no clone. The ring has to be unlocked before:
-    /// only then is it known that nobody has changed it.
+    /// Returns the keys of a clone's parent. `None` if the store is not a clone. The caller must
+    /// unlock the ring first, which verifies that it is unchanged.
     pub async fn unlock_inherited(&self, kms: &dyn Kms) -> Result<Option<Keys>, Error> {
         let Some(inherited) = &self.inherited else { return Ok(None) };
         let unwrapping =
@@ -198,7 +199,8 @@ impl Ring {
         Keys::new(inherited.catalog, data_keys, newest).map(Some)
     }
 
-    /// The ring with a new data key that seals from now on, wrapped by the wrapping key of the one before.
+    /// Returns the ring with a new data key that seals from now on. The current wrapping key wraps
+    /// it.
     pub async fn rotated(
         &self,
         kms: &dyn Kms,
@@ -223,8 +225,9 @@ impl Ring {
         Ok((ring.signed(&keys)?, keys))
     }
 
-    /// The ring with all its data keys wrapped anew, those of a clone's parent, too: by this wrapping key, or
-    /// by the one of the settings. The keys come from memory, so that the old wrapping key is not asked.
+    /// Returns the ring with all data keys, including those of a clone's parent, wrapped with the
+    /// given or the configured wrapping key. The keys come from memory, so the old wrapping key is
+    /// not needed.
     pub async fn rewrapped(
         &self,
         kms: &dyn Kms,
@@ -255,47 +258,47 @@ impl Ring {
             (None, _) => None,
         };
         let ring = Self { revision: self.revision + 1, data_keys, inherited, ..self.clone() };
-        // A ring that cannot be unlocked must not take the place of one that can: this asks the KMS for
-        // all.
+        // A ring that cannot be unlocked must not replace one that can, so the KMS must unwrap all
+        // keys once.
         let ring = ring.signed(&known_keys)?;
         ring.unlock(kms).await?;
         ring.unlock_inherited(kms).await?;
         Ok(ring)
     }
 
-    /// The catalog that it belongs to.
+    /// Returns the catalog of the ring.
     pub fn catalog(&self) -> Uuid {
         self.catalog
     }
 
-    /// How often it was changed.
+    /// Returns the number of changes.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The number of the data key that seals.
+    /// Returns the number of the data key that seals.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// The data keys, from the oldest on: those of a clone's parent, which open what the two share, and then
-    /// its own.
+    /// Returns the data keys, oldest first: the keys of a clone's parent, then the store's own
+    /// keys.
     pub fn data_keys(&self) -> impl Iterator<Item = &WrappedKey> {
         self.inherited.iter().flat_map(|inherited| &inherited.data_keys).chain(&self.data_keys)
     }
 
-    /// What a clone has of its parent; none of a store that is no clone.
+    /// Returns the keys of a clone's parent. `None` if the store is not a clone.
     pub fn inherited(&self) -> Option<&Inherited> {
         self.inherited.as_ref()
     }
 
-    /// The ring as it is kept.
+    /// Returns the ring in its stored form.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let text = serde_json::to_vec_pretty(self);
         text.map_err(|error| Error::Ring(error.to_string()))
     }
 
-    /// The ring from its bytes: exactly those that it was kept as.
+    /// Parses the stored form of a ring.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let ring: Self =
             serde_json::from_slice(bytes).map_err(|error| Error::Ring(error.to_string()))?;
@@ -312,7 +315,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// A number that no data key has, and none of the parent's.
+    /// Returns an unused key number, greater than all of the parent's.
     fn next_number(&self) -> Result<u32, Error> {
         let newest = self.data_keys().map(|known| known.number).max().unwrap_or(0);
         newest.checked_add(1).ok_or_else(|| Error::Ring("no number is left".to_owned()))

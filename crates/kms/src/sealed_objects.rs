@@ -1,16 +1,16 @@
-//! [`SealedObjects`]: an object store under SlateDB in which every object is sealed, chunk by chunk.
+//! [`SealedObjects`]: an object store for SlateDB that seals every object, chunk by chunk.
 //!
-//! SlateDB hands its blocks to a transformer, but neither its manifests nor the footers of its files, in
-//! which the first and the last key stand, and keys hold names. So everything goes through here as well:
-//! whoever reads the bucket sees paths, sizes and times, and no key.
+//! SlateDB passes its blocks to a transformer, but not its manifests and the footers of its files.
+//! Footers contain the first and last key, and keys contain names. So all objects are sealed here,
+//! too. A reader of the bucket sees paths, sizes and times, and no keys.
 //!
-//! An object's chunks are [`PLAIN`] bytes, but for the last one, which may be shorter and is there in any
-//! case: an empty object is one empty chunk. Each is bound to the object's path, to its number and to
-//! whether it is the last, so that none can be exchanged, moved, left out or cut off. Where a chunk lies
-//! follows from its number, so that a range is read with one request.
+//! Chunks have [`PLAIN`] bytes, except the last one, which may be shorter and always exists: an
+//! empty object has one empty chunk. Each chunk is bound to the object's path, its index, and
+//! whether it is the last, so that chunks cannot be exchanged, moved, omitted or cut off. The index
+//! determines the position of a chunk, so one request reads any range.
 //!
-//! A clone (`store::clones`) shares objects with its parent. Those lie below the parent's path, and open
-//! with the parent's keys and nothing else: no object of one store passes for one of the other's.
+//! A clone (`store::clones`) shares objects with its parent. These are below the parent's path and
+//! open only with the parent's keys, so an object of one store cannot replace one of the other.
 
 use std::fmt;
 use std::ops::Range;
@@ -31,11 +31,11 @@ use slatedb_common::retry::NonRetryable;
 use super::keys::{Keys, OVERHEAD, Purpose};
 use super::{self as kms};
 
-/// Bytes of a chunk before it is sealed.
+/// Size of an unsealed chunk, in bytes.
 const PLAIN: u64 = 16 << 10;
-/// Bytes of a sealed chunk.
+/// Size of a sealed chunk, in bytes.
 const SEALED: u64 = PLAIN + OVERHEAD as u64;
-/// What errors call this store.
+/// The name of this store in errors.
 const STORE: &str = "sealed objects";
 
 /// An object store whose objects are sealed with the keys of an open store.
@@ -45,26 +45,26 @@ pub struct SealedObjects {
     parent: Option<Parent>,
 }
 
-/// The objects of the store that this one is a clone of.
+/// Access to the objects of a clone's parent.
 struct Parent {
     sealer: Sealer,
     access: Access,
 }
 
-/// What may be done to a parent's objects.
+/// Permitted access to a parent's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading alone, for the clone itself.
+    /// Reading only, for the clone itself.
     Read,
-    /// Writing as well, with the parent's own keys, for whoever makes the clone.
+    /// Reading and writing with the parent's own keys, for the process that creates the clone.
     Write,
 }
 
-/// Seals and opens chunks of the objects below one path.
+/// Seals and opens chunks of objects below a path.
 #[derive(Clone)]
 struct Sealer {
     keys: Arc<Keys>,
-    /// The store's path: objects are bound to their paths below it, so that a store can be moved.
+    /// The store's path. Objects are bound to their relative path, so that a store can be moved.
     below: Path,
 }
 
@@ -81,25 +81,26 @@ impl fmt::Display for SealedObjects {
 }
 
 impl SealedObjects {
-    /// Seals what is put into `inner` below a path.
+    /// Seals the objects in `inner` below a path.
     pub fn new(inner: Arc<dyn ObjectStore>, below: Path, keys: Arc<Keys>) -> Self {
         Self { inner, sealer: Sealer { keys, below }, parent: None }
     }
 
-    /// The same for a clone, whose parent's objects are below `below` and sealed with `keys`.
+    /// Adds access to the objects of a clone's parent, which are below `below` and sealed with
+    /// `keys`.
     pub fn sharing(self, below: Path, keys: Arc<Keys>, access: Access) -> Self {
         let sealer = Sealer { keys, below };
         Self { parent: Some(Parent { sealer, access }), ..self }
     }
 
-    /// Who opens an object.
+    /// Returns the sealer that opens an object.
     fn opens(&self, path: &Path) -> &Sealer {
         let parent =
             self.parent.as_ref().filter(|parent| path.prefix_matches(&parent.sealer.below));
         parent.map_or(&self.sealer, |parent| &parent.sealer)
     }
 
-    /// Who seals an object, if it may be written.
+    /// Returns the sealer that seals an object. Errors if the object must not be written.
     fn seals(&self, path: &Path) -> Result<&Sealer> {
         match self.guarded() {
             Some(below) if path.prefix_matches(below) => Err(not_ours(path)),
@@ -107,20 +108,20 @@ impl SealedObjects {
         }
     }
 
-    /// Below which path nothing may be written or deleted.
+    /// Returns the path below which writing and deleting is forbidden.
     fn guarded(&self) -> Option<&Path> {
         let parent = self.parent.as_ref().filter(|parent| parent.access == Access::Read);
         parent.map(|parent| &parent.sealer.below)
     }
 
-    /// What is known of an object, with the size that it has unsealed.
+    /// Returns an object's metadata with its unsealed size.
     fn unsealed(meta: ObjectMeta) -> Result<ObjectMeta> {
         let size = plain_size(meta.size)
             .ok_or_else(|| tampered(meta.location.as_ref(), "it has no size that chunks make"))?;
         Ok(ObjectMeta { size, ..meta })
     }
 
-    /// The range of the sealed object that has to be read for a range of the plain one.
+    /// Returns the range of the sealed object that contains a range of the plain one.
     async fn sealed_range(&self, path: &Path, options: &GetOptions) -> Result<Option<GetRange>> {
         Ok(match &options.range {
             None => None,
@@ -146,7 +147,8 @@ impl Sealer {
         below.map_or(path.as_ref(), |rest| rest.trim_start_matches('/'))
     }
 
-    /// Seals chunks of an object from a number on; the last of them may be the object's last.
+    /// Seals consecutive chunks of an object, beginning with index `first`. `with_last` marks the
+    /// last chunk of the object.
     fn seal(&self, path: &Path, first: u64, text: &[u8], with_last: bool) -> Result<Bytes> {
         let path = self.name(path);
         let chunks = text.len().div_ceil(PLAIN as usize).max(usize::from(with_last));
@@ -161,7 +163,8 @@ impl Sealer {
         Ok(Bytes::from(sealed))
     }
 
-    /// Opens chunks of an object from a number on; `chunks` is how many the whole object has.
+    /// Opens consecutive chunks of an object, beginning with index `first`. `chunks` is the
+    /// object's total number of chunks.
     fn open(&self, path: &Path, first: u64, sealed: &[u8], chunks: u64) -> Result<Vec<u8>> {
         let path = self.name(path);
         let mut plain = Vec::with_capacity(sealed.len());
@@ -173,7 +176,7 @@ impl Sealer {
     }
 }
 
-/// The size of an object before it was sealed. None if no object has such a size sealed.
+/// Returns the unsealed size of an object. `None` if no sealed object has this size.
 fn plain_size(sealed: u64) -> Option<u64> {
     let chunks = sealed.div_ceil(SEALED);
     let last = sealed.checked_sub(chunks.checked_sub(1)? * SEALED)?;
@@ -182,7 +185,8 @@ fn plain_size(sealed: u64) -> Option<u64> {
     (last >= least).then(|| sealed - chunks * OVERHEAD as u64)
 }
 
-/// A failure of encryption, as an object store tells it: SlateDB would try again for ever.
+/// Converts an encryption error to an object store error. It is marked as not retryable; otherwise
+/// SlateDB would retry forever.
 fn broken(error: kms::Error) -> Error {
     tracing::error!(%error, "an object of the store cannot be sealed or opened");
     Error::Generic { store: STORE, source: Box::new(NonRetryable(Box::new(error))) }
@@ -276,7 +280,7 @@ impl ObjectStore for SealedObjects {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        // What has an impossible size is listed as it is: whoever reads it is told.
+        // An object with an impossible size is listed unchanged. Reading it fails.
         self.inner.list(prefix).map_ok(listed).boxed()
     }
 
@@ -295,8 +299,8 @@ impl ObjectStore for SealedObjects {
     }
 
     async fn copy_opts(&self, from: &Path, _to: &Path, _options: CopyOptions) -> Result<()> {
-        // A copy would not open under its new path. SlateDB copies the log of a store that it clones; what
-        // we clone has none.
+        // A copy could not be opened at its new path. SlateDB copies the log of a store that it
+        // clones; a store cloned here has none.
         Err(Error::NotSupported { source: format!("{from}: sealed objects are not copied").into() })
     }
 }
@@ -305,15 +309,15 @@ fn listed(meta: ObjectMeta) -> ObjectMeta {
     ObjectMeta { size: plain_size(meta.size).unwrap_or(meta.size), ..meta }
 }
 
-/// A range of an object from a part of it that begins at an offset.
+/// Returns a range of an object from a part that begins at `offset`.
 fn part(plain: &Bytes, offset: u64, range: &Range<u64>) -> Option<Bytes> {
     let begin = usize::try_from(range.start.checked_sub(offset)?).ok()?;
     let end = usize::try_from(range.end.checked_sub(offset)?).ok()?;
     (begin <= end && end <= plain.len()).then(|| plain.slice(begin..end))
 }
 
-/// An upload in parts. Parts go out in whole chunks; what is left waits for the next part or the end, and
-/// at least one byte does: which chunk is the last is known only then.
+/// A multipart upload. Only whole chunks are sent; the remainder waits for the next part or the
+/// end. At least one byte always waits, because the last chunk is known only at the end.
 struct SealedUpload {
     inner: Box<dyn MultipartUpload>,
     sealer: Sealer,
@@ -324,7 +328,7 @@ struct SealedUpload {
 #[derive(Default)]
 struct Held {
     text: BytesMut,
-    /// The number of the next chunk.
+    /// The index of the next chunk.
     next: u64,
 }
 

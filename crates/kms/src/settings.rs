@@ -1,4 +1,4 @@
-//! How what is kept is encrypted.
+//! Settings of encryption.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use super::error::Error;
 use slateberg_base::setting::InvalidSetting;
 
-/// Settings of encryption; each field's default stands in `config/default.toml`.
+/// Settings of encryption. The defaults are those of `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Where the wrapping key is.
+    /// The KMS that holds the wrapping key.
     pub kms: KmsKind,
-    /// A file with wrapping keys, one in base64 on each line, the current one first.
+    /// A file with wrapping keys in base64, one per line, the current one first.
     pub local_key_file: PathBuf,
     /// The wrapping key in AWS KMS: an id, an ARN or an alias.
     pub aws_key: String,
-    /// Its region; empty for what the environment says.
+    /// The AWS region. Empty: that of the environment.
     pub aws_region: String,
-    /// The URL of AWS KMS; empty for the region's own.
+    /// The URL of AWS KMS. Empty: that of the region.
     pub aws_endpoint: String,
-    /// Milliseconds that a request to the KMS may take, with all its tries.
+    /// Timeout of a request to the KMS including all attempts, in milliseconds.
     pub kms_timeout_ms: u64,
 }
 
@@ -52,8 +52,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the setting that the KMS lacks, or that another KMS would need: an operator
-    /// would believe that a key is in use which is not.
+    /// Returns the setting that the KMS lacks, or that belongs to another KMS. In the second case,
+    /// the operator would wrongly believe that this key is in use.
     pub fn problem(&self) -> Option<InvalidSetting> {
         let has_file = !self.local_key_file.as_os_str().is_empty();
         let has_key = !self.aws_key.is_empty();

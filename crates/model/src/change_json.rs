@@ -1,5 +1,5 @@
-//! Requirements and updates as JSON, as the REST specification writes them: what a request that came without
-//! HTTP is known by.
+//! Requirements and updates as JSON, as the REST specification defines them. A request that did not
+//! arrive over HTTP is fingerprinted by this JSON.
 
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;

@@ -1,12 +1,12 @@
 //! A list that grows at its end and shares what is older with its earlier versions.
 //!
-//! All but the newest items lie in *sealed* chunks of up to `N`, which hold their JSON as a [`Piece`].
-//! A clone copies a pointer for each chunk, `push` touches the open end alone, and rendering renders the
-//! open end alone. Where there is a sealed chunk, the open end is not empty: so each sealed item has a
-//! comma behind it, always.
+//! All items except the newest lie in *sealed* chunks of at most `N` items, which store their JSON
+//! as a [`Piece`]. A clone copies one pointer per chunk. `push` changes only the open end, and
+//! rendering renders only the open end. The open end is never empty if there is a sealed chunk, so
+//! a comma follows every sealed item.
 //!
-//! Two neighbours together hold more than `N` items: ten thousand removals leave no ten thousand chunks
-//! of one item each.
+//! Two neighboring chunks together hold more than `N` items. Without this rule, ten thousand
+//! removals would leave ten thousand chunks of one item each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,15 +15,16 @@ use bytes::Bytes;
 
 use super::text::{Piece, TextWriter};
 
-/// What a [`Chunked`] list holds.
+/// An item of a [`Chunked`] list.
 pub trait Item: Clone {
-    /// What it is looked up by.
+    /// Returns the id by which [`Chunked::find`] looks the item up.
     fn id(&self) -> i64;
 
-    /// Writes its JSON.
+    /// Writes the item's JSON.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// The same item, which may keep `json`, a part of its chunk's piece, in place of a copy.
+    /// Returns the same item. It may share `json`, a slice of its chunk's piece, instead of owning
+    /// a copy.
     fn kept_in(&self, json: Bytes) -> Self;
 }
 
@@ -35,12 +36,12 @@ pub struct Chunked<T, const N: usize> {
     len: usize,
 }
 
-/// Items that stay together.
+/// Items that are stored together.
 struct Sealed<T> {
-    /// Their ids, side by side: looking for one reads nothing else.
+    /// The items' ids, contiguous: a search reads nothing else.
     ids: Vec<i64>,
     items: Vec<T>,
-    /// Their JSON, each with a comma behind it.
+    /// The items' JSON, with a comma after each item.
     piece: Piece,
 }
 
@@ -58,7 +59,8 @@ impl<T: Item> Sealed<T> {
         Self { ids: items.iter().map(T::id).collect(), piece: Piece::new(text), items }
     }
 
-    /// Items that were read from a piece, which stays theirs if it is what they would be written as.
+    /// Takes items that were read from `piece`. Keeps the piece if rendering the items yields the
+    /// same bytes.
     fn read_from(items: Vec<T>, piece: &Piece) -> Self {
         if render(&items).0 != *piece.text() {
             return Self::new(items);
@@ -67,7 +69,7 @@ impl<T: Item> Sealed<T> {
     }
 }
 
-/// The JSON of items with a comma behind each, and where each of them ends.
+/// Renders items with a comma after each. Returns the JSON and the end offset of each item.
 fn render<T: Item>(items: &[T]) -> (Vec<u8>, Vec<usize>) {
     let mut text = Vec::new();
     let write = |item: &T| {
@@ -80,12 +82,12 @@ fn render<T: Item>(items: &[T]) -> (Vec<u8>, Vec<usize>) {
 }
 
 impl<T: Item, const N: usize> Chunked<T, N> {
-    /// A list of nothing.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self { sealed: Vec::new(), open: Vec::new(), len: 0 }
     }
 
-    /// A list that was read from its JSON: what each piece holds, and what was behind the last.
+    /// Builds a list from its JSON: the items of each piece, and the items after the last piece.
     pub(super) fn read_from<'a>(
         pieces: impl IntoIterator<Item = (Vec<T>, &'a Piece)>,
         behind: Vec<T>,
@@ -98,12 +100,12 @@ impl<T: Item, const N: usize> Chunked<T, N> {
         list
     }
 
-    /// How many items it has.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -143,7 +145,8 @@ impl<T: Item, const N: usize> Chunked<T, N> {
         self.len += 1;
     }
 
-    /// Keeps the items whose ids are to be kept; asks for each item once, oldest first.
+    /// Retains the items for whose ids `keep` returns `true`. Calls `keep` once per item, oldest
+    /// first.
     pub fn retain_ids(&mut self, mut keep: impl FnMut(i64) -> bool) {
         let mut parts = Parts::<T, N>(Vec::with_capacity(self.sealed.len() + 1));
         for chunk in std::mem::take(&mut self.sealed) {
@@ -165,7 +168,7 @@ impl<T: Item, const N: usize> Chunked<T, N> {
         self.len += self.open.len();
     }
 
-    /// Writes it as a JSON array.
+    /// Writes the list as a JSON array.
     pub(super) fn write(&self, out: &mut TextWriter) {
         out.inline().push(b'[');
         self.sealed.iter().for_each(|chunk| out.piece(&chunk.piece));
@@ -179,11 +182,11 @@ impl<T: Item, const N: usize> Chunked<T, N> {
     }
 }
 
-/// A stretch of a list that loses items.
+/// A run of items during a removal.
 enum Part<T> {
-    /// It lost nothing.
+    /// A chunk that lost no item.
     Sealed(Arc<Sealed<T>>),
-    /// What is left.
+    /// Items that remain of a chunk.
     Loose(Vec<T>),
 }
 
@@ -210,11 +213,11 @@ impl<T: Item> Part<T> {
     }
 }
 
-/// Stretches that are being put together again.
+/// Runs that are merged into chunks again.
 struct Parts<T, const N: usize>(Vec<Part<T>>);
 
 impl<T: Item, const N: usize> Parts<T, N> {
-    /// Appends a stretch, or makes one of it and the one before where they fit into one chunk.
+    /// Appends a run. Merges it with the previous run if both fit into one chunk.
     fn push(&mut self, part: Part<T>) {
         if part.items().is_empty() {
             return;

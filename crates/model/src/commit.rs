@@ -1,12 +1,14 @@
-//! Commits: `apply` turns a table's metadata, requirements and updates into new metadata or a refusal.
+//! Commits: `apply` turns a table's metadata, requirements and updates into new metadata or a
+//! [`Refusal`].
 //!
-//! Pure: time and ids are arguments, and nothing is read or written. The meaning of every update is
-//! that of the reference's `TableMetadata.Builder` (release 1.11), its texts included; where this room
-//! departs from it on purpose, the place says so.
+//! Pure: time and ids are arguments, and nothing is read or written. Every update, including its
+//! error messages, behaves as in the reference's `TableMetadata.Builder` (release 1.11). Comments
+//! mark the deliberate departures.
 //!
-//! Flow: check the requirements, copy the base (which shares all that is large), apply the updates in
-//! order, and finish: cut the snapshot log, append the base's document to the metadata log, set the
-//! time. The cost of a commit is that of its updates, plus one pointer for each chunk of snapshots.
+//! Steps: check the requirements, copy the base (a cheap copy that shares all large parts), apply
+//! the updates in order, and finish: cut the snapshot log, append the base's document to the
+//! metadata log, set the time. A commit costs as much as its updates, plus one pointer per chunk of
+//! snapshots.
 
 mod finish;
 mod layout;
@@ -28,39 +30,39 @@ use super::table::{
 use super::update::TableUpdate;
 use snapshot_sets::{Removals, SnapshotIds};
 
-/// The table as it is, and where its current document lies.
+/// The current state of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Base<'a> {
     /// The current metadata.
     pub metadata: &'a TableMetadata,
-    /// Where it is published; becomes the newest entry of the metadata log. None if it never is, as
-    /// between two commits that become one version.
+    /// Location of the published document. It becomes the newest entry of the metadata log. `None`
+    /// if the document is never published, as between two commits that are merged into one version.
     pub metadata_location: Option<&'a str>,
 }
 
-/// What a commit needs from the world.
+/// Values from outside that a commit needs.
 #[derive(Debug, Clone)]
 pub struct CommitContext {
-    /// Now, in milliseconds since 1970.
+    /// The current time, in milliseconds since 1970.
     pub now_ms: i64,
-    /// The identity of a table that is created without one.
+    /// UUID of a new table if the client sends none.
     pub new_uuid: Uuid,
-    /// The location of a table that is created without one.
+    /// Location of a new table if the client sends none.
     pub default_location: Option<String>,
 }
 
-/// What a commit leads to.
+/// The result of a commit.
 #[derive(Debug, Clone)]
 pub struct Applied {
-    /// The new metadata; the old when nothing changed.
+    /// The new metadata. Equal to the old metadata if nothing changed.
     pub metadata: TableMetadata,
-    /// Whether any update had an effect. If not, there is nothing to write.
+    /// Whether any update had an effect. If `false`, there is nothing to write.
     pub changed: bool,
 }
 
-/// Applies a commit to a table, or, when there is no base, to nothing: the end of a create
-/// transaction. Whether a missing table may be created at all is the caller's question; here it
-/// follows from `assert-create` alone.
+/// Applies a commit to a table. Without a base, it creates the table, which ends a create
+/// transaction. The caller decides whether a missing table may be created; this function requires
+/// only that `assert-create` holds.
 pub fn apply(
     base: Option<Base<'_>>,
     requirements: &[TableRequirement],
@@ -76,17 +78,17 @@ pub fn apply(
     builder.finish()
 }
 
-/// Metadata that is being changed.
+/// Metadata during a commit.
 struct Builder<'a> {
     base: Option<Base<'a>>,
     metadata: TableMetadata,
     ctx: &'a CommitContext,
-    /// The `last_updated_ms` to be: now, but never before the base's.
+    /// The new `last_updated_ms`: the current time, but never before the base's.
     updated_ms: i64,
     changed: bool,
-    /// Whether a client set the identity of a new table.
+    /// Whether the client assigned the UUID of a new table.
     uuid_assigned: bool,
-    /// Whether schema, spec or order changed, so that they must be judged together again.
+    /// Whether a schema, spec or order changed. They are then validated together again.
     layout_changed: bool,
     last_added_schema_id: Option<i32>,
     last_added_spec_id: Option<i32>,
@@ -94,7 +96,8 @@ struct Builder<'a> {
     snapshot_ids: SnapshotIds,
     /// Snapshots that this commit added.
     added: HashSet<i64>,
-    /// Snapshots that this commit added and made current, perhaps only for a while.
+    /// Snapshots that this commit added and made current, even if another one is current at the
+    /// end.
     added_to_main: HashSet<i64>,
     removals: Removals,
     removed_snapshots: bool,
@@ -106,7 +109,8 @@ impl<'a> Builder<'a> {
         Self::new(Some(base), base.metadata.clone(), updated_ms, ctx)
     }
 
-    /// An empty table, of the version that the first upgrade among the updates names.
+    /// An empty table with the format version of the first `upgrade-format-version` among the
+    /// updates.
     fn from_nothing(updates: &[TableUpdate], ctx: &'a CommitContext) -> Result<Self, Refusal> {
         let wanted = updates.iter().find_map(|update| match update {
             TableUpdate::UpgradeFormatVersion { format_version } => Some(*format_version),
@@ -195,8 +199,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A new table takes the identity its client made; an existing one keeps its own. (The
-    /// reference's builder would let any commit reassign it.)
+    /// A new table takes the client's UUID; an existing table keeps its own. (The reference's
+    /// builder lets any commit reassign it.)
     fn assign_uuid(&mut self, uuid: Uuid) -> Result<(), Refusal> {
         if uuid.is_nil() {
             return Err(Refusal::invalid("Cannot set uuid to null"));
@@ -257,7 +261,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// `version` as a version that is supported.
+/// Converts `version`. Errors if it is not supported.
 pub(super) fn supported_format_version(version: i32) -> Result<u8, Refusal> {
     match u8::try_from(version) {
         Ok(number) if (1..=FORMAT_VERSION_MAX).contains(&number) => Ok(number),
@@ -267,7 +271,7 @@ pub(super) fn supported_format_version(version: i32) -> Result<u8, Refusal> {
     }
 }
 
-/// A table before its first update. Not valid: it has no schema, spec, order or location yet.
+/// A table before its first update. It is not valid yet: it has no schema, spec, order or location.
 fn empty_metadata(format_version: u8, ctx: &CommitContext) -> TableMetadata {
     TableMetadata {
         format_version,

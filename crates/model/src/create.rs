@@ -1,4 +1,5 @@
-//! Creating a table from a request: fresh field ids, a first spec and order, settings sorted out.
+//! Creation of a table from a request: fresh field ids, the first spec and order, and the
+//! properties.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use super::sort::{INITIAL_SORT_ORDER_ID, SortField, UNSORTED_ORDER_ID, UnboundSo
 use super::table::{FORMAT_VERSION_DEFAULT, TableMetadata};
 use super::update::{LAST_ADDED, TableUpdate};
 
-/// The setting that chooses a new table's version. It is used up, not stored.
+/// The property that selects a new table's format version. It is not stored.
 pub const FORMAT_VERSION_PROPERTY: &str = "format-version";
 
-/// Settings that only steer a create; a table never stores them.
+/// Properties that only control the creation. A table never stores them.
 const RESERVED_PROPERTIES: [&str; 9] = [
     FORMAT_VERSION_PROPERTY,
     "uuid",
@@ -27,10 +28,10 @@ const RESERVED_PROPERTIES: [&str; 9] = [
     "default-sort-order",
 ];
 
-/// The setting that new tables get unless they bring it: old ones read without it as gzip.
+/// The property that new tables get unless the client sets it. Without it, readers assume gzip.
 const PARQUET_COMPRESSION_PROPERTY: (&str, &str) = ("write.parquet.compression-codec", "zstd");
 
-/// Settings that must be numbers, and not negative.
+/// Properties whose values must be nonnegative integers.
 const COMMIT_PROPERTIES: [&str; 4] = [
     "commit.retry.num-retries",
     "commit.retry.min-wait-ms",
@@ -38,28 +39,28 @@ const COMMIT_PROPERTIES: [&str; 4] = [
     "commit.retry.total-timeout-ms",
 ];
 
-/// Settings whose names end with the name of a column.
+/// Prefix of properties whose names end with a column name.
 const METRICS_COLUMN_PREFIX: &str = "write.metadata.metrics.column.";
 
-/// Settings of encryption, which tables have from version 3 on.
+/// Encryption properties, which require format version 3.
 const ENCRYPTION_PROPERTIES: [&str; 2] = ["encryption.key-id", "encryption.data-key-length"];
 
 /// A request to create a table.
 #[derive(Debug, Clone)]
 pub struct NewTable {
-    /// Where the table's files are to be.
+    /// Directory of the table's files.
     pub location: String,
-    /// The columns; their ids only tie spec, order and identifier fields to them.
+    /// The columns. Their ids only link the spec, order and identifier fields to them.
     pub schema: Schema,
-    /// How to partition; not at all if absent.
+    /// The partitioning. `None`: the table is not partitioned.
     pub partition_spec: Option<UnboundPartitionSpec>,
-    /// How to sort; not at all if absent.
+    /// The sort order. `None`: the table is not sorted.
     pub sort_order: Option<UnboundSortOrder>,
-    /// Settings; `format-version` chooses the version.
+    /// Properties; `format-version` selects the format version.
     pub properties: BTreeMap<String, String>,
 }
 
-/// The metadata of a new table, with field ids from 1 and partition field ids from 1000.
+/// Builds the metadata of a new table, with field ids from 1 and partition field ids from 1000.
 pub fn new_table(new: NewTable, ctx: &CommitContext) -> Result<TableMetadata, Refusal> {
     let format_version = format_version(&new.properties)?;
     check_commit_properties(&new.properties)?;
@@ -155,7 +156,8 @@ fn check_encryption_properties(
     Err(Refusal::invalid(format!("Invalid properties for v{format_version}: [{}]", set.join(", "))))
 }
 
-/// Only for new tables, as in the reference, so that no existing one breaks.
+/// Checks that metrics properties name existing columns. As in the reference, this applies only to
+/// new tables, so that existing ones stay usable.
 fn check_metrics_columns(
     properties: &BTreeMap<String, String>,
     schema: &Schema,

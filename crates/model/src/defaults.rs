@@ -1,13 +1,13 @@
-//! Default values of columns: does a single-value JSON fit the column's type?
+//! Default values of columns: validation of single-value JSON against the column's type.
 //!
-//! The rules are the table specification's "JSON single-value serialization". The value itself stays
-//! the JSON that came; only its fitness is judged, so that every reader can parse what is stored.
+//! The rules are those of "JSON single-value serialization" in the table specification. The value
+//! itself stays the client's JSON. Validation ensures that every reader can parse the stored value.
 
 use serde_json::Value;
 
 use super::types::primitive::PrimitiveType;
 
-/// Whether a JSON value is one of this type, in its single-value serialization.
+/// Whether a JSON value is a valid single-value serialization of this type.
 pub(super) fn fits(primitive: &PrimitiveType, value: &Value) -> bool {
     let text = value.as_str();
     match primitive {
@@ -47,7 +47,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Plain digits with exactly `scale` of them after the point, and at most `precision` in all.
+/// Digits, exactly `scale` of them after the point and at most `precision` in total.
 fn is_decimal(text: &str, precision: u32, scale: u32) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
@@ -64,7 +64,7 @@ fn number(text: &str, digits: usize, range: std::ops::RangeInclusive<u32>) -> bo
         && text.parse::<u32>().is_ok_and(|number| range.contains(&number))
 }
 
-/// `YYYY-MM-DD`, with a day that the month has.
+/// `YYYY-MM-DD` with a day that exists in the month.
 fn is_date(text: &str) -> bool {
     let mut parts = text.splitn(3, '-');
     let (Some(year), Some(month), Some(day)) = (parts.next(), parts.next(), parts.next()) else {

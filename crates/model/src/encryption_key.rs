@@ -1,4 +1,4 @@
-//! The encrypted keys of a table (v3): kept as the JSON they came in; only the id is read.
+//! The encrypted keys of a table (v3). They are stored as the client's JSON; only the id is parsed.
 
 use base64::Engine;
 use base64::alphabet;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::members::{Members, RawMembers, compact};
 use super::refusal::Refusal;
 
-/// Base64 as the reference reads it: padding may be missing.
+/// Base64 with optional padding, as in the reference.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -37,7 +37,7 @@ impl EncryptionKey {
         Ok(Self { key_id, json })
     }
 
-    /// The whole key, as it is written.
+    /// Returns the key's JSON.
     pub fn json(&self) -> &RawValue {
         &self.json
     }

@@ -1,82 +1,83 @@
-//! Expressions: which rows of a table are meant (`format/expressions-spec.md` of Apache Iceberg).
+//! Expressions that select rows of a table (`format/expressions-spec.md` of Apache Iceberg).
 //!
-//! An [`Expression`] calls columns by name, as people write it. Bound to a schema it becomes JSON that calls
-//! them by field id, with literals in the JSON single-value serialization of the columns' types: what a
-//! catalog tells its clients. Only constants, tests, comparisons with literals and what is put together of
-//! them can be said; no functions and no transforms.
+//! An [`Expression`] names columns, as its author does. `Expression::bind` resolves it against a
+//! schema: the resulting JSON identifies columns by field id and writes literals in the JSON
+//! single-value serialization of the columns' types. Catalogs send clients this form. Only
+//! constants, tests, comparisons with literals, and combinations of them are supported; functions
+//! and transforms are not.
 
 mod bind;
 mod parse;
 
 use serde_json::{Value, json};
 
-/// The bytes that an expression's text may have.
+/// Maximum length of an expression, in bytes.
 pub const EXPRESSION_BYTES_MAX: usize = 64 << 10;
-/// The literals that one set may have.
+/// Maximum number of literals in one set.
 const LITERALS_MAX: usize = 1_000;
-/// How deep an expression may be nested: clients read it recursively.
+/// Maximum nesting of an expression; clients parse it recursively.
 const DEPTH_MAX: usize = 32;
 
-/// Which rows are meant, with columns by name.
+/// A row filter with columns by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expression {
-    /// All rows, or none.
+    /// All rows (`true`) or no rows (`false`).
     Constant(bool),
-    /// Those that the other does not mean.
+    /// Rows that the operand does not select.
     Not(Box<Self>),
-    /// Those that both mean.
+    /// Rows that both operands select.
     And(Box<Self>, Box<Self>),
-    /// Those that either means.
+    /// Rows that at least one operand selects.
     Or(Box<Self>, Box<Self>),
-    /// Those whose column passes a test.
+    /// Rows whose column passes a test.
     Test(Test, String),
-    /// Those whose column compares so to a literal.
+    /// Rows whose column compares in this way to a literal.
     Compare(Comparison, String, Value),
-    /// Those whose column is one of some literals, or none of them.
+    /// Rows whose column is one of some literals, or not one of them.
     Among(Membership, String, Vec<Value>),
 }
 
-/// A test of a column's value alone.
+/// A test of a column's value without a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Test {
-    /// It is null.
+    /// The value is null.
     IsNull,
-    /// It is not null.
+    /// The value is not null.
     NotNull,
-    /// It is a floating point number's NaN.
+    /// The value is the floating point NaN.
     IsNan,
-    /// It is not.
+    /// The value is not the floating point NaN.
     NotNan,
 }
 
-/// A comparison of a column's value with a literal. Null equals nothing here but null: `NotEq` means rows
-/// whose column is null, too.
+/// A comparison of a column's value with a literal. Null equals only null: `NotEq` also selects
+/// rows whose column is null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// Less.
+    /// Less than the literal.
     Lt,
-    /// Less or equal.
+    /// Less than or equal to the literal.
     LtEq,
-    /// Greater.
+    /// Greater than the literal.
     Gt,
-    /// Greater or equal.
+    /// Greater than or equal to the literal.
     GtEq,
-    /// Equal.
+    /// Equal to the literal.
     Eq,
-    /// Not equal.
+    /// Not equal to the literal.
     NotEq,
-    /// The literal is a prefix of it.
+    /// The value starts with the literal.
     StartsWith,
-    /// The literal is no prefix of it.
+    /// The value does not start with the literal.
     NotStartsWith,
 }
 
-/// Whether a column's value is one of a set.
+/// A test for membership in a set of literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Membership {
-    /// It is one of them.
+    /// The value is in the set.
     In,
-    /// It is none of them.
+    /// The value is not in the set.
     NotIn,
 }
 
@@ -118,7 +119,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it is about text alone.
+    /// Whether the comparison applies only to strings.
     fn is_about_prefixes(self) -> bool {
         matches!(self, Self::StartsWith | Self::NotStartsWith)
     }
@@ -136,7 +137,7 @@ impl Membership {
 }
 
 impl Expression {
-    /// The negation.
+    /// Returns the negation.
     fn negated(self) -> Self {
         match self {
             Self::Constant(all) => Self::Constant(!all),
@@ -145,7 +146,7 @@ impl Expression {
         }
     }
 
-    /// Both.
+    /// Returns the conjunction, simplified if one side is constant.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Constant(true), one) | (one, Self::Constant(true)) => one,
@@ -154,7 +155,7 @@ impl Expression {
         }
     }
 
-    /// Either.
+    /// Returns the disjunction, simplified if one side is constant.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Constant(false), one) | (one, Self::Constant(false)) => one,
@@ -163,8 +164,8 @@ impl Expression {
         }
     }
 
-    /// As JSON with columns by name, in the shorter of the two forms that there are: what
-    /// [`Expression::parse`] reads.
+    /// Returns JSON with columns by name, in the shorter of the two forms of the specification.
+    /// [`Expression::parse`] reads it.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Constant(all) => json!(all),

@@ -1,4 +1,4 @@
-//! Names: of namespaces, of tables and views, and what a name may be.
+//! Names of namespaces, tables and views, and their validation.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::Refusal;
 
-/// How long and how deep names may be.
+/// Limits on the length and depth of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NameLimits {
-    /// Levels of a namespace.
+    /// Maximum number of levels of a namespace.
     pub namespace_levels_max: usize,
-    /// Bytes (UTF-8) of one namespace level, table name or view name.
+    /// Maximum length, in bytes (UTF-8), of one namespace level, table name or view name.
     pub name_bytes_max: usize,
 }
 
-/// A namespace: its levels from the outermost in. The empty one is the warehouse's root.
+/// A namespace: its levels, outermost first. The empty namespace is the warehouse's root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NamespaceIdent(pub Vec<String>);
 
 impl NamespaceIdent {
-    /// Refuses what no namespace may be called.
+    /// Refuses an invalid namespace name.
     pub fn validate(&self, limits: NameLimits) -> Result<(), Refusal> {
         if self.0.len() > limits.namespace_levels_max {
             return Err(Refusal::invalid(format!(
@@ -33,36 +33,36 @@ impl NamespaceIdent {
         self.0.iter().try_for_each(|level| validate_name("namespace level", level, limits))
     }
 
-    /// The namespace that this one is a child of; none for the root.
+    /// Returns the parent namespace. `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         let (_, parents) = self.0.split_last()?;
         Some(Self(parents.to_vec()))
     }
 
-    /// Whether this is the warehouse's root, which always exists.
+    /// Whether this is the warehouse's root. The root always exists.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl fmt::Display for NamespaceIdent {
-    /// The dotted form that Iceberg's own messages use: for people, never for keys.
+    /// The dotted form of Iceberg's own messages. For display only, never for keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("."))
     }
 }
 
-/// The name of a table or of a view (the two share one name space).
+/// The name of a table or view. Tables and views share one name space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TabularIdent {
-    /// The namespace that holds it.
+    /// The namespace that contains it.
     pub namespace: NamespaceIdent,
-    /// Its own name.
+    /// The name within the namespace.
     pub name: String,
 }
 
 impl TabularIdent {
-    /// Refuses what no table or view may be called.
+    /// Refuses an invalid table or view name.
     pub fn validate(&self, limits: NameLimits) -> Result<(), Refusal> {
         self.namespace.validate(limits)?;
         validate_name("name", &self.name, limits)
@@ -79,7 +79,7 @@ impl fmt::Display for TabularIdent {
     }
 }
 
-/// Whether something is a table or a view.
+/// The kind of a tabular: table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TabularKind {
@@ -90,7 +90,7 @@ pub enum TabularKind {
 }
 
 impl TabularKind {
-    /// The word that begins Iceberg's own messages ("Table does not exist: ...").
+    /// Returns the first word of Iceberg's own messages ("Table does not exist: ...").
     pub fn title(self) -> &'static str {
         match self {
             Self::Table => "Table",
@@ -98,7 +98,7 @@ impl TabularKind {
         }
     }
 
-    /// The noun for messages of our own.
+    /// Returns the noun for this project's own messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -106,7 +106,7 @@ impl TabularKind {
         }
     }
 
-    /// The other one: what must not have the name either.
+    /// Returns the other kind, which must not have the same name either.
     pub fn other(self) -> Self {
         match self {
             Self::Table => Self::View,
@@ -115,9 +115,9 @@ impl TabularKind {
     }
 }
 
-/// Control characters are refused because one of them (0x1F) separates the levels of a namespace in
-/// a path, and because none of them can be read in a log; `.` and `..` because proxies and clients
-/// resolve them before a server sees them.
+/// Validates one name. Control characters are refused because one of them (0x1F) separates
+/// namespace levels in a path, and because they are unreadable in logs. `.` and `..` are refused
+/// because proxies and clients resolve them before the server sees them.
 fn validate_name(what: &str, name: &str, limits: NameLimits) -> Result<(), Refusal> {
     if name.is_empty() {
         return Err(Refusal::invalid(format!("Invalid {what}: empty")));

@@ -1,13 +1,13 @@
-//! The values of the catalog, and the pure heart: metadata documents and the commits that change
+//! The values of the catalog and its pure core: metadata documents, and the commits that change
 //! them.
 //!
-//! Nothing here waits, reads, writes or logs, and nothing asks for the time or for a random id:
-//! both are arguments. Everything that comes from outside is judged here: a wrong request is
-//! [`refusal::Refusal::Invalid`], one that was right for another state `Conflict`, and no input
-//! panics.
+//! This crate does no I/O, no waiting and no logging. The current time and random ids are
+//! arguments. It validates all outside input and never panics on it: a request that is wrong in
+//! itself is [`refusal::Refusal::Invalid`], a request that was valid for another state is
+//! `Conflict`.
 //!
-//! The groups below in reading order: the catalog's own nouns; what a document is made of; the
-//! documents; what a client asks for; what that leads to.
+//! Modules, in reading order: the nouns of the catalog, the parts of a document, the documents, the
+//! client's requests, and their results.
 
 #![forbid(unsafe_code)]
 

@@ -1,35 +1,35 @@
-//! Masks: what a reader has to do to the values of a column before anybody sees them (the actions of the
-//! specification's `required-column-projections`).
+//! Masks: transformations that a reader must apply to a column's values before it shows them (the
+//! actions of the specification's `required-column-projections`).
 
 use std::fmt;
 
 use super::types::{NestedField, PrimitiveType, Type};
 
-/// What is done to the values of a column. Null stays null under each.
+/// A transformation of a column's values. Null stays null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mask {
-    /// Digits become `n`, all else but a little punctuation `x`.
+    /// Replaces digits with `n` and all other characters except some punctuation with `x`.
     MaskAlphanum,
-    /// One value of the column's type for all.
+    /// Replaces every value with one fixed value of the column's type.
     MaskToFixedValue,
-    /// Null for all.
+    /// Replaces every value with null.
     ReplaceWithNull,
-    /// Like [`Mask::MaskAlphanum`], but for the first four characters.
+    /// Like [`Mask::MaskAlphanum`], except for the first four characters.
     ShowFirst4,
-    /// Like [`Mask::MaskAlphanum`], but for the last four characters.
+    /// Like [`Mask::MaskAlphanum`], except for the last four characters.
     ShowLast4,
-    /// The first moment of the year.
+    /// Truncates to the start of the year.
     TruncateToYear,
-    /// The first moment of the month.
+    /// Truncates to the start of the month.
     TruncateToMonth,
-    /// A hash, the same everywhere and for ever.
+    /// Replaces a value with a hash that is always the same.
     Sha256Global,
-    /// A hash, the same within one query.
+    /// Replaces a value with a hash that is the same only within one query.
     Sha256QueryLocal,
 }
 
 impl Mask {
-    /// All that there are.
+    /// All masks.
     pub const ALL: [Self; 9] = [
         Self::MaskAlphanum,
         Self::MaskToFixedValue,
@@ -42,12 +42,12 @@ impl Mask {
         Self::Sha256QueryLocal,
     ];
 
-    /// The mask of this name.
+    /// Returns the mask with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mask| mask.word() == word)
     }
 
-    /// Its name in the specification.
+    /// Returns the name in the specification.
     pub fn word(self) -> &'static str {
         match self {
             Self::MaskAlphanum => "mask-alphanum",
@@ -62,7 +62,7 @@ impl Mask {
         }
     }
 
-    /// Whether the specification lets it be applied to this field.
+    /// Whether the specification allows this mask for the field.
     pub fn applies_to(self, field: &NestedField) -> bool {
         let Type::Primitive(primitive) = &field.field_type else {
             return match self {
@@ -86,11 +86,12 @@ impl Mask {
         }
     }
 
-    /// The mask that shows no more than either does, and as much as it can.
+    /// Returns the least strict mask that shows no more than either of the two.
     ///
-    /// Masks are in order by what can be told from what they show: the month tells the year, the first four
-    /// characters tell what mask-alphanum shows. Where two tell different things, such as a hash and a
-    /// pattern, only a fixed value tells no more than both.
+    /// Masks are ordered by the information that their result contains: a month contains its year,
+    /// and the first four characters contain what mask-alphanum shows. Two masks whose results
+    /// contain different information, such as a hash and a pattern, have only the fixed value in
+    /// common.
     pub fn stricter(self, other: Self) -> Self {
         use Mask as M;
         match (self, other) {
@@ -110,7 +111,7 @@ impl Mask {
         }
     }
 
-    /// Whether it shows no more than the other.
+    /// Whether this mask shows no more than the other.
     pub fn is_as_strict_as(self, other: Self) -> bool {
         self.stricter(other) == self
     }

@@ -1,12 +1,13 @@
-//! Reading the members of a JSON object by name.
+//! Readers of the members of a JSON object, by name.
 //!
-//! Every reader refuses with a text that names the member, in the reference implementation's words
-//! ("Cannot parse missing int: schema-id"), so that a client sees the sentence it knows. Two
-//! carriers offer the same readers: a parsed `Map` for small and deep things, and `RawMembers`
-//! for an object whose large members (snapshots) are to be kept as the text they came in.
+//! Every reader returns a refusal that names the member, with the reference implementation's
+//! message ("Cannot parse missing int: schema-id"), which clients may know. Two types implement the
+//! readers: a parsed `Map` for small and deep objects, and `RawMembers` for objects with large
+//! members (snapshots) that stay unparsed.
 //!
 //! Depth: a member becomes a `Value` only through `serde_json`'s parser, whose recursion limit of
-//! 128 bounds every recursive walk in this room. Never parse nested `RawValue`s recursively instead.
+//! 128 bounds every recursive walk in this crate. Never parse nested `RawValue`s recursively
+//! instead.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,13 +17,13 @@ use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
 
-/// How many characters of a client's value a refusal repeats.
+/// Maximum number of characters of a client's value that a refusal repeats.
 const BRIEF_CHARS_MAX: usize = 200;
 
-/// How deep objects and arrays may be nested in what is kept as text. Known members need 4.
+/// Maximum nesting of objects and arrays in JSON that is stored as is. Known members need 4.
 const VERBATIM_DEPTH_MAX: usize = 32;
 
-/// A text shortened to what a refusal may repeat.
+/// Shortens a string to the length that a refusal may repeat.
 pub fn brief(text: impl ToString) -> String {
     let text = text.to_string();
     match text.char_indices().nth(BRIEF_CHARS_MAX) {
@@ -31,12 +32,12 @@ pub fn brief(text: impl ToString) -> String {
     }
 }
 
-/// An object of JSON, read by the names of its members. A member that is `null` reads as absent.
+/// A JSON object, read by member name. A member that is `null` counts as absent.
 pub(super) trait Members {
-    /// The member of this name; `None` when it is absent or `null`.
+    /// Returns the member with this name. `None` if it is absent or `null`.
     fn member(&self, name: &str) -> Result<Option<Cow<'_, Value>>, Refusal>;
 
-    /// A required member of any shape.
+    /// Returns a required member of any type.
     fn required(&self, name: &str) -> Result<Cow<'_, Value>, Refusal> {
         self.member(name)?
             .ok_or_else(|| Refusal::invalid(format!("Cannot parse missing field: {name}")))
@@ -122,7 +123,7 @@ pub(super) trait Members {
         })
     }
 
-    /// A required member that is an array.
+    /// Returns a required member that is an array.
     fn required_list(&self, name: &str) -> Result<Cow<'_, Value>, Refusal> {
         let value = self
             .member(name)?
@@ -141,11 +142,11 @@ impl Members for Map<String, Value> {
     }
 }
 
-/// An object whose members are still text.
+/// An object whose members are unparsed.
 pub(super) struct RawMembers<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'a> RawMembers<'a> {
-    /// Splits the object `json`, which the refusal calls `what`.
+    /// Splits the object `json`. `what` names it in the refusal.
     pub(super) fn parse(what: &str, json: &'a str) -> Result<Self, Refusal> {
         match serde_json::from_str(json) {
             Ok(members) => Ok(Self(members)),
@@ -157,18 +158,18 @@ impl<'a> RawMembers<'a> {
         }
     }
 
-    /// The text of a member; `None` when it is absent or `null`.
+    /// Returns the JSON of a member. `None` if it is absent or `null`.
     pub(super) fn raw(&self, name: &str) -> Option<&'a RawValue> {
         self.0.get(name).copied().filter(|raw| raw.get() != "null")
     }
 
-    /// The text of a required member.
+    /// Returns the JSON of a required member.
     pub(super) fn required_raw(&self, name: &str) -> Result<&'a RawValue, Refusal> {
         self.raw(name)
             .ok_or_else(|| Refusal::invalid(format!("Cannot parse missing field: {name}")))
     }
 
-    /// The texts of the elements of an array; `None` when the member is absent or `null`.
+    /// Returns the JSON of an array's elements. `None` if the member is absent or `null`.
     pub(super) fn raw_list(&self, name: &str) -> Result<Option<Vec<&'a RawValue>>, Refusal> {
         let Some(raw) = self.raw(name) else { return Ok(None) };
         match serde_json::from_str(raw.get()) {
@@ -180,7 +181,7 @@ impl<'a> RawMembers<'a> {
         }
     }
 
-    /// The names and texts of all members, in the order of their names.
+    /// Returns the names and JSON of all members, in the order of their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().map(|(name, raw)| (name.as_str(), *raw))
     }
@@ -193,20 +194,20 @@ impl Members for RawMembers<'_> {
     }
 }
 
-/// Parses the text of the member `name` whole.
+/// Parses the JSON of the member `name` completely.
 pub(super) fn parse_value(name: &str, raw: &RawValue) -> Result<Value, Refusal> {
     serde_json::from_str(raw.get())
         .map_err(|error| Refusal::invalid(format!("Cannot parse {name}: {error}")))
 }
 
-/// `value` as an object, which the refusal calls `what`.
+/// Returns `value` as an object. `what` names it in the refusal.
 pub(super) fn object<'a>(what: &str, value: &'a Value) -> Result<&'a Map<String, Value>, Refusal> {
     value.as_object().ok_or_else(|| {
         Refusal::invalid(format!("Cannot parse {what} from a non-object: {}", brief(value)))
     })
 }
 
-/// The elements of an array, or nothing for any other value.
+/// Returns the elements of an array; an empty slice for any other value.
 pub(super) fn elements(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
@@ -229,12 +230,12 @@ fn wrong_type(problem: &str, name: &str, value: &Value) -> Refusal {
     Refusal::invalid(format!("{problem}: {name}: {}", brief(value)))
 }
 
-/// The text of an object without white space between its tokens and without members that are
-/// `null`: what is written verbatim into every later document.
+/// Returns the JSON of an object without white space between its tokens and without members that
+/// are `null`. This JSON is written verbatim into every later document.
 ///
-/// Members that are `null` go, because the reference's parsers refuse some of them
-/// (`parent-snapshot-id`), and one client's spelling must not make a table unreadable for another.
-/// For the same reason nothing may be nested deeper than readers go.
+/// Members that are `null` are removed because the reference's parsers refuse some of them
+/// (`parent-snapshot-id`): the output of one client must not make a table unreadable for another.
+/// For the same reason, nesting beyond the depth that readers accept is an error.
 pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawValue>, Refusal> {
     let text = raw.get();
     let shape = Shape::of(text);
@@ -255,11 +256,11 @@ pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawVa
         .map_err(|error| Refusal::invalid(format!("Cannot parse {what}: {error}")))
 }
 
-/// What a JSON text looks like from afar.
+/// Properties of a JSON string that a scan of its tokens determines.
 struct Shape {
     /// Whether there is white space between its tokens.
     has_blanks: bool,
-    /// How deep objects and arrays are nested.
+    /// Maximum nesting of objects and arrays.
     depth: usize,
 }
 

@@ -1,8 +1,8 @@
-//! Pages of a listing, and the opaque token that names the place where the next one begins.
+//! Pages of a listing, and the opaque token that marks the start of the next one.
 //!
-//! A token holds the listing that it is for and the last name that was returned, and the next page begins
-//! strictly behind that name. So it stays right while names come and go: no name that stays is skipped or
-//! returned twice.
+//! A token contains the hash of its listing and the last returned name; the next page begins
+//! strictly after that name. So pagination stays correct while names are added and removed: a name
+//! that exists throughout is returned exactly once.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::refusal::Refusal;
 
-/// The first byte of every token. Version 1 did not hold its listing.
+/// The first byte of every token. Tokens of version 1 did not contain their listing.
 const TOKEN_VERSION: u8 = 2;
-/// Bytes that a listing has in a token.
+/// Length of the listing's hash in a token, in bytes.
 const LISTING_BYTES: usize = 4;
 
-/// What a listing lists, as a hash. A token of one listing is rejected for another one.
+/// The hash of a listing's parameters. A token of one listing is rejected for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Listing(pub u32);
 
-/// Which part of a listing is wanted.
+/// The part of a listing that a client requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageRequest {
-    /// The listing, which the tokens of further pages hold.
+    /// The listing, which the tokens of further pages contain.
     pub listing: Listing,
-    /// Names up to and including this one have been returned already.
+    /// The last name that has been returned already.
     pub after: Option<String>,
-    /// The most names to return; everything if there is none (the specification asks for that where
-    /// a client sends no `pageToken`).
+    /// The maximum number of names. `None`: all names, as the specification requires if a client
+    /// sends no `pageToken`.
     pub limit: Option<usize>,
 }
 
 impl PageRequest {
-    /// The token of the page that begins behind `name`.
+    /// Returns the token of the page that begins after `name`.
     pub fn token(&self, name: &str) -> String {
         let Self { listing: Listing(listing), .. } = self;
         let mut bytes = Vec::with_capacity(1 + LISTING_BYTES + name.len());
@@ -43,50 +43,51 @@ impl PageRequest {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// How many names to read: one more than wanted, which tells whether there is another page.
+    /// Returns the number of names to read: one more than requested. The extra name shows that
+    /// there is another page.
     pub fn read_limit(&self) -> Option<usize> {
         self.limit.map(|limit| limit.saturating_add(1))
     }
 }
 
-/// Names in their order, one behind the other in one text.
+/// Names in order, concatenated in one string.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Names {
     text: String,
-    /// Where in the text each name ends.
+    /// The end offset of each name.
     ends: Vec<usize>,
 }
 
 impl Names {
-    /// Adds a name behind the others.
+    /// Appends a name.
     pub fn push(&mut self, name: &str) {
         self.text.push_str(name);
         self.ends.push(self.text.len());
     }
 
-    /// How many there are.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The bytes of memory that they take.
+    /// Returns the memory used, in bytes.
     pub fn bytes(&self) -> usize {
         self.text.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 
-    /// The name at this place.
+    /// Returns the name at this index.
     pub fn get(&self, at: usize) -> Option<&str> {
         let end = *self.ends.get(at)?;
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         Some(&self.text[start..end])
     }
 
-    /// All of them, in order.
+    /// Iterates over the names, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         let mut start = 0;
         self.ends.iter().map(move |end| &self.text[std::mem::replace(&mut start, *end)..*end])
@@ -105,14 +106,16 @@ impl<'a> FromIterator<&'a str> for Names {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     names: Arc<Names>,
-    /// How many of the names are on it: the last one may only tell that there is another page.
+    /// The number of names on the page. `names` may have one more, which only shows that there is
+    /// another page.
     len: usize,
-    /// The token of the next page, or none if this is the last.
+    /// The token of the next page. `None` if this is the last one.
     pub next: Option<String>,
 }
 
 impl Page {
-    /// Cuts names that were read one too far, and names the place where the next page begins.
+    /// Cuts names that were read with [`PageRequest::read_limit`] and creates the next page's
+    /// token.
     pub fn cut(names: Arc<Names>, page: &PageRequest) -> Self {
         let len = names.len().min(page.limit.unwrap_or(usize::MAX));
         let next = (len < names.len()).then(|| {
@@ -122,14 +125,15 @@ impl Page {
         Self { names, len, next }
     }
 
-    /// The names on it, in order: each without those of the namespace that was listed.
+    /// Returns the names on the page, in order, without their namespace.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.names.iter().take(self.len)
     }
 }
 
-/// Returns the last name that was returned, from the token of this listing. Returns `None` for the empty
-/// token, which asks for the first page. Rejects tokens of other listings and of older servers.
+/// Returns the last name that was returned, from the token of this listing. Returns `None` for the
+/// empty token, which requests the first page. Rejects tokens of other listings and of older
+/// servers.
 pub fn decode_token(token: &str, listing: Listing) -> Result<Option<String>, Refusal> {
     if token.is_empty() {
         return Ok(None);
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_token_of_ones_own_making_is_refused() {
-        // The last is one of an older server.
+        // The last one is a token of an older server.
         for token in ["!", "AA", "YWJj", "AgAAAAD_", "AgAA", "AWE"] {
             assert!(decode_token(token, Listing(0)).is_err(), "{token}");
         }

@@ -1,4 +1,4 @@
-//! Partition specs: as a client sends one, and bound to a schema as a table keeps it.
+//! Partition specs: the client's version, and the version that a table stores, bound to a schema.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,25 +15,26 @@ use super::transform::Transform;
 /// Partition field ids begin here; 999 is the last assigned id of an unpartitioned table.
 pub(super) const PARTITION_FIELD_ID_START: i32 = 1000;
 
-/// A partition spec that was sent: ids may be missing, and no schema has judged it yet.
+/// A partition spec from a client. Ids may be missing, and it has not been validated against a
+/// schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnboundPartitionSpec {
-    /// The id the client proposes; a table assigns its own.
+    /// The id that the client proposes. A table assigns its own.
     pub spec_id: Option<i32>,
-    /// The fields, in order; either all have an id or none has.
+    /// The fields, in order. Either all fields have an id or no field has one.
     pub fields: Vec<UnboundPartitionField>,
 }
 
-/// A field of a partition spec that was sent.
+/// A field of a client's partition spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnboundPartitionField {
     /// The id of the column.
     pub source_id: i32,
-    /// The id of the partition field, if the client gives one.
+    /// The id of the partition field, if the client sends one.
     pub field_id: Option<i32>,
     /// The name of the partition field.
     pub name: String,
-    /// How the partition value comes from the column's.
+    /// The transform from the column's value to the partition value.
     pub transform: Transform,
 }
 
@@ -51,11 +52,11 @@ pub struct PartitionSpec {
 pub struct PartitionField {
     /// The id of the column.
     pub source_id: i32,
-    /// The id of the partition field, from 1000 up.
+    /// The id of the partition field, 1000 or greater.
     pub field_id: i32,
     /// The name of the partition field.
     pub name: String,
-    /// How the partition value comes from the column's.
+    /// The transform from the column's value to the partition value.
     pub transform: Transform,
 }
 
@@ -65,20 +66,20 @@ impl UnboundPartitionSpec {
         Self::from_json(&parse_value("spec", raw)?)
     }
 
-    /// Parses a partition spec's JSON that was read already.
+    /// Parses a partition spec from parsed JSON.
     pub fn from_json(json: &Value) -> Result<Self, Refusal> {
         let members = object("spec", json)?;
         let spec_id = members.opt_i32("spec-id")?;
         Ok(Self { spec_id, fields: parse_fields(&*members.required("fields")?)? })
     }
 
-    /// The fields alone, as version 1 writes them under `partition-spec`.
+    /// Parses the fields alone, which version 1 stores as `partition-spec`.
     pub(super) fn from_fields_json(spec_id: i32, json: &Value) -> Result<Self, Refusal> {
         Ok(Self { spec_id: Some(spec_id), fields: parse_fields(json)? })
     }
 
-    /// A spec under `spec_id` with every field id in place; missing ids come from `next_field_id`,
-    /// which is asked with the field and its position.
+    /// Builds a spec with id `spec_id`. Calls `next_field_id` with the field and its position for
+    /// every missing field id.
     pub(super) fn with_ids(
         self,
         spec_id: i32,
@@ -96,13 +97,13 @@ impl UnboundPartitionSpec {
         Ok(PartitionSpec { spec_id, fields })
     }
 
-    /// A spec with the ids 1000, 1001, ... where the client gave none.
+    /// Builds a spec with the ids 1000, 1001, ... for fields without an id.
     pub(super) fn with_sequential_ids(self, spec_id: i32) -> Result<PartitionSpec, Refusal> {
         self.with_ids(spec_id, |_, position| sequential_id(position))
     }
 }
 
-/// The id of the field at `position` in a spec whose ids are 1000, 1001, ...
+/// Returns the id of the field at `position` in a spec with the ids 1000, 1001, ...
 pub(super) fn sequential_id(position: usize) -> Result<i32, Refusal> {
     i32::try_from(position)
         .ok()
@@ -139,18 +140,18 @@ fn parse_field(json: &Value) -> Result<UnboundPartitionField, Refusal> {
 }
 
 impl PartitionSpec {
-    /// The spec of an unpartitioned table.
+    /// Returns the spec of an unpartitioned table.
     pub(super) fn unpartitioned() -> Self {
         Self { spec_id: 0, fields: Vec::new() }
     }
 
-    /// The greatest field id, 999 if there is no field.
+    /// Returns the greatest field id, or 999 if there is no field.
     pub fn last_assigned_field_id(&self) -> i32 {
         let ids = self.fields.iter().map(|field| field.field_id);
         ids.fold(PARTITION_FIELD_ID_START - 1, i32::max)
     }
 
-    /// Whether both partition alike: same columns, transforms and names in the same order.
+    /// Whether both specs have the same columns, transforms and names in the same order.
     pub(super) fn compatible_with(&self, other: &Self) -> bool {
         let alike = |(a, b): (&PartitionField, &PartitionField)| {
             a.source_id == b.source_id && a.transform == b.transform && a.name == b.name
@@ -158,13 +159,14 @@ impl PartitionSpec {
         self.fields.len() == other.fields.len() && self.fields.iter().zip(&other.fields).all(alike)
     }
 
-    /// Whether the field ids are 1000, 1001, ...: version 1 stores no ids with the data.
+    /// Whether the field ids are 1000, 1001, ... Version 1 requires this because data files store
+    /// no ids.
     pub(super) fn has_sequential_ids(&self) -> bool {
         let mut fields = self.fields.iter().enumerate();
         fields.all(|(position, field)| sequential_id(position).is_ok_and(|id| id == field.field_id))
     }
 
-    /// Refuses names that are empty, used twice, or the name of another column.
+    /// Refuses names that are empty, duplicate, or the name of another column.
     pub(super) fn check_names(&self, schema: &SchemaIndex<'_>) -> Result<(), Refusal> {
         let mut names = HashSet::new();
         for field in &self.fields {
@@ -190,7 +192,7 @@ impl PartitionSpec {
         Ok(())
     }
 
-    /// Refuses a field id that two fields share.
+    /// Refuses duplicate field ids.
     pub(super) fn check_field_ids(&self) -> Result<(), Refusal> {
         let mut ids = HashSet::new();
         match self.fields.iter().find(|field| !ids.insert(field.field_id)) {
@@ -202,8 +204,8 @@ impl PartitionSpec {
         }
     }
 
-    /// Refuses fields whose column is missing, not a primitive, inside a list or map, or of a type
-    /// that the transform cannot take. A void field needs no column.
+    /// Refuses fields whose column is missing, is not a primitive, is inside a list or map, or has
+    /// a type that the transform does not support. A void field needs no column.
     pub(super) fn check_compatibility(&self, schema: &SchemaIndex<'_>) -> Result<(), Refusal> {
         for field in self.fields.iter().filter(|field| field.transform != Transform::Void) {
             let Some(source) = schema.field(field.source_id) else {

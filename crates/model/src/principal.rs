@@ -1,75 +1,76 @@
-//! Who asks.
+//! Principals: the callers that requests act for.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Whoever a request speaks for, once it is known.
+/// The authenticated caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Principal {
-    /// Nobody in particular: the server runs without authentication.
+    /// An anonymous caller: the server runs without authentication.
     Anonymous,
-    /// One of slateberg's own background tasks, by name.
+    /// A background task of slateberg, by name.
     Task(&'static str),
-    /// Somebody who has proven who they are.
+    /// A caller that has authenticated.
     Identified(Arc<Identity>),
 }
 
-/// Somebody who has proven who they are, and what was said of them by whoever vouches for it.
+/// An authenticated caller and the claims that its issuer made about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// A person, or a program.
+    /// Person or program.
     pub kind: IdentityKind,
-    /// Unique over all issuers and keys: `<issuer's name>/<subject>`, `mtls/<name>`,
+    /// Id, unique over all issuers and keys: `<issuer's name>/<subject>`, `mtls/<name>`,
     /// `embedded/<name>`, or an API key's id.
     pub id: String,
-    /// What people call them.
+    /// Display name.
     pub name: String,
-    /// The groups that they belong to.
+    /// The groups of the caller.
     pub groups: BTreeSet<String>,
-    /// The roles that they have.
+    /// The roles of the caller.
     pub roles: BTreeSet<String>,
-    /// How they have proven it.
+    /// The method of authentication.
     pub method: Method,
-    /// The names of the only warehouses that the credential is good for; none if it is good for all.
+    /// Names of the warehouses to which the credential is limited. `None`: it is valid for all
+    /// warehouses.
     pub warehouses: Option<BTreeSet<String>>,
 }
 
-/// What kind of principal an identity is. The names are those of the policies' entity types.
+/// The kind of a principal. The names are those of the policies' entity types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IdentityKind {
-    /// A person whom an issuer of tokens vouches for, or a certificate.
+    /// A person, identified by a token issuer or a certificate.
     User,
-    /// A program, known by an API key or a certificate.
+    /// A program, identified by an API key or a certificate.
     ServiceAccount,
 }
 
-/// How an identity was proven.
+/// A method of authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// A token of an outside issuer.
+    /// A token of an external issuer.
     Jwt,
-    /// An API key, sent as it is or exchanged for a token of slateberg's own.
+    /// An API key, sent directly or exchanged for a token of slateberg.
     ApiKey,
-    /// The certificate of the connection.
+    /// The client certificate of the connection.
     Mtls,
-    /// Not at all: the program that has the catalog in its own process says whom it acts for.
+    /// No authentication: the program that embeds the catalog names the principal.
     Embedded,
 }
 
-/// What the ids of programs begin with that have the catalog in their own process, unless they say
-/// another. No issuer has this name, so that no token speaks for them.
+/// Prefix of the default ids of programs that embed the catalog. No issuer may have this name, so
+/// no token can claim such an id.
 pub const EMBEDDED_ID_PREFIX: &str = "embedded";
 
-/// The id of the user that a question about policies is about if it names roles or groups alone.
+/// Id of the user in a policy question that names only roles or groups.
 pub const ANY_USER_ID: &str = "anyone";
 
-/// Bytes that the name of a group, role or warehouse takes beside its text.
+/// Approximate memory overhead, in bytes, of the name of a group, role or warehouse.
 const NAME_BYTES: usize = 40;
 
 impl Identity {
-    /// A program that has the catalog in its own process: the service account `embedded/<name>`, without
-    /// roles.
+    /// Creates the identity of a program that embeds the catalog: the service account
+    /// `embedded/<name>`, without roles.
     pub fn embedded(name: &str) -> Self {
         Self {
             kind: IdentityKind::ServiceAccount,
@@ -82,13 +83,13 @@ impl Identity {
         }
     }
 
-    /// The same with these roles alone.
+    /// Returns the same identity with exactly these roles.
     #[must_use]
     pub fn with_roles<R: Into<String>>(self, roles: impl IntoIterator<Item = R>) -> Self {
         Self { roles: roles.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The bytes that it takes, about.
+    /// Returns the approximate memory used, in bytes.
     pub fn bytes(&self) -> usize {
         let names = self.groups.iter().chain(&self.roles).chain(self.warehouses.iter().flatten());
         let names = names.map(|name| name.len() + NAME_BYTES);
@@ -97,14 +98,15 @@ impl Identity {
 }
 
 impl Hash for Identity {
-    /// By the id, which hardly anybody has twice: an identity stands in the key of every decision.
+    /// Hashes only the id, which is practically unique. The identity is part of the cache key of
+    /// every policy decision.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.id.hash(state);
     }
 }
 
 impl Method {
-    /// The word for it, in policies, logs and answers.
+    /// Returns the name in policies, logs and responses.
     pub fn word(self) -> &'static str {
         match self {
             Self::Jwt => "jwt",
@@ -116,7 +118,7 @@ impl Method {
 }
 
 impl Principal {
-    /// A short text that names the principal in keys and logs.
+    /// Returns the short name of the principal in keys and logs.
     pub fn id(&self) -> &str {
         match self {
             Self::Anonymous => "anonymous",

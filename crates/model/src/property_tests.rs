@@ -1,5 +1,5 @@
-//! Properties of the whole model: nothing that comes from outside makes it panic, what is written can
-//! be read, and whatever commits are taken, the document stays valid.
+//! Properties of the whole model: outside input never causes a panic, written documents can be
+//! read, and documents stay valid after any accepted commits.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ use super::update::TableUpdate;
 use super::view::ViewMetadata;
 use super::view_update::{ViewRequirement, ViewUpdate};
 
-/// Values that parsers stumble over.
+/// Values that are edge cases for parsers.
 fn any_leaf() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -88,7 +88,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// One change to some place of a document.
+/// A change to one position in a document.
 #[derive(Debug, Clone)]
 enum Mutation {
     Replace(Value),
@@ -106,7 +106,7 @@ fn any_mutation() -> impl Strategy<Value = (prop::sample::Index, Mutation)> {
     (any::<prop::sample::Index>(), mutation)
 }
 
-/// The pointers to all places below the root.
+/// Collects the JSON pointers to all positions below the root.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     let mut visit = |name: &str, inner: &Value| {
         let place = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
@@ -154,7 +154,7 @@ fn document(metadata: &TableMetadata) -> Value {
     serde_json::from_slice(&metadata.to_json()).expect("JSON")
 }
 
-/// A document that has one of everything.
+/// A document with an example of every part.
 fn rich_document() -> Value {
     let mut json = document(&table_with_snapshots(3, 3));
     json["statistics"] = json!([{"snapshot-id": 1, "statistics-path": "p", "file-size-in-bytes": 1,
@@ -177,7 +177,7 @@ fn view_document() -> Value {
             "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}]}]})
 }
 
-/// A list of updates in which every action occurs, and which a table of version 3 takes.
+/// A list of updates with every action, which a table of version 3 accepts.
 fn rich_updates() -> Value {
     let mut next = snapshot(4, Some(3), 4);
     next["first-row-id"] = json!(30);
@@ -212,7 +212,7 @@ fn rich_updates() -> Value {
     ])
 }
 
-/// Parses and applies what can be parsed, and looks at what comes out.
+/// Parses and applies all updates that can be parsed, and checks the result.
 fn try_commit(base: &TableMetadata, changes: &Value) {
     let list = changes.as_array().map(Vec::as_slice).unwrap_or_default();
     let parsed: Vec<TableUpdate> =
@@ -326,7 +326,7 @@ proptest! {
     }
 }
 
-/// A table with so many snapshots, all of which have been current, and a branch and a tag.
+/// A table with `count` snapshots, each of which has been current, and a branch and a tag.
 fn long_table(count: i64) -> TableMetadata {
     let mut json = document(&table(2));
     let snapshots = (1..=count).map(|id| snapshot(id, (id > 1).then(|| id - 1), id));
@@ -342,7 +342,7 @@ fn long_table(count: i64) -> TableMetadata {
     TableMetadata::parse(json.to_string().as_bytes()).expect("a document")
 }
 
-/// The document with its lists rendered item by item, without a thought of chunks.
+/// The document with its lists rendered item by item, without chunks.
 fn plain_json(metadata: &TableMetadata) -> String {
     let list = |items: Vec<String>| format!("[{}]", items.join(","));
     let snapshots = metadata.snapshots.iter().map(|snapshot| snapshot.json().to_owned());
@@ -420,7 +420,7 @@ fn an_append_renders_no_snapshot_but_the_newest() {
 fn the_updates_that_are_mutated_are_taken_when_they_are_not() {
     let base = TableMetadata::parse(rich_document().to_string().as_bytes()).expect("a document");
     let mut changes = rich_updates();
-    // A variant cannot be sorted by: that one is there to be refused.
+    // Sorting by a variant is not allowed: this update is part of the list as an invalid one.
     changes.as_array_mut().expect("a list").remove(6);
     let applied = commit(&base, changes).expect("a commit");
     assert!(applied.changed);

@@ -1,15 +1,16 @@
-//! Read restrictions: which rows of a table somebody may read, and what is shown of its columns
+//! Read restrictions: the rows of a table that a principal may read, and the masks of its columns
 //! (`ReadRestrictions` in the REST catalog specification).
 //!
-//! A [`ReadRule`] is what one permission to read says, with columns by name. [`ReadRules`] are those of all
-//! permissions that somebody has for a table; together with its schema they become [`ReadRestrictions`],
-//! with columns by field id, for a client to apply.
+//! A [`ReadRule`] is the restriction of one permission to read, with columns by name. [`ReadRules`]
+//! are the restrictions of all permissions of a principal for a table. Resolved against the table's
+//! schema, they become [`ReadRestrictions`], with columns by field id, which the client applies.
 //!
-//! **How they add up.** Every row that is shown is shown as at least one of the permissions alone would
-//! show it, or less. So the filters are combined by *or*, and a column is masked for all rows if any of the
-//! permissions that the rows come from masks it, the stricter way. A permission that shows nothing that
-//! another does not show as well has no say; so somebody who may read everything is not held up by what
-//! else they may do. `docs/adr/0014-read-restrictions.md` tells why.
+//! **Combination.** A reader sees each row in at most the detail that at least one of the
+//! permissions alone would show. So the filters are combined by *or*, and a column is masked in all
+//! rows if any permission that contributes rows masks it; the strictest mask applies. A permission
+//! that shows nothing beyond another permission is ignored, so that a principal that may read
+//! everything is not restricted by its further permissions. See
+//! `docs/adr/0014-read-restrictions.md` for the reasons.
 
 mod columns;
 
@@ -25,50 +26,50 @@ use super::mask::Mask;
 use super::schema::{Schema, SchemaIndex};
 pub use columns::parse_masks;
 
-/// What one permission to read says. One that says nothing is no rule.
+/// The restriction of one permission to read. A permission without restriction has no rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRule {
-    /// Which permission: the id of the policy.
+    /// The id of the permission's policy.
     pub policy: String,
-    /// The rows that may be read; all if there is none.
+    /// Filter for the rows that may be read. `None`: all rows.
     pub filter: Option<Expression>,
-    /// How columns are shown, by their names; those that are not here as they are.
+    /// Masks by column name. Columns without a mask are shown unchanged.
     pub masks: BTreeMap<String, Mask>,
 }
 
-/// What all permissions say that somebody has to read a table, none of which is without a rule.
+/// The rules of all permissions that a principal has to read a table. Every permission has a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRules {
     rules: Vec<Arc<ReadRule>>,
     key: RulesKey,
 }
 
-/// Tells rules from all others, by what they say.
+/// Content hash of a set of rules; equal for rules with equal content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RulesKey([u8; 16]);
 
-/// What a client has to apply when it reads a table.
+/// The restrictions that a client must apply when it reads a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRestrictions {
-    /// The rows that may be read, with columns by field id; all if there is none.
+    /// Filter for the rows that may be read, with columns by field id. `None`: all rows.
     pub filter: Option<Value>,
-    /// How columns are shown, by field id; those that are not here as they are.
+    /// Masks by field id. Fields without a mask are shown unchanged.
     pub masks: BTreeMap<i32, Mask>,
-    /// The filters that this schema's rows cannot be told apart by, which show no row, and why.
+    /// Filters that do not apply to this schema, and the reasons. They select no row.
     pub inexpressible: Vec<Problem>,
 }
 
-/// What is wrong with a rule, for a table as it is.
+/// A problem of a rule with the current schema of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Whose rule.
+    /// The policy of the rule.
     pub policy: String,
-    /// What is wrong.
+    /// The description of the problem.
     pub reason: String,
 }
 
 impl ReadRule {
-    /// What it says, as JSON with columns by name: without a filter, `row-filter` is `true`.
+    /// Returns the rule as JSON with columns by name. Without a filter, `row-filter` is `true`.
     pub fn to_json(&self) -> Value {
         let filter = self.filter.as_ref().map_or(json!(true), Expression::to_json);
         let masks: serde_json::Map<_, _> =
@@ -78,8 +79,8 @@ impl ReadRule {
 }
 
 impl ReadRules {
-    /// These rules; without any, no row may be read. They are the same as others that say the same, whoever
-    /// says it.
+    /// Combines rules. Without any rule, no row may be read. The key depends only on the content of
+    /// the rules, not on their policies.
     pub fn new(rules: Vec<Arc<ReadRule>>) -> Self {
         let mut said: Vec<_> = rules.iter().map(|rule| rule.to_json().to_string()).collect();
         said.sort();
@@ -95,18 +96,18 @@ impl ReadRules {
         Self { rules, key: RulesKey(key) }
     }
 
-    /// Tells them from all others.
+    /// Returns the content hash.
     pub fn key(&self) -> RulesKey {
         self.key
     }
 
-    /// One by one.
+    /// Returns the rules.
     pub fn rules(&self) -> &[Arc<ReadRule>] {
         &self.rules
     }
 
-    /// What they come to for a table with this schema. A mask that does not fit it is a problem: the table
-    /// must not be shown then.
+    /// Resolves the rules against a schema. Errors if a mask does not apply to the schema; the
+    /// server must then not show the table.
     pub fn resolve(&self, schema: &Schema) -> Result<ReadRestrictions, Problem> {
         let problem = |reason| Problem { policy: String::new(), reason };
         let index = schema.index().map_err(|refusal| problem(refusal.to_string()))?;
@@ -134,7 +135,7 @@ impl ReadRules {
 }
 
 impl ReadRestrictions {
-    /// The `read-restrictions` of a `LoadTableResult`.
+    /// Returns the `read-restrictions` of a `LoadTableResult`.
     pub fn to_json(&self) -> Value {
         let mut members = serde_json::Map::new();
         if let Some(filter) = &self.filter {
@@ -150,16 +151,16 @@ impl ReadRestrictions {
     }
 }
 
-/// A rule, for a table with a certain schema.
+/// A rule resolved against a schema.
 #[derive(Debug, Clone, PartialEq)]
 struct Resolved {
-    /// `true` if it has none.
+    /// The bound filter; `true` if the rule has none.
     filter: Value,
     masks: BTreeMap<i32, Mask>,
 }
 
 impl Resolved {
-    /// The rule with columns by field id, and what of its filter cannot be said.
+    /// Resolves a rule. Also returns the problem of a filter that cannot be bound.
     fn of(rule: &ReadRule, schema: &SchemaIndex<'_>) -> Result<(Self, Option<Problem>), Problem> {
         let problem = |reason| Problem { policy: rule.policy.clone(), reason };
         let mut masks = BTreeMap::new();
@@ -171,18 +172,18 @@ impl Resolved {
         let (filter, unsaid) = match bound {
             None => (json!(true), None),
             Some(Ok(filter)) => (filter, None),
-            // Nothing of it is kept: half a filter may show more than the whole.
+            // The whole filter is replaced: a part of it may select more rows than the whole.
             Some(Err(reason)) => (json!(false), Some(problem(reason))),
         };
         Ok((Self { filter, masks }, unsaid))
     }
 
-    /// Whether it shows all that the other shows, and all of it at least as well.
+    /// Whether this rule shows at least the rows and values that the other shows.
     fn outdoes(&self, other: &Self, schema: &SchemaIndex<'_>) -> bool {
         let rows = self.filter == json!(true)
             || other.filter == json!(false)
             || self.filter == other.filter;
-        // The fields round a masked one hide what is in them, too.
+        // A mask on an enclosing field hides the fields inside it, too.
         let hides = |id: i32, mask: Mask| {
             let round = schema.ancestors(id).map(|parent| parent.field.id);
             let theirs = other.masks.get(&id).is_some_and(|theirs| theirs.is_as_strict_as(mask));
@@ -193,7 +194,7 @@ impl Resolved {
     }
 }
 
-/// Without those that another one outdoes; one of those that outdo each other.
+/// Removes rules that another rule makes redundant. Keeps one of several equal ones.
 fn not_outdone(mut rules: Vec<Resolved>, schema: &SchemaIndex<'_>) -> Vec<Resolved> {
     let mut at = 0;
     while at < rules.len() {
@@ -211,15 +212,15 @@ fn add_mask(masks: &mut BTreeMap<i32, Mask>, id: i32, mask: Mask) {
     masks.entry(id).and_modify(|before| *before = before.stricter(mask)).or_insert(mask);
 }
 
-/// Without masks of what is in a field that is masked as a whole, which readers could not put together.
+/// Removes masks of fields inside a masked field: readers could not combine the two.
 fn outermost(masks: BTreeMap<i32, Mask>, schema: &SchemaIndex<'_>) -> BTreeMap<i32, Mask> {
     let all = masks.clone();
     let inside = |id: i32| schema.ancestors(id).any(|parent| all.contains_key(&parent.field.id));
     masks.into_iter().filter(|(id, _)| !inside(*id)).collect()
 }
 
-/// The filter for the rows of any of these; none for all rows. Halves are put together of halves, so that
-/// clients, which read it recursively, need not go deep.
+/// Combines filters by *or*. `None`: all rows. Builds a balanced tree, because clients parse it
+/// recursively and should not need deep recursion.
 fn any_of(filters: &[Value]) -> Option<Value> {
     match filters {
         [] => Some(json!(false)),

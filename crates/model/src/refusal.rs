@@ -1,26 +1,27 @@
-//! Why a pure function of the model says no.
+//! The error of the model's pure functions.
 
-/// A definite "no" to a commit or a create: nothing was written, and the text is the client's to read.
+/// A final rejection of a commit or create. Nothing was written; the message is for the client.
 ///
-/// Two kinds, by what the client does next; `catalog` maps them onto the specification's exceptions.
+/// The two kinds differ in the client's next step. `catalog` maps them to the specification's
+/// exceptions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The request is wrong in itself and will be refused again: 400.
+    /// The request is wrong in itself, and a retry fails again. Maps to 400.
     #[error("{0}")]
     Invalid(String),
-    /// The request was right for another state of the table (a requirement does not hold, a snapshot
-    /// is behind): refresh, and perhaps retry: 409.
+    /// The request was valid for another state of the table: a requirement does not hold, or a
+    /// snapshot is outdated. The client refreshes and may retry. Maps to 409.
     #[error("{0}")]
     Conflict(String),
 }
 
 impl Refusal {
-    /// A request that is wrong in itself.
+    /// Creates an [`Invalid`](Self::Invalid) refusal.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
     }
 
-    /// A request that was right for another state.
+    /// Creates a [`Conflict`](Self::Conflict) refusal.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::Conflict(message.into())
     }

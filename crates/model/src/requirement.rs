@@ -1,6 +1,6 @@
-//! Requirements: what a commit takes for granted about the table it changes.
+//! Requirements: conditions of a commit on the state of the table.
 //!
-//! The texts are the reference's; clients and its compatibility kit compare them.
+//! The messages are those of the reference; clients and its compatibility kit compare them.
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -54,7 +54,7 @@ pub enum TableRequirement {
     },
 }
 
-/// Parses one requirement; an unknown `type` is refused, as the specification demands.
+/// Parses one requirement. Refuses an unknown `type`, as the specification requires.
 pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
     let members = RawMembers::parse("update requirement", raw.get())?;
     let kind = members
@@ -96,10 +96,10 @@ pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
     })
 }
 
-/// Checks all requirements against the table, `None` if there is no such table.
+/// Checks all requirements against the table. `None`: the table does not exist.
 ///
-/// `assert-create` stands alone: a create that also requires something of the table is refused as
-/// invalid, whether or not the table exists.
+/// `assert-create` excludes all other requirements: their combination is invalid, whether or not
+/// the table exists.
 pub fn check_requirements(
     metadata: Option<&TableMetadata>,
     requirements: &[TableRequirement],

@@ -1,8 +1,8 @@
-//! Schemas: the columns of a table or view, their identity, and what format version they need.
+//! Schemas: the columns of a table or view, their ids, and the format version that they require.
 //!
-//! A [`Schema`] is valid from birth: ids and full names are unique, and identifier fields are
-//! required primitives outside of lists and maps. What needs to look fields up by id or name builds
-//! a `SchemaIndex` once and passes it on.
+//! A [`Schema`] is always valid: ids and full names are unique, and identifier fields are required
+//! primitives outside of lists and maps. Code that looks up fields by id or name builds a
+//! `SchemaIndex` once and passes it on.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,11 +14,11 @@ use super::members::{Members, brief, object, parse_value};
 use super::refusal::Refusal;
 use super::types::{MapFields, NestedField, PrimitiveType, Type, parse_struct};
 
-/// The bytes that all full names of one schema may have together. Nested fields repeat the names of
-/// their parents, so a small request could otherwise ask for gigabytes.
+/// Maximum total length of all full names of one schema, in bytes. Nested fields repeat the names
+/// of their parents, so a small request could otherwise require gigabytes.
 const SCHEMA_NAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How many problems of one schema a refusal lists.
+/// Maximum number of problems of one schema that a refusal lists.
 const PROBLEMS_MAX: usize = 20;
 
 /// The format version from which a column may have an initial default.
@@ -39,7 +39,7 @@ impl Schema {
         Self::from_json(&parse_value("schema", raw)?)
     }
 
-    /// Parses a schema's JSON that was read already.
+    /// Parses a schema from parsed JSON.
     pub fn from_json(json: &Value) -> Result<Self, Refusal> {
         let members = object("schema", json)?;
         if members.get("type").and_then(Value::as_str) != Some("struct") {
@@ -56,7 +56,7 @@ impl Schema {
         Self::new(schema_id, parse_struct(members)?, identifiers)
     }
 
-    /// A schema of these columns, if ids, names and identifier fields are in order.
+    /// Creates a schema. Errors if its ids, names or identifier fields are invalid.
     pub fn new(
         schema_id: i32,
         fields: Vec<NestedField>,
@@ -83,7 +83,7 @@ impl Schema {
         &self.fields
     }
 
-    /// The ids of the columns that identify a row; may be empty.
+    /// The ids of the columns that identify a row. May be empty.
     pub fn identifier_field_ids(&self) -> &[i32] {
         &self.identifier_field_ids
     }
@@ -93,7 +93,7 @@ impl Schema {
         self.highest_field_id
     }
 
-    /// Whether both have the same columns and the same identifier fields, whatever their ids.
+    /// Whether both schemas have the same columns and identifier fields. Schema ids are ignored.
     pub fn same_schema(&self, other: &Self) -> bool {
         let set =
             |schema: &Self| schema.identifier_field_ids.iter().copied().collect::<HashSet<_>>();
@@ -105,12 +105,12 @@ impl Schema {
         self
     }
 
-    /// An index over all fields, nested ones too.
+    /// Builds an index of all fields, including nested ones.
     pub(super) fn index(&self) -> Result<SchemaIndex<'_>, Refusal> {
         SchemaIndex::build(&self.fields)
     }
 
-    /// Refuses types and defaults that tables of `format_version` cannot hold.
+    /// Refuses types and defaults that tables of `format_version` do not support.
     pub(super) fn check_compatibility(&self, format_version: u8) -> Result<(), Refusal> {
         if format_version >= DEFAULT_VALUES_MIN_FORMAT_VERSION {
             return Ok(());
@@ -125,8 +125,8 @@ impl Schema {
         Err(Refusal::invalid(format!("Invalid schema for v{format_version}:\n- {listed}")))
     }
 
-    /// The same columns with ids 1, 2, 3, ... in the reference's order (a struct's own fields before
-    /// what is nested in them), and how the old ids map to the new.
+    /// Returns the same columns with the ids 1, 2, 3, ... in the reference's order (a struct's own
+    /// fields before the fields nested in them), and the map from old to new ids.
     pub(super) fn with_fresh_ids(
         &self,
         schema_id: i32,
@@ -192,14 +192,14 @@ impl FreshIds {
 
 /// The fields of a schema by id and by name.
 pub(super) struct SchemaIndex<'a> {
-    /// In the order of ids, so that a list of problems is always the same.
+    /// Ordered by id, so that the order of reported problems is deterministic.
     fields: BTreeMap<i32, IndexedField<'a>>,
     ids_by_name: HashMap<String, i32>,
     ids_by_short_name: HashMap<String, i32>,
     name_bytes: usize,
 }
 
-/// A field, where it is, and what its full name is.
+/// A field with its parent and full name.
 pub(super) struct IndexedField<'a> {
     pub(super) field: &'a NestedField,
     pub(super) parent: Option<i32>,
@@ -220,7 +220,8 @@ impl<'a> SchemaIndex<'a> {
         Ok(index)
     }
 
-    /// Adds a field and all below it. Short names leave out `element` and `value` before a struct.
+    /// Adds a field and all fields below it. Short names omit `element` and `value` before a
+    /// struct.
     fn add(
         &mut self,
         field: &'a NestedField,
@@ -269,17 +270,17 @@ impl<'a> SchemaIndex<'a> {
         }
     }
 
-    /// The field of this id.
+    /// Returns the field with this id.
     pub(super) fn field(&self, id: i32) -> Option<&IndexedField<'a>> {
         self.fields.get(&id)
     }
 
-    /// The id of the field of this full or short name.
+    /// Returns the id of the field with this full or short name.
     pub(super) fn id_by_name(&self, name: &str) -> Option<i32> {
         self.ids_by_name.get(name).or_else(|| self.ids_by_short_name.get(name)).copied()
     }
 
-    /// The fields that hold the field `id`, from the nearest to the outermost.
+    /// Returns the fields that contain the field `id`, innermost first.
     pub(super) fn ancestors(&self, id: i32) -> impl Iterator<Item = &IndexedField<'a>> {
         let parent = |field: &IndexedField<'_>| field.parent.and_then(|id| self.fields.get(&id));
         std::iter::successors(self.fields.get(&id).and_then(parent), move |field| parent(field))
@@ -317,7 +318,7 @@ impl<'a> SchemaIndex<'a> {
     }
 }
 
-/// Where the walk over a schema is.
+/// The position of the walk over a schema.
 #[derive(Default)]
 struct Place {
     parent: Option<i32>,

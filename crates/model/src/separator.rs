@@ -6,11 +6,11 @@ use super::ident::NamespaceIdent;
 use super::refusal::Refusal;
 use super::warehouse::Warehouse;
 
-/// The key of the client configuration that advertises a separator, URL-encoded.
+/// The key of the client configuration that advertises a URL-encoded separator.
 pub const PROPERTY: &str = "namespace-separator";
-/// The separator that every client knows and every server accepts.
+/// The separator that every client and server supports.
 pub const DEFAULT: char = '\u{1f}';
-/// Characters with a meaning of their own in a URL or in a segment of its path.
+/// Characters with a special meaning in a URL or in a segment of its path.
 const RESERVED: &str = "/\\?#%+&= ";
 
 /// Returns the separator that the value of [`PROPERTY`] names, such as `%2E` or `.`.
@@ -33,18 +33,18 @@ pub fn parse(value: &str) -> Result<char, Refusal> {
 }
 
 impl Warehouse {
-    /// The separator that `GET /v1/config` advertises to clients of this warehouse. [`DEFAULT`] is accepted
-    /// beside it.
+    /// Returns the separator that `GET /v1/config` advertises to clients of this warehouse. The
+    /// server accepts [`DEFAULT`] in addition.
     pub fn namespace_separator(&self) -> char {
         let advertised =
             self.client_overrides.get(PROPERTY).or_else(|| self.client_defaults.get(PROPERTY));
-        // What cannot be a separator was rejected when the warehouse was created.
+        // Invalid separators were rejected when the warehouse was created.
         advertised.and_then(|value| parse(value).ok()).unwrap_or(DEFAULT)
     }
 
-    /// Rejects new namespaces with the advertised separator in a level. Clients could not name
-    /// them: some send the separator as it is, and encode a level that contains it in the same
-    /// way.
+    /// Rejects new namespaces with the advertised separator in a level. Clients could not address
+    /// them: some clients send the separator unencoded, and encode a level that contains it in the
+    /// same way.
     pub fn check_new_namespace(&self, namespace: &NamespaceIdent) -> Result<(), Refusal> {
         let separator = self.namespace_separator();
         match namespace.0.iter().find(|level| level.contains(separator)) {
@@ -63,8 +63,9 @@ pub fn split(joined: &str, separator: char) -> NamespaceIdent {
     NamespaceIdent(joined.split(separator).map(ToOwned::to_owned).collect())
 }
 
-/// Splits a URL-encoded namespace, and decodes its levels with `decode`. Java clients send the advertised
-/// separator encoded, and levels that contain it as they are; PyIceberg sends it as it is.
+/// Splits a URL-encoded namespace and decodes its levels with `decode`. Java clients encode the
+/// advertised separator and leave it unencoded inside levels; PyIceberg sends the separator
+/// unencoded.
 pub fn split_encoded<E>(
     raw: &str,
     separator: char,
@@ -83,7 +84,7 @@ pub fn split_encoded<E>(
     normal.split(&encoded).map(decode).collect::<Result<_, _>>().map(NamespaceIdent)
 }
 
-/// The same text with the digits of its escapes (`%2e`) in upper case.
+/// Returns the string with the hexadecimal digits of its escapes (`%2e`) in upper case.
 fn upper_case_escapes(raw: &str) -> Cow<'_, str> {
     if !raw.contains('%') {
         return Cow::Borrowed(raw);

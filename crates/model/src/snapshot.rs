@@ -1,8 +1,9 @@
 //! Snapshots, and the references that point to them.
 //!
-//! A snapshot never changes once it is in a table, and a table may have ten thousand of them. So each
-//! is kept as the JSON it came in, next to the few members that commits ask for: a commit shares the
-//! old ones, writes their text verbatim, and members that this version does not know survive.
+//! A snapshot in a table never changes, and a table may have ten thousand of them. So each is
+//! stored as the JSON that its writer sent, with the few members that commits need. A commit shares
+//! the existing snapshots and writes their JSON verbatim, which preserves members that this version
+//! does not know.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,10 +20,10 @@ use super::chunked::{Chunked, Item};
 use super::members::{Members, RawMembers, brief, compact, object};
 use super::refusal::Refusal;
 
-/// The name of the branch that is the table's current state.
+/// The name of the branch that defines the table's current state.
 pub const MAIN_BRANCH: &str = "main";
 
-/// The snapshots of a table: some twenty kilobytes to a chunk.
+/// The snapshots of a table, about twenty kilobytes per chunk.
 pub type Snapshots = Chunked<Arc<Snapshot>, 32>;
 
 /// A state of a table ("Snapshots" in the table specification).
@@ -30,19 +31,19 @@ pub type Snapshots = Chunked<Arc<Snapshot>, 32>;
 pub struct Snapshot {
     /// The id, unique within the table; never -1.
     pub snapshot_id: i64,
-    /// The snapshot this one was made from.
+    /// The snapshot that this one is based on.
     pub parent_snapshot_id: Option<i64>,
     /// The order of changes; 0 in tables of version 1.
     pub sequence_number: i64,
-    /// When it was made, in milliseconds since 1970 by its writer's clock.
+    /// Creation time in milliseconds since 1970, by the writer's clock.
     pub timestamp_ms: i64,
-    /// The schema that was current when it was made.
+    /// The schema that was current at creation.
     pub schema_id: Option<i32>,
-    /// The row id of its first added row (v3).
+    /// The row id of the first added row (v3).
     pub first_row_id: Option<i64>,
-    /// How many row ids it assigned (v3).
+    /// The number of row ids that the snapshot assigned (v3).
     pub added_rows: Option<i64>,
-    /// The whole of it; UTF-8.
+    /// The complete JSON, in UTF-8.
     json: Bytes,
 }
 
@@ -54,7 +55,7 @@ impl Snapshot {
         Self::new(head, Bytes::copy_from_slice(json.get().as_bytes()))
     }
 
-    /// Parses a snapshot's JSON, a part of `text`, which it shares.
+    /// Parses a snapshot's JSON, a part of `text`, and shares its memory.
     pub(super) fn parse_in(text: &Bytes, raw: &RawValue) -> Result<Self, Refusal> {
         match compact("snapshot", raw)? {
             Cow::Borrowed(json) => {
@@ -105,17 +106,18 @@ impl Snapshot {
         }
     }
 
-    /// The whole snapshot, as it is written.
+    /// Returns the complete JSON of the snapshot.
     pub fn json(&self) -> &str {
         std::str::from_utf8(&self.json).expect("it was parsed as text")
     }
 
-    /// Where the manifest list is; `None` for old snapshots of version 1 that list manifests inline.
+    /// Returns the location of the manifest list. `None` for old snapshots of version 1, which list
+    /// manifests inline.
     pub fn manifest_list(&self) -> Option<String> {
         self.members().ok()?.opt_string("manifest-list").ok()?
     }
 
-    /// What the writer says about the change; `operation` is one of its keys.
+    /// Returns the writer's summary of the change; `operation` is one of its keys.
     pub fn summary(&self) -> BTreeMap<String, String> {
         let summary = self.members().and_then(|members| members.opt_string_map("summary"));
         summary.ok().flatten().unwrap_or_default()
@@ -148,7 +150,7 @@ impl Item for Arc<Snapshot> {
     }
 }
 
-/// The members of a snapshot that commits ask for, read in one pass that allocates nothing.
+/// The members of a snapshot that commits need, read in one pass without allocation.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Head {
@@ -173,7 +175,7 @@ impl Head {
     }
 }
 
-/// A string whose content does not matter.
+/// A string whose content is ignored.
 struct Text;
 
 impl<'de> Deserialize<'de> for Text {
@@ -192,7 +194,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// A map of strings whose content does not matter.
+/// A map of strings whose content is ignored.
 struct TextMap;
 
 impl<'de> Deserialize<'de> for TextMap {
@@ -212,7 +214,7 @@ impl<'de> Deserialize<'de> for TextMap {
     }
 }
 
-/// Reads a snapshot that was refused once more, member by member, to name the one at fault.
+/// Parses an invalid snapshot again, member by member, to name the invalid one.
 fn explain(json: &RawValue, error: &serde_json::Error) -> Refusal {
     let read = || {
         let members = RawMembers::parse("snapshot", json.get())?;
@@ -236,29 +238,29 @@ fn explain(json: &RawValue, error: &serde_json::Error) -> Refusal {
 /// A branch or tag ("Snapshot References" in the table specification).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRef {
-    /// The snapshot it points to.
+    /// The snapshot that the reference points to.
     pub snapshot_id: i64,
     /// Branch or tag.
     pub kind: SnapshotRefKind,
-    /// How many snapshots of a branch expiry keeps at least.
+    /// The minimum number of a branch's snapshots that expiry retains.
     pub min_snapshots_to_keep: Option<i32>,
-    /// How old, in milliseconds, a branch's snapshots may become before expiry takes them.
+    /// The age, in milliseconds, from which expiry removes a branch's snapshots.
     pub max_snapshot_age_ms: Option<i64>,
-    /// How old, in milliseconds, the reference itself may become.
+    /// The age, in milliseconds, from which expiry removes the reference.
     pub max_ref_age_ms: Option<i64>,
 }
 
-/// What a reference is.
+/// The kind of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotRefKind {
-    /// Moves with commits.
+    /// A reference that commits move.
     Branch,
-    /// Stays.
+    /// A reference that does not move.
     Tag,
 }
 
 impl SnapshotRefKind {
-    /// `branch` or `tag`, as it is written.
+    /// Returns `branch` or `tag`, as in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Branch => "branch",
@@ -284,7 +286,7 @@ impl SnapshotRef {
         Self::from_members(object("snapshot reference", json)?)
     }
 
-    /// Reads a reference out of an object that may have other members too.
+    /// Parses a reference from an object that may have other members too.
     pub(super) fn from_members(members: &impl Members) -> Result<Self, Refusal> {
         let snapshot_id = members.i64("snapshot-id")?;
         let kind = members.string("type")?;
@@ -327,7 +329,7 @@ impl SnapshotRef {
 }
 
 impl SnapshotRef {
-    /// Writes its members, for whatever object they are in.
+    /// Writes the members into the enclosing object.
     pub(super) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("snapshot-id", &self.snapshot_id)?;
         map.serialize_entry("type", self.kind.name())?;

@@ -1,4 +1,4 @@
-//! Sort orders: as a client sends one, and as a table keeps it.
+//! Sort orders: the client's version, and the version that a table stores.
 
 use std::fmt;
 
@@ -11,27 +11,27 @@ use super::refusal::Refusal;
 use super::schema::SchemaIndex;
 use super::transform::Transform;
 
-/// The id of the order that sorts by nothing; no other order may have it.
+/// The id of the unsorted order; no other order may have it.
 pub(super) const UNSORTED_ORDER_ID: i32 = 0;
 
-/// The id of the first order that sorts.
+/// The id of the first order that is not the unsorted one.
 pub(super) const INITIAL_SORT_ORDER_ID: i32 = 1;
 
-/// A sort order that was sent: no schema has judged it yet.
+/// A sort order from a client. It has not been validated against a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnboundSortOrder {
-    /// The id the client proposes; a table assigns its own.
+    /// The id that the client proposes. A table assigns its own.
     pub order_id: i32,
-    /// The fields, the most significant first.
+    /// The fields, most significant first.
     pub fields: Vec<SortField>,
 }
 
 /// A sort order of a table ("Sorting" in the table specification).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortOrder {
-    /// The id within the table; 0 is the unsorted order and only that.
+    /// The id within the table. 0 is the unsorted order and no other.
     pub order_id: i32,
-    /// The fields, the most significant first.
+    /// The fields, most significant first.
     pub fields: Vec<SortField>,
 }
 
@@ -60,13 +60,13 @@ pub enum NullOrder {
 /// A field of a sort order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortField {
-    /// How the sort value comes from the column's.
+    /// The transform from the column's value to the sort value.
     pub transform: Transform,
     /// The id of the column.
     pub source_id: i32,
     /// Ascending or descending.
     pub direction: SortDirection,
-    /// Where nulls go.
+    /// The position of nulls.
     pub null_order: NullOrder,
 }
 
@@ -76,7 +76,7 @@ impl UnboundSortOrder {
         Self::from_json(&parse_value("sort order", raw)?)
     }
 
-    /// Parses a sort order's JSON that was read already.
+    /// Parses a sort order from parsed JSON.
     pub fn from_json(json: &Value) -> Result<Self, Refusal> {
         let members = object("sort order", json)?;
         let order_id = members.i32("order-id")?;
@@ -109,8 +109,8 @@ impl SortOrder {
         Self { order_id: UNSORTED_ORDER_ID, fields: Vec::new() }
     }
 
-    /// Refuses fields whose column is missing, not a primitive, or of a type that the transform
-    /// cannot take.
+    /// Refuses fields whose column is missing, is not a primitive, or has a type that the transform
+    /// does not support.
     pub(super) fn check_compatibility(&self, schema: &SchemaIndex<'_>) -> Result<(), Refusal> {
         for field in &self.fields {
             let Some(source) = schema.field(field.source_id) else {

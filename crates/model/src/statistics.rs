@@ -1,6 +1,6 @@
-//! Statistics files of snapshots: Puffin files, and the per-partition ones.
+//! Statistics files of snapshots: Puffin files, and partition statistics files.
 //!
-//! Kept as the JSON they came in, like snapshots; only the snapshot they belong to is read.
+//! Stored as the client's JSON, like snapshots. Only the snapshot id is parsed.
 
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -51,7 +51,7 @@ impl StatisticsFile {
         Ok(Self { snapshot_id, json })
     }
 
-    /// The whole description, as it is written.
+    /// Returns the complete JSON.
     pub fn json(&self) -> &RawValue {
         &self.json
     }
@@ -68,7 +68,7 @@ impl PartitionStatisticsFile {
         Ok(Self { snapshot_id, json })
     }
 
-    /// The whole description, as it is written.
+    /// Returns the complete JSON.
     pub fn json(&self) -> &RawValue {
         &self.json
     }

@@ -1,12 +1,13 @@
-//! The metadata of a table: everything a client needs to read it, and all that a commit changes.
+//! The metadata of a table: the information that a client needs to read it, and the target of
+//! commits.
 //!
-//! Vocabulary, as the table specification uses it: a *snapshot* is a state of the table, a *ref*
-//! (branch or tag) points to a snapshot, *main* is the branch whose snapshot is current, the
-//! *snapshot log* tells what was current when, and the *metadata log* where earlier documents are.
+//! Terms of the table specification: a *snapshot* is a state of the table, a *ref* (branch or tag)
+//! points to a snapshot, *main* is the branch whose snapshot is current, the *snapshot log* records
+//! which snapshot was current at what time, and the *metadata log* lists the earlier documents.
 //!
-//! A `TableMetadata` is valid from birth (`parse`, `create::new_table`, `commit::apply`). It is cheap
-//! to clone: whatever is many or large sits behind an `Arc` and is shared between versions, and the
-//! snapshots and their log are shared with their text, chunk by chunk.
+//! A `TableMetadata` is always valid (`parse`, `create::new_table` and `commit::apply` ensure it).
+//! A clone is cheap: large or numerous parts are behind an `Arc` and shared between versions. The
+//! snapshots and the snapshot log share their JSON, chunk by chunk.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -24,17 +25,17 @@ use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, Snapshots};
 use super::sort::SortOrder;
 use super::statistics::{PartitionStatisticsFile, StatisticsFile};
 
-/// The greatest format version that is understood.
+/// The greatest supported format version.
 pub const FORMAT_VERSION_MAX: u8 = 3;
 
-/// The format version of a table that names none.
+/// The default format version.
 pub const FORMAT_VERSION_DEFAULT: u8 = 2;
 
-/// From this format version on, rows have ids.
+/// The format version from which rows have ids.
 pub(super) const FORMAT_VERSION_ROW_LINEAGE: u8 = 3;
 
-/// How far clocks of different machines may be apart, in milliseconds, before the order of a log's
-/// entries counts as wrong.
+/// The assumed maximum difference, in milliseconds, between clocks of different machines. Log
+/// entries may be out of order by at most this.
 pub(super) const CLOCK_SKEW_MS_MAX: i64 = 60_000;
 
 /// A table's metadata document ("Table Metadata" in the table specification, versions 1 to 3).
@@ -42,77 +43,77 @@ pub(super) const CLOCK_SKEW_MS_MAX: i64 = 60_000;
 pub struct TableMetadata {
     /// 1, 2 or 3.
     pub format_version: u8,
-    /// The table's identity. Nil for a document of version 1 that has none.
+    /// The table's UUID. Nil for a document of version 1 without one.
     pub table_uuid: Uuid,
-    /// Where the table's files are, without a slash at the end.
+    /// The directory of the table's files, without a trailing slash.
     pub location: String,
     /// The greatest sequence number assigned; 0 in version 1.
     pub last_sequence_number: i64,
-    /// When this document was made, in milliseconds since 1970.
+    /// Creation time of this document, in milliseconds since 1970.
     pub last_updated_ms: i64,
     /// The greatest field id ever assigned.
     pub last_column_id: i32,
-    /// The schema that is current; one of `schemas`.
+    /// The id of the current schema, one of `schemas`.
     pub current_schema_id: i32,
-    /// The schemas, in the order they were added.
+    /// The schemas, in the order in which they were added.
     pub schemas: Vec<Arc<Schema>>,
-    /// The spec that writers use; one of `partition_specs`.
+    /// The id of the spec for writers, one of `partition_specs`.
     pub default_spec_id: i32,
-    /// The partition specs, in the order they were added.
+    /// The partition specs, in the order in which they were added.
     pub partition_specs: Vec<Arc<PartitionSpec>>,
-    /// The greatest partition field id ever assigned; 999 if there was none.
+    /// The greatest partition field id ever assigned; 999 if there never was one.
     pub last_partition_id: i32,
-    /// The order that writers use; one of `sort_orders`.
+    /// The id of the sort order for writers, one of `sort_orders`.
     pub default_sort_order_id: i32,
-    /// The sort orders, in the order they were added.
+    /// The sort orders, in the order in which they were added.
     pub sort_orders: Vec<Arc<SortOrder>>,
-    /// Settings of the table.
+    /// The table's properties.
     pub properties: BTreeMap<String, String>,
     /// The snapshot of branch main.
     pub current_snapshot_id: Option<i64>,
     /// Branches and tags by name.
     pub refs: BTreeMap<String, SnapshotRef>,
-    /// The snapshots, in the order they were added.
+    /// The snapshots, in the order in which they were added.
     pub snapshots: Snapshots,
-    /// Which snapshot became current when, oldest first.
+    /// The history of the current snapshot, oldest first.
     pub snapshot_log: SnapshotLog,
-    /// Where earlier documents are, oldest first.
+    /// The locations of earlier documents, oldest first.
     pub metadata_log: Vec<MetadataLogEntry>,
-    /// Statistics files, at most one for a snapshot once a commit set it.
+    /// Statistics files. Commits leave at most one per snapshot.
     pub statistics: Vec<Arc<StatisticsFile>>,
-    /// Partition statistics files, likewise.
+    /// Partition statistics files. Commits leave at most one per snapshot.
     pub partition_statistics: Vec<Arc<PartitionStatisticsFile>>,
     /// Encrypted keys (v3).
     pub encryption_keys: Vec<Arc<EncryptionKey>>,
-    /// The next row id to assign (v3); 0 before.
+    /// The next row id to assign (v3); 0 in earlier versions.
     pub next_row_id: i64,
-    /// Members of the document that this version does not know.
+    /// Members of the document that this version of slateberg does not know.
     pub extra: Map<String, Value>,
 }
 
-/// The log of a table: some eight kilobytes of text to a chunk.
+/// The snapshot log of a table, about eight kilobytes of JSON per chunk.
 pub type SnapshotLog = Chunked<SnapshotLogEntry, 128>;
 
-/// At this time, this snapshot became current.
+/// A change of the current snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotLogEntry {
-    /// Milliseconds since 1970.
+    /// The time of the change, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// The snapshot.
+    /// The snapshot that became current.
     pub snapshot_id: i64,
 }
 
-/// Up to some later time, this was the table's document.
+/// A reference to an earlier document of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataLogEntry {
     /// The `last_updated_ms` of that document, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// Where the document is.
+    /// The location of the document.
     pub metadata_file: Arc<str>,
 }
 
 impl TableMetadata {
-    /// The current schema.
+    /// Returns the current schema.
     pub fn current_schema(&self) -> Result<&Arc<Schema>, Refusal> {
         let id = self.current_schema_id;
         self.schemas.iter().find(|schema| schema.schema_id() == id).ok_or_else(|| {
@@ -120,7 +121,7 @@ impl TableMetadata {
         })
     }
 
-    /// The default partition spec.
+    /// Returns the default partition spec.
     pub fn default_spec(&self) -> Result<&Arc<PartitionSpec>, Refusal> {
         let id = self.default_spec_id;
         self.partition_specs.iter().find(|spec| spec.spec_id == id).ok_or_else(|| {
@@ -129,7 +130,7 @@ impl TableMetadata {
         })
     }
 
-    /// The default sort order.
+    /// Returns the default sort order.
     pub fn default_sort_order(&self) -> Result<&Arc<SortOrder>, Refusal> {
         let id = self.default_sort_order_id;
         self.sort_orders.iter().find(|order| order.order_id == id).ok_or_else(|| {
@@ -139,13 +140,13 @@ impl TableMetadata {
         })
     }
 
-    /// The snapshot of this id. Looks from the newest back.
+    /// Returns the snapshot with this id. Searches from the newest to the oldest.
     pub fn snapshot(&self, snapshot_id: i64) -> Option<&Arc<Snapshot>> {
         self.snapshots.find(snapshot_id)
     }
 
-    /// This document with only the snapshots that a branch or tag points to, for clients that load
-    /// the others when they need them. All else stays whole, the snapshot log too.
+    /// Returns this document with only the snapshots that a branch or tag points to, for clients
+    /// that load the others on demand. Everything else stays complete, including the snapshot log.
     pub fn with_referenced_snapshots_only(&self) -> Self {
         let referenced: HashSet<i64> = self.refs.values().map(|r| r.snapshot_id).collect();
         let mut metadata = self.clone();
@@ -153,8 +154,8 @@ impl TableMetadata {
         metadata
     }
 
-    /// Refuses a document whose parts contradict each other: what the reference's constructor
-    /// refuses, and ids that point nowhere.
+    /// Refuses an inconsistent document: documents that the reference's constructor refuses, and
+    /// ids that do not exist.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if self.format_version == 1 && self.last_sequence_number != 0 {
             let number = self.last_sequence_number;
@@ -169,8 +170,8 @@ impl TableMetadata {
         self.check_logs_from(0, 0)
     }
 
-    /// Refuses a default spec or order that the current schema cannot serve, and partition names
-    /// that are names of columns.
+    /// Refuses a default spec or order that is incompatible with the current schema, and partition
+    /// names that equal column names.
     pub(super) fn check_against_schema(&self) -> Result<(), Refusal> {
         let schema = self.current_schema()?.index()?;
         self.partition_specs.iter().try_for_each(|spec| spec.check_names(&schema))?;
@@ -209,8 +210,8 @@ impl TableMetadata {
         }
     }
 
-    /// Refuses logs whose entries are out of order, or newer than the document. The entries before
-    /// these places were judged before.
+    /// Refuses logs whose entries are out of order or newer than the document. Checks only the
+    /// entries from these indexes on; earlier entries have been checked before.
     pub(super) fn check_logs_from(
         &self,
         snapshot_log_at: usize,
@@ -244,12 +245,12 @@ impl TableMetadata {
     }
 }
 
-/// Whether `later` is not before `earlier` by more than clocks may differ.
+/// Whether `later` is not before `earlier`, except for [`CLOCK_SKEW_MS_MAX`].
 pub(super) fn in_order(earlier: i64, later: i64) -> bool {
     later.saturating_sub(earlier) >= -CLOCK_SKEW_MS_MAX
 }
 
-/// Whether times, newest first, are in order.
+/// Whether times, listed from the newest, are in order.
 fn is_sorted_from_the_end(times: impl Iterator<Item = i64> + Clone) -> bool {
     times.clone().zip(times.skip(1)).all(|(later, earlier)| in_order(earlier, later))
 }
@@ -269,7 +270,7 @@ fn unique<T: std::hash::Hash + Eq + std::fmt::Display>(
     Ok(seen)
 }
 
-/// A location as it is kept: not empty, and without slashes at the end.
+/// Normalizes a location: refuses an empty one and removes trailing slashes.
 pub(super) fn clean_location(location: &str) -> Result<String, Refusal> {
     if location.is_empty() {
         return Err(Refusal::invalid("Invalid location: must not be empty"));

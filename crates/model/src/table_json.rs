@@ -1,9 +1,9 @@
 //! Table metadata as JSON: the reference's `TableMetadataParser`, for format versions 1 to 3.
 //!
-//! Reading, here, accepts what any version's writers wrote, the single `schema` and `partition-spec`
-//! of old documents of version 1 included. Writing ([`mod@write`]) puts the members in the reference's
-//! order, and those it does not know at the end. `to_text` after `from_text` after `to_text` changes
-//! no byte and no piece.
+//! This module reads documents of all writers, including the single `schema` and `partition-spec`
+//! in old documents of version 1. [`mod@write`] writes the members in the reference's order, with
+//! unknown members at the end. Writing a document that was read by `from_text` yields the same
+//! bytes and pieces.
 
 mod write;
 
@@ -30,7 +30,7 @@ use super::table::{
 };
 use super::text::{Piece, Segment, Text};
 
-/// The members this version knows; all others are kept in `extra`.
+/// The members that this version knows. All others go to `extra`.
 const KNOWN_MEMBERS: [&str; 25] = [
     "format-version",
     "table-uuid",
@@ -60,12 +60,12 @@ const KNOWN_MEMBERS: [&str; 25] = [
 ];
 
 impl TableMetadata {
-    /// Parses a metadata document of version 1, 2 or 3 and checks that its parts fit together.
+    /// Parses a metadata document of version 1, 2 or 3 and checks its consistency.
     pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
         Document::read(json, Vec::new())
     }
 
-    /// Parses a document that `to_text` has made, and keeps its pieces.
+    /// Parses a document that `to_text` wrote, and reuses its pieces.
     pub fn from_text(text: &Text) -> Result<Self, Refusal> {
         let mut at = 0;
         let mut pieces = Vec::new();
@@ -79,13 +79,13 @@ impl TableMetadata {
     }
 }
 
-/// A document that is being read.
+/// A document during parsing.
 struct Document<'a> {
-    /// The text without its pieces.
+    /// The JSON without the pieces.
     json: &'a str,
     members: RawMembers<'a>,
     format_version: u8,
-    /// The pieces, and where in `json` each belongs.
+    /// The pieces and their offsets in `json`.
     pieces: Vec<(usize, &'a Piece)>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// A number that documents have from `version` on, and that is 0 before.
+    /// Returns a number that documents contain from `version` on; 0 for earlier versions.
     fn since(&self, version: u8, name: &str) -> Result<i64, Refusal> {
         if self.format_version < version {
             return Ok(0);
@@ -258,7 +258,7 @@ impl<'a> Document<'a> {
         Ok(Chunked::read_from(pieces, behind))
     }
 
-    /// The pieces that stand at the beginning of a list.
+    /// Returns the pieces at the beginning of a list.
     fn pieces_of(&self, name: &str) -> impl Iterator<Item = &'a Piece> {
         let beginning = self.members.raw(name).map(|list| {
             let offset = list.get().as_ptr() as usize - self.json.as_ptr() as usize;
@@ -268,7 +268,7 @@ impl<'a> Document<'a> {
         self.pieces.iter().filter(here).map(|(_, piece)| *piece)
     }
 
-    /// Refuses pieces that stand where none can, and lists that end with one.
+    /// Refuses pieces at other positions, and lists that end with a piece.
     fn check_pieces(&self) -> Result<(), Refusal> {
         let mut placed = 0;
         for name in ["snapshots", "snapshot-log"] {
@@ -302,7 +302,7 @@ impl<'a> Document<'a> {
         unknown.map(|(name, raw)| Ok((name.to_owned(), parse_value(name, raw)?))).collect()
     }
 
-    /// The elements of a list; none when it is absent.
+    /// Returns the elements of a list; an empty list if it is absent.
     fn read_list<T>(
         &self,
         name: &str,
@@ -320,7 +320,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// An entry of the snapshot log, as it is written.
+/// An entry of the snapshot log, as in the JSON.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct LogEntry {
@@ -334,7 +334,7 @@ impl From<LogEntry> for SnapshotLogEntry {
     }
 }
 
-/// The items of a piece, each of which has a comma behind it.
+/// Parses the items of a piece, each of which is followed by a comma.
 fn items<'a, J: Deserialize<'a>, T>(
     piece: &'a Piece,
     read: impl Fn(J) -> Result<T, Refusal>,
@@ -354,7 +354,7 @@ fn items<'a, J: Deserialize<'a>, T>(
     Ok(items)
 }
 
-/// Parses a UUID that a client sent under `name`.
+/// Parses the UUID in the client's member `name`.
 pub(super) fn parse_uuid(name: &str, text: &str) -> Result<Uuid, Refusal> {
     Uuid::try_parse(text)
         .map_err(|_| Refusal::invalid(format!("Cannot parse to a UUID: {name}: {}", brief(text))))

@@ -1,5 +1,5 @@
 //! Fixtures and shorthands for the tests of this crate. `tests/differential.rs` of the server
-//! includes this file, so that it names what it uses by paths from the crate's root.
+//! includes this file, so it refers to its dependencies by paths from the crate's root.
 
 #[path = "testing/steps.rs"]
 pub(crate) mod steps;
@@ -36,7 +36,7 @@ pub(crate) fn ctx(now_ms: i64) -> CommitContext {
     CommitContext { now_ms, new_uuid: Uuid::from_u128(7), default_location: None }
 }
 
-/// Parses a schema that is valid.
+/// Parses a valid schema.
 pub(crate) fn schema(value: &Value) -> Schema {
     Schema::parse(&raw(value)).expect("a valid schema")
 }
@@ -98,7 +98,7 @@ pub(crate) fn commit_if(
     apply(Some(base), &requirements, updates(&changes)?, &ctx)
 }
 
-/// A commit that is taken and changes something; what it leads to survives being written and read.
+/// Applies a commit. Asserts that it changes something and that its result survives a round trip.
 #[track_caller]
 pub(crate) fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
     let applied = commit(base, changes).expect("a commit that is taken");
@@ -107,7 +107,7 @@ pub(crate) fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
     applied.metadata
 }
 
-/// The text of a commit that is refused as invalid.
+/// Asserts that a commit is refused as invalid, and returns the message.
 #[track_caller]
 pub(crate) fn invalid(base: &TableMetadata, changes: Value) -> String {
     match commit(base, changes) {
@@ -116,7 +116,7 @@ pub(crate) fn invalid(base: &TableMetadata, changes: Value) -> String {
     }
 }
 
-/// The text of a commit that is refused as conflicting.
+/// Asserts that a commit is refused as conflicting, and returns the message.
 #[track_caller]
 pub(crate) fn conflict(base: &TableMetadata, changes: Value) -> String {
     match commit(base, changes) {
@@ -125,7 +125,7 @@ pub(crate) fn conflict(base: &TableMetadata, changes: Value) -> String {
     }
 }
 
-/// Asserts that a document survives being written and read.
+/// Asserts that a document survives a round trip through JSON.
 #[track_caller]
 pub(crate) fn assert_round_trip(metadata: &TableMetadata) {
     let json = metadata.to_json();
@@ -157,7 +157,7 @@ pub(crate) fn set_ref(name: &str, kind: &str, snapshot_id: i64) -> Value {
     json!({"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot_id})
 }
 
-/// A table with snapshots 1 to `count`, each current once and made from the one before.
+/// A table with snapshots 1 to `count`, each of which was current and is based on the previous one.
 pub(crate) fn table_with_snapshots(format_version: u8, count: i64) -> TableMetadata {
     (1..=count).fold(table(format_version), |table, id| {
         let sequence_number = if format_version == 1 { 0 } else { id };

@@ -1,12 +1,12 @@
-//! JSON text in segments, most of which one version of a document shares with the next.
+//! JSON in segments, most of which are shared between the versions of a document.
 //!
-//! A segment is either *inline*, written anew with each version, or a *piece*: a part that will not
-//! change any more, known by a hash of its content. A table of ten thousand snapshots is a few hundred
-//! pieces and some kilobytes between and behind them, so that a new version of it is rendered, kept and
-//! answered at the price of those kilobytes.
+//! A segment is either *inline*, written again for each version, or a *piece*: a part that will not
+//! change again, identified by a hash of its content. A table with ten thousand snapshots has a few
+//! hundred pieces and some kilobytes of inline JSON, so the cost to render, store and send a new
+//! version is that of those kilobytes.
 //!
-//! Pieces stand where what is left without them is still JSON: each ends with a comma, and something
-//! inline follows it in the same list.
+//! Removing the pieces leaves valid JSON: each piece ends with a comma, and inline JSON follows it
+//! in the same list.
 
 use std::fmt;
 use std::io;
@@ -16,15 +16,15 @@ use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// How many bytes of a piece's SHA-256 make its name.
+/// Number of bytes of a piece's SHA-256 that form its hash.
 const HASH_BYTES: usize = 16;
 
-/// What a piece is known by: the first half of the SHA-256 of its text.
+/// The identifier of a piece: the first half of the SHA-256 of its content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PieceHash(pub [u8; HASH_BYTES]);
 
 impl PieceHash {
-    /// The hash of a text.
+    /// Returns the hash of some bytes.
     pub fn of(text: &[u8]) -> Self {
         let digest = Sha256::digest(text);
         let mut hash = [0; HASH_BYTES];
@@ -39,7 +39,7 @@ impl fmt::Debug for PieceHash {
     }
 }
 
-/// A part of a document that does not change any more.
+/// A part of a document that does not change again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     hash: PieceHash,
@@ -47,22 +47,22 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The piece with this text.
+    /// Creates a piece with this content.
     pub fn new(text: Bytes) -> Self {
         Self { hash: PieceHash::of(&text), text }
     }
 
-    /// The piece that was kept under this hash, which is taken at its word.
+    /// Creates a piece that was stored under this hash. Does not verify the hash.
     pub fn kept(hash: PieceHash, text: Bytes) -> Self {
         Self { hash, text }
     }
 
-    /// What it is known by.
+    /// Returns the hash.
     pub fn hash(&self) -> PieceHash {
         self.hash
     }
 
-    /// Its text.
+    /// Returns the content.
     pub fn text(&self) -> &Bytes {
         &self.text
     }
@@ -71,14 +71,14 @@ impl Piece {
 /// A part of a [`Text`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// Written with this version of the document.
+    /// Bytes that belong to this version of the document only.
     Inline(Bytes),
-    /// Shared with other versions.
+    /// Bytes that versions of the document share.
     Piece(Piece),
 }
 
 impl Segment {
-    /// Its bytes.
+    /// Returns the bytes of the segment.
     pub fn bytes(&self) -> &Bytes {
         match self {
             Self::Inline(bytes) => bytes,
@@ -87,7 +87,8 @@ impl Segment {
     }
 }
 
-/// A JSON text. Cheap to clone; two are equal if their bytes are, however they are divided.
+/// A JSON document in segments. Clones are cheap. Equality compares the bytes and ignores the
+/// division into segments.
 #[derive(Clone)]
 pub struct Text {
     segments: Arc<[Segment]>,
@@ -95,33 +96,33 @@ pub struct Text {
 }
 
 impl Text {
-    /// The text of these segments, one behind the other.
+    /// Creates a text from consecutive segments.
     pub fn new(segments: Vec<Segment>) -> Self {
         let len = segments.iter().map(|segment| segment.bytes().len()).sum();
         Self { segments: segments.into(), len }
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes at all, which no JSON text does.
+    /// Whether the text is empty. Valid JSON never is.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its segments in order.
+    /// Returns the segments, in order.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The bytes of its segments in order.
+    /// Returns the bytes of the segments, in order.
     pub fn parts(&self) -> impl Iterator<Item = &Bytes> + Clone {
         self.segments.iter().map(Segment::bytes)
     }
 
-    /// Its pieces in order. A piece that stands in it twice comes twice.
+    /// Returns the pieces, in order. A piece that occurs twice is returned twice.
     pub fn pieces(&self) -> impl DoubleEndedIterator<Item = &Piece> + Clone {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Inline(_) => None,
@@ -129,7 +130,7 @@ impl Text {
         })
     }
 
-    /// What is left of it without its pieces: JSON too, with shorter lists.
+    /// Returns the text without its pieces. It is valid JSON with shorter lists.
     pub fn inline(&self) -> Bytes {
         let inline = self.segments.iter().filter_map(|segment| match segment {
             Segment::Inline(bytes) => Some(bytes),
@@ -138,7 +139,7 @@ impl Text {
         joined(inline)
     }
 
-    /// All of it in one place. Free where it is in one place already.
+    /// Returns the text as contiguous bytes. Does not copy a text of one segment.
     pub fn to_bytes(&self) -> Bytes {
         joined(self.parts())
     }
@@ -178,7 +179,7 @@ impl PartialEq<Bytes> for Text {
     }
 }
 
-/// Whether two texts of the same length are the same, however they are divided.
+/// Whether two texts of the same length are equal, however they are divided.
 fn same<'a>(
     mut left: impl Iterator<Item = &'a Bytes>,
     mut right: impl Iterator<Item = &'a Bytes>,
@@ -223,7 +224,7 @@ impl From<&'static str> for Text {
     }
 }
 
-/// A text that is being written.
+/// A text during writing.
 #[derive(Default)]
 pub(super) struct TextWriter {
     segments: Vec<Segment>,
@@ -231,18 +232,18 @@ pub(super) struct TextWriter {
 }
 
 impl TextWriter {
-    /// Where the next bytes that are not shared go.
+    /// Returns the buffer for bytes that are not shared.
     pub(super) fn inline(&mut self) -> &mut Vec<u8> {
         &mut self.inline
     }
 
-    /// Goes on with a piece that other versions share.
+    /// Appends a piece that other versions share.
     pub(super) fn piece(&mut self, piece: &Piece) {
         self.end_inline();
         self.segments.push(Segment::Piece(piece.clone()));
     }
 
-    /// Goes on with the JSON of a value.
+    /// Appends the JSON of a value.
     pub(super) fn json(&mut self, value: &(impl Serialize + ?Sized)) {
         write_json(&mut self.inline, value);
     }
@@ -262,7 +263,7 @@ impl TextWriter {
 
 /// Writes the JSON of a value.
 pub(super) fn write_json(out: impl io::Write, value: &(impl Serialize + ?Sized)) {
-    // Strings, numbers and checked JSON into memory: there is nothing that could fail.
+    // Strings, numbers and validated JSON written to memory cannot fail.
     serde_json::to_writer(out, value).expect("metadata always serializes into memory");
 }
 

@@ -1,7 +1,7 @@
-//! Transforms: how a partition or sort value comes from a column's value.
+//! Transforms from a column's value to a partition or sort value.
 //!
-//! The crate's `Transform` forgets the name of a transform it does not know; ours keeps it, since a
-//! table may not lose what a newer client wrote.
+//! The `iceberg` crate's `Transform` drops the name of an unknown transform. This one preserves it:
+//! a table must not lose the data of a newer client.
 
 use std::fmt;
 
@@ -14,9 +14,9 @@ use super::types::{PrimitiveType, Type};
 pub enum Transform {
     /// The value itself.
     Identity,
-    /// Hash of the value, modulo this many buckets.
+    /// A hash of the value, modulo this number of buckets.
     Bucket(u32),
-    /// The value cut to this width.
+    /// The value truncated to this width.
     Truncate(u32),
     /// Years since 1970.
     Year,
@@ -26,14 +26,14 @@ pub enum Transform {
     Day,
     /// Hours since 1970.
     Hour,
-    /// Always null: a partition field that was dropped.
+    /// Always null; marks a dropped partition field.
     Void,
-    /// A transform of a later specification, by its text.
+    /// The name of a transform from a later specification.
     Unknown(String),
 }
 
 impl Transform {
-    /// Parses a transform's text, without regard to case as the reference does.
+    /// Parses a transform. Ignores case, like the reference.
     pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         if let Some((name, width)) = split_width(text) {
             if name.eq_ignore_ascii_case("bucket") {
@@ -55,7 +55,7 @@ impl Transform {
         })
     }
 
-    /// Whether values of `source` can be transformed.
+    /// Whether the transform supports values of type `source`.
     pub(super) fn can_transform(&self, source: &Type) -> bool {
         use PrimitiveType as P;
         let Some(primitive) = source.as_primitive() else {
@@ -94,7 +94,7 @@ fn is_timestamp(primitive: &PrimitiveType) -> bool {
     )
 }
 
-/// `name[123]` in its two parts.
+/// Splits `name[123]` into name and digits.
 fn split_width(text: &str) -> Option<(&str, &str)> {
     let (name, width) = text.strip_suffix(']')?.split_once('[')?;
     let digits = !width.is_empty() && width.bytes().all(|byte| byte.is_ascii_digit());

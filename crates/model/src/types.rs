@@ -1,8 +1,8 @@
-//! The types of Iceberg: primitives, `variant`, struct, list and map, as the table specification's
-//! "Schemas and Data Types" names them, up to format version 3.
+//! The types of Iceberg: primitives, `variant`, struct, list and map, as defined in "Schemas and
+//! Data Types" of the table specification, up to format version 3.
 //!
-//! The crate's own types stop at version 2, so these are ours. A type is parsed from and written to
-//! the JSON of "Appendix C", and its `Display` is the reference's text for messages.
+//! The `iceberg` crate's types end at version 2, so these replace them. The JSON is that of
+//! "Appendix C"; `Display` yields the reference's text for messages.
 
 pub(super) mod primitive;
 
@@ -19,22 +19,23 @@ pub use primitive::{EdgeAlgorithm, PrimitiveType};
 /// The type of a column or of a nested field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
-    /// A value without fields of its own.
+    /// A type without fields.
     Primitive(PrimitiveType),
-    /// A semi-structured value (v3). Not a primitive: it can neither partition, sort nor identify.
+    /// A semi-structured value (v3). Not a primitive: partitions, sort orders and identifiers
+    /// cannot use it.
     Variant,
     /// Named fields, in order.
     Struct(Vec<NestedField>),
-    /// Elements of one type; the field is always named `element`.
+    /// Elements of one type. The field is always named `element`.
     List(Box<NestedField>),
-    /// Keys and values; the fields are always named `key` and `value`.
+    /// Keys and values. The fields are always named `key` and `value`.
     Map(Box<MapFields>),
 }
 
 /// The two fields of a map type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapFields {
-    /// The key; always required.
+    /// The key. Always required.
     pub key: NestedField,
     /// The value.
     pub value: NestedField,
@@ -47,20 +48,20 @@ pub struct NestedField {
     pub id: i32,
     /// The name within its struct.
     pub name: String,
-    /// Whether null is not allowed.
+    /// Whether null is forbidden.
     pub required: bool,
     /// The type.
     pub field_type: Type,
-    /// A comment.
+    /// The documentation of the field.
     pub doc: Option<String>,
-    /// The value of rows written before the field was (v3), as single-value JSON.
+    /// The value of rows that were written before the field existed (v3), as single-value JSON.
     pub initial_default: Option<Value>,
-    /// The value that writers use when they are given none (v3), as single-value JSON.
+    /// The default value for writers (v3), as single-value JSON.
     pub write_default: Option<Value>,
 }
 
 impl Type {
-    /// Parses a type: a string for primitives and `variant`, an object for the others.
+    /// Parses a type: a string for primitives and `variant`, an object for all others.
     pub(super) fn parse(json: &Value) -> Result<Self, Refusal> {
         let unknown = || Refusal::invalid(format!("Cannot parse type from json: {}", brief(json)));
         match json {
@@ -87,7 +88,7 @@ impl Type {
         matches!(self, Self::Struct(_))
     }
 
-    /// The primitive, if it is one.
+    /// Returns the primitive type. `None` for other types.
     pub(super) fn as_primitive(&self) -> Option<&PrimitiveType> {
         match self {
             Self::Primitive(primitive) => Some(primitive),
@@ -95,7 +96,7 @@ impl Type {
         }
     }
 
-    /// The first format version whose tables may hold this type.
+    /// Returns the first format version that supports this type.
     pub(super) fn min_format_version(&self) -> u8 {
         match self {
             Self::Variant => 3,
@@ -188,7 +189,7 @@ fn parse_default(
     Ok(Some(value.into_owned()))
 }
 
-/// Refuses a default that does not fit `field_type`.
+/// Refuses a default that is not valid for `field_type`.
 fn check_default(field_type: &Type, value: &Value) -> Result<(), Refusal> {
     let Type::Primitive(primitive) = field_type else {
         return Err(Refusal::invalid(format!(

@@ -1,7 +1,7 @@
 //! Updates: the changes that a commit makes to a table, as the REST specification names them.
 //!
-//! An update is split into its members by hand: the large ones (snapshots, statistics) are kept as
-//! the text they came in, which a derived, internally tagged enum could not do.
+//! The parser splits an update into its members by hand. Large members (snapshots, statistics) stay
+//! unparsed, which a derived, internally tagged enum cannot do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::sort::UnboundSortOrder;
 use super::statistics::{PartitionStatisticsFile, StatisticsFile};
 use super::table_json::parse_uuid;
 
-/// Stands for the id of the schema, spec, order or version that this commit added last.
+/// Placeholder for the id of the schema, spec, order or version that this commit added last.
 pub(super) const LAST_ADDED: i32 = -1;
 
 /// One change to a table.
@@ -27,17 +27,17 @@ pub(super) const LAST_ADDED: i32 = -1;
 pub enum TableUpdate {
     /// `assign-uuid`
     AssignUuid {
-        /// The table's identity.
+        /// The table's UUID.
         uuid: Uuid,
     },
     /// `upgrade-format-version`
     UpgradeFormatVersion {
-        /// The version to have.
+        /// The new format version.
         format_version: i32,
     },
     /// `add-schema`
     AddSchema {
-        /// The schema; the table gives it an id.
+        /// The schema. The table assigns its id.
         schema: Schema,
     },
     /// `set-current-schema`
@@ -47,7 +47,7 @@ pub enum TableUpdate {
     },
     /// `add-spec`
     AddSpec {
-        /// The spec; the table gives it an id.
+        /// The spec. The table assigns its id.
         spec: UnboundPartitionSpec,
     },
     /// `set-default-spec`
@@ -57,7 +57,7 @@ pub enum TableUpdate {
     },
     /// `add-sort-order`
     AddSortOrder {
-        /// The order; the table gives it an id.
+        /// The order. The table assigns its id.
         sort_order: UnboundSortOrder,
     },
     /// `set-default-sort-order`
@@ -72,80 +72,80 @@ pub enum TableUpdate {
     },
     /// `set-snapshot-ref`
     SetSnapshotRef {
-        /// The branch's or tag's name.
+        /// The name of the branch or tag.
         ref_name: String,
-        /// What it is to be.
+        /// The new value.
         reference: SnapshotRef,
     },
     /// `remove-snapshots`
     RemoveSnapshots {
-        /// The snapshots; those that the table does not have are ignored.
+        /// The snapshots. Unknown ids are ignored.
         snapshot_ids: Vec<i64>,
     },
     /// `remove-snapshot-ref`
     RemoveSnapshotRef {
-        /// The branch's or tag's name.
+        /// The name of the branch or tag.
         ref_name: String,
     },
     /// `set-location`
     SetLocation {
-        /// Where the table's files are to be.
+        /// The new directory of the table's files.
         location: String,
     },
     /// `set-properties`
     SetProperties {
-        /// The settings to add or overwrite.
+        /// The properties to add or overwrite.
         updates: BTreeMap<String, String>,
     },
     /// `remove-properties`
     RemoveProperties {
-        /// The settings to remove; those that the table does not have are ignored.
+        /// The properties to remove. Unknown names are ignored.
         removals: Vec<String>,
     },
     /// `set-statistics`
     SetStatistics {
-        /// Replaces what its snapshot has.
+        /// The new statistics file of its snapshot.
         statistics: Arc<StatisticsFile>,
     },
     /// `remove-statistics`
     RemoveStatistics {
-        /// The snapshot whose statistics go.
+        /// The snapshot whose statistics are removed.
         snapshot_id: i64,
     },
     /// `set-partition-statistics`
     SetPartitionStatistics {
-        /// Replaces what its snapshot has.
+        /// The new partition statistics file of its snapshot.
         partition_statistics: Arc<PartitionStatisticsFile>,
     },
     /// `remove-partition-statistics`
     RemovePartitionStatistics {
-        /// The snapshot whose partition statistics go.
+        /// The snapshot whose partition statistics are removed.
         snapshot_id: i64,
     },
     /// `remove-partition-specs`
     RemovePartitionSpecs {
-        /// The specs; those that the table does not have are ignored.
+        /// The specs. Unknown ids are ignored.
         spec_ids: Vec<i32>,
     },
     /// `remove-schemas`
     RemoveSchemas {
-        /// The schemas; those that the table does not have are ignored.
+        /// The schemas. Unknown ids are ignored.
         schema_ids: Vec<i32>,
     },
     /// `add-encryption-key`
     AddEncryptionKey {
-        /// The key; ignored when the table has one of its id.
+        /// The key. Ignored if the table has a key with its id.
         encryption_key: Arc<EncryptionKey>,
     },
     /// `remove-encryption-key`
     RemoveEncryptionKey {
-        /// The key's id; ignored when the table has no such key.
+        /// The id of the key. Unknown ids are ignored.
         key_id: String,
     },
 }
 
 impl TableUpdate {
-    /// Parses one update; an unknown `action` is refused, as the specification demands.
+    /// Parses one update. Refuses an unknown `action`, as the specification requires.
     pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
         let (action, members) = split_action(raw)?;
         match action.as_str() {
@@ -175,7 +175,7 @@ impl TableUpdate {
         }
     }
 
-    /// The updates of schemas, specs and orders.
+    /// Parses updates of schemas, specs and orders.
     fn parse_layout(action: &str, members: &RawMembers<'_>) -> Result<Self, Refusal> {
         Ok(match action {
             "add-schema" => {
@@ -202,8 +202,8 @@ impl TableUpdate {
         })
     }
 
-    /// The updates of snapshots, references, statistics and keys. The deprecated `snapshot-id` next to
-    /// a `statistics` is not looked at.
+    /// Parses updates of snapshots, references, statistics and keys. Ignores the deprecated
+    /// `snapshot-id` next to `statistics`.
     fn parse_snapshots(action: &str, members: &RawMembers<'_>) -> Result<Self, Refusal> {
         Ok(match action {
             "add-snapshot" => {
@@ -246,7 +246,7 @@ impl TableUpdate {
         })
     }
 
-    /// The `action` of this update, as it is written.
+    /// Returns the `action` of this update, as in the JSON.
     pub fn action(&self) -> &'static str {
         match self {
             Self::AssignUuid { .. } => "assign-uuid",
@@ -276,7 +276,7 @@ impl TableUpdate {
     }
 }
 
-/// The `action` of an update and the rest of it.
+/// Splits an update into its `action` and its members.
 pub(super) fn split_action(raw: &RawValue) -> Result<(String, RawMembers<'_>), Refusal> {
     let members = RawMembers::parse("metadata update", raw.get())?;
     let action = members
@@ -285,7 +285,7 @@ pub(super) fn split_action(raw: &RawValue) -> Result<(String, RawMembers<'_>), R
     Ok((action.to_ascii_lowercase(), members))
 }
 
-/// The refusal of an action that the specification of this version does not have.
+/// The refusal of an action that this version does not know.
 pub(super) fn unrecognized(action: &str) -> Refusal {
     Refusal::invalid(format!(
         "Cannot parse metadata update. Unrecognized action: {}",
@@ -293,7 +293,7 @@ pub(super) fn unrecognized(action: &str) -> Refusal {
     ))
 }
 
-/// The settings of `set-properties`; releases before 1.0 called them `updated`.
+/// Reads the properties of `set-properties`, which releases before 1.0 called `updated`.
 pub(super) fn read_updates(members: &RawMembers<'_>) -> Result<BTreeMap<String, String>, Refusal> {
     match members.opt_string_map("updates")? {
         Some(updates) => Ok(updates),
@@ -302,7 +302,7 @@ pub(super) fn read_updates(members: &RawMembers<'_>) -> Result<BTreeMap<String, 
     }
 }
 
-/// The names of `remove-properties`; releases before 1.0 called them `removed`.
+/// Reads the names of `remove-properties`, which releases before 1.0 called `removed`.
 pub(super) fn read_removals(members: &RawMembers<'_>) -> Result<Vec<String>, Refusal> {
     if members.raw("removals").is_none() && members.raw("removed").is_some() {
         return members.string_list("removed");

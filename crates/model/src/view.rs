@@ -1,7 +1,7 @@
 //! The metadata of a view: its versions, their schemas, and which version is current.
 //!
-//! A *version* is what the view is at a time: a query in one or more SQL dialects (its
-//! *representations*) and the schema it results in. The *version log* tells what was current when.
+//! A *version* is a state of the view: a query in one or more SQL dialects (its *representations*)
+//! and the schema of its result. The *version log* records which version was current at what time.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::refusal::Refusal;
 use super::schema::Schema;
 use super::table_json::parse_uuid;
 
-/// The one format version of views.
+/// The only format version of views.
 pub const VIEW_FORMAT_VERSION: u8 = 1;
 
-/// The members this version knows; all others are kept in `extra`.
+/// The members that this version knows. All others go to `extra`.
 const KNOWN_MEMBERS: [&str; 8] = [
     "view-uuid",
     "format-version",
@@ -34,75 +34,76 @@ const KNOWN_MEMBERS: [&str; 8] = [
 /// A view's metadata document (the view specification, version 1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewMetadata {
-    /// The view's identity.
+    /// The view's UUID.
     pub view_uuid: Uuid,
     /// Always 1.
     pub format_version: u8,
-    /// Where the view's files are.
+    /// The directory of the view's files.
     pub location: String,
-    /// Settings of the view.
+    /// The view's properties.
     pub properties: BTreeMap<String, String>,
-    /// The schemas, in the order they were added.
+    /// The schemas, in the order in which they were added.
     pub schemas: Vec<Arc<Schema>>,
-    /// The version that is current; one of `versions`.
+    /// The id of the current version, one of `versions`.
     pub current_version_id: i32,
-    /// The versions, in the order they were added.
+    /// The versions, in the order in which they were added.
     pub versions: Vec<Arc<ViewVersion>>,
-    /// Which version became current when, oldest first.
+    /// The history of the current version, oldest first.
     pub version_log: Vec<ViewHistoryEntry>,
-    /// Members of the document that this version does not know.
+    /// Members of the document that this version of slateberg does not know.
     pub extra: Map<String, Value>,
 }
 
-/// What a view is at a time.
+/// A state of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewVersion {
     /// The id within the view.
     pub version_id: i32,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// The schema of the result; -1, in a request, for the last added.
+    /// The schema of the result. In a request, -1 means the last added.
     pub schema_id: i32,
-    /// What the writer says about the change.
+    /// The writer's summary of the change.
     pub summary: BTreeMap<String, String>,
-    /// The catalog of names that name none.
+    /// The catalog of table references that do not name one.
     pub default_catalog: Option<String>,
-    /// The namespace of names that name none.
+    /// The namespace of table references that do not name one.
     pub default_namespace: Vec<String>,
-    /// The query, once for each dialect.
+    /// The query, once per dialect.
     pub representations: Vec<ViewRepresentation>,
 }
 
 /// The query of a view version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ViewRepresentation {
-    /// As SQL.
+    /// A query in SQL.
     Sql {
-        /// The text.
+        /// The SQL.
         sql: String,
-        /// Whose SQL it is.
+        /// The SQL dialect.
         dialect: String,
     },
-    /// As something that a later specification knows. Read and kept, but not taken from a client.
+    /// A representation of a later specification. Accepted when reading a document, refused from
+    /// clients.
     Other {
-        /// What it is.
+        /// The type of the representation.
         kind: String,
-        /// All of it.
+        /// The complete representation.
         json: Value,
     },
 }
 
-/// At this time, this version became current.
+/// A change of the current version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewHistoryEntry {
-    /// Milliseconds since 1970.
+    /// The time of the change, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// The version.
+    /// The version that became current.
     pub version_id: i32,
 }
 
 impl ViewMetadata {
-    /// Parses a view's metadata document and checks that its parts fit together.
+    /// Parses a view's metadata document and checks its consistency.
     pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
         let json = std::str::from_utf8(json)
             .map_err(|error| Refusal::invalid(format!("Cannot parse view metadata: {error}")))?;
@@ -131,13 +132,13 @@ impl ViewMetadata {
         Ok(metadata)
     }
 
-    /// The document, as the reference writes it.
+    /// Returns the document, as the reference writes it.
     pub fn to_json(&self) -> Vec<u8> {
-        // Strings, numbers and checked JSON into memory: there is nothing that could fail.
+        // Strings, numbers and validated JSON written to memory cannot fail.
         serde_json::to_vec(self).expect("metadata always serializes into memory")
     }
 
-    /// The current version.
+    /// Returns the current version.
     pub fn current_version(&self) -> Result<&Arc<ViewVersion>, Refusal> {
         let id = self.current_version_id;
         self.versions.iter().find(|version| version.version_id == id).ok_or_else(|| {
@@ -145,7 +146,7 @@ impl ViewMetadata {
         })
     }
 
-    /// The schema of the current version.
+    /// Returns the schema of the current version.
     pub fn current_schema(&self) -> Result<&Arc<Schema>, Refusal> {
         let id = self.current_version()?.schema_id;
         self.schemas.iter().find(|schema| schema.schema_id() == id).ok_or_else(|| {
@@ -210,7 +211,7 @@ impl ViewVersion {
         })
     }
 
-    /// The dialects of the SQL representations, in lower case, as often as they occur.
+    /// Returns the dialects of the SQL representations, in lower case, with duplicates.
     pub(super) fn dialects(&self) -> impl Iterator<Item = String> {
         self.representations.iter().filter_map(|representation| match representation {
             ViewRepresentation::Sql { dialect, .. } => Some(dialect.to_lowercase()),
@@ -218,7 +219,7 @@ impl ViewVersion {
         })
     }
 
-    /// Whether both behave the same, whatever their ids and times.
+    /// Whether both versions are equal except for their ids and times.
     pub(super) fn same_version(&self, other: &Self) -> bool {
         self.summary == other.summary
             && self.representations == other.representations
@@ -227,7 +228,7 @@ impl ViewVersion {
             && self.schema_id == other.schema_id
     }
 
-    /// Refuses what no version may be added with: a dialect twice, or something that is not SQL.
+    /// Refuses an invalid new version: a duplicate dialect, or a representation that is not SQL.
     pub(super) fn check_representations(&self) -> Result<(), Refusal> {
         let others =
             self.representations.iter().filter_map(|representation| match representation {

@@ -1,8 +1,8 @@
-//! Commits to views: `apply` turns a view's metadata, requirements and updates into new metadata or a
-//! refusal, and `new_view` makes the first.
+//! Commits to views: `apply` turns a view's metadata, requirements and updates into new metadata or
+//! a [`Refusal`], and `new_view` creates the first version.
 //!
-//! Pure, like `commit`. The meaning of every update is that of the reference's `ViewMetadata.Builder`
-//! (release 1.11), its texts included.
+//! Pure, like `commit`. Every update, including its error messages, behaves as in the reference's
+//! `ViewMetadata.Builder` (release 1.11).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -18,41 +18,42 @@ use super::update::LAST_ADDED;
 use super::view::{VIEW_FORMAT_VERSION, ViewHistoryEntry, ViewMetadata, ViewVersion};
 use super::view_update::{ViewRequirement, ViewUpdate};
 
-/// How many versions a view keeps, unless it says otherwise.
+/// Default number of versions that a view retains.
 const HISTORY_ENTRIES_DEFAULT: i32 = 10;
 
-/// The view's setting of that number.
+/// The view property that overrides [`HISTORY_ENTRIES_DEFAULT`].
 const HISTORY_ENTRIES_PROPERTY: &str = "version.history.num-entries";
 
-/// The setting that allows a new version to lack a dialect of the one before; off by default.
+/// The view property that allows a new version to drop a dialect of the previous one. Off by
+/// default.
 const DROP_DIALECT_PROPERTY: &str = "replace.drop-dialect.allowed";
 
 /// The id of a view's first version.
 const INITIAL_VERSION_ID: i32 = 1;
 
-/// What a commit to a view leads to.
+/// The result of a commit to a view.
 #[derive(Debug, Clone)]
 pub struct AppliedView {
-    /// The new metadata; the old when nothing changed.
+    /// The new metadata. Equal to the old metadata if nothing changed.
     pub metadata: ViewMetadata,
-    /// Whether any update had an effect. If not, there is nothing to write.
+    /// Whether any update had an effect. If `false`, there is nothing to write.
     pub changed: bool,
 }
 
 /// A request to create a view.
 #[derive(Debug, Clone)]
 pub struct NewView {
-    /// Where the view's files are to be.
+    /// The directory of the view's files.
     pub location: String,
-    /// The columns of the result; their ids stay as they are.
+    /// The columns of the result. Their ids are preserved.
     pub schema: Schema,
-    /// The query. Its id, schema id and time are replaced by the view's own.
+    /// The query. Its id, schema id and time are replaced.
     pub view_version: ViewVersion,
-    /// Settings.
+    /// The view's properties.
     pub properties: BTreeMap<String, String>,
 }
 
-/// The metadata of a new view, with one version.
+/// Builds the metadata of a new view with one version.
 pub fn new_view(new: NewView, ctx: &CommitContext) -> Result<ViewMetadata, Refusal> {
     if new.view_version.representations.is_empty() {
         return Err(Refusal::invalid("Cannot create view without specifying a query"));
@@ -73,7 +74,7 @@ pub fn new_view(new: NewView, ctx: &CommitContext) -> Result<ViewMetadata, Refus
     Ok(apply(None, &[], updates, ctx)?.metadata)
 }
 
-/// Applies a commit to a view, or, when there is no base, to nothing.
+/// Applies a commit to a view, or to an empty view if there is no base.
 pub fn apply(
     base: Option<&ViewMetadata>,
     requirements: &[ViewRequirement],
@@ -86,11 +87,11 @@ pub fn apply(
     builder.finish()
 }
 
-/// A view that is being changed.
+/// A view during a commit.
 struct Builder<'a> {
     metadata: ViewMetadata,
     ctx: &'a CommitContext,
-    /// The version that was current before.
+    /// The version that was current before the commit.
     previous: Option<Arc<ViewVersion>>,
     has_base: bool,
     changed: bool,
@@ -99,7 +100,7 @@ struct Builder<'a> {
     last_added_version_id: Option<i32>,
     /// Versions that this commit added.
     added: HashSet<i32>,
-    /// The last change of the current version, if there was one.
+    /// The last change of the current version in this commit.
     history_entry: Option<ViewHistoryEntry>,
 }
 
@@ -240,7 +241,8 @@ impl<'a> Builder<'a> {
         if is_current && (self.has_base || self.history_entry.is_some()) {
             return Ok(());
         }
-        // A version that becomes current again does so now, not when it was made.
+        // A version that becomes current again is logged with the current time, not its creation
+        // time.
         let added = self.added.contains(&version_id);
         let timestamp_ms = if added { version.timestamp_ms } else { self.ctx.now_ms };
         self.history_entry = Some(ViewHistoryEntry { timestamp_ms, version_id });
@@ -269,7 +271,8 @@ impl<'a> Builder<'a> {
         Ok(AppliedView { metadata: self.metadata, changed: true })
     }
 
-    /// A reader of a dialect must not lose the view without the owner's leave.
+    /// Refuses to drop a dialect unless the owner allowed it, because its readers would lose the
+    /// view.
     fn check_dialects(&self) -> Result<(), Refusal> {
         let allowed = self.metadata.properties.get(DROP_DIALECT_PROPERTY);
         if allowed.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -304,8 +307,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Keeps the versions with the greatest ids, and always the current one and those just added. The
-    /// log is cut after the last version that is gone.
+    /// Retains the versions with the greatest ids, and always the current one and those just added.
+    /// Cuts the log after the last entry of a removed version.
     fn expire_versions(&mut self, versions_max: usize) {
         let current = self.metadata.current_version_id;
         let mut needed = self.added.clone();
@@ -335,7 +338,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A view before its first update. Not valid: it has no location and no version yet.
+/// A view before its first update. It is not valid yet: it has no location and no version.
 fn empty_metadata(view_uuid: Uuid) -> ViewMetadata {
     ViewMetadata {
         view_uuid,

@@ -1,4 +1,4 @@
-//! What a client asks of a view: its requirements and updates, as the REST specification names them.
+//! Requirements and updates of a commit to a view, as the REST specification names them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::table_json::parse_uuid;
 use super::update::{read_removals, read_updates, split_action, unrecognized};
 use super::view::{ViewMetadata, ViewVersion};
 
-/// The actions that only tables know.
+/// The actions that only apply to tables.
 const TABLE_ACTIONS: [&str; 17] = [
     "set-current-schema",
     "remove-schemas",
@@ -33,18 +33,18 @@ const TABLE_ACTIONS: [&str; 17] = [
     "remove-encryption-key",
 ];
 
-/// What a commit takes for granted about the view it changes.
+/// A condition of a commit on the state of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewRequirement {
     /// `assert-view-uuid`
     UuidMatch {
-        /// The identity that the view must have.
+        /// The UUID that the view must have.
         uuid: Uuid,
     },
 }
 
 impl ViewRequirement {
-    /// Parses one requirement; an unknown `type` is refused, as the specification demands.
+    /// Parses one requirement. Refuses an unknown `type`, as the specification requires.
     pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
         let members = RawMembers::parse("update requirement", raw.get())?;
         let kind = members.opt_string("type")?.ok_or_else(|| {
@@ -61,7 +61,7 @@ impl ViewRequirement {
         }
     }
 
-    /// Checks the requirement against the view, `None` if there is no such view.
+    /// Checks the requirement against the view. `None`: the view does not exist.
     pub fn check(&self, view: Option<&ViewMetadata>) -> Result<(), Refusal> {
         let Self::UuidMatch { uuid } = self;
         match view {
@@ -80,37 +80,37 @@ impl ViewRequirement {
 pub enum ViewUpdate {
     /// `assign-uuid`
     AssignUuid {
-        /// The view's identity.
+        /// The view's UUID.
         uuid: Uuid,
     },
     /// `upgrade-format-version`
     UpgradeFormatVersion {
-        /// The version to have.
+        /// The new format version.
         format_version: i32,
     },
     /// `add-schema`
     AddSchema {
-        /// The schema; the view gives it an id.
+        /// The schema. The view assigns its id.
         schema: Schema,
     },
     /// `set-location`
     SetLocation {
-        /// Where the view's files are to be.
+        /// The new directory of the view's files.
         location: String,
     },
     /// `set-properties`
     SetProperties {
-        /// The settings to add or overwrite.
+        /// The properties to add or overwrite.
         updates: BTreeMap<String, String>,
     },
     /// `remove-properties`
     RemoveProperties {
-        /// The settings to remove; those that the view does not have are ignored.
+        /// The properties to remove. Unknown names are ignored.
         removals: Vec<String>,
     },
     /// `add-view-version`
     AddViewVersion {
-        /// The version; the view gives it an id.
+        /// The version. The view assigns its id.
         view_version: ViewVersion,
     },
     /// `set-current-view-version`
@@ -121,7 +121,7 @@ pub enum ViewUpdate {
 }
 
 impl ViewUpdate {
-    /// Parses one update; an unknown `action` is refused, as the specification demands.
+    /// Parses one update. Refuses an unknown `action`, as the specification requires.
     pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
         let (action, members) = split_action(raw)?;
         Ok(match action.as_str() {
@@ -151,7 +151,7 @@ impl ViewUpdate {
         })
     }
 
-    /// The `action` of this update, as it is written.
+    /// Returns the `action` of this update, as in the JSON.
     pub fn action(&self) -> &'static str {
         match self {
             Self::AssignUuid { .. } => "assign-uuid",

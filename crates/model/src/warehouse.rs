@@ -1,4 +1,4 @@
-//! Warehouses: a name, and the place where its tables' files live.
+//! Warehouses: a name, and the location of the tables' files.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use uuid::Uuid;
 
 use super::refusal::Refusal;
 
-/// How clients may get at the files of tables: the words of `X-Iceberg-Access-Delegation`.
+/// Access-delegation modes, named as in the header `X-Iceberg-Access-Delegation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delegation {
-    /// With credentials for the place of one table that end soon.
+    /// Short-lived credentials for the location of one table.
     VendedCredentials,
-    /// With a signature for each request.
+    /// A signature for each request.
     RemoteSigning,
 }
 
 impl Delegation {
-    /// Its word in the header.
+    /// Returns the name in the header.
     pub fn word(self) -> &'static str {
         match self {
             Self::VendedCredentials => "vended-credentials",
@@ -27,22 +27,23 @@ impl Delegation {
     }
 }
 
-/// Seconds that credentials for a table's files are good for, unless a warehouse says otherwise.
+/// Default lifetime of credentials for a table's files, in seconds.
 pub const CREDENTIALS_SECONDS: u32 = 3600;
 
-/// How clients get at the files of a warehouse's tables through the catalog. There is no secret in it.
+/// Settings of the access of clients to table files through the catalog. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileAccess {
-    /// The ways, the preferred one first; none if clients have their own.
+    /// The supported access-delegation modes, preferred first. Empty: clients have their own
+    /// credentials.
     pub delegation: Vec<Delegation>,
-    /// The role that is assumed for a table (AWS); stores that only speak like AWS need none.
+    /// The role that the catalog assumes for a table (AWS). S3-compatible stores need none.
     pub role_arn: Option<String>,
     /// External ID that the role's trust policy requires.
     pub external_id: Option<String>,
-    /// Where the role is assumed, if not at AWS.
+    /// The STS endpoint, if not that of AWS.
     pub sts_endpoint: Option<String>,
-    /// Seconds that credentials are good for.
+    /// Lifetime of the credentials, in seconds.
     pub credentials_seconds: u32,
 }
 
@@ -58,54 +59,54 @@ impl Default for FileAccess {
     }
 }
 
-/// Where a warehouse's files are, and how its object store is reached. There is no secret in it.
+/// The location of a warehouse's files and the settings of its object store. Contains no secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageProfile {
-    /// The URL below which tables get their default locations; no slash at its end.
+    /// The URL below which tables get their default locations, without a trailing slash.
     pub location: String,
-    /// Further URLs below which tables may lie: for data that was there before the catalog.
+    /// Further URLs below which tables may lie, for data that is older than the catalog.
     pub allowed_locations: Vec<String>,
-    /// Options of the object store, such as `aws_region`: those that hold no secret.
+    /// Options of the object store without secrets, such as `aws_region`.
     pub options: BTreeMap<String, String>,
-    /// The name of a set of further options in the configuration, secret ones among them.
+    /// The name of a configured set of further options, which may be secret.
     pub credentials: Option<String>,
-    /// How clients get at the files of tables.
+    /// The access of clients to table files.
     #[serde(default)]
     pub access: FileAccess,
 }
 
 impl StorageProfile {
-    /// The URLs below which tables may lie, its own location first.
+    /// Returns the URLs below which tables may lie, the default location first.
     pub fn locations(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.location).chain(&self.allowed_locations)
     }
 }
 
-/// A warehouse as the catalog serves it.
+/// A warehouse that the catalog serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warehouse {
-    /// Stable identity, minted when the warehouse is first seen; keys hold it.
+    /// Stable id, generated when the warehouse is first seen; part of keys.
     pub id: Uuid,
-    /// The name that clients send as `warehouse` and find as `{prefix}` in paths.
+    /// The name that clients send as `warehouse` and receive as the `{prefix}` of paths.
     pub name: String,
-    /// Where its files are.
+    /// The location of its files.
     pub storage: StorageProfile,
-    /// Configuration that `GET /v1/config` hands to clients as defaults.
+    /// Defaults for clients, returned by `GET /v1/config`.
     pub client_defaults: BTreeMap<String, String>,
-    /// Configuration that `GET /v1/config` hands to clients as overrides.
+    /// Overrides for clients, returned by `GET /v1/config`.
     pub client_overrides: BTreeMap<String, String>,
-    /// Grows with each change while the server runs; 0 for one of the configuration.
+    /// Version, increased by each change while the server runs; 0 for a configured warehouse.
     pub version: u64,
 }
 
-/// Words that stand in the first segment of a path without a prefix, where a warehouse's name would
-/// be taken for them.
+/// First segments of paths without a prefix. A warehouse with such a name would make paths
+/// ambiguous.
 const RESERVED: [&str; 6] = ["config", "namespaces", "oauth", "tables", "transactions", "views"];
 
 /// The longest name of a warehouse, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Refuses a warehouse name that could not stand in a path as it is.
+/// Refuses a warehouse name that would need encoding in a path.
 pub fn validate_name(name: &str) -> Result<(), Refusal> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(plain) {

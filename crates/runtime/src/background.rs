@@ -1,5 +1,5 @@
-//! What a catalog does besides answering, from its opening to its close: the same for a server, and for a
-//! program that has the catalog in its own process.
+//! The background tasks and telemetry of an open catalog, in a server as well as in a program that
+//! embeds the catalog.
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -9,7 +9,8 @@ use super::tasks;
 use slateberg_catalog::Catalog;
 use slateberg_telemetry::otlp::Running;
 
-/// Tasks and telemetry of an open catalog, which go on until they are told to stop, or this is dropped.
+/// Tasks and telemetry of an open catalog. They run until [`Background::stop`] or until this is
+/// dropped.
 pub struct Background {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
@@ -17,7 +18,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts everything that a catalog does by itself.
+    /// Starts the exporter and all background tasks.
     pub fn start(runtime: &mut Runtime) -> Self {
         let (stop, stopping) = watch::channel(false);
         let telling =
@@ -25,17 +26,17 @@ impl Background {
         Self { stop, tasks: tasks::spawn(runtime, &stopping), telling }
     }
 
-    /// Turns true when everything is to stop.
+    /// Returns a receiver that becomes `true` when all tasks must stop.
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }
 
-    /// Takes a task to the others. It has to end soon after [`Background::stopping`] turns true.
+    /// Adds a task, which must end soon after [`Background::stopping`] becomes `true`.
     pub fn add(&mut self, task: JoinHandle<()>) {
         self.tasks.push(task);
     }
 
-    /// Stops everything, too, when the catalog's store has shut and nobody has asked for it.
+    /// Also stops all tasks when the catalog's store closes unexpectedly, for example on an error.
     pub fn stop_with_store(&mut self, catalog: Catalog) {
         let (stop, mut stopping) = (self.stop.clone(), self.stopping());
         self.add(tokio::spawn(async move {
@@ -49,7 +50,7 @@ impl Background {
         }));
     }
 
-    /// Tells everything to stop, and waits for nothing.
+    /// Signals all tasks to stop. Does not wait for them.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -63,8 +64,8 @@ impl Background {
         }
     }
 
-    /// Sends what there still is to tell, for a bounded time: last of all, so that what the end of the
-    /// catalog did is told as well.
+    /// Sends the remaining telemetry, for a bounded time. The caller calls this last, so that the
+    /// telemetry of the catalog's shutdown is included.
     pub async fn finish(mut self) {
         if let Some(telling) = self.telling.take() {
             telling.finish().await;
@@ -73,7 +74,8 @@ impl Background {
 }
 
 impl Drop for Background {
-    /// One of the tasks can stop the others itself, so that they would not notice that nobody else can.
+    /// A task owns a clone of the sender, so the receivers would not notice that this one is
+    /// dropped.
     fn drop(&mut self) {
         self.stop();
     }

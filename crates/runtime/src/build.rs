@@ -1,4 +1,4 @@
-//! From settings to an open catalog.
+//! Opens a catalog from its settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,35 +32,36 @@ use slateberg_store::records::StoreFormat;
 use slateberg_telemetry::audit::AuditLog;
 use slateberg_telemetry::otlp::{Exporter, Traces};
 
-/// An open catalog with everything that it needs besides a way in: authentication, telemetry, settings.
+/// An open catalog with authentication, telemetry and settings. It has no HTTP server.
 pub struct Runtime {
-    /// The use cases.
+    /// The catalog's operations.
     pub catalog: Catalog,
-    /// Who may come in.
+    /// Authenticates requests.
     pub authn: Authenticator,
-    /// The admin key that this start has minted, if it has. Its text is known this once.
+    /// The admin key that this start created, if any. Its secret is available only here.
     pub minted_key: Option<Secret>,
-    /// What issuers are asked with, if there are any to ask: to make one reads the system's certificates.
+    /// The HTTP client for token issuers. `None` without such issuers, because creating a client
+    /// reads the system's certificates.
     pub(super) issuer_client: Option<reqwest::Client>,
-    /// What it was built from.
+    /// The settings of the catalog.
     pub settings: Arc<Settings>,
-    /// Where the state is.
+    /// The URL of the state.
     pub state_url: String,
-    /// What is measured.
+    /// Metrics.
     pub measures: Measures,
-    /// Where traces and metrics go.
+    /// The exporter of traces and metrics.
     pub(super) exporter: Option<Exporter>,
     _lock: Option<DataDirLock>,
 }
 
 impl Runtime {
-    /// Opens the catalog, and finishes what an earlier process left. An object store that does not answer is
-    /// waited for as long as `state.start_seconds_max` says.
+    /// Opens the catalog, and completes the publications of an earlier process. Waits for an
+    /// unresponsive object store for up to `state.start_seconds_max`.
     pub async fn open(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
         logged(|progress| Self::start(settings, seams, progress)).await
     }
 
-    /// Exports these traces until the end, and counts them.
+    /// Flushes these traces at shutdown, and reports their counts.
     pub fn take_traces(&mut self, traces: Traces) {
         if let Some(exporter) = &mut self.exporter {
             exporter.take_traces(traces, &self.measures.registry);
@@ -94,7 +95,7 @@ impl Runtime {
         let mut state = State::with_keys(&settings, &seams, &measures.kms).await?;
         state.measure(&measures.object_stores);
         check_object_cache(&settings, &state.place)?;
-        // In boxes: together they would take much of a thread's stack.
+        // Boxed: together these futures would take much of a thread's stack.
         Box::pin(state.tried(&seams)).await?;
         drop(phase);
         let _phase = progress.phase("opening warehouses and policies", None);
@@ -106,7 +107,7 @@ impl Runtime {
         Ok(app)
     }
 
-    /// Opens it on a state that is there.
+    /// Opens the catalog on an opened state.
     async fn open_on(
         settings: Settings,
         seams: Seams,
@@ -150,7 +151,7 @@ impl Runtime {
             ids: seams.ids,
         });
         finish_publications(&catalog, settings.state.start_patience(), progress).await?;
-        // Last of all that can fail: a key that is minted is one that its owner gets to see.
+        // The last step that can fail, so that the operator sees any key that is created.
         let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
             store: authn_store,
             authority,
@@ -175,7 +176,7 @@ impl Runtime {
         })
     }
 
-    /// Has the parts told that have something to tell.
+    /// Registers all metric sources.
     fn register(&self) {
         self.measures.register();
         let registry = &self.measures.registry;
@@ -187,7 +188,7 @@ impl Runtime {
     }
 }
 
-/// Opens the store, and brings it into this binary's format.
+/// Opens the store, and upgrades it to this binary's format.
 async fn open_store(
     state: &State,
     settings: &Settings,
@@ -204,7 +205,7 @@ async fn open_store(
     Ok((store, format))
 }
 
-/// Builds the policies of the files together with those that were made at run time.
+/// Builds the policies from the files and the policies created at run time.
 async fn with_book(
     store: &Store,
     sources: Sources,
@@ -221,7 +222,7 @@ async fn with_book(
     Ok((sources, Arc::new(Authority::new(set, decisions_max))))
 }
 
-/// Finishes what an earlier process has begun to publish.
+/// Completes publications that an earlier process began.
 async fn finish_publications(
     catalog: &Catalog,
     patience: Duration,
@@ -252,17 +253,17 @@ async fn finish_publications(
     Ok(())
 }
 
-/// What files and settings say, read before anything is opened.
+/// The contents of files and settings that are read before the store is opened.
 struct Files {
     issuers: Issuers,
     policies: Sources,
-    /// The admin key that a first start is to have, in the place of one that is minted.
+    /// The admin key of a first start, used instead of a generated one.
     bootstrap_key: Option<Secret>,
     audit: Arc<AuditLog>,
     exporter: Exporter,
 }
 
-/// Refuses copies on the local disk of what is on the local disk.
+/// Rejects an object cache on the local disk if the state is on the local disk, too.
 pub fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), BuildError> {
     match place.directory {
         Some(_) if settings.store.has_object_cache() => Err(BuildError::Setting(
@@ -273,7 +274,7 @@ pub fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), Buil
     }
 }
 
-/// The issuers of the settings, with the keys that are in files.
+/// Returns the configured issuers, with keys loaded from files.
 pub(super) fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
     let issuers = Issuers::new(&settings.authn.issuers);
     let issuers = issuers.map_err(|invalid| BuildError::Invalid(vec![invalid]))?;

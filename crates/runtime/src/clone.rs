@@ -1,8 +1,8 @@
-//! `clone`: a second catalog that begins as a state of this one, without a copy of anything.
+//! `clone`: creates a second catalog that starts with a state of this one. Copies no data.
 //!
-//! The state is that of a checkpoint, beside whatever server runs, or that of a directory on which none
-//! does. [`slateberg_store::clones`] defines what a clone consists of and the order of its writes. This
-//! module finds its location and decides whether a clone may be there.
+//! The state is that of a checkpoint, which works beside a running server, or that of a local
+//! directory without a server. [`slateberg_store::clones`] defines the contents of a clone and the
+//! order of its writes. This module determines its location and checks that a clone may be there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,39 +27,39 @@ use slateberg_store::records::{CloneOf, StoreFormat};
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::audit::AuditLog;
 
-/// For how long the state is kept that nobody has named, until it is pinned.
+/// Lifetime of the unnamed checkpoint that exists until the clone's state is pinned.
 const PASSING_SECONDS: u64 = 60 * 60;
 
-/// A clone that is done.
+/// A completed clone.
 pub struct Cloned {
-    /// Where its state is.
+    /// The URL of its state.
     pub url: String,
-    /// The data directory that it is in, if it was made for one.
+    /// Its data directory, if it was created in one.
     pub data_dir: Option<PathBuf>,
-    /// What it is a clone of.
+    /// The parent.
     pub of: CloneOf,
-    /// What `fsck` finds in its records.
+    /// The report of `fsck` on its records.
     pub report: Report,
 }
 
-/// Where a clone goes.
+/// The target of a clone.
 struct Target {
     settings: Settings,
     data_dir: Option<PathBuf>,
     state: State,
 }
 
-/// What a clone begins with.
+/// The state that a clone starts with.
 struct Source {
     pin: Checkpoint,
-    /// What people call the checkpoint that was cloned.
+    /// Name or id of the cloned checkpoint.
     called: Option<String>,
     as_of_ms: i64,
     format: StoreFormat,
 }
 
-/// Makes a clone of the catalog at `to`: the URL of a state, or a data directory. `wanted` says of which
-/// state; without it, the state is that of now, of a local directory on which no server runs.
+/// Clones the catalog to `to`: the URL of a state, or a data directory. `wanted` selects the state.
+/// `None` selects the current state, which requires a local directory without a running server.
 pub async fn clone_catalog(
     settings: &Settings,
     seams: &Seams,
@@ -98,7 +98,7 @@ pub async fn clone_catalog(
     Ok(Cloned { url: target.state.url, data_dir: target.data_dir, of, report })
 }
 
-/// Makes the store a catalog of its own, and says what `fsck` finds in it.
+/// Turns the store into a separate catalog. Returns the report of `fsck`.
 async fn finish(
     store: &Store,
     seams: &Seams,
@@ -115,7 +115,7 @@ async fn finish(
     Ok(walk(&store.latest(), progress).await?)
 }
 
-/// Pins what is to be cloned, or finds what an earlier try has pinned.
+/// Pins the state to clone, or returns the pin of an earlier attempt.
 async fn source(
     settings: &Settings,
     seams: &Seams,
@@ -147,7 +147,7 @@ async fn source(
         let as_of_ms = chosen.created_ms;
         return Ok(Source { called: Some(chosen.called()), as_of_ms, pin, format });
     }
-    // Whoever opens a store in a bucket fences the server that runs on it.
+    // Opening a store in a bucket would fence the server that runs on it.
     if place.directory.is_none() {
         return Err(StoppedError::Refused(
             "say which state with --checkpoint: `slateberg checkpoint create NAME` makes one beside a running \
@@ -181,7 +181,7 @@ async fn pin(parent: &Place, of: &Checkpoint, seams: &Seams) -> Result<Checkpoin
     made_or_refused(Store::pin(parent, of.id, &name, seams.clock.now_ms()).await?)
 }
 
-/// The record of a state that may be cloned.
+/// Returns the format record of a state. Errors if the state cannot be cloned.
 async fn format_of(parent: &Place, at: &Checkpoint) -> Result<StoreFormat, StoppedError> {
     let format = Store::open_checkpoint(parent, at.id).await?.get(&StoreKey).await?;
     let missing = || StoppedError::Refused("there is no catalog in the store".to_owned());
@@ -204,7 +204,7 @@ fn unfinished(target: &Target, reason: &str) -> StoppedError {
 }
 
 impl Target {
-    /// The place that a word means, opened as the parent's is.
+    /// Resolves the target `to`. Opens it with the options of the parent.
     async fn of(settings: &Settings, seams: &Seams, to: &str) -> Result<Self, StoppedError> {
         let mut settings = settings.clone().with_memory_shares();
         let mut data_dir = None;
@@ -220,14 +220,14 @@ impl Target {
         };
         let parsed = Location::parse(&settings.state.url);
         parsed.map_err(|error| refused_place(to, &error.to_string()))?;
-        // A clone has its log beside the rest.
+        // A clone's log is always inside its state.
         settings.state.wal_url = String::new();
         settings.state.wal_options.clear();
         let state = State::offline(&settings, seams).await?;
         Ok(Self { settings, data_dir, state })
     }
 
-    /// Refuses a place that is not in the parent's bucket, or that is in the parent, or around it.
+    /// Rejects a target in another bucket, and a target that is inside or around the parent.
     fn check(&self, parent: &State) -> Result<(), StoppedError> {
         let url = &self.state.url;
         let bucket = |url: &str| {
@@ -253,7 +253,7 @@ impl Target {
         Ok(())
     }
 
-    /// Keeps others out of its data directory.
+    /// Locks the clone's data directory.
     fn lock(&self) -> Result<Option<super::lock::DataDirLock>, BuildError> {
         let Some(data_dir) = &self.data_dir else { return Ok(None) };
         let mut settings = self.settings.clone();

@@ -1,4 +1,4 @@
-//! The data directory, and what it may hold.
+//! The data directory and its contents.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,17 @@ use super::error::BuildError;
 use super::lock::DataDirLock;
 use slateberg_config::Settings;
 
-/// The directory of a data directory that the state is in.
+/// The directory of the state, in the data directory.
 pub(super) const STATE_DIR: &str = "state";
 
-/// The URL of a directory below the data directory.
+/// Returns the URL of a directory in the data directory.
 pub(super) fn data_dir_url(settings: &Settings, below: &str) -> Result<String, BuildError> {
     let directory = data_dir(settings)?;
     let text = directory.to_str().ok_or_else(|| wrong_data_dir(settings, "not UTF-8"))?;
     Ok(format!("file://{}/{below}", text.trim_end_matches('/')))
 }
 
-/// The data directory, from the root.
+/// Returns the absolute path of the data directory.
 pub(super) fn data_dir(settings: &Settings) -> Result<PathBuf, BuildError> {
     let absolute = std::path::absolute(Path::new(&settings.data_dir));
     absolute.map_err(|error| wrong_data_dir(settings, &error.to_string()))
@@ -37,7 +37,7 @@ pub(super) fn check_there(settings: &Settings) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Whether anything is kept in the data directory.
+/// Whether the state is in the data directory.
 pub(super) fn uses_data_dir(settings: &Settings) -> bool {
     settings.state.url.is_empty()
 }

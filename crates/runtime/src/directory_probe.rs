@@ -1,4 +1,4 @@
-//! Whether a state in a local directory can be written, found out before anything of it is touched.
+//! Checks that a local directory is writable before the start changes its state.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-/// Bytes of the probe file: more than a start writes.
+/// Size of the probe file: more than a start writes.
 const PROBE_BYTES: usize = 128 << 10;
 
-/// Writes a file, syncs and deletes it. The directory may be missing: then the one above it is tried, so that
-/// creating it stays with the journal, which does so durably.
+/// Writes, syncs and deletes a file. For a missing directory, it probes the nearest existing parent
+/// and leaves the durable creation of the directory to the write-ahead log.
 pub(super) fn probe(directory: &Path, id: Uuid) -> io::Result<()> {
     let Some(directory) = directory.ancestors().find(|it| it.is_dir()) else { return Ok(()) };
     let path = directory.join(format!(".slateberg-probe-{}", id.simple()));
     let written = write(File::create_new(&path)?);
-    // A file that could not be written whole takes space all the same.
+    // A partly written file uses space, too.
     let removed = fs::remove_file(&path);
     written.and(removed)
 }

@@ -1,4 +1,4 @@
-//! [`BuildError`]: why a catalog cannot be opened.
+//! [`BuildError`]: the error of opening a catalog.
 
 use super::lock::LockError;
 use super::policies;
@@ -11,48 +11,48 @@ use slateberg_store as store;
 use slateberg_telemetry::audit::AuditError;
 use slateberg_telemetry::otlp::InvalidOtlp;
 
-/// Why a catalog cannot be opened.
+/// The catalog cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// A setting is wrong in itself.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
-    /// The policies are not valid, or cannot be read.
+    /// The policies are invalid or cannot be read.
     #[error("authz: {0}")]
     Policies(#[from] policies::Error),
-    /// The audit log cannot be written.
+    /// The audit log cannot be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
-    /// What was made of policies at run time cannot be read.
+    /// The policies created at run time cannot be read.
     #[error("cannot read the policies in the store: {0}")]
     PolicyBook(store::Error),
-    /// Settings are wrong in themselves.
+    /// Settings are invalid.
     #[error("{}", lines(.0))]
     Invalid(Vec<InvalidSetting>),
-    /// The data directory is not ours.
+    /// The data directory cannot be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The object store of the state did not answer in time.
+    /// The object store of the state did not respond in time.
     #[error("no answer from the object store at {url} within {seconds} s; last error: {source}")]
     Unreachable {
-        /// Where the state is, or its log.
+        /// The URL of the state or its log.
         url: String,
-        /// How long it was waited for.
+        /// The timeout.
         seconds: u64,
-        /// What went wrong at last.
+        /// The last error.
         source: ProbeError,
     },
-    /// The storage of the state did not answer while the catalog was opened, or one of its files did not.
+    /// The storage of the state, or one of its files, did not respond while the catalog was opened.
     #[error("no answer from the storage at {url} within {seconds} s; last error: {last}")]
     Silent {
-        /// Where the state is, or its log.
+        /// The URL of the state or its log.
         url: String,
-        /// How long it was waited for.
+        /// The timeout.
         seconds: u64,
         /// The last error.
         last: String,
     },
-    /// The directory of the state cannot be written.
+    /// The directory of the state is not writable.
     #[error(
         "cannot write to the directory {directory} of the catalog's state: {source}. A start needs permission \
          and a little space there"
@@ -60,41 +60,42 @@ pub enum BuildError {
     Directory {
         /// The directory.
         directory: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The object store cannot be asked.
+    /// The object store cannot be accessed, usually for lack of credentials. A retry would fail
+    /// again.
     #[error("cannot open the catalog's state: {0}")]
     Credentials(String),
-    /// The object store is none that a state may be kept in, or does not let us.
+    /// The object store is unsuitable for the catalog's state, or denied access.
     #[error("the catalog's state cannot be kept at {url}: {source}")]
     Unfit {
-        /// Where the state is, or its log.
+        /// The URL of the state or its log.
         url: String,
-        /// What is wrong.
+        /// The error.
         source: ProbeError,
     },
-    /// What is said of encryption is wrong.
+    /// The encryption settings are invalid, or the KMS failed.
     #[error(transparent)]
     Encryption(#[from] kms::Error),
     /// The store cannot be opened.
     #[error("cannot open the store at {url}: {source}")]
     Store {
-        /// Where it is.
+        /// The URL of the store.
         url: String,
-        /// What is wrong.
+        /// The error.
         source: store::Error,
     },
     /// The records of warehouses cannot be read or written.
     #[error("cannot bring the warehouses and the store together: {0}")]
     Warehouses(store::Error),
-    /// What an earlier process left cannot be finished.
+    /// The publications of an earlier process cannot be completed.
     #[error("cannot complete publications of an earlier run: {0}")]
     Recover(catalog::Error),
     /// The credentials cannot be loaded.
     #[error("cannot load the API keys: {0}")]
     Authn(#[from] authn::Error),
-    /// What is said of OpenTelemetry is wrong.
+    /// The OpenTelemetry settings are invalid.
     #[error(transparent)]
     Otlp(#[from] InvalidOtlp),
 }
@@ -105,8 +106,8 @@ fn lines(problems: &[InvalidSetting]) -> String {
 }
 
 impl BuildError {
-    /// Whether the settings themselves are to blame: another try will not do better. Files that they name
-    /// may be others by then, or the disk that they are on.
+    /// Whether the error is in the settings themselves, so that a retry fails again. Errors of
+    /// files that the settings name are not included, because the files or their disk may change.
     pub fn is_of_settings(&self) -> bool {
         match self {
             Self::Setting(_) | Self::Invalid(_) | Self::Otlp(_) => true,
@@ -116,7 +117,7 @@ impl BuildError {
     }
 }
 
-/// Why a store cannot be opened that is at a URL.
+/// Returns the error of a store at this URL.
 pub(super) fn at_state(url: &str, source: store::Error) -> BuildError {
     BuildError::Store { url: url.to_owned(), source }
 }

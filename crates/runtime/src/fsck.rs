@@ -1,4 +1,4 @@
-//! `fsck`: the files of the store, every record, and the metadata files that the records promise.
+//! `fsck`: checks the store's files, all records, and the metadata files that the records refer to.
 
 use futures::StreamExt;
 use serde::Serialize;
@@ -18,42 +18,42 @@ use slateberg_store::keys::StoreKey;
 use slateberg_store::read::Read;
 use slateberg_store::records::CloneOf;
 
-/// Metadata files that are read at once.
+/// Maximum number of concurrent reads of metadata files.
 const READS_MAX: usize = 16;
 
-/// What `fsck` has found.
+/// The findings of `fsck`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FsckReport {
-    /// Where the state is.
+    /// The URL of the state.
     pub state_url: String,
     /// The parent, if the catalog is a clone.
     pub clone_of: Option<CloneOf>,
-    /// Whether the data directory was checked without its lock, since it cannot be written.
+    /// Whether the data directory was checked without a lock because it is not writable.
     pub is_unlocked: bool,
-    /// Files of the store that were read.
+    /// Number of store files that were read.
     pub files: usize,
-    /// Files of the store that are missing or damaged.
+    /// Store files that are missing or damaged.
     pub damaged_files: Vec<DamagedFile>,
-    /// The records. `None` if a damaged file hides them.
+    /// The report on the records. `None` if a damaged file makes them unreadable.
     pub records: Option<Report>,
 }
 
 impl FsckReport {
-    /// Everything that is wrong, one line each.
+    /// Returns all problems, one line each.
     pub fn findings(&self) -> Vec<String> {
         let files = self.damaged_files.iter().map(ToString::to_string);
         let records = self.records.iter().flat_map(|report| report.broken.iter().cloned());
         files.chain(records).collect()
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are no problems.
     pub fn is_sound(&self) -> bool {
         self.damaged_files.is_empty()
             && self.records.as_ref().is_some_and(|report| report.broken.is_empty())
     }
 
-    /// What was found, in one line.
+    /// Returns a summary in one line.
     pub fn summary(&self) -> String {
         let damaged = self.damaged_files.len();
         let files = format!("{}: {damaged} damaged", count(self.files, "file", "files"));
@@ -64,8 +64,8 @@ impl FsckReport {
     }
 }
 
-/// Checks a whole catalog, without writing, while no server runs on its directory. An error is a catalog
-/// that cannot be read at all.
+/// Checks a whole catalog without writing. No server may run on its directory. Errors if the
+/// catalog cannot be read at all.
 pub async fn fsck(
     settings: &Settings,
     seams: &Seams,
@@ -100,7 +100,7 @@ pub async fn fsck(
     Ok(report)
 }
 
-/// Checks that every metadata file holds what its record says.
+/// Checks that the content of every metadata file matches its record.
 async fn check_metadata_files(objects: &Objects, report: &mut Report, progress: &Progress) {
     let published = std::mem::take(&mut report.published);
     let phase = progress.phase("checking metadata files", Some(published.len() as u64));
@@ -115,8 +115,8 @@ async fn check_metadata_files(objects: &Objects, report: &mut Report, progress: 
     }
 }
 
-/// What is wrong with a metadata file, if anything is. One that is still to be published may be missing, and
-/// the next start writes it. If it is there, it has to be right.
+/// Returns the problem of a metadata file, if any. A file whose publication is pending may be
+/// missing, because the next start writes it. If it exists, its content must match.
 async fn check_metadata_file(objects: &Objects, published: &Published) -> Option<String> {
     let Published { warehouse, metadata_location: location, document, is_pending } = published;
     match metadata_file::holds(objects, *warehouse, location, &document.text).await {

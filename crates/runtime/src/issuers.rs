@@ -1,4 +1,4 @@
-//! The keys of issuers: fetched in the background, and pushed to where tokens are verified.
+//! The keys of token issuers, fetched in the background for the verification of tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,32 +11,33 @@ use slateberg_authn::key_set::KeySet;
 use slateberg_base::error_chain::chain;
 use slateberg_telemetry::issuers::IssuerFetches;
 
-/// How long one request to an issuer may take.
+/// Timeout of a request to an issuer.
 const FETCH_MAX: Duration = Duration::from_secs(10);
-/// Bytes that an issuer's answer may have.
+/// Maximum size of an issuer's response, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// The pause after a look that failed, so that an issuer that comes back is noticed.
+/// Interval of retries after a failed fetch. It is short so that an issuer's recovery is noticed
+/// soon.
 const RETRY_EVERY: Duration = Duration::from_secs(10);
-/// Where discovery has an issuer's document, below its `iss`.
+/// The path of the discovery document below an issuer's `iss`.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-/// Why an issuer's keys are not known.
+/// Fetching an issuer's keys failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// It does not answer.
+    /// The issuer did not respond.
     #[error("{0}")]
     Http(#[from] reqwest::Error),
-    /// It answers with something else than what was asked for.
+    /// The issuer's response is invalid.
     #[error("{url}: {reason}")]
     Answer {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// What is wrong with the answer.
+        /// The problem of the response.
         reason: String,
     },
 }
 
-/// An issuer's document, as far as it matters here.
+/// The members of a discovery document that this module uses.
 #[derive(Deserialize)]
 struct Discovery {
     issuer: String,
@@ -45,13 +46,14 @@ struct Discovery {
     token_endpoint: Option<String>,
 }
 
-/// A client that follows nobody elsewhere: where keys come from is the settings' to say.
+/// Returns an HTTP client that follows no redirects: only the settings determine the origin of
+/// keys.
 pub fn client() -> Result<reqwest::Client, FetchError> {
     let none = reqwest::redirect::Policy::none();
     Ok(reqwest::Client::builder().timeout(FETCH_MAX).redirect(none).build()?)
 }
 
-/// Reads an issuer's keys from its file, if it has one.
+/// Loads an issuer's keys from its file, if it has one.
 pub fn read_file(issuer: &Issuer) -> Result<(), String> {
     if issuer.is_fetched() {
         return Ok(());
@@ -65,8 +67,8 @@ pub fn read_file(issuer: &Issuer) -> Result<(), String> {
     Ok(())
 }
 
-/// Keeps an issuer's keys fresh until the server stops: now, from time to time, and when somebody brings
-/// a token with a key that is not known. What was known stays while the issuer does not answer.
+/// Refreshes an issuer's keys until the server stops: immediately, periodically, and when a token
+/// has an unknown key. While the issuer does not respond, the known keys stay valid.
 pub async fn keep_fresh(
     issuer: Arc<Issuer>,
     client: reqwest::Client,
@@ -103,7 +105,7 @@ pub async fn keep_fresh(
     }
 }
 
-/// Fetches an issuer's keys, and the URL where clients get tokens.
+/// Fetches an issuer's keys and the URL of its token endpoint.
 pub async fn fetch(
     issuer: &Issuer,
     client: &reqwest::Client,

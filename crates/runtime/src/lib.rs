@@ -1,10 +1,10 @@
-//! From settings to an open catalog with its background tasks, and the operations on a catalog that no server
-//! serves: restore, export, import, clone, fsck.
+//! Opens a catalog with its background tasks from settings, and performs operations on a catalog
+//! without a running server: restore, export, import, clone, fsck.
 //!
-//! - [`build`]: opens a catalog with all its parts, in the order in which they need each other.
-//! - [`background`]: what an open catalog does besides answering, for a server and for an embedding program
-//!   alike.
-//! - [`stopped`], [`clone`], [`fsck`], [`loss`]: work on a catalog that is not served.
+//! - [`build`]: opens all parts of a catalog in the order of their dependencies.
+//! - [`background`]: background tasks of an open catalog, for a server and for an embedding
+//!   program.
+//! - [`stopped`], [`clone`], [`fsck`], [`loss`]: operations on a catalog without a running server.
 
 pub mod background;
 pub mod build;

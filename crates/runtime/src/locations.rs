@@ -1,5 +1,5 @@
-//! The locations that settings name, and whether two of them overlap that must not: those of the
-//! catalog itself and those of its warehouses.
+//! Locations in the settings, and checks that those of the catalog and of its warehouses do not
+//! overlap.
 
 use super::data_dir::data_dir;
 use super::error::BuildError;
@@ -10,12 +10,12 @@ use slateberg_objects::reserved::{Extent, Reservation, Reserved};
 use slateberg_store::records::CloneOf;
 use slateberg_telemetry::settings::AuditTo;
 
-/// What is at the URL of a state.
+/// Description of the location of the state.
 const STATE: &str = "the catalog's own state";
-/// URLs of objects, by which a location cannot be compared with others.
+/// Schemes of object URLs that cannot be compared with other locations.
 const NOT_COMPARABLE: [&str; 2] = ["http", "https"];
 
-/// Returns what the catalog keeps for itself by these settings: its state is at a URL.
+/// Returns the locations that the catalog reserves for itself, with its state at `state_url`.
 pub fn reserved(settings: &Settings, state_url: &str) -> Result<Reserved, BuildError> {
     let state_setting = if settings.state.url.is_empty() { "data_dir" } else { "state.url" };
     let mut reserved = Reserved::default().with(at_url(state_setting, STATE, state_url)?);
@@ -50,7 +50,8 @@ pub fn reserved(settings: &Settings, state_url: &str) -> Result<Reserved, BuildE
     Ok(reserved)
 }
 
-/// Returns the same for a catalog that may be a clone: it shares objects with the state of its parent.
+/// Returns the reserved locations of a catalog that may be a clone. A clone shares objects with the
+/// state of its parent, so this one is reserved, too.
 pub(super) fn of_clone(
     settings: &Settings,
     state_url: &str,
@@ -62,8 +63,8 @@ pub(super) fn of_clone(
     Ok(reserved.with(at_url("state.url", what, parent_url)?))
 }
 
-/// Rejects a clone at a location that overlaps with a warehouse of its parent, whose settings these
-/// are.
+/// Rejects a clone whose location overlaps with a warehouse of its parent. `settings` are the
+/// parent's.
 pub(super) fn check_clone(
     settings: &Settings,
     parent_url: &str,
@@ -90,7 +91,7 @@ fn comparable(url: &str) -> Result<Location, String> {
     }
 }
 
-/// Returns everything that is wrong with the locations of these settings.
+/// Returns all problems of the locations in these settings.
 pub fn problems(settings: &Settings, state_url: &str) -> Vec<BuildError> {
     let reserved = match reserved(settings, state_url) {
         Ok(reserved) => reserved,
@@ -103,7 +104,7 @@ fn problems_with(settings: &Settings, reserved: &Reserved) -> Vec<BuildError> {
     let mut claims = Claims::default();
     let mut problems = Vec::new();
     for (name, warehouse) in &settings.warehouses {
-        // A warehouse without a valid location is reported when it is opened.
+        // An invalid location is reported when the warehouse is opened.
         let Ok(place) = Place::of(settings, name, warehouse) else { continue };
         let urls = std::iter::once(&place.location).chain(&warehouse.allowed_locations);
         if let Err(overlap) = claims.add(reserved, name, urls) {
@@ -113,30 +114,30 @@ fn problems_with(settings: &Settings, reserved: &Reserved) -> Vec<BuildError> {
     problems
 }
 
-/// Rejects settings by which the state and the warehouses overlap.
+/// Rejects settings in which the state and the warehouses overlap.
 pub(super) fn check(settings: &Settings, state_url: &str) -> Result<(), BuildError> {
     problems(settings, state_url).into_iter().next().map_or(Ok(()), Err)
 }
 
-/// The locations of warehouses, each with the name of its warehouse.
+/// The locations of warehouses, with the warehouses' names.
 #[derive(Default)]
 pub(super) struct Claims(Vec<(String, Extent)>);
 
-/// Why a warehouse cannot have a location.
+/// The reason why a warehouse cannot use a location.
 pub(super) struct Overlap {
     url: String,
     with: With,
 }
 
 enum With {
-    /// The location means nothing that others can be compared with.
+    /// The location cannot be compared with others, for this reason.
     Nothing(String),
     Reserved(Reservation),
     Warehouse(String),
 }
 
 impl Claims {
-    /// Adds the locations of a warehouse, or returns which of them overlaps with what.
+    /// Adds the locations of a warehouse. Errors with the first overlap.
     pub(super) fn add<'a>(
         &mut self,
         reserved: &Reserved,
@@ -171,7 +172,7 @@ impl Claims {
 }
 
 impl Overlap {
-    /// The warehouse that the location overlaps with.
+    /// Returns the name of the overlapping warehouse.
     pub(super) fn other(&self) -> Option<&str> {
         match &self.with {
             With::Warehouse(other) => Some(other),
@@ -179,7 +180,7 @@ impl Overlap {
         }
     }
 
-    /// The reason, without a cure.
+    /// Returns the reason without advice.
     pub(super) fn reason(&self) -> String {
         let url = &self.url;
         match &self.with {
@@ -193,7 +194,7 @@ impl Overlap {
         }
     }
 
-    /// The error of settings, with what an operator can do.
+    /// Returns the error for settings, with advice for the operator.
     pub(super) fn of_settings(&self, name: &str) -> BuildError {
         let cure = match &self.with {
             With::Nothing(_) => String::new(),

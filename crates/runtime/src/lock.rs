@@ -1,36 +1,36 @@
-//! One server for one data directory.
+//! The lock that ensures that only one server runs on a data directory.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// The file that is locked, in the data directory.
+/// The lock file in the data directory.
 const FILE: &str = "lock";
 
-/// Held as long as the data directory is ours; goes with the process, however it ends.
+/// The lock of a data directory. The operating system releases it when the process ends in any way.
 #[derive(Debug)]
 pub struct DataDirLock {
     _file: File,
 }
 
-/// Why the data directory is not ours.
+/// The data directory cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process has the lock.
     #[error("{0} is in use by another slateberg")]
     InUse(String),
-    /// The directory cannot be written.
+    /// The directory is not writable.
     #[error("{path}: {source}")]
     Io {
-        /// The file that was to be locked.
+        /// The path of the lock file.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl DataDirLock {
-    /// Takes the directory, which has to be there.
+    /// Locks an existing directory.
     pub fn take(data_dir: &Path) -> Result<Self, LockError> {
         let path = data_dir.join(FILE);
         let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -39,9 +39,9 @@ impl DataDirLock {
         Ok(Self { _file: file })
     }
 
-    /// Takes the directory for reading alone. Where its lock file cannot be written, a lock on a file that is
-    /// opened for reading keeps a server out as well. Returns `None` if there is no file to lock: no server
-    /// can start on a directory that it cannot write either.
+    /// Locks the directory for reading. If the lock file is not writable, a lock on the file opened
+    /// for reading still excludes a server. Returns `None` if there is no lock file: a server
+    /// cannot start on a directory that is not writable.
     pub fn take_for_reading(data_dir: &Path) -> Result<Option<Self>, LockError> {
         match Self::take(data_dir) {
             Err(LockError::Io { source, .. })

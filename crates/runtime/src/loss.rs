@@ -1,4 +1,4 @@
-//! Accepting that acknowledged changes at the end of a journal are lost.
+//! Accepts the loss of acknowledged changes at the end of a local write-ahead log.
 
 use super::data_dir::{check_there, lock_data_dir};
 use super::error::{BuildError, at_state};
@@ -8,18 +8,19 @@ use slateberg_config::Settings;
 use slateberg_store::Store;
 use slateberg_store::loss::AcceptedLoss;
 
-/// What became of a journal that may have lost its end.
+/// The result of [`accept_loss`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loss {
-    /// Nothing is lost, and nothing was written.
+    /// Nothing is lost. Nothing was written.
     Nothing,
-    /// This is damaged. Nothing was written: the operator has not confirmed.
+    /// This part is damaged. Nothing was written, because the operator has not confirmed.
     Unconfirmed(String),
-    /// The loss was accepted: the server starts with what is left.
+    /// The loss was accepted. The server can start with the remaining data.
     Accepted(AcceptedLoss),
 }
 
-/// Accepts the loss at the end of the journal of a stopped catalog, if the operator has confirmed that.
+/// Accepts the loss at the end of a stopped catalog's local write-ahead log if the operator has
+/// confirmed it.
 pub async fn accept_loss(
     settings: &Settings,
     seams: &Seams,

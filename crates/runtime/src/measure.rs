@@ -1,4 +1,4 @@
-//! What is measured, and who tells of it.
+//! Metrics and their registration.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use slateberg_telemetry::process;
 use slateberg_telemetry::registry::Registry;
 use slateberg_telemetry::requests::{Requests, TaskRuns};
 
-/// What is measured with while a catalog is opened, and from then on.
+/// The metrics of a catalog, from the beginning of its start.
 pub struct Measures {
-    /// Who has something to report.
+    /// The sources of metrics.
     pub registry: Arc<Registry>,
-    /// Counters of requests.
+    /// Counters of rare events.
     pub counters: Arc<Counters>,
     /// Open connections.
     pub connections: Arc<Connections>,
@@ -40,12 +40,12 @@ impl Default for Measures {
 }
 
 impl Measures {
-    /// The same opener, for what warehouses are in.
+    /// Wraps an opener so that requests to warehouses are measured.
     pub(super) fn warehouses(&self, opener: &Opener) -> Opener {
         measured_opener(Arc::clone(opener), Arc::clone(&self.object_stores), "warehouse")
     }
 
-    /// Has them told.
+    /// Registers the metric sources.
     pub(super) fn register(&self) {
         let counters = Arc::clone(&self.counters);
         self.registry.register("counters", move |into| counters.collect(into));

@@ -1,4 +1,4 @@
-//! A catalog that is read without a server.
+//! A catalog opened for reading, without a server.
 
 use super::data_dir::{check_there, uses_data_dir};
 use super::error::{BuildError, at_state};
@@ -11,27 +11,27 @@ use slateberg_objects::Objects;
 use slateberg_store::Store;
 use slateberg_store::read::Offline;
 
-/// A store that is read without a server, and the warehouses' files.
+/// A store opened for reading, and the warehouses' files.
 pub struct OfflineCatalog {
     /// The records.
     pub store: Offline,
-    /// The files, for warehouses that are configured or were made at run time.
+    /// The files of warehouses from the configuration and the API.
     pub objects: Objects,
-    /// Where the state is.
+    /// The URL of the state.
     pub state_url: String,
     _lock: Option<DataDirLock>,
 }
 
 impl OfflineCatalog {
-    /// Opens the store for reading alone, while no server runs on its directory.
+    /// Opens the store for reading. No server may run on its directory.
     pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
         let settings = &settings.clone().with_memory_shares();
         let (state, lock) = Self::prepare(settings, seams).await?;
         Self::open_at(&state, lock, settings, seams).await
     }
 
-    /// Locks the data directory, and finds out where the state is. There is no lock for a bucket, nor for a
-    /// directory that cannot be written and has no lock file.
+    /// Locks the data directory and determines the location of the state. A bucket has no lock. A
+    /// directory that is not writable may have none.
     pub(super) async fn prepare(
         settings: &Settings,
         seams: &Seams,
@@ -45,7 +45,7 @@ impl OfflineCatalog {
         Ok((State::offline(settings, seams).await?, lock))
     }
 
-    /// Opens the store of a state for reading alone.
+    /// Opens the store of a state for reading.
     pub(super) async fn open_at(
         state: &State,
         lock: Option<DataDirLock>,

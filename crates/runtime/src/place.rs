@@ -1,4 +1,4 @@
-//! [`Place`]: the location of a warehouse of the settings.
+//! [`Place`]: the location of a configured warehouse.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use slateberg_config::{Settings, WarehouseSettings};
 use slateberg_objects as objects;
 use slateberg_objects::location::Location;
 
-/// The directory of the data directory that warehouses are in.
+/// The directory of warehouses, in the data directory.
 pub(super) const DIRECTORY: &str = "warehouse";
 
-/// Where a warehouse is.
+/// The location of a warehouse and its options.
 pub(super) struct Place {
     pub(super) location: String,
     pub(super) options: BTreeMap<String, String>,
 }
 
 impl Place {
-    /// Where a clone's parent has a warehouse. What is in the bucket of the state is opened as that
-    /// is.
+    /// Returns the location that a clone's parent uses for a warehouse. A location in the bucket of
+    /// the state is opened with the options of the state.
     pub(super) fn of_parent(
         settings: &Settings,
         location: &str,
@@ -38,8 +38,9 @@ impl Place {
         Self { location: location.to_owned(), options }
     }
 
-    /// Where the settings say, or else beside the state: in the data directory, or in the state's
-    /// bucket. What is in a bucket is not for a machine to lose.
+    /// Returns the configured location, or the default one: beside the state, in the data directory
+    /// or in the state's bucket. If the state is in a bucket, its tables must not depend on the
+    /// local disk.
     pub(super) fn of(
         settings: &Settings,
         name: &str,

@@ -1,4 +1,4 @@
-//! From policy files to policies.
+//! Loading of policy files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use slateberg_authz::schema::Schema;
 use slateberg_authz::settings::Settings;
 use slateberg_catalog::policies::Sources;
 
-/// How policy files are called.
+/// The extension of policy files.
 const EXTENSION: &str = "cedar";
 
-/// Why there are no policies.
+/// Policies cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or directory cannot be read.
     #[error("{}: {}", .0.display(), .1)]
     Read(PathBuf, std::io::Error),
-    /// A directory holds none.
+    /// A directory contains no policy files.
     #[error("{}: there is no *.{EXTENSION} file in it", .0.display())]
     Empty(PathBuf),
-    /// They are not valid.
+    /// The policies are invalid.
     #[error("{}", lines(.0))]
     Invalid(Vec<Problem>),
 }
@@ -34,8 +34,8 @@ fn lines(problems: &[Problem]) -> String {
     format!("the policies are not valid\n{}", texts.join("\n"))
 }
 
-/// Reads policy files: those named, and those in the directories named. The policies that come with the
-/// program if none is.
+/// Reads the given policy files, and those in the given directories. Without any path, returns the
+/// built-in policies.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
     if paths.is_empty() {
         return Ok(default_policies());
@@ -57,8 +57,8 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
     Ok(files)
 }
 
-/// The policy files that are set. They have to fit together by themselves, so that a mistake in them is found
-/// before anything is opened.
+/// Reads the configured policy files. They must be valid on their own, so that an error is found
+/// before the store is opened.
 pub fn from_files(settings: &Settings) -> Result<Sources, Error> {
     let files = read(&settings.policy_paths)?;
     build(&files, &[]).map_err(Error::Invalid)?;
@@ -66,7 +66,7 @@ pub fn from_files(settings: &Settings) -> Result<Sources, Error> {
     Ok(Sources { files: Arc::new(files), book_in_force, ..Sources::default() })
 }
 
-/// Policies of these files and grants, all or nothing.
+/// Builds a policy set from these files and grants. Errors if any of them is invalid.
 pub fn build(files: &[PolicyFile], grants: &[Grant]) -> Result<PolicySet, Vec<Problem>> {
     PolicySet::build(Arc::new(Schema::bundled()), files, grants)
 }

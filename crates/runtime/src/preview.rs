@@ -1,4 +1,4 @@
-//! The preview of a restore, beside a running server.
+//! The preview of a restore beside a running server.
 
 use super::data_dir::{check_there, lock_data_dir};
 use super::error::{BuildError, at_state};
@@ -11,10 +11,10 @@ use slateberg_store::Store;
 use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::restore::{Plan, Told};
 
-/// Attempts to read the state.
+/// Maximum number of attempts to read the state.
 const READS_MAX: usize = 3;
 
-/// Returns what a restore would change. Writes nothing and takes no lock, so that a server may run.
+/// Returns the changes of a restore. Writes nothing and takes no lock, so a server may be running.
 pub async fn preview(
     settings: &Settings,
     seams: &Seams,
@@ -26,7 +26,8 @@ pub async fn preview(
     let mut attempt = 1;
     loop {
         match Box::pin(read_changes(&state, seams, wanted, progress)).await {
-            // A running server deletes files of the state that this reads once it has written newer ones.
+            // A running server may write new files of the state and delete those that this is
+            // reading.
             Err(StoppedError::Store(_) | StoppedError::Build(BuildError::Store { .. }))
                 if attempt < READS_MAX =>
             {
@@ -62,7 +63,7 @@ async fn read_changes(
     Ok((found, plan.told))
 }
 
-/// Errors while another process has the data directory. A bucket has no lock.
+/// Errors if another process has locked the data directory. A bucket has no lock.
 pub fn check_unused(settings: &Settings) -> Result<(), StoppedError> {
     check_there(settings)?;
     lock_data_dir(settings)?;

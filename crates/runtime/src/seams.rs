@@ -6,13 +6,13 @@ use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::ids::{Ids, RandomIds};
 use slateberg_objects::open::{Opener, opener};
 
-/// The parts that a test may replace.
+/// The replaceable parts.
 pub struct Seams {
-    /// From URLs to object stores.
+    /// Opens the object store of a URL.
     pub opener: Opener,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// New identifiers.
+    /// The generator of ids.
     pub ids: Arc<dyn Ids>,
 }
 

@@ -1,4 +1,4 @@
-//! The log of a slow start: what the server waits for, and how far it is.
+//! The log of a slow start: the current step and its progress.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use slateberg_base::progress::{Progress, ProgressSink};
 
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Runs a start, which reports its progress, and logs a line every few seconds until it has ended.
+/// Runs a start. Logs its progress every few seconds until it ends.
 pub(super) async fn logged<F: Future>(start: impl FnOnce(Progress) -> F) -> F::Output {
     let log = Arc::<StartLog>::default();
     let progress = Progress::new(Arc::clone(&log) as Arc<dyn ProgressSink>);
@@ -25,7 +25,7 @@ pub(super) async fn logged<F: Future>(start: impl FnOnce(Progress) -> F) -> F::O
 #[derive(Default)]
 struct StartLog(Mutex<Vec<Step>>);
 
-/// A running phase of a start. The last one is part of those before it.
+/// A running phase of a start. Later phases are nested in earlier ones.
 struct Step {
     name: String,
     begun: Instant,
@@ -42,7 +42,7 @@ impl StartLog {
         self.change(|steps| {
             let Some(Step { name, begun, done, total }) = steps.last() else { return };
             let (step, seconds) = (name.as_str(), begun.elapsed().as_secs());
-            // The numbers of a step that is not counted say nothing.
+            // `done` has no meaning without a total.
             let done = total.map(|_| *done);
             tracing::info!(step, seconds, done, total = *total, "the start continues");
         });

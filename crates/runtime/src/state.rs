@@ -1,8 +1,9 @@
-//! The place of the catalog's state: from the settings to a store that may be opened.
+//! The location of the catalog's state: turns settings into a store that can be opened.
 //!
-//! A start does not wait for ever. A bucket is tried out first (`State::tried`), again and again while it
-//! does not answer, for `state.start_seconds_max`. From then on it has to go on answering as long as the
-//! start lasts (`State::within_reach`), however long that is: a log may be long, silence may not.
+//! A start has a time limit. It first probes a bucket and retries for up to
+//! `state.start_seconds_max` while there is no response (`State::tried`). Then the bucket must stay
+//! responsive until the start ends (`State::within_reach`). A long log may take any time, but the
+//! bucket must not be silent for longer than the limit.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -32,30 +33,30 @@ use slateberg_store::separate_log::Log;
 use slateberg_store::storage::Storage;
 use slateberg_telemetry::requests::Requests;
 
-/// How long one try at a bucket may take.
+/// Timeout of one attempt to probe a bucket.
 const TRY_MAX: Duration = Duration::from_secs(10);
-/// Between two tries.
+/// Delays between attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Between two looks at whether a bucket still answers, and how long one may take.
+/// Interval and timeout of checks that a bucket still responds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(5);
-/// From so many milliseconds on, clocks that differ are worth a word.
+/// Clock difference, in milliseconds, from which the start logs a warning.
 const CLOCK_SKEW_WARNED_MS: u64 = 10_000;
 
-/// Where the state is.
+/// The location of the state.
 pub struct State {
     /// Its URL.
     pub url: String,
-    /// What the store opens.
+    /// The parts from which the store is opened.
     pub place: Place,
-    /// The object stores that it needs, with their URLs: the state's, and the log's if that is another.
+    /// The object stores and their URLs: that of the state, and that of the log if it differs.
     parts: Vec<(String, Opened)>,
     patience: Duration,
 }
 
 impl State {
-    /// Opens what the settings name, without a request.
+    /// Opens the configured object stores. Sends no request.
     pub fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
         let opener = &seams.opener;
         let url = match settings.state.url.trim_end_matches('/') {
@@ -91,20 +92,21 @@ impl State {
                 state_url: url.clone(),
                 id: seams.ids.random(),
             });
-            // Objects of a log are written once, and nothing is ever replaced there.
+            // Objects of a log are written once and never replaced.
             parts.push((log_url, Opened { conditional_update: false, ..opened }));
         }
         let patience = settings.state.start_patience();
         Ok(Self { url, place, parts, patience })
     }
 
-    /// The object stores that it needs, with their URLs: the state's, and the log's if that is another.
+    /// Returns the object stores and their URLs: that of the state, and that of the log if it
+    /// differs.
     pub fn parts(&self) -> &[(String, Opened)] {
         &self.parts
     }
 
-    /// Opens what the settings name, with the keys that it is encrypted with. Every command that opens the
-    /// store comes here, so that none of them works on a state that a warehouse overlaps with.
+    /// Opens the configured object stores and loads the encryption keys. Every command that opens
+    /// the store calls this, so none of them works on a state that overlaps with a warehouse.
     pub(super) async fn with_keys(
         settings: &Settings,
         seams: &Seams,
@@ -119,12 +121,12 @@ impl State {
         Ok(state)
     }
 
-    /// The same for a subcommand, of whose requests nobody asks for numbers.
+    /// Opens the state for a subcommand, without metrics.
     pub(super) async fn offline(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
         Self::with_keys(settings, seams, &Arc::new(Requests::to_kms())).await
     }
 
-    /// From now on, what the store asks of the buckets is measured.
+    /// Measures the store's requests to the buckets from this call on.
     pub(super) fn measure(&mut self, requests: &Arc<Requests>) {
         let place = &mut self.place;
         place.object_store = measured(Arc::clone(&place.object_store), requests, "state");
@@ -133,8 +135,8 @@ impl State {
         }
     }
 
-    /// Waits until the buckets answer, checks that they are safe for a state, and logs the findings. Leaves
-    /// nothing behind. Of a directory, it checks that it can be written.
+    /// Waits until the buckets respond, checks that they are safe for a state, and logs the
+    /// findings. Leaves no objects. For a directory, checks that it is writable.
     pub(super) async fn tried(&self, seams: &Seams) -> Result<(), BuildError> {
         if let Some(directory) = self.place.directory.clone() {
             let id = seams.ids.random();
@@ -169,7 +171,8 @@ impl State {
             let at_most = left().clamp(PAUSE_MIN, TRY_MAX);
             match probe_state(opened, id, seams.clock.as_ref(), at_most).await {
                 Ok(found) => {
-                    // What a try wrote that got no answer may have come to be after it was deleted.
+                    // A write of an attempt that timed out may have taken effect after its
+                    // deletion.
                     for id in tried {
                         probe::remove(opened, id).await;
                     }
@@ -180,7 +183,7 @@ impl State {
                 }
                 Err(source) if left().is_zero() => {
                     let seconds = self.patience.as_secs();
-                    // The last try may have had too little time to find anything out.
+                    // The last attempt may have been too short to fail with a useful error.
                     let source = last.filter(|_| at_most < TRY_MAX).unwrap_or(source);
                     return Err(BuildError::Unreachable { url: url.to_owned(), seconds, source });
                 }
@@ -195,8 +198,8 @@ impl State {
         }
     }
 
-    /// Runs a start, and gives up when one of the object stores, or one of the store's files, has not
-    /// answered for `state.start_seconds_max`.
+    /// Runs a start. Fails if an object store, or one of the store's files, has not responded for
+    /// `state.start_seconds_max`.
     pub(super) async fn within_reach<T>(
         &self,
         opening: impl Future<Output = Result<T, BuildError>>,
@@ -207,8 +210,8 @@ impl State {
         }
     }
 
-    /// Returns when an object store has been silent for too long, has failed one request again and again, or
-    /// cannot be asked for want of credentials.
+    /// Returns when an object store has not responded for too long, has failed the same request
+    /// repeatedly, or cannot be accessed for lack of credentials.
     async fn silence(&self) -> BuildError {
         let silent = |url: &str, last| {
             let (url, seconds) = (url.to_owned(), self.patience.as_secs());
@@ -239,14 +242,13 @@ impl State {
     }
 }
 
-/// Returns the object stores that the state of these settings needs, with their URLs. Creates no data
-/// directory.
+/// Returns the object stores of the configured state, with their URLs. Creates no data directory.
 pub fn stores(settings: &Settings, seams: &Seams) -> Result<Vec<(String, Opened)>, BuildError> {
     check_there(settings)?;
     Ok(State::of(settings, seams)?.parts)
 }
 
-/// The object store at a URL. What the options do not say comes from the environment.
+/// Opens the object store at a URL. The environment provides options that are not given.
 pub fn store_at(
     url: &str,
     options: &BTreeMap<String, String>,

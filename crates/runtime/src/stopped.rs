@@ -1,7 +1,7 @@
-//! A catalog whose store is worked on by a subcommand, while no server runs on it.
+//! Operations of subcommands on the store of a catalog, while no server runs on it.
 //!
-//! Who opens a store in a local directory has its lock; who opens one in a bucket fences the server that runs
-//! on it, as any second writer does. A [preview](super::preview) only reads.
+//! Opening a store in a local directory takes its lock. Opening one in a bucket fences the server
+//! that runs on it, like any second writer. A [preview](super::preview) only reads.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -42,37 +42,37 @@ use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::audit::AuditLog;
 
-/// Who is said to have done what a subcommand has done to the store.
+/// The principal of changes by subcommands.
 pub const OFFLINE: &str = "offline";
 
-/// From the first to the last millisecond of a second.
+/// Offset of the last millisecond of a second.
 const LAST_OF_SECOND_MS: i64 = 999;
 
-/// Why something could not be done to a catalog without a server.
+/// An operation on a stopped catalog failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoppedError {
-    /// It cannot be opened.
+    /// The catalog cannot be opened.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The store fails.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// What is wanted is not possible.
+    /// The catalog rejected the operation.
     #[error(transparent)]
     Catalog(#[from] catalog::Error),
-    /// A catalog cannot become lines, or lines a catalog.
+    /// An export or import failed.
     #[error(transparent)]
     Transfer(#[from] transfer::Error),
-    /// The same, of what only subcommands do.
+    /// The subcommand rejected the operation.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A catalog that this process writes to alone.
+/// A catalog that only this process writes.
 pub struct StoppedCatalog {
     /// The records.
     pub store: Store,
-    /// Where the state is.
+    /// The URL of the state.
     pub state_url: String,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
@@ -82,29 +82,29 @@ pub struct StoppedCatalog {
     _lock: Option<DataDirLock>,
 }
 
-/// Which state is wanted back.
+/// The state to restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// The one that the checkpoint of this id or name has kept.
+    /// The state of the checkpoint with this id or name.
     Checkpoint(String),
-    /// The one of the newest checkpoint that was made at this time or before.
+    /// The state of the newest checkpoint created at or before this time.
     Time(i64),
 }
 
-/// A restore that is done.
+/// A completed restore.
 pub struct Restored {
-    /// To which checkpoint.
+    /// The checkpoint that was restored.
     pub to: Checkpoint,
-    /// The checkpoint that undoes it.
+    /// The checkpoint that undoes the restore.
     pub undo: Checkpoint,
-    /// What it has done, in numbers.
+    /// The number of changes.
     pub told: Told,
-    /// What `fsck` finds in the records after it.
+    /// The report of `fsck` on the records after the restore.
     pub report: Report,
 }
 
 impl Wanted {
-    /// What a text wants: a time if it is one, or else a checkpoint.
+    /// Parses a time, or else the id or name of a checkpoint.
     pub fn parse(text: &str) -> Self {
         rfc3339::parse(text).map_or_else(|| Self::Checkpoint(text.to_owned()), Self::Time)
     }
@@ -112,10 +112,11 @@ impl Wanted {
     pub(super) fn find(&self, kept: &[Checkpoint]) -> Result<Checkpoint, StoppedError> {
         let found = match self {
             Self::Checkpoint(word) => kept.iter().find(|kept| kept.is_called(word)),
-            // Times of checkpoints are kept in whole seconds: it was made before this one was over.
+            // Checkpoint times have a resolution of one second, so the whole second must have
+            // passed.
             Self::Time(ms) => {
                 let until = |kept: &&Checkpoint| kept.created_ms + LAST_OF_SECOND_MS <= *ms;
-                // What was pinned for a clone is the state of another time.
+                // The pin of a clone records the state of another time.
                 kept.iter().rev().filter(|kept| !kept.for_clone).find(until)
             }
         };
@@ -133,8 +134,8 @@ impl Wanted {
     }
 }
 
-/// Writes a catalog as lines: as it is, while no server runs, or as a checkpoint has kept it, which may be
-/// read beside a running server.
+/// Exports a catalog as lines: its current state while no server runs, or the state of a
+/// checkpoint, which also works beside a running server.
 pub async fn export_lines(
     settings: &Settings,
     seams: &Seams,
@@ -163,13 +164,13 @@ pub async fn export_lines(
 }
 
 impl StoppedCatalog {
-    /// Opens a catalog that is there.
+    /// Opens an existing catalog.
     pub async fn open(settings: &Settings, seams: &Seams) -> Result<Self, StoppedError> {
         check_there(settings)?;
         Self::open_or_make(settings, seams).await
     }
 
-    /// Opens a catalog, or makes an empty one.
+    /// Opens a catalog, or creates an empty one.
     pub async fn open_or_make(settings: &Settings, seams: &Seams) -> Result<Self, StoppedError> {
         let sources = policies::from_files(&settings.authz).map_err(BuildError::Policies)?;
         let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
@@ -196,7 +197,7 @@ impl StoppedCatalog {
         Ok(catalog)
     }
 
-    /// Brings the records into this binary's format, as a start does.
+    /// Upgrades the records to this binary's format, as a start does.
     async fn upgrade(&self) -> Result<(), StoppedError> {
         ensure_whereabouts(&self.store, &self.permit).await?;
         let (id, now_ms) = (self.ids.random(), self.clock.now_ms());
@@ -204,17 +205,17 @@ impl StoppedCatalog {
         Ok(())
     }
 
-    /// Closes the store in order.
+    /// Closes the store.
     pub async fn close(&self) -> Result<(), StoppedError> {
         Ok(self.store.close().await?)
     }
 
-    /// The checkpoints, from the oldest on.
+    /// Returns the checkpoints, oldest first.
     pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, StoppedError> {
         Ok(self.store.checkpoints(self.clock.now_ms()).await?)
     }
 
-    /// Makes a checkpoint.
+    /// Creates a checkpoint.
     pub async fn create_checkpoint(
         &self,
         name: Option<String>,
@@ -228,7 +229,7 @@ impl StoppedCatalog {
         Ok(made)
     }
 
-    /// Deletes the checkpoint of this id or name.
+    /// Deletes the checkpoint with this id or name.
     pub async fn delete_checkpoint(&self, word: &str) -> Result<(), StoppedError> {
         let found = Wanted::Checkpoint(word.to_owned()).find(&self.checkpoints().await?)?;
         self.store.delete_checkpoint(&self.permit, found.id).await?;
@@ -246,12 +247,12 @@ impl StoppedCatalog {
         Ok(accepted.durable().await?)
     }
 
-    /// An entry in the change log.
+    /// Creates an entry for the change log.
     pub(super) fn entry(&self, action: &str, subject: Uuid, name: String) -> Change {
         offline_entry(self.clock.as_ref(), action, subject, name)
     }
 
-    /// Takes the catalog back to what a checkpoint has kept, after making one of what is now.
+    /// Restores the state of a checkpoint, after creating a checkpoint of the current state.
     pub async fn restore(
         &self,
         wanted: &Wanted,
@@ -268,16 +269,15 @@ impl StoppedCatalog {
         let entry = self.entry("restore", to.id, to.called());
         let timeline = self.ids.random();
         self.store.restore(&self.permit, &plan, timeline, revision.as_ref(), &entry).await?;
-        // What was kept may be in the format of an older binary.
+        // The restored records may have an older format.
         self.upgrade().await?;
         drop(phase);
         let report = self.walk(progress).await?;
         Ok(Restored { to, undo, told: plan.told, report })
     }
 
-    /// Brings the lines of an export into this catalog, which has to be empty but for what an earlier try has
-    /// left. `open` opens the lines from the beginning, of which there are this many `bytes`. They are read
-    /// twice.
+    /// Imports an export into this catalog, which must be empty except for the data of an earlier
+    /// attempt. `open` opens the lines; it is called twice. `bytes` is their total size.
     pub async fn import<R: BufRead>(
         &self,
         open: impl Fn() -> std::io::Result<R>,
@@ -292,7 +292,7 @@ impl StoppedCatalog {
         import::check_target(&self.store, &checked).await?;
         let revision = self.imported_policies(&checked.book).await?;
         let lines = open().map_err(transfer::Error::from)?;
-        // Where the lines come from, versions may have gone on.
+        // The exported catalog may have continued its version numbers.
         self.store.begin_timeline(&permit, self.ids.random()).await?;
         import::write(&self.store, &permit, &checked, lines, &phase).await?;
         let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
@@ -308,7 +308,7 @@ impl StoppedCatalog {
         Ok(checked.counts)
     }
 
-    /// The revision of the policy log that adds the policies and grants of an export.
+    /// Returns the policy revision that adds an export's policies and grants.
     async fn imported_policies(
         &self,
         imported: &PolicyBook,
@@ -335,13 +335,13 @@ impl StoppedCatalog {
         }))
     }
 
-    /// What `fsck` finds in the records.
+    /// Returns the report of `fsck` on the records.
     pub async fn walk(&self, progress: &Progress) -> Result<Report, StoppedError> {
         Ok(walk(&self.store.latest(), progress).await?)
     }
 
-    /// The revision of the policy log that a plan needs, if it does. A set of policies with which no server
-    /// would start is refused.
+    /// Returns the policy revision that a plan requires, if any. Rejects policies with which no
+    /// server could start.
     async fn revision(
         &self,
         plan: &Plan,
@@ -366,7 +366,7 @@ impl StoppedCatalog {
         }))
     }
 
-    /// Which set of policies a book makes with the policy files.
+    /// Returns the revision of the policy set that a book and the policy files form.
     pub(super) fn in_force(&self, book: PolicyBook) -> Result<String, StoppedError> {
         let sources = Sources { book: Arc::new(book), ..self.sources.clone() };
         let set = sources.build(Arc::new(Schema::bundled()));
@@ -376,7 +376,7 @@ impl StoppedCatalog {
     }
 }
 
-/// The checkpoint that was made, or why none was.
+/// Returns the created checkpoint, or the reason for its rejection as an error.
 pub(super) fn made_or_refused(made: Made) -> Result<Checkpoint, StoppedError> {
     let refused = match made {
         Made::Checkpoint(made) => return Ok(made),
@@ -388,7 +388,7 @@ pub(super) fn made_or_refused(made: Made) -> Result<Checkpoint, StoppedError> {
     Err(StoppedError::Refused(refused))
 }
 
-/// An entry in the change log for what a subcommand has done.
+/// Creates a change log entry for an action of a subcommand.
 pub(super) fn offline_entry(
     clock: &dyn Clock,
     action: &str,
@@ -409,7 +409,7 @@ pub(super) fn offline_entry(
     }
 }
 
-/// Refuses records that a newer binary has written.
+/// Rejects records written by a newer binary.
 pub(super) async fn refuse_newer(then: &Offline) -> Result<(), StoppedError> {
     let format = then.get(&StoreKey).await?;
     Ok(format.map_or(Ok(()), |format| format.check())?)

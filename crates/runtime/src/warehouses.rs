@@ -1,5 +1,5 @@
-//! From the configuration, and from the records of what was made at run time, to the warehouses
-//! that are served.
+//! Builds the served warehouses from the configuration and from the records of warehouses created
+//! through the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use slateberg_store::read::{Range, Read};
 use slateberg_store::records::{CloneOf, WarehouseRecord};
 use slateberg_store::{self as store, Store};
 
-/// What the stores of warehouses are opened with that are made at run time.
+/// Returns the factory of object stores for warehouses created through the API.
 pub fn stores(
     settings: &Settings,
     opener: &Opener,
@@ -53,19 +53,19 @@ pub fn stores(
     })
 }
 
-/// What is needed to bring the configured warehouses into the store.
+/// The inputs for opening the configured warehouses.
 pub(super) struct Opening<'a> {
     pub(super) settings: &'a Settings,
     pub(super) opener: &'a Opener,
     pub(super) ids: &'a dyn Ids,
     pub(super) permit: &'a Permit<Maintain>,
     pub(super) now_ms: i64,
-    /// The catalog that this one is a clone of: its warehouses are where its parent's are.
+    /// The parent, if this catalog is a clone. A clone's warehouses are at its parent's locations.
     pub(super) clone_of: Option<&'a CloneOf>,
 }
 
-/// Opens all warehouses: those of the configuration, where it is an error that one cannot be
-/// opened, and those that were made at run time, where the others are served all the same.
+/// Opens all warehouses. A configured one that cannot be opened is an error. One from the API that
+/// cannot be opened does not prevent serving the others.
 pub(super) async fn open_all(
     opening: &Opening<'_>,
     store: &Store,
@@ -111,8 +111,8 @@ pub(super) async fn open_all(
     Ok(served)
 }
 
-/// A warehouse that was made at run time and stands in the configuration by now is the
-/// configuration's, if it is where it was.
+/// Checks that a warehouse created through the API has the same location in the configuration. The
+/// configuration then takes it over.
 fn check_taken_over(
     name: &str,
     known: Option<&WarehouseRecord>,
@@ -133,7 +133,7 @@ fn check_taken_over(
     Ok(())
 }
 
-/// Tells of a warehouse that is where it is by default, and by default was elsewhere.
+/// Warns if a warehouse at the default location was at another default location before.
 fn warn_if_moved(
     name: &str,
     warehouse: &WarehouseSettings,
@@ -154,7 +154,7 @@ fn warn_if_moved(
     }
 }
 
-/// Says that tables are out of reach: those of a warehouse that has been taken out of the
+/// Warns about tables that are unavailable because their warehouse was removed from the
 /// configuration.
 async fn warn_if_left_out(
     name: &str,
@@ -165,7 +165,7 @@ async fn warn_if_left_out(
     if settings.warehouses.contains_key(name) {
         return Ok(());
     }
-    // Whatever is in a warehouse is in a namespace of it.
+    // Everything in a warehouse is in one of its namespaces.
     let namespaces = Range::below(space::NAMESPACE_NAMES, record.id);
     let found = store.durable().scan::<NamespaceNameKey>(&namespaces, Some(1)).await;
     if !found.map_err(BuildError::Warehouses)?.is_empty() {
@@ -179,8 +179,8 @@ async fn warn_if_left_out(
     Ok(())
 }
 
-/// Rejects settings with a location that overlaps with that of a warehouse from the API. Returns
-/// the reason why the warehouse is not served, if the settings are not to blame.
+/// Rejects settings with a location that overlaps with that of a warehouse from the API. Otherwise,
+/// returns the reason why the API's warehouse is not served.
 fn reject_configured(name: &str, overlap: &Overlap, served: &Served) -> Result<String, BuildError> {
     let others = overlap.other().and_then(|other| served.find(Some(other)).ok());
     match others.filter(|other| other.is_configured()) {
@@ -196,7 +196,7 @@ fn reject_configured(name: &str, overlap: &Overlap, served: &Served) -> Result<S
     }
 }
 
-/// The files of all warehouses, for whoever reads the store without a server.
+/// Returns the files of all warehouses, for readers of the store without a server.
 pub(super) async fn offline_objects(
     settings: &Settings,
     opener: &Opener,
@@ -232,18 +232,18 @@ async fn records(store: &impl Read) -> Result<Vec<(String, WarehouseRecord)>, st
     Ok(found.into_iter().map(|(key, record)| (key.0, record)).collect())
 }
 
-/// A configured warehouse's location, and the places that its tables may be in.
+/// The location of a configured warehouse, and further allowed locations of its tables.
 pub struct Configured {
-    /// Its URL.
+    /// The URL of the location.
     pub location: String,
     options: BTreeMap<String, String>,
     roots: Vec<Root>,
-    /// The stores of all its locations, with their URLs.
+    /// The object stores of all locations, with their URLs.
     pub opened: Vec<(String, Opened)>,
 }
 
 impl Configured {
-    /// A warehouse of the settings. Of a clone, `parents` is where its parent has it.
+    /// Opens a configured warehouse. `parents` is the location that a clone's parent uses for it.
     pub fn new(
         settings: &Settings,
         name: &str,
@@ -280,12 +280,12 @@ impl Configured {
         Ok(Self { location, options, roots, opened: all_opened })
     }
 
-    /// Its locations.
+    /// Returns the locations.
     pub fn roots(&self) -> &[Root] {
         &self.roots
     }
 
-    /// The warehouse, as the catalog serves it. Options that could be secrets stay here.
+    /// Returns the warehouse as the catalog serves it, without options that could be secrets.
     fn entry(&self, name: &str, configured: &WarehouseSettings, record: WarehouseRecord) -> Entry {
         let scheme = self.roots.first().map_or("", |root| root.location.scheme());
         let shown = self.options.iter().filter(|(option, _)| is_harmless(scheme, option));
@@ -308,14 +308,15 @@ impl Configured {
     }
 }
 
-/// The keys of a URL in the settings and of its options, and the options that are there.
+/// The settings' keys of a URL and of its options, and the options that are set.
 pub(super) struct Keys<'a> {
     pub(super) url: String,
     pub(super) options: String,
     pub(super) own: &'a BTreeMap<String, String>,
 }
 
-/// Opens a URL with its own options and, behind them, those of the environment that fit.
+/// Opens a URL with its own options and those from the environment. Its own options take
+/// precedence.
 pub(super) fn open(
     url: &str,
     options: &BTreeMap<String, String>,
@@ -329,7 +330,7 @@ pub(super) fn open(
 }
 
 impl Keys<'_> {
-    /// The problem at the key that it is about: an option, or the URL.
+    /// Assigns the error to the key of the option or URL that caused it.
     fn invalid(&self, error: OpenError) -> InvalidSetting {
         let option = error.option.as_ref().filter(|option| self.own.contains_key(*option));
         let (key, message) = match option {
@@ -340,8 +341,8 @@ impl Keys<'_> {
     }
 }
 
-/// A URL's own options and, behind them, those of the environment that fit. One that the
-/// environment says under another of its names is the same option.
+/// Merges a URL's own options with those from the environment. An option may have several names; an
+/// option from the environment is replaced even under another name.
 fn all_options(
     url: &str,
     options: &BTreeMap<String, String>,

@@ -1,5 +1,6 @@
-//! What a record of a metric costs by the registry of this crate, by `prometheus-client` and by
-//! OpenTelemetry's SDK, on one thread and on two; and what a span costs a request that is not sampled.
+//! Measures the cost of recording a metric with the registry of this crate, with
+//! `prometheus-client` and with OpenTelemetry's SDK, on one thread and on two. Also measures the
+//! cost of a span in a request that is not sampled.
 //!
 //! `cargo bench -p slateberg-telemetry --bench metric_cost`
 
@@ -22,9 +23,9 @@ use slateberg_telemetry::settings::{OtlpSettings, Ratio, Settings};
 use slateberg_telemetry::traces::{RequestSpan, TARGET, TraceHeaders};
 use tracing::debug_span;
 
-/// Records of each thread in a round.
+/// Records per thread and round.
 const RECORDS: u32 = 1_000_000;
-/// Rounds, of which the fastest counts.
+/// Number of rounds; the fastest one counts.
 const ROUNDS: usize = 5;
 /// The labels of a request: its method, route and status.
 const ROUTES: [&str; 4] = ["/v1/config", "/v1/namespaces", "/v1/tables", "/v1/views"];
@@ -36,7 +37,7 @@ struct Labels {
     status: u16,
 }
 
-/// Prints the nanoseconds of one record, on one thread and on two.
+/// Prints the nanoseconds per record, on one thread and on two.
 fn measure(name: &str, record: impl Fn(u32) + Sync) {
     let round = |threads: u32| {
         let began = Instant::now();

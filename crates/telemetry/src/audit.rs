@@ -1,7 +1,8 @@
-//! The audit log: one line of JSON for each change and each denial, to standard output or a file.
+//! The audit log: one line of JSON per change and per denial, to standard output or a file.
 //!
-//! A line is written before its answer goes out, by whoever answers: nothing waits in a queue that a crash
-//! would lose. What is told is who asked for what and how it ended, and never a credential or a value.
+//! The thread that responds to a request writes the line before the response, so a crash loses no
+//! queued lines. A line records the principal, the action and its outcome, and never a credential
+//! or a value.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,12 +14,12 @@ use serde::Serialize;
 use super::settings::{AuditSettings, AuditTo};
 use slateberg_base::rfc3339;
 
-/// Why there can be no audit log.
+/// The audit log file cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("audit.file: {}: {}", .0.display(), .1)]
 pub struct AuditError(PathBuf, io::Error);
 
-/// Where audit lines go.
+/// The destination of audit lines.
 #[derive(Debug, Default)]
 pub struct AuditLog {
     sink: Option<Sink>,
@@ -30,7 +31,7 @@ enum Sink {
     File { path: PathBuf, file: Mutex<File> },
 }
 
-/// A line: when, what kind of thing, and what it has to tell.
+/// A line: its time, the kind of event, and the event's fields.
 #[derive(Serialize)]
 struct Line<'a, T> {
     time: String,
@@ -40,7 +41,7 @@ struct Line<'a, T> {
 }
 
 impl AuditLog {
-    /// An audit log as the settings want it. Lines are added behind those that are in the file.
+    /// Opens the audit log that the settings describe. Appends to an existing file.
     pub fn open(settings: &AuditSettings) -> Result<Self, AuditError> {
         let sink = match settings.to {
             AuditTo::Off => None,
@@ -54,13 +55,13 @@ impl AuditLog {
         Ok(Self { sink })
     }
 
-    /// Whether anything is written.
+    /// Whether audit lines are written.
     pub fn is_on(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// Opens the file anew, once something else has taken the old one away. It goes on with the old one if
-    /// there can be no new one.
+    /// Reopens the file after log rotation has moved it. On an error, the current file stays in
+    /// use.
     pub fn reopen(&self) -> Result<(), AuditError> {
         let Some(Sink::File { path, file }) = &self.sink else { return Ok(()) };
         let new = open(path).map_err(|error| AuditError(path.clone(), error))?;
@@ -68,8 +69,8 @@ impl AuditLog {
         Ok(())
     }
 
-    /// Writes a line of an event, at a time in milliseconds since 1970 (UTC). What cannot be written is told
-    /// to the log, and stops no request.
+    /// Writes an event's line. `at_ms` is in milliseconds since 1970 (UTC). A line that cannot be
+    /// written is reported in the log and does not fail the request.
     pub fn write(&self, at_ms: i64, event: &str, about: &impl Serialize) {
         let Some(sink) = &self.sink else { return };
         let time = rfc3339::format(at_ms);
@@ -83,7 +84,7 @@ impl AuditLog {
 }
 
 impl Sink {
-    /// In one piece, so that lines of several requests do not mix.
+    /// Writes with a single call, so that lines of several requests do not mix.
     fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         match self {

@@ -1,6 +1,7 @@
-//! [`ByteCache`]: a cache that is bounded in bytes and reports how it is used.
+//! [`ByteCache`]: a cache with a limit in bytes that reports its usage.
 //!
-//! Caches are asked several times in each request, on all cores at once: they count in [`Stripes`].
+//! Each request queries caches several times, and all cores do so at once. Hits and misses are
+//! therefore counted in [`Stripes`].
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +12,11 @@ use quick_cache::{Equivalent, Lifecycle, Weighter};
 use super::collection::{Collection, attributes};
 use super::stripes::Stripes;
 
-/// Entries that a cache of few bytes is laid out for at least.
+/// Minimum estimated number of entries of a cache.
 const ENTRIES_MIN: usize = 16;
 
-/// A cache that drops the entries used least once they take more than a number of bytes. Who inserts an
-/// entry says how many bytes it takes.
+/// A cache that evicts the least used entries when they exceed a limit in bytes. The caller that
+/// inserts an entry passes its size.
 #[derive(Debug)]
 pub struct ByteCache<K, V> {
     entries: Cache<K, Entry<V>, EntryBytes>,
@@ -38,7 +39,7 @@ impl<K, V> Weighter<K, Entry<V>> for EntryBytes {
 }
 
 impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
-    /// A cache of at most `bytes_max` bytes, whose entries take about `typical_bytes` each.
+    /// Creates a cache of at most `bytes_max` bytes whose entries take about `typical_bytes` each.
     pub fn new(bytes_max: u64, typical_bytes: u64) -> Self {
         let entries = usize::try_from(bytes_max / typical_bytes).unwrap_or(usize::MAX);
         Self {
@@ -47,12 +48,13 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         }
     }
 
-    /// Returns the value at a key, and counts the request.
+    /// Returns the value of a key, and counts a hit or miss.
     pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
         self.get_if(key, |_| true)
     }
 
-    /// Returns the value at a key if it is still valid, and counts the request: a hit only if it is.
+    /// Returns the value of a key if it is still valid. Counts a hit only in this case, else a
+    /// miss.
     pub fn get_if<Q: Hash + Equivalent<K> + ?Sized>(
         &self,
         key: &Q,
@@ -63,23 +65,23 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         found
     }
 
-    /// Returns the value at a key, and counts nothing.
+    /// Returns the value of a key. Counts nothing.
     pub fn peek<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
         self.entries.get(key).map(|entry| entry.value)
     }
 
-    /// Counts a request that the cache could answer or not, after [`ByteCache::peek`].
+    /// Counts a hit or miss, after a call of [`ByteCache::peek`].
     pub fn count(&self, hit: bool) {
         self.requests.count(hit);
     }
 
-    /// Inserts a value that takes so many bytes, together with its key.
+    /// Inserts a value. `bytes` is the size of key and value.
     pub fn insert(&self, key: K, value: V, bytes: usize) {
         self.entries.insert(key, Entry { value, bytes: bytes as u64 });
     }
 
-    /// Returns the value at a key, or makes one with the bytes that it takes. Callers that ask for the same
-    /// key meanwhile wait for it. Counts nothing.
+    /// Returns the value of a key. Without one, inserts the value and size that `make` returns.
+    /// Concurrent callers with the same key wait for the first one. Counts nothing.
     pub async fn get_or_insert<E>(
         &self,
         key: &K,
@@ -95,72 +97,72 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         self.entries.get_or_insert_async(key, make).await.map(|entry| entry.value)
     }
 
-    /// Removes the entry at a key.
+    /// Removes the entry of a key.
     pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) {
         self.entries.remove(key);
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The bytes of its entries, and its limit.
+    /// Returns the size of the entries, and the limit.
     pub fn size(&self) -> CacheSize {
         CacheSize::of(&self.entries)
     }
 
-    /// The requests so far, and its size.
+    /// Returns hits, misses and size.
     pub fn usage(&self) -> CacheUsage {
         self.requests.usage(self.size())
     }
 }
 
-/// Counts what is asked of a cache.
+/// Counts the hits and misses of a cache.
 #[derive(Debug, Default)]
 pub struct CacheRequests(Stripes<Asked>);
 
-/// What some threads have counted.
+/// The counts of one stripe's threads.
 #[derive(Debug, Default)]
 struct Asked {
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-/// The requests to a cache, and its size: hits / (hits + misses) is its hit ratio.
+/// Requests to a cache, and its size. The hit ratio is hits / (hits + misses).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheUsage {
-    /// Requests for an entry that the cache had.
+    /// Requests for an entry in the cache.
     pub hits: u64,
-    /// Requests for an entry that it did not have.
+    /// Requests for an entry that was missing.
     pub misses: u64,
-    /// Its size.
+    /// The size of the cache.
     pub size: CacheSize,
 }
 
 /// The size of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheSize {
-    /// Bytes of its entries, about.
+    /// Approximate size of the entries, in bytes.
     pub bytes: u64,
-    /// Bytes at which it begins to drop entries.
+    /// Size from which the cache evicts entries, in bytes.
     pub bytes_max: u64,
 }
 
 impl CacheRequests {
-    /// Counts a request, which the cache could answer or not.
+    /// Counts a hit or a miss.
     pub fn count(&self, hit: bool) {
         let asked = self.0.own();
         let counter = if hit { &asked.hits } else { &asked.misses };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The requests so far, of a cache of this size.
+    /// Returns the requests to a cache of this size.
     pub fn usage(&self, size: CacheSize) -> CacheUsage {
         let sum = |counter: fn(&Asked) -> &AtomicU64| {
             self.0.all().map(|asked| counter(asked).load(Ordering::Relaxed)).sum()
@@ -170,7 +172,8 @@ impl CacheRequests {
 }
 
 impl CacheUsage {
-    /// Reports it, of the cache with this name, which keeps `what`.
+    /// Adds the usage of a cache to the collection. `cache` is its name in metrics, `what` names
+    /// its entries in the help.
     pub fn collect(self, into: &mut Collection, cache: &str, what: &str) {
         let name = format!("slateberg.{cache}.cache.requests");
         let help = format!("{what} requested from the cache.");
@@ -183,7 +186,7 @@ impl CacheUsage {
 }
 
 impl CacheSize {
-    /// The size of this cache.
+    /// Returns the size of this cache.
     pub fn of<K, V, W, B, L>(cache: &Cache<K, V, W, B, L>) -> Self
     where
         K: Eq + Hash,
@@ -195,7 +198,7 @@ impl CacheSize {
         Self { bytes: cache.weight(), bytes_max: cache.capacity() }
     }
 
-    /// Reports it, of the cache with this name.
+    /// Adds the size of the cache with this name to the collection.
     pub fn collect(self, into: &mut Collection, cache: &str) {
         let Self { bytes, bytes_max } = self;
         let name = format!("slateberg.{cache}.cache");

@@ -1,10 +1,11 @@
-//! [`Collection`]: what all metrics come to at one moment. The page that Prometheus scrapes and what goes out
-//! over OTLP are both made of one, so that they cannot tell different things.
+//! [`Collection`]: the values of all metrics at one moment. Both the page for Prometheus and the
+//! OTLP exports render it, so that they cannot differ.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What tells one series of a metric from another: names of OpenTelemetry's conventions, and values.
+/// Attributes that identify one series of a metric: names by OpenTelemetry's conventions, and
+/// values.
 pub type Attributes = Vec<(Cow<'static, str>, Cow<'static, str>)>;
 
 /// Metrics by name, each with its series.
@@ -16,38 +17,38 @@ pub struct Collection {
 /// A metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// What it is measured in, as UCUM writes it.
+    /// The unit, in UCUM notation.
     pub unit: &'static str,
-    /// What it says.
+    /// The description.
     pub help: String,
-    /// Its series.
+    /// The series.
     pub data: Data,
 }
 
-/// What kind of metric it is, with its series in the order of their attributes.
+/// The kind of a metric, with its series in the order of their attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Data {
-    /// A number that only grows.
+    /// A number that only increases.
     Counter(BTreeMap<Attributes, u64>),
-    /// A number that goes up and down.
+    /// A number that increases and decreases.
     Gauge(BTreeMap<Attributes, f64>),
-    /// How many of what size.
+    /// A distribution of values.
     Histogram(BTreeMap<Attributes, Distribution>),
 }
 
-/// How many values of what size there were.
+/// The number of values per bucket, and their sum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
-    /// The upper ends of the buckets; each is inside of its own.
+    /// The upper bounds of the buckets, inclusive.
     pub bounds: Cow<'static, [f64]>,
-    /// How many values are in each bucket, and then how many are above all bounds.
+    /// The number of values in each bucket; the last element counts values above all bounds.
     pub counts: Vec<u64>,
-    /// All values together.
+    /// The sum of all values.
     pub sum: f64,
 }
 
 impl Distribution {
-    /// Nothing yet, in these buckets.
+    /// Creates an empty distribution with these bucket bounds.
     pub fn new(bounds: impl Into<Cow<'static, [f64]>>) -> Self {
         let bounds = bounds.into();
         Self { counts: vec![0; bounds.len() + 1], bounds, sum: 0.0 }
@@ -60,25 +61,25 @@ impl Distribution {
         self.sum += value;
     }
 
-    /// Adds all values of another one with the same buckets.
+    /// Adds all values of another distribution with the same buckets.
     pub fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(own, other)| *own += other);
         self.sum += other.sum;
     }
 
-    /// How many values there were.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 }
 
-/// Attributes with these names and values.
+/// Creates attributes from names and values.
 pub fn attributes<const N: usize>(pairs: [(&'static str, &'static str); N]) -> Attributes {
     pairs.into_iter().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value))).collect()
 }
 
 impl Collection {
-    /// The metrics by name, in order.
+    /// Returns the metrics in the order of their names.
     pub fn metrics(&self) -> impl Iterator<Item = (&String, &Metric)> {
         self.metrics.iter()
     }
@@ -128,12 +129,12 @@ impl Collection {
         }
     }
 
-    /// A histogram without a series: it is known from the start.
+    /// Adds a histogram without series, so that it is listed before its first value.
     pub fn declare_histogram(&mut self, name: &str, unit: &'static str, help: &str) {
         self.data(name, unit, help, || Data::Histogram(BTreeMap::new()));
     }
 
-    /// A counter without a series.
+    /// Adds a counter without series, so that it is listed before its first value.
     pub fn declare_counter(&mut self, name: &str, unit: &'static str, help: &str) {
         self.data(name, unit, help, || Data::Counter(BTreeMap::new()));
     }

@@ -1,4 +1,4 @@
-//! [`CommitMetrics`]: what becomes of commits, and what each part of them takes.
+//! [`CommitMetrics`]: the outcomes of commits, and the durations of their phases.
 
 use std::time::Instant;
 
@@ -12,27 +12,27 @@ const PHASES: &str = "slateberg.commit.phase.duration";
 const GROUPS: &str = "slateberg.commit.group.size";
 const OUTCOMES: &str = "slateberg.commit.outcomes";
 
-/// What commits are called, and how they end.
+/// Actions and outcomes of commits.
 const ACTIONS: [&str; 3] = ["commit_table", "commit_transaction", "commit_view"];
 const ENDS: [&str; 6] = ["done", "conflict", "unknown", "unavailable", "refused", "failed"];
 
-/// A part of a commit.
+/// A phase of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Until the commits before it have ended, and those that go together have come together.
+    /// Waiting for earlier commits and for further members of the group.
     Wait,
-    /// Judging it by the state of the table.
+    /// Validation against the state of the table.
     Judge,
-    /// The transaction, in memory.
+    /// The transaction in memory.
     Apply,
-    /// Until the write-ahead log is durable.
+    /// Waiting until the write-ahead log is durable.
     Wal,
-    /// Until the metadata file is written.
+    /// Waiting until the metadata file is written.
     Metadata,
 }
 
 impl Phase {
-    /// Creates its span.
+    /// Creates the span of the phase.
     pub fn span(self) -> Span {
         match self {
             Self::Wait => debug_span!(target: TARGET, "commit.wait"),
@@ -43,7 +43,7 @@ impl Phase {
         }
     }
 
-    /// The value of the metric's attribute.
+    /// Returns the value of the metric's attribute.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wait => "wait",
@@ -55,7 +55,7 @@ impl Phase {
     }
 }
 
-/// What is measured of commits.
+/// Metrics of commits.
 #[derive(Debug)]
 pub struct CommitMetrics {
     phases: Histograms<Phase>,
@@ -71,22 +71,22 @@ impl Default for CommitMetrics {
 }
 
 impl CommitMetrics {
-    /// Takes note of a part of a commit that began then and has ended.
+    /// Records a phase that began at `began` and ends now.
     pub fn phase(&self, phase: Phase, began: Instant) {
         self.phases.record_since(phase, began);
     }
 
-    /// Takes note of commits to one table that went together.
+    /// Records the size of a group of commits to one table.
     pub fn group(&self, members: usize) {
         self.groups.record((), members as f64);
     }
 
-    /// Takes note of how an action ended.
+    /// Records the outcome of an action.
     pub fn ended(&self, action: &'static str, outcome: &'static str) {
         self.outcomes.add((action, outcome), 1);
     }
 
-    /// Tells it.
+    /// Adds the metrics to the collection.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Time of each phase of a commit.";
         into.declare_histogram(PHASES, "s", help);
@@ -100,7 +100,7 @@ impl CommitMetrics {
             into.histogram(GROUPS, "{commit}", help, Vec::new(), distribution);
         }
         let help = "Commits, by outcome.";
-        // All from the start: that there is one for the first time is an increase, too.
+        // All series exist from the start: otherwise the first event would not show as an increase.
         for (action, outcome) in ACTIONS.into_iter().flat_map(|it| ENDS.map(|end| (it, end))) {
             let series = attributes([("action", action), ("outcome", outcome)]);
             into.counter(OUTCOMES, "{commit}", help, series, 0);

@@ -1,4 +1,5 @@
-//! Connections of both ports: how many are open, and why the server closed or did not accept some.
+//! Connections of both ports: the number of open ones, and the reasons for closed and unaccepted
+//! ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::collection::{Collection, attributes};
 use super::counters::Counter;
 
-/// A number that is set.
+/// A number that can be set.
 #[derive(Debug, Default)]
 pub struct Level(AtomicU64);
 
 impl Level {
-    /// Sets it.
+    /// Sets the number.
     pub fn set(&self, level: u64) {
         self.0.store(level, Ordering::Relaxed);
     }
 
-    /// Returns it.
+    /// Returns the number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -35,21 +36,21 @@ pub struct Connections {
 #[derive(Debug, Default)]
 pub struct PortConnections {
     open: AtomicU64,
-    /// Connections that may be open; 0 for a port that does not exist.
+    /// Maximum number of open connections; 0 for a port that does not exist.
     pub limit: Level,
-    /// How often a new connection had to wait because the limit was reached.
+    /// Number of times that a new connection had to wait at the limit.
     pub waits: Counter,
-    /// Connections that the system could not hand over.
+    /// Connections that the operating system failed to accept.
     pub accept_failures: Counter,
-    /// Connections that were closed because no request header came in time.
+    /// Connections closed because the request header did not arrive in time.
     pub closed_header: Counter,
-    /// Connections that were closed because no further request came.
+    /// Connections closed because no further request arrived.
     pub closed_idle: Counter,
-    /// Connections that were closed because their client did not read its response.
+    /// Connections closed because the client did not read its response.
     pub closed_stalled: Counter,
 }
 
-/// An open connection, until this is dropped.
+/// Guard of an open connection.
 pub struct Open<'a>(&'a PortConnections);
 
 impl Drop for Open<'_> {
@@ -59,7 +60,7 @@ impl Drop for Open<'_> {
 }
 
 impl PortConnections {
-    /// Counts an open connection.
+    /// Counts an open connection until the guard is dropped.
     pub fn open(&self) -> Open<'_> {
         self.open.fetch_add(1, Ordering::Relaxed);
         Open(self)
@@ -95,7 +96,7 @@ impl PortConnections {
 }
 
 impl Connections {
-    /// Adds the numbers of all ports that exist.
+    /// Adds the metrics of all existing ports to the collection.
     pub fn collect(&self, into: &mut Collection) {
         for (port, connections) in [("clients", &self.clients), ("operators", &self.operators)] {
             if connections.limit.get() > 0 {

@@ -1,42 +1,42 @@
-//! What happens seldom enough to be counted in one place.
+//! Counters of rare events, without stripes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::collection::{Collection, attributes};
 
-/// A number that only grows.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts `n` more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// How many were counted.
+    /// Returns the number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Something that is so or is not. At the beginning, it is not.
+/// A condition that holds or not. Initially it does not hold.
 #[derive(Debug, Default)]
 pub struct Flag(AtomicBool);
 
 impl Flag {
-    /// Takes note of how it is now.
+    /// Sets the condition.
     pub fn set(&self, is_so: bool) {
         self.0.store(is_so, Ordering::Relaxed);
     }
 
-    /// Whether it is so.
+    /// Whether the condition holds.
     pub fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Everything that is counted so.
+/// All counters of rare events.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Scan reports that clients sent.
@@ -45,16 +45,16 @@ pub struct Counters {
     pub commit_reports: Counter,
     /// Requests rejected for an invalid credential.
     pub authentication_failures: Counter,
-    /// Changes of policy files that came into force.
+    /// Changes of policy files that took effect.
     pub policy_reloads: Counter,
-    /// Changes of policy files that did not, because something was wrong with them.
+    /// Changes of policy files that were rejected as invalid.
     pub policy_reload_failures: Counter,
-    /// Whether policy files were refused at the last look, so that earlier ones are in force.
+    /// Whether the last check rejected the policy files, so that earlier ones stay in force.
     pub policy_files_refused: Flag,
 }
 
 impl Counters {
-    /// Tells them all.
+    /// Adds the counters to the collection.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Metrics reports that clients sent.";
         let reports =

@@ -1,8 +1,8 @@
 //! Checks the directives of `log.level`, such as `warn,slateberg=debug`.
 //!
-//! The filter takes a word that is no level for the name of a crate, and then logs this crate
-//! only: a misspelled level would turn all output off. So each crate that is named has to be
-//! one that logs.
+//! The filter treats an unknown word as the name of a crate and then logs only this crate. A
+//! misspelled level would thus disable all output. Therefore only the names of crates that log are
+//! accepted.
 
 use std::str::FromStr;
 
@@ -15,7 +15,8 @@ use slateberg_base::similar::nearest;
 const KEY: &str = "log.level";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Crates in this program that log, or could with other features. A test compares this with `Cargo.lock`.
+/// Crates in this program that log, or could with other features. A test compares the list with
+/// `Cargo.lock`.
 const CRATES: [&str; 61] = [
     "apache_avro",
     "aws_config",
@@ -80,7 +81,8 @@ const CRATES: [&str; 61] = [
     "tracing_subscriber",
 ];
 
-/// Returns the filter that these directives describe. Rejects unknown levels and crates that log nothing.
+/// Returns the filter that these directives describe. Rejects unknown levels and crates that log
+/// nothing.
 pub(super) fn parse(directives: &str) -> Result<EnvFilter, InvalidSetting> {
     let parts: Vec<_> = directives.split(',').map(str::trim).collect();
     for part in &parts {
@@ -91,7 +93,7 @@ pub(super) fn parse(directives: &str) -> Result<EnvFilter, InvalidSetting> {
 
 fn check(directive: &str) -> Result<(), InvalidSetting> {
     let (target, level) = match directive.rsplit_once('=') {
-        // The equals sign of `crate[span{field=value}]` is no level's.
+        // The equals sign in `crate[span{field=value}]` does not precede a level.
         Some((target, level)) if !level.contains(']') => (target, Some(level)),
         _ => (directive, None),
     };
@@ -113,7 +115,7 @@ fn is_level(word: &str) -> bool {
     !word.is_empty() && LevelFilter::from_str(word).is_ok()
 }
 
-/// Whether a crate of this name logs, or a family of crates begins with it: `aws` for
+/// Whether this is the name of a crate that logs, or the common prefix of several: `aws` for
 /// `aws_config` and others.
 fn is_crate(name: &str) -> bool {
     let is_family = |known: &str| known.strip_prefix(name).is_some_and(|it| it.starts_with('_'));

@@ -1,5 +1,5 @@
-//! [`HttpMetrics`]: how long requests took, and how many are under way, by the conventions of OpenTelemetry
-//! for HTTP servers.
+//! [`HttpMetrics`]: durations and number of active requests, by OpenTelemetry's conventions for
+//! HTTP servers.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,88 +11,88 @@ use super::stripes::Stripes;
 
 const DURATION: &str = "http.server.request.duration";
 const ACTIVE: &str = "http.server.active_requests";
-/// Methods with a name of their own; others are the last one.
+/// Known methods. The last entry represents all other methods.
 const METHODS: [&str; 10] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "_OTHER"];
 
-/// The status of a request whose client has gone before it was answered, as nginx has it.
+/// Status recorded for a client that disconnects before the response, as in nginx.
 const CLIENT_GONE: u16 = 499;
 
-/// The first so many are told of even while there are none under way.
+/// Number of methods that are always reported, even without an active request.
 const USUAL_METHODS: usize = 5;
 
-/// What is measured of requests.
+/// Metrics of requests.
 #[derive(Debug)]
 pub struct HttpMetrics {
     scheme: &'static str,
-    /// The templates of routes; a request has the number of one of them.
+    /// The route templates, by number.
     routes: Vec<String>,
     durations: Histograms<Answered>,
     active: Stripes<[AtomicI64; METHODS.len()]>,
 }
 
-/// Which of its kind a request's method is.
+/// A method, as an index into `METHODS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Method(u8);
 
-/// What requests are told apart by.
+/// Attributes of a series of durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Answered {
     method: Method,
-    /// None where no route was met.
+    /// `None` if no route matched.
     route: Option<u16>,
     status: u16,
 }
 
-/// A request under way.
+/// An active request.
 #[derive(Debug)]
 pub struct Active<'a> {
     metrics: &'a HttpMetrics,
     method: Method,
     route: Option<u16>,
     began: Instant,
-    /// What it was answered, if it was: its client may go before that.
+    /// The status of the response. `None` until there is one: the client may disconnect first.
     status: Option<u16>,
 }
 
 impl Method {
-    /// The method with this name.
+    /// Returns the method with this name.
     pub fn named(name: &str) -> Self {
         let other = METHODS.len() - 1;
         let found = METHODS[..other].iter().position(|known| *known == name);
         Self(u8::try_from(found.unwrap_or(other)).unwrap_or_default())
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         METHODS[usize::from(self.0)]
     }
 }
 
 impl HttpMetrics {
-    /// Nothing yet, of a server with these routes, which is asked by this scheme.
+    /// Creates the metrics of a server with these routes and this URL scheme.
     pub fn new(scheme: &'static str, routes: Vec<String>) -> Self {
         let durations = Histograms::new(SECONDS);
         Self { scheme, routes, durations, active: Stripes::default() }
     }
 
-    /// The template of a route.
+    /// Returns the template of a route.
     pub fn route(&self, number: u16) -> Option<&str> {
         self.routes.get(usize::from(number)).map(String::as_str)
     }
 
-    /// By which scheme the server is asked.
+    /// Returns the URL scheme.
     pub fn scheme(&self) -> &'static str {
         self.scheme
     }
 
-    /// Takes note of a request that has come.
+    /// Records the start of a request.
     pub fn begin(&self, method: Method, route: Option<u16>) -> Active<'_> {
         self.active.own()[usize::from(method.0)].fetch_add(1, Ordering::Relaxed);
         Active { metrics: self, method, route, began: Instant::now(), status: None }
     }
 
-    /// Tells it.
+    /// Adds the metrics to the collection.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Time from the header of a request to the first byte of its response.";
         into.declare_histogram(DURATION, "s", help);
@@ -127,7 +127,7 @@ impl HttpMetrics {
 }
 
 impl Active<'_> {
-    /// Takes note of its answer.
+    /// Records the status of the response.
     pub fn answered(mut self, status: u16) {
         self.status = Some(status);
     }
@@ -138,7 +138,8 @@ impl Drop for Active<'_> {
         let status = self.status.unwrap_or(CLIENT_GONE);
         let answered = Answered { method: self.method, route: self.route, status };
         self.metrics.durations.record_since(answered, self.began);
-        // Perhaps in another stripe than it was counted in: together they are right.
+        // The thread may have changed, so this may be another stripe than at the start. The sum is
+        // correct.
         self.metrics.active.own()[usize::from(self.method.0)].fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
-//! What is measured with: [`Counters`] and [`Histograms`], with a series for each key that was met.
+//! Instruments: [`Counters`] and [`Histograms`], with one series per key.
 //!
-//! Each thread writes to a stripe of its own, under a lock that nobody else wants but who reads, so that a
-//! record takes some 30 ns on any number of cores.
+//! Each thread writes to its own stripe under a lock that only readers contend for. A record takes
+//! about 30 ns on any number of cores.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -11,16 +11,17 @@ use std::time::Instant;
 use super::collection::Distribution;
 use super::stripes::Stripes;
 
-/// Seconds, from a read out of memory to what has gone wrong: with the objectives of 50 ms and 200 ms.
+/// Bucket bounds in seconds, from a read in memory to a failing request. They include the
+/// objectives of 50 ms and 200 ms.
 pub const SECONDS: &[f64] = &[
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5,
     5.0, 10.0,
 ];
 
-/// How many things went together.
+/// Bucket bounds for sizes of groups.
 pub const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// Keys are few, and nobody outside chooses them: a short hash will do.
+/// A short hash. It is sufficient because keys are few and clients do not choose them.
 #[derive(Debug, Default)]
 struct Short(u64);
 
@@ -67,12 +68,12 @@ impl<K> Default for Counters<K> {
 }
 
 impl<K: Copy + Eq + Hash> Counters<K> {
-    /// Counts `n` more.
+    /// Adds `n` to the counter of this key.
     pub fn add(&self, key: K, n: u64) {
         *locked(self.0.own()).entry(key).or_default() += n;
     }
 
-    /// How many were counted, by key.
+    /// Returns the counts, by key.
     pub fn read(&self) -> HashMap<K, u64> {
         let mut all = HashMap::new();
         for stripe in self.0.all() {
@@ -83,23 +84,23 @@ impl<K: Copy + Eq + Hash> Counters<K> {
 }
 
 impl<K: Copy + Eq + Hash> Histograms<K> {
-    /// None yet, with these buckets.
+    /// Creates histograms with these bucket bounds.
     pub fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, stripes: Stripes::default() }
     }
 
-    /// Adds a value.
+    /// Adds a value to the histogram of this key.
     pub fn record(&self, key: K, value: f64) {
         let mut series = locked(self.stripes.own());
         series.entry(key).or_insert_with(|| Distribution::new(self.bounds)).add(value);
     }
 
-    /// Adds the seconds that have passed since then.
+    /// Adds the seconds since `began`.
     pub fn record_since(&self, key: K, began: Instant) {
         self.record(key, began.elapsed().as_secs_f64());
     }
 
-    /// Does something, and adds the seconds that it took.
+    /// Runs `work` and adds its duration in seconds.
     pub fn timed<T>(&self, key: K, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let done = work();
@@ -107,7 +108,7 @@ impl<K: Copy + Eq + Hash> Histograms<K> {
         done
     }
 
-    /// What there was, by key.
+    /// Returns the distributions, by key.
     pub fn read(&self) -> HashMap<K, Distribution> {
         let mut all: HashMap<K, Distribution> = HashMap::new();
         for stripe in self.stripes.all() {

@@ -1,4 +1,4 @@
-//! [`IssuerFetches`]: whether the keys of issuers can be fetched.
+//! [`IssuerFetches`]: results of fetching the keys of token issuers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use super::collection::{Attributes, Collection};
 const FETCHES: &str = "slateberg.issuer.fetches";
 const LAST: &str = "slateberg.issuer.last_successful_fetch.timestamp";
 
-/// Fetches of the keys of issuers, by the name of the issuer.
+/// Fetches of keys, by issuer name.
 #[derive(Debug, Default)]
 pub struct IssuerFetches(Mutex<BTreeMap<String, Fetches>>);
 
@@ -20,7 +20,7 @@ struct Fetches {
 }
 
 impl IssuerFetches {
-    /// Counts a fetch that succeeded at this time.
+    /// Counts a successful fetch at this time.
     pub fn done(&self, issuer: &str, now_ms: i64) {
         self.change(issuer, |fetches| {
             fetches.done += 1;
@@ -28,7 +28,7 @@ impl IssuerFetches {
         });
     }
 
-    /// Counts a fetch that failed.
+    /// Counts a failed fetch.
     pub fn failed(&self, issuer: &str) {
         self.change(issuer, |fetches| fetches.failed += 1);
     }
@@ -38,7 +38,8 @@ impl IssuerFetches {
         change(all.entry(issuer.to_owned()).or_default());
     }
 
-    /// Reports them. The time of an issuer that was never reached is 0, so that it is older than any limit.
+    /// Adds the metrics to the collection. The last success of an issuer that was never reached is
+    /// reported as 0, which is older than any limit of an alert.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Fetches of the keys of an issuer.";
         into.declare_counter(FETCHES, "{fetch}", help);

@@ -1,25 +1,25 @@
-//! What background jobs have done.
+//! Counters of background jobs.
 
 use super::collection::{Collection, attributes};
 use super::counters::Counter;
 
-/// What is counted of background jobs.
+/// Counts of background jobs.
 #[derive(Debug, Default)]
 pub struct JobCounters {
-    /// Jobs that came to their end.
+    /// Jobs that completed.
     pub jobs_done: Counter,
-    /// Jobs that turned out to be impossible.
+    /// Jobs that failed permanently.
     pub jobs_failed: Counter,
     /// Jobs that were cancelled.
     pub jobs_cancelled: Counter,
-    /// Times that a job has met a failure, and goes on later.
+    /// Failures after which a job is retried.
     pub retries: Counter,
-    /// Files that jobs have deleted.
+    /// Files deleted by jobs.
     pub files_deleted: Counter,
 }
 
 impl JobCounters {
-    /// Tells them all.
+    /// Adds the counters to the collection.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Background jobs, by result.";
         let ends = [

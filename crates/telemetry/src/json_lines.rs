@@ -1,8 +1,8 @@
 //! Log lines as JSON objects: `timestamp`, `level`, `target`, `fields` with the `message`, and the
 //! request's `span`.
 //!
-//! The formatter of `tracing-subscriber` copies the bookkeeping of the `log` crate (`log.target`, `log.file`
-//! and others) into `fields`; this one leaves it out.
+//! The formatter of `tracing-subscriber` copies the metadata of the `log` crate (`log.target`,
+//! `log.file` and others) into `fields`; this formatter omits it.
 
 use std::fmt;
 
@@ -40,7 +40,8 @@ where
         line.insert("level".to_owned(), metadata.level().as_str().into());
         line.insert("target".to_owned(), target.into());
         line.insert("fields".to_owned(), Value::Object(fields.values));
-        // The span of the request has the ids by which its lines are found; its parts have none.
+        // Only the request's span has the ids by which operators search log lines; the spans inside
+        // it have none.
         let current = context.lookup_current();
         let request =
             current.as_ref().and_then(|it| it.scope().find(|it| is_request(it.metadata())));
@@ -57,11 +58,11 @@ where
     }
 }
 
-/// The fields of an event, without the bookkeeping of the `log` crate.
+/// The fields of an event, without the metadata of the `log` crate.
 #[derive(Default)]
 struct Fields {
     values: Map<String, Value>,
-    /// The target of a record that came through the `log` crate.
+    /// The target of a record from the `log` crate.
     log_target: Option<String>,
 }
 

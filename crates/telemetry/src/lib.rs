@@ -1,8 +1,8 @@
-//! Rank 1: what the process tells about itself: logs, metrics, traces, and who did what.
+//! Layer 1: telemetry of the process: logs, metrics, traces and the audit log.
 //!
-//! Whatever is measured is written down with [`instruments`], on the threads' own [`stripes`]. A
-//! [`registry`] knows who has something to tell, and makes a [`collection`] of it when somebody asks: the
-//! page for [`prometheus`], or the task that sends it over [`otlp`]. Spans of [`traces`] go the same way.
+//! Measurements are recorded by [`instruments`] on the threads' own [`stripes`]. The [`registry`]
+//! collects all sources into a [`collection`] on request: for the [`prometheus`] page, or for the
+//! task that exports over [`otlp`]. Spans of [`traces`] are exported in the same way.
 
 pub mod audit;
 pub mod cache;

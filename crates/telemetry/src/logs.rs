@@ -1,4 +1,4 @@
-//! Logs go to standard error, so that the output of a command stays its own.
+//! Logs go to standard error, which leaves standard output to the results of commands.
 
 use std::io::IsTerminal;
 
@@ -14,18 +14,18 @@ use super::settings::{Format, Settings};
 use super::traces::{InRequest, is_own};
 use slateberg_base::setting::InvalidSetting;
 
-/// A layer of the process's subscriber.
+/// A layer of the process's tracing subscriber.
 type AnyLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Rejects settings that would turn the log off by mistake.
+/// Rejects settings that would disable the log by mistake.
 pub fn check(settings: &Settings) -> Result<(), InvalidSetting> {
     directives::parse(&settings.level).map(|_| ())
 }
 
-/// Starts the log, and the export of traces if there is one. Earlier events are lost.
+/// Starts the log, and the export of traces if there is one. Events before this call are lost.
 pub fn init(settings: &Settings, traces: Option<&Traces>) -> Result<(), InvalidSetting> {
     let filter = directives::parse(&settings.level)?;
-    // A second server in the same process logs where the first one does.
+    // The first server in a process configures the log; later ones share it.
     if begin(settings, filter, traces).is_err() {
         tracing::debug!("logging has begun already");
     }
@@ -39,8 +39,8 @@ fn begin(
 ) -> Result<(), TryInitError> {
     let mut layers = traces.map(Traces::layers).unwrap_or_default();
     layers.push(lines(settings, filter, traces.is_some()));
-    // tokio-console connects where `TOKIO_CONSOLE_BIND` says, or at 127.0.0.1:6669. It sees all events of
-    // Tokio.
+    // tokio-console connects to `TOKIO_CONSOLE_BIND`, or by default to 127.0.0.1:6669. It receives
+    // all events of Tokio.
     #[cfg(feature = "console")]
     layers.push(console_subscriber::ConsoleLayer::builder().with_default_env().spawn().boxed());
     registry().with(layers).try_init()
@@ -50,15 +50,15 @@ fn begin(
 fn lines(settings: &Settings, filter: EnvFilter, is_traced: bool) -> AnyLayer {
     let lines = fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
-        // A line that cannot be written, as to a file on a full disk, is lost. To report that on standard
-        // error as well would panic, since that is where it cannot be written.
+        // A line that cannot be written, for example to a full disk, is lost. Reporting this on
+        // standard error would panic, because that is the stream that failed.
         .log_internal_errors(false)
         .with_writer(std::io::stderr);
     let lines: AnyLayer = match settings.format {
         Format::Text => lines.boxed(),
         Format::Json => lines.json().event_format(JsonLines).boxed(),
     };
-    // Spans of requests are in log lines when they are sampled, whatever the level of the log.
+    // Spans of sampled requests appear in log lines at any log level.
     let others = filter_fn(|metadata| !is_own(metadata)).with_max_level_hint(LevelFilter::TRACE);
     let filter = others.and(filter);
     match is_traced {

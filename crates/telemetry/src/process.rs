@@ -1,20 +1,21 @@
-//! Resources that the process uses. Linux reports them in `/proc`; other systems have no such metrics.
+//! Resource usage of the process. Linux reports it in `/proc`; other systems have no such metrics.
 
 use std::fs;
 
 use super::collection::Collection;
 
-/// In this unit Linux reports times of processes to programs, whatever its own timer does.
+/// The unit of process times that Linux reports to programs, independent of its own timer
+/// frequency.
 const TICKS_PER_SECOND: u64 = 100;
-/// Fields of `/proc/self/stat`, counted from behind the command's name.
+/// Fields of `/proc/self/stat`, counted from the first one after the command's name.
 const USER_TIME_FIELD: usize = 11;
 const SYSTEM_TIME_FIELD: usize = 12;
 const THREADS_FIELD: usize = 17;
 const START_FIELD: usize = 19;
 
-/// Reports them.
+/// Adds the metrics to the collection.
 pub fn collect(into: &mut Collection) {
-    // The process may be a program that embeds the catalog, and the system may have no /proc: each
+    // The process may be a program that embeds the catalog, and the system may have no /proc. A
     // number that cannot be read has no series.
     let mut gauge = |name: &str, unit, help: &str, value: Option<u64>| {
         if let Some(value) = value {
@@ -46,7 +47,7 @@ fn resident_bytes() -> Option<u64> {
 }
 
 fn open_descriptors() -> Option<u64> {
-    // One of them is that of the directory itself.
+    // One of the descriptors is that of the directory itself.
     let count = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
     u64::try_from(count).ok()
 }
@@ -59,7 +60,7 @@ fn descriptors_max() -> Option<u64> {
 
 fn stat_fields() -> Option<Vec<String>> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The command's name is in parentheses and may hold anything.
+    // The command's name is in parentheses and may contain any characters.
     let (_, fields) = stat.rsplit_once(") ")?;
     Some(fields.split_whitespace().map(ToOwned::to_owned).collect())
 }

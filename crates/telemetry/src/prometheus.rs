@@ -1,15 +1,15 @@
-//! The text that a Prometheus server scrapes: a [`Collection`] under the names that OpenTelemetry's
-//! conventions give to Prometheus, with the unit at the end.
+//! The page that a Prometheus server scrapes: a [`Collection`] with names as OpenTelemetry's
+//! conventions map them to Prometheus, with the unit as suffix.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::collection::{Attributes, Collection, Data, Distribution, Metric};
 
-/// What the text is, for who reads it.
+/// The content type of the page.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 
-/// The text.
+/// Renders the page.
 pub fn render(collection: &Collection) -> String {
     let mut text = String::new();
     for (name, metric) in collection.metrics() {
@@ -59,7 +59,7 @@ fn render_distribution(text: &mut String, name: &str, to: &Attributes, of: &Dist
     let _ = writeln!(text, "{name}_count{} {all}", labels(to, None));
 }
 
-/// The metric's name as Prometheus writes it.
+/// Returns the metric's name for Prometheus.
 fn name_of(name: &str, metric: &Metric) -> String {
     let mut name: String = name.chars().map(fit).collect();
     let unit = match metric.unit {

@@ -1,5 +1,5 @@
-//! [`Registry`]: who has something to tell. It is asked when somebody wants to know, so that nothing has to
-//! be copied while nobody does.
+//! [`Registry`]: the sources of metrics, collected on scrape. Sources need not copy their values
+//! between scrapes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,14 +8,14 @@ use super::collection::Collection;
 
 type Source = Box<dyn Fn(&mut Collection) + Send + Sync>;
 
-/// Whoever measures something, by name.
+/// Sources of metrics, by name.
 #[derive(Default)]
 pub struct Registry {
     sources: Mutex<BTreeMap<&'static str, Source>>,
 }
 
 impl Registry {
-    /// From now on, `source` is asked as well. It takes the place of another one with its name.
+    /// Registers a source. Replaces an earlier one with the same name.
     pub fn register(
         &self,
         name: &'static str,
@@ -25,7 +25,7 @@ impl Registry {
         sources.insert(name, Box::new(source));
     }
 
-    /// What all of them have to tell.
+    /// Collects the metrics of all sources.
     pub fn collect(&self) -> Collection {
         let mut collection = Collection::default();
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);

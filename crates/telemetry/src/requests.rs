@@ -1,5 +1,5 @@
-//! [`Requests`]: what the server asks of others, how long that took, and what went wrong; and
-//! [`TaskRuns`]: what it does by itself.
+//! [`Requests`]: durations and errors of requests to other systems. [`TaskRuns`]: outcomes of
+//! background tasks.
 
 use std::time::Instant;
 
@@ -8,17 +8,17 @@ use super::instruments::{Counters, Histograms, SECONDS};
 
 const RUNS: &str = "slateberg.background.runs";
 
-/// Requests to others.
+/// Requests to other systems.
 #[derive(Debug)]
 pub struct Requests {
     name: &'static str,
     help: &'static str,
-    /// What the attribute is called that says who was asked.
+    /// The name of the attribute that identifies the called system.
     whom: &'static str,
     durations: Histograms<Asked>,
 }
 
-/// What requests are told apart by.
+/// Attributes of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Asked {
     whom: &'static str,
@@ -27,7 +27,7 @@ struct Asked {
 }
 
 impl Requests {
-    /// Those to object stores.
+    /// Creates the metrics of requests to object stores.
     pub fn to_object_stores() -> Self {
         Self {
             name: "slateberg.object_store.request.duration",
@@ -37,7 +37,7 @@ impl Requests {
         }
     }
 
-    /// Those to a KMS.
+    /// Creates the metrics of requests to a KMS.
     pub fn to_kms() -> Self {
         Self {
             name: "slateberg.kms.request.duration",
@@ -47,7 +47,7 @@ impl Requests {
         }
     }
 
-    /// Takes note of a request that began then and has ended, and what was wrong with it.
+    /// Records a request that began at `began` and ends now, with its error if it failed.
     pub fn ended(
         &self,
         whom: &'static str,
@@ -58,7 +58,7 @@ impl Requests {
         self.durations.record_since(Asked { whom, operation, error }, began);
     }
 
-    /// Tells it.
+    /// Adds the metrics to the collection.
     pub fn collect(&self, into: &mut Collection) {
         into.declare_histogram(self.name, "s", self.help);
         for (Asked { whom, operation, error }, distribution) in self.durations.read() {
@@ -74,12 +74,12 @@ impl Requests {
 pub struct TaskRuns(Counters<(&'static str, &'static str)>);
 
 impl TaskRuns {
-    /// Takes note of a run.
+    /// Records a run.
     pub fn ended(&self, task: &'static str, succeeded: bool) {
         self.0.add((task, if succeeded { "done" } else { "failed" }), 1);
     }
 
-    /// Tells it.
+    /// Adds the metrics to the collection.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Runs of background tasks.";
         into.declare_counter(RUNS, "{run}", help);

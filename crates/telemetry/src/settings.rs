@@ -1,4 +1,4 @@
-//! How the process logs, where it tells who did what, and where traces and metrics go.
+//! Settings of the log, the audit log, and the export of traces and metrics.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use slateberg_base::secret::Secret;
 
-/// Settings of the log; each field's default stands in `config/default.toml`.
+/// Settings of the log. The defaults are those of `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The least severe level that is logged, or directives such as `info,slateberg=debug`.
     /// Unknown levels and crates are rejected.
     pub level: String,
-    /// For people or for machines.
+    /// Text for people or JSON for machines.
     pub format: Format,
     /// Whether each request is logged, at `info`.
     pub access: bool,
-    /// Requests that take at least this many milliseconds are logged at `warn`; 0: none.
+    /// Requests that take at least this many milliseconds are logged at `warn`. 0 disables this.
     pub slow_request_ms: u64,
 }
 
-/// The shape of log lines.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -43,17 +43,17 @@ impl Default for Settings {
     }
 }
 
-/// Settings of the audit log; each field's default stands in `config/default.toml`.
+/// Settings of the audit log. The defaults are those of `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditSettings {
-    /// Where its lines go.
+    /// The destination of audit lines.
     pub to: AuditTo,
-    /// The file, if they go to one.
+    /// The file, if the destination is a file.
     pub file: PathBuf,
 }
 
-/// Where audit lines go.
+/// A destination of audit lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditTo {
@@ -66,55 +66,55 @@ pub enum AuditTo {
     File,
 }
 
-/// Settings of what is told to others; each field's default stands in `config/default.toml`.
+/// Settings of telemetry exports. The defaults are those of `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetrySettings {
-    /// OpenTelemetry's protocol.
+    /// Export over OpenTelemetry's protocol.
     pub otlp: OtlpSettings,
 }
 
-/// Where traces and metrics go over OTLP.
+/// Export of traces and metrics over OTLP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OtlpSettings {
-    /// The URL of a collector, such as `http://localhost:4318`, or `http://localhost:4317` for gRPC;
-    /// empty for none.
+    /// The URL of a collector, such as `http://localhost:4318`, or `http://localhost:4317` for
+    /// gRPC. Empty: no collector.
     pub endpoint: String,
-    /// The URL for traces alone, whole; empty for `/v1/traces` below `endpoint`, or with gRPC `endpoint`
+    /// The complete URL for traces. Empty: `/v1/traces` below `endpoint`, or with gRPC `endpoint`
     /// itself.
     pub traces_endpoint: String,
-    /// The URL for metrics alone, whole; empty for `/v1/metrics` below `endpoint`, or with gRPC
-    /// `endpoint` itself.
+    /// The complete URL for metrics. Empty: `/v1/metrics` below `endpoint`, or with gRPC `endpoint`
+    /// itself.
     pub metrics_endpoint: String,
-    /// How requests are made.
+    /// The protocol of requests.
     pub protocol: Protocol,
-    /// Headers of each request, such as one with a credential.
+    /// Headers of every request, such as one with a credential.
     pub headers: BTreeMap<String, Secret>,
-    /// Whether traces are sent.
+    /// Whether traces are exported.
     pub traces: bool,
-    /// Whether metrics are sent.
+    /// Whether metrics are exported.
     pub metrics: bool,
-    /// The part of the traces that is kept, of those that begin here, from 0 to 1.
+    /// The sampled share, from 0 to 1, of traces that begin in this server.
     pub sample_ratio: Ratio,
-    /// Milliseconds between two looks at all metrics.
+    /// Interval between exports of metrics, in milliseconds.
     pub metrics_interval_ms: u64,
-    /// Milliseconds that a request may take.
+    /// Timeout of a request, in milliseconds.
     pub timeout_ms: u64,
-    /// Spans that may wait to be sent; further ones are dropped, and counted.
+    /// Maximum number of waiting spans. Further spans are dropped and counted.
     pub queue_spans_max: usize,
-    /// Milliseconds that the end of the server waits for what is still to be sent.
+    /// Maximum duration of the last export at shutdown, in milliseconds.
     pub flush_ms_max: u64,
-    /// What the server is called.
+    /// The `service.name` of the server.
     pub service_name: String,
-    /// What is told of it besides.
+    /// Further resource attributes of the server.
     pub resource_attributes: BTreeMap<String, String>,
 }
 
 /// The protocol of OTLP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Protocol {
-    /// Protobuf in requests of HTTP.
+    /// Protobuf over HTTP.
     #[default]
     #[serde(rename = "http/protobuf")]
     HttpProtobuf,
@@ -128,23 +128,23 @@ pub enum Protocol {
 #[serde(try_from = "f64", into = "f64")]
 pub struct Ratio(f64);
 
-/// It is a number, never none.
+/// The number is never NaN.
 impl Eq for Ratio {}
 
 impl Ratio {
-    /// Everything.
+    /// All traces.
     pub const ONE: Self = Self(1.0);
-    /// Nothing.
+    /// No traces.
     pub const NONE: Self = Self(0.0);
 
-    /// The number as a ratio, if it is one.
+    /// Creates a ratio. `None` if the number is not between 0 and 1.
     pub fn new(number: f64) -> Option<Self> {
         (0.0..=1.0).contains(&number).then_some(Self(number))
     }
 
-    /// Whether something is chosen that has this of chance.
+    /// Whether a trace with this random value is sampled.
     pub fn chooses(self, chance: [u8; 8]) -> bool {
-        // 53 bits are what a number of this kind can tell apart.
+        // An `f64` has 53 bits of precision.
         let chance = (u64::from_be_bytes(chance) >> 11) as f64 / (1_u64 << 53) as f64;
         chance < self.0
     }
@@ -186,7 +186,7 @@ impl Default for OtlpSettings {
 }
 
 impl OtlpSettings {
-    /// These settings, and where they leave what is so by default, the others.
+    /// Returns these settings, with values of `others` wherever these have the default.
     #[must_use]
     pub fn or(self, others: Self) -> Self {
         fn or<T: PartialEq>(own: T, other: T, default: T) -> T {
@@ -216,12 +216,12 @@ impl OtlpSettings {
         )
     }
 
-    /// The URL that traces go to, if they go anywhere.
+    /// Returns the URL for traces. `None` if traces are not exported.
     pub fn traces_url(&self) -> Option<String> {
         self.traces.then(|| self.url(&self.traces_endpoint, "traces")).flatten()
     }
 
-    /// The URL that metrics go to, if they go anywhere.
+    /// Returns the URL for metrics. `None` if metrics are not exported.
     pub fn metrics_url(&self) -> Option<String> {
         self.metrics.then(|| self.url(&self.metrics_endpoint, "metrics")).flatten()
     }

@@ -1,14 +1,14 @@
-//! [`Stripes`]: one thing in several copies, so that cores which write to it do not share a cache line.
+//! [`Stripes`]: copies of a value, so that cores that write to it do not share a cache line.
 //!
-//! A number that all cores count in would wander from core to core with each request. So each thread has a
-//! stripe that is its own or shared with few, and who reads adds them up.
+//! The cache line of a counter for all cores would move between cores with each request. Instead,
+//! each thread writes to a stripe that it shares with few others, and readers add up all stripes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Stripes that threads share among them.
+/// Number of stripes.
 pub(super) const STRIPES: usize = 16;
 
-/// Copies of something, each on cache lines of its own.
+/// Copies of a value, each on its own cache lines.
 #[derive(Debug, Default)]
 pub struct Stripes<T>([Stripe<T>; STRIPES]);
 
@@ -17,7 +17,7 @@ pub struct Stripes<T>([Stripe<T>; STRIPES]);
 struct Stripe<T>(T);
 
 thread_local! {
-    /// The stripe of this thread: the next one's follows it.
+    /// The stripe of this thread. Threads take the stripes in turn.
     static STRIPE: usize = {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES
@@ -25,12 +25,12 @@ thread_local! {
 }
 
 impl<T> Stripes<T> {
-    /// The copy that this thread writes to.
+    /// Returns the copy that this thread writes to.
     pub fn own(&self) -> &T {
         &self.0[STRIPE.with(|stripe| *stripe)].0
     }
 
-    /// All copies.
+    /// Returns all copies.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|stripe| &stripe.0)
     }

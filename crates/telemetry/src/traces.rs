@@ -1,8 +1,9 @@
-//! Spans of requests, and which of them are exported.
+//! Spans of requests, and the selection of exported ones.
 //!
-//! Spans are those of `tracing`. A [`RequestSpan`] begins at each request that is sampled. Spans that are
-//! created while it is current, also by libraries, become parts of its trace. Others are not created: a
-//! request that is not sampled costs one look at the stack of current spans for each part.
+//! Spans are those of `tracing`. Each sampled request begins a [`RequestSpan`]. Spans that the
+//! server or a library creates while it is current become parts of its trace. Other spans are not
+//! created: in a request that is not sampled, each part costs one check of the stack of current
+//! spans.
 
 use std::fmt::Display;
 
@@ -21,24 +22,24 @@ use tracing_subscriber::registry::LookupSpan;
 use super::settings::Ratio;
 use slateberg_base::secret::random_bytes;
 
-/// The target of the spans of requests and of their parts. Parts are created at `debug`, as
+/// The target of the spans of requests and their parts. Parts are created at `debug`, as
 /// `debug_span!(target: TARGET, "commit")`.
 pub const TARGET: &str = "slateberg::traces";
 
-/// The header that names the trace of a request.
+/// The header with the trace and parent span of a request.
 pub const TRACEPARENT: &str = "traceparent";
-/// The header with what vendors add to it.
+/// The header with vendor-specific trace data.
 pub const TRACESTATE: &str = "tracestate";
 
-/// Bytes of a `tracestate` that is kept.
+/// Maximum length of a `tracestate`, in bytes. A longer one is dropped.
 const TRACESTATE_BYTES_MAX: usize = 512;
-/// The name of the spans of requests in `tracing`; in a trace they have the name of the route.
+/// The name of request spans in `tracing`. In a trace they have the name of the route.
 const REQUEST: &str = "request";
 
-/// The headers by which a client says which trace a request belongs to.
+/// The headers with which a client passes its trace context.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TraceHeaders<'a> {
-    /// `traceparent`, if the request has it once.
+    /// `traceparent`. `None` unless the request has exactly one.
     pub parent: Option<&'a str>,
     /// `tracestate`.
     pub state: Option<&'a str>,
@@ -58,8 +59,8 @@ impl Extractor for TraceHeaders<'_> {
     }
 }
 
-/// The span of a sampled request. It ends when this is dropped, even if tasks of the request are still
-/// running.
+/// The span of a sampled request. It ends when this is dropped, even if tasks of the request still
+/// run.
 #[derive(Debug)]
 pub struct RequestSpan {
     span: Span,
@@ -67,8 +68,8 @@ pub struct RequestSpan {
 }
 
 impl RequestSpan {
-    /// Begins the span of a request, if it is sampled: by its client, or else as one of the share
-    /// `ratio`. Returns `None` if it is not, or if traces are not exported.
+    /// Begins the span of a request if it is sampled: by its client's decision, or else with
+    /// probability `ratio`. Returns `None` if it is not sampled or traces are not exported.
     pub fn begin(
         ratio: Ratio,
         headers: TraceHeaders<'_>,
@@ -84,7 +85,7 @@ impl RequestSpan {
         if !sampled {
             return None;
         }
-        // Its fields are what log lines show; attributes of the trace are set beside them.
+        // These fields appear in log lines. The trace has them as attributes or ids instead.
         let span = error_span!(
             target: TARGET,
             parent: None,
@@ -103,7 +104,7 @@ impl RequestSpan {
         Some(Self { span, context })
     }
 
-    /// Returns the span, for the work of the request.
+    /// Returns the span in which the request's work runs.
     pub fn span(&self) -> &Span {
         &self.span
     }
@@ -125,15 +126,15 @@ impl Drop for RequestSpan {
     }
 }
 
-/// Marks a span as failed, for a reason.
+/// Marks a span as failed. `reason` becomes its status description.
 pub fn fail(span: &Span, reason: &'static str) {
     span.set_status(Status::error(reason));
 }
 
-/// Links a span to others, as far as they are sampled.
+/// Links a span to those of the others that are sampled.
 pub fn link<'a>(span: &Span, others: impl Iterator<Item = &'a Span>) {
     for other in others.filter(|other| *other != span && !span.is_disabled()) {
-        // Without a context there is no link.
+        // A span without a context cannot be linked to.
         span.add_link(other.context().span().span_context().clone());
     }
 }
@@ -149,21 +150,22 @@ pub fn current_trace_id() -> Option<String> {
     ids.is_valid().then(|| ids.trace_id().to_string())
 }
 
-/// The fields of a [`RequestSpan`] in log lines, which its trace has in other ways.
+/// Fields of a [`RequestSpan`] that only log lines need; the trace contains the data in other
+/// forms.
 pub(super) const LOG_FIELDS: [&str; 3] = ["trace_id", "span_id", "request_id"];
 
-/// Whether a span or event has this metadata because a request was sampled.
+/// Whether this is the metadata of the span of a sampled request.
 pub(super) fn is_request(metadata: &Metadata<'_>) -> bool {
     metadata.target() == TARGET && metadata.name() == REQUEST
 }
 
-/// Whether it is the span of a request or of one of its parts.
+/// Whether this is the span of a request or of one of its parts.
 pub(super) fn is_own(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target() == TARGET
 }
 
-/// Whether it is a span that an exported trace has, if it is created for a sampled request. Of the AWS
-/// SDK, these are its operations and their attempts, and not the ten steps of each.
+/// Whether an exported trace contains this span if it is part of a sampled request. Of the AWS SDK,
+/// traces contain the operations and their attempts, and not the ten steps of each.
 pub(super) fn is_exported(metadata: &Metadata<'_>) -> bool {
     let target = metadata.target();
     metadata.is_span()
@@ -178,10 +180,10 @@ pub(super) fn is_exported(metadata: &Metadata<'_>) -> bool {
         }
 }
 
-/// Enables spans of sampled requests, and of spans within them those that it wants.
+/// Enables spans of sampled requests, and the spans within them that `wants` selects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InRequest {
-    /// Which spans.
+    /// Selects spans inside a request's span.
     pub wants: fn(&Metadata<'_>) -> bool,
 }
 
@@ -208,8 +210,8 @@ fn is_inside<S: Subscriber + for<'a> LookupSpan<'a>>(context: &Context<'_, S>) -
     current.is_some_and(|span| span.scope().any(|it| is_request(it.metadata())))
 }
 
-/// Disables parts of requests that are not sampled for all layers at once. The registry would create a
-/// span even if the filter of each layer disabled it.
+/// Disables parts of requests that are not sampled, for all layers at once. If only the filters of
+/// all layers disabled a span, the registry would still create it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampledOnly;
 
@@ -225,7 +227,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SampledOnly {
         !is_own(metadata) || is_request(metadata) || is_inside(&context)
     }
 
-    /// Leaves the level to the other layers.
+    /// Does not restrict the level for other layers.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::OFF)
     }

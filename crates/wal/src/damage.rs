@@ -1,12 +1,12 @@
-//! Damaged files: which, why, and what an operator can do.
+//! Damaged files: the file, the damage, and advice for the operator.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Advice for a file without which records are lost.
+/// Advice for a file whose loss means the loss of records.
 pub const RESTORE: &str = "Put this file, or the whole store, back from a copy";
-/// Advice for the end of a journal.
+/// Advice for damage at the end of a local WAL.
 pub(crate) const ACCEPT_LOSS: &str =
     "Put this file back from a copy, or accept the loss with `slateberg store accept-loss`";
 
@@ -16,9 +16,9 @@ pub(crate) const ACCEPT_LOSS: &str =
 pub struct DamagedFile {
     /// The file.
     pub file: String,
-    /// What is wrong with it, as the rest of a sentence that begins with its name.
+    /// The damage, as the predicate of a sentence whose subject is the file.
     pub reason: String,
-    /// What an operator can do.
+    /// The advice for the operator.
     pub advice: &'static str,
 }
 

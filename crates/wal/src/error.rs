@@ -1,30 +1,30 @@
-//! Failures of the journal, by what the caller does next.
+//! Errors of the local WAL, classified by the caller's next step.
 
 use slatedb::wal::WalError;
 
 use super::damage::DamagedFile;
 
-/// A failure of the journal.
+/// An error of the local WAL.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Another process writes to the same directory.
+    /// Another process writes to the directory.
     #[error("{0} is in use by another slateberg")]
     InUse(String),
-    /// The journal cannot be written at this moment: try again later, nothing was written.
+    /// The WAL cannot be written at the moment. Nothing was written, and a retry may succeed.
     #[error("{reason}")]
     Stalled {
-        /// Which journal, and why.
+        /// The WAL and the reason.
         reason: String,
-        /// Whether the disk is full, or a quota is used up.
+        /// Whether the disk is full or a quota is used up.
         is_full: bool,
     },
-    /// The directory does not answer: try again later, nothing was written.
+    /// The directory does not respond. Nothing was written, and a retry may succeed.
     #[error("the object store is unavailable: {0}")]
     Unavailable(String),
-    /// A file of the journal is missing or damaged.
+    /// A file of the WAL is missing or damaged.
     #[error(transparent)]
     DamagedFile(#[from] DamagedFile),
-    /// Another failure, as SlateDB names it.
+    /// Another error of SlateDB.
     #[error(transparent)]
     Log(WalError),
 }

@@ -1,6 +1,6 @@
-//! Frames: what one flush appends, and how it looks on the disk.
+//! Frames: the unit that one flush appends, and its format on disk.
 //!
-//! A header of 32 bytes, numbers in little-endian:
+//! The header has 32 bytes; numbers are little-endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | 8 | the frame's number |
 //! | 8 | the epoch of its writer |
 //!
-//! and behind it the rows, one after the other: sequence number (8), flags (1), the key's and the value's
-//! lengths (4 each), the times of creation and expiry (8 each, where the flags say so), key, value. In an
-//! encrypted store they are sealed together, bound to the frame's number and epoch.
+//! The rows follow one after the other: sequence number (8), flags (1), the lengths of key and
+//! value (4 each), the times of creation and expiry (8 each, if the flags say so), key, value. In
+//! an encrypted store, the rows are sealed together and bound to the frame's number and epoch.
 
 use bytes::{Buf, BufMut, Bytes};
 use slatedb::{RowEntry, ValueDeletable};
@@ -23,9 +23,9 @@ use slateberg_kms::keys::{Keys, OVERHEAD, Purpose};
 
 const PLAIN_MAGIC: [u8; 4] = *b"sbj1";
 const SEALED_MAGIC: [u8; 4] = *b"sbj2";
-/// Bytes of a header.
+/// Length of a header, in bytes.
 pub(super) const HEADER: usize = 32;
-/// A disk writes this many bytes at once: a torn write leaves out whole ones.
+/// The unit of disk writes, in bytes. A torn write lacks whole sectors.
 const SECTOR: usize = 512;
 
 const TOMBSTONE: u8 = 1;
@@ -40,25 +40,25 @@ pub(super) struct Frame {
     rows: Bytes,
 }
 
-/// What a frame begins with, of a store with these keys.
+/// Returns the first bytes of a frame in a store with these keys.
 pub(super) fn magic(keys: Option<&Keys>) -> [u8; 4] {
     if keys.is_some() { SEALED_MAGIC } else { PLAIN_MAGIC }
 }
 
-/// Why no frame could be read.
+/// The reason why a frame cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// The bytes end.
+    /// The end of the segment.
     End,
-    /// A write that a crash has cut off.
+    /// A write that a crash interrupted.
     Torn,
-    /// Something that was whole once.
+    /// A frame that was complete once and is damaged.
     Damaged,
-    /// Something whole that does not open.
+    /// A complete frame that cannot be decrypted.
     Sealed(kms::Error),
 }
 
-/// A frame that gathers rows.
+/// A frame to which rows are added.
 #[derive(Debug)]
 pub(super) struct Builder {
     bytes: Vec<u8>,
@@ -67,12 +67,12 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// A frame without rows.
+    /// Creates a frame without rows.
     pub(super) fn new() -> Self {
         Self { bytes: vec![0; HEADER], last_sequence: 0, rows: 0 }
     }
 
-    /// Puts a row at the end.
+    /// Appends a row.
     pub(super) fn push(&mut self, row: &RowEntry) {
         let (kind, value) = match &row.value {
             ValueDeletable::Value(value) => (0, &value[..]),
@@ -107,7 +107,8 @@ impl Builder {
         self.last_sequence
     }
 
-    /// The frame as it goes to the disk, sealed if there are keys. None if its rows are too many for one.
+    /// Returns the frame in its disk format, sealed if there are keys. `None` if the rows exceed
+    /// the maximum size of a frame.
     pub(super) fn finish(
         mut self,
         number: u64,
@@ -137,8 +138,8 @@ impl Builder {
     }
 }
 
-/// Reads the frame at an offset of a segment, and says where the next one begins. With keys, only what is
-/// sealed is a frame, and without, only what is not.
+/// Reads the frame at an offset of a segment. Returns the frame and the offset of the next one.
+/// With keys, only sealed frames are valid; without keys, only unsealed ones.
 pub(super) fn read(
     segment: &Bytes,
     at: usize,
@@ -181,7 +182,8 @@ fn torn_if(torn: bool) -> Unreadable {
     if torn { Unreadable::Torn } else { Unreadable::Damaged }
 }
 
-/// Whether a sector was never written: all of it, or all that belongs to these bytes, is zero.
+/// Whether a sector was not written: whether the sector, or its part within these bytes, consists
+/// of zeros.
 fn lacks_a_sector(bytes: &[u8], at: usize) -> bool {
     let first = (SECTOR - at % SECTOR).min(bytes.len());
     let (head, rest) = bytes.split_at(first);
@@ -189,7 +191,7 @@ fn lacks_a_sector(bytes: &[u8], at: usize) -> bool {
 }
 
 impl Frame {
-    /// The rows, in order. None if they do not fill the frame, which its CRC rules out.
+    /// Returns the rows, in order. `None` if the rows do not fill the frame; its CRC excludes that.
     pub(super) fn rows(&self) -> Option<Vec<RowEntry>> {
         let mut bytes = self.rows.clone();
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! The frames of a run of segments.
+//! Reading of the frames in consecutive segments.
 
 use std::fs;
 use std::path::Path;
@@ -14,21 +14,22 @@ use super::segment::Segment;
 use super::unavailable;
 use slateberg_kms::keys::Keys;
 
-/// What a run of segments holds.
+/// The frames of consecutive segments.
 #[derive(Debug)]
 pub(super) struct Frames {
     pub(super) frames: Vec<Frame>,
-    /// The last segment that was read, and how many of its bytes are whole frames.
+    /// The last segment that was read, and the number of its bytes that belong to complete frames.
     pub(super) end: Option<(Segment, u64)>,
 }
 
 impl Frames {
-    /// The number of the last frame, or of the one that they were read behind.
+    /// Returns the number of the last frame, or `after` if there are no frames.
     pub(super) fn last(&self, after: u64) -> u64 {
         self.frames.last().map_or(after, |frame| frame.number)
     }
 
-    /// How far a journal with these frames is acknowledged: what is read is synced.
+    /// Returns the position up to which a WAL with these frames is acknowledged. All frames that
+    /// were read are synced.
     pub(super) fn acknowledged(&self, after: u64) -> Acknowledged {
         let end = self.end.as_ref();
         Acknowledged {
@@ -39,13 +40,14 @@ impl Frames {
     }
 }
 
-/// Reads every frame behind `after`, and errors if frames are missing that were acknowledged.
+/// Reads all frames after `after`. Errors if acknowledged frames are missing.
 pub(super) fn read_behind(
     directory: &Path,
     after: u64,
     keys: Option<&Keys>,
 ) -> Result<Frames, WalError> {
-    // Read before the frames: a server may acknowledge further ones while this reads.
+    // The mark must be read before the frames, because a server may acknowledge further ones during
+    // this read.
     let acknowledged = match mark::read(directory) {
         Ok(acknowledged) => acknowledged,
         Err(mark::Unreadable::Damaged(file)) => return Err(WalError::DataError(Arc::new(file))),
@@ -58,8 +60,8 @@ pub(super) fn read_behind(
     }
 }
 
-/// Reads every frame behind `after` that is left. All segments but the last were synced before the next was
-/// begun.
+/// Reads all remaining frames after `after`. Every segment was synced completely before the next
+/// one was created.
 pub(super) fn read_left(
     directory: &Path,
     after: u64,
@@ -92,8 +94,8 @@ pub(super) fn read_left(
     Ok(Frames { frames, end })
 }
 
-/// Reads one segment's frames, and says how many of its bytes they are. Only the last segment may end
-/// torn.
+/// Reads the frames of one segment. Returns the number of their bytes. Only the last segment may
+/// have a torn end.
 fn read_segment(
     segment: &Segment,
     last: bool,
@@ -133,8 +135,9 @@ fn read_segment(
     Ok(at as u64)
 }
 
-/// Whether a whole frame with a higher number stands anywhere behind one that cannot be read. Then that
-/// one was on the disk once: no frame is written before the one in front of it is synced.
+/// Whether a complete frame with a higher number follows an unreadable one. The unreadable frame
+/// must then have been complete on the disk, because a frame is written only after the previous one
+/// is synced.
 fn holds_a_frame_behind(bytes: &Bytes, at: usize, number: u64, keys: Option<&Keys>) -> bool {
     let is_frame =
         |at| matches!(frame::read(bytes, at, keys), Ok((frame, _)) if frame.number > number);

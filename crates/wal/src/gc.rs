@@ -1,4 +1,4 @@
-//! Deleting segments whose records are all in sorted runs.
+//! Deletion of segments whose records are all in sorted runs.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use slatedb::wal::{WalError, WalFileRange, WalGc};
 use super::segment::Segment;
 use super::unavailable;
 
-/// Deletes the segments of a directory that no manifest refers to.
+/// Deletes segments that no manifest refers to.
 pub(super) struct JournalGc {
     directory: PathBuf,
 }
@@ -32,7 +32,7 @@ impl WalGc for JournalGc {
         dry_run: bool,
     ) -> Result<(), WalError> {
         let segments = Segment::list(&self.directory).map_err(unavailable)?;
-        // The last segment is the one that grows.
+        // The last segment still grows.
         for pair in segments.windows(2) {
             let [segment, next] = pair else { continue };
             let is_referenced =
@@ -45,7 +45,7 @@ impl WalGc for JournalGc {
     }
 }
 
-/// Whether a range holds any number from `first` up to and without `end`.
+/// Whether a range contains a number from `first` (inclusive) to `end` (exclusive).
 fn meets(range: &WalFileRange, first: u64, end: u64) -> bool {
     let begins_before = match range.0 {
         Bound::Included(start) => start < end,
@@ -60,8 +60,8 @@ fn meets(range: &WalFileRange, first: u64, end: u64) -> bool {
     begins_before && ends_behind
 }
 
-/// Whether nobody has written to a file for so long, by the file system's own clock. One whose age
-/// cannot be told stays.
+/// Whether a file was not modified for at least `age`, by the file system's clock. A file of
+/// unknown age is retained.
 fn is_older(path: &Path, age: Duration) -> bool {
     let elapsed = || -> io::Result<Duration> {
         fs::metadata(path)?.modified()?.elapsed().map_err(io::Error::other)

@@ -1,29 +1,31 @@
-//! Rank 3: the journal, the write-ahead log of a store that lies in a local directory.
+//! Layer 3: the local write-ahead log (WAL) of a store in a local directory, also called journal.
 //!
-//! On object storage every flush of the log is an object. On a disk that is dear: a file made, synced,
-//! linked and unlinked, and its directory synced, for each commit. The journal appends to one file
-//! instead, and syncs nothing but its data: one `fdatasync` makes a commit durable.
+//! On object storage, every flush of the WAL is an object. On a disk, this would be expensive: each
+//! commit would create, sync, link and delete a file, and sync its directory. The local WAL instead
+//! appends to one file and syncs only its data: one `fdatasync` makes a commit durable.
 //!
-//! - A **frame** ([`frame`]) is what one flush appends: SlateDB calls it a WAL file, and numbers them
-//!   without a gap. It is checked by its CRC and takes effect as a whole or not at all. That of an encrypted
-//!   store is sealed, all of them or none.
-//! - A **segment** ([`segment`]) is a file of frames, named after the first of them. Only the last one
-//!   grows, and only its end can be **torn**: begun by a write that a crash cut off, and answered to
-//!   nobody. Anything else that cannot be read is **damage**, and the store does not open over it.
-//!   No frame is written before the one in front of it is synced, so that damage is told from a torn end by
-//!   whether a whole frame stands behind it.
-//! - The [`mark`] beside the directory names the last acknowledged frame. A journal that ends before it has
-//!   lost acknowledged changes, and is refused as well.
-//! - The [`writer`] owns the directory as long as it lives. The lock says so to other processes; there is
-//!   no fencing as between writers of a bucket, since nothing lets a local process survive its lock.
+//! - A **frame** ([`frame`]) is the unit that one flush appends. SlateDB calls it a WAL file and
+//!   numbers frames without gaps. A CRC protects it, and it takes effect completely or not at all.
+//!   In an encrypted store, all frames are sealed.
+//! - A **segment** ([`segment`]) is a file of frames, named after its first frame. Only the last
+//!   segment grows, and only its end can be **torn**: a crash interrupted the write, so no client
+//!   received a response. Any other unreadable part is **damage**, and the store does not open. A
+//!   frame is written only after the previous one is synced, so an unreadable frame is damaged
+//!   exactly if a complete frame follows it.
+//! - The [`mark`] beside the directory records the last acknowledged frame. A WAL that ends before
+//!   it has lost acknowledged changes, and is rejected, too.
+//! - The [`writer`] owns the directory for its lifetime. The lock excludes other processes.
+//!   Fencing, as between writers of a bucket, is not needed, because a local process cannot outlive
+//!   its lock.
 //!
-//! A write that fails for a while leaves no trace: the part of the frame that was written is cut off, and the
-//! writer tries again until the disk has space (or descriptors are free). The store rejects new writes
-//! meanwhile ([`JournalState::check_writable`]).
+//! A write that fails temporarily leaves no trace: the writer cuts off the partial frame and
+//! retries until the disk has space (or file descriptors are free). Until then, the store rejects
+//! new writes ([`JournalState::check_writable`]).
 //!
-//! After a failed sync it is not known what is on the disk, and a second sync would not report it: the system
-//! may have dropped what it could not write. The journal closes then, and with it the store: the next start
-//! reads what is really there. The same holds for errors that no retry changes.
+//! After a failed sync, the content of the disk is unknown, and a second sync would not report the
+//! failure: the system may have dropped the data that it could not write. So the WAL closes, and
+//! with it the store. The next start reads the actual content. Errors that no retry resolves have
+//! the same effect.
 
 mod damage;
 mod error;
@@ -57,33 +59,33 @@ use reader::JournalReader;
 use segment::Segment;
 use slateberg_kms::keys::Keys;
 
-/// Below the store's directory.
+/// Directory of the WAL, relative to the store's directory.
 pub const DIRECTORY: &str = "journal";
-/// Held by whoever writes.
+/// Lock file of the writer.
 const LOCK: &str = "lock";
 
-/// A directory of segments that this process may write.
+/// The local WAL of a store, locked for this process.
 pub struct Journal {
     directory: PathBuf,
     lock: File,
 }
 
-/// Keeps the journal ours beyond the life of its writer.
+/// The lock on a local WAL, independent of its writer's lifetime.
 pub struct Hold {
     directory: PathBuf,
     _lock: File,
 }
 
-/// The result of reading a journal.
+/// The result of checking a local WAL.
 #[derive(Debug)]
 pub struct CheckedJournal {
     /// The number of segments.
     pub segments: usize,
-    /// The file that is missing or damaged. The records behind it cannot be read.
+    /// The missing or damaged file, if any. The records after it cannot be read.
     pub damaged: Option<DamagedFile>,
 }
 
-/// What SlateDB asks for the writer with. It has one to give.
+/// Creates the one writer that SlateDB requests.
 struct Init {
     directory: PathBuf,
     keys: Option<Arc<Keys>>,
@@ -92,8 +94,8 @@ struct Init {
 }
 
 impl Journal {
-    /// Takes the journal of a store's directory, making it if need be. Refuses while another process
-    /// has it, before anything of the store is touched.
+    /// Opens the WAL of a store's directory, and creates it if necessary. Errors if another process
+    /// has locked it. Leaves the rest of the store unchanged.
     pub fn open(store: &Path) -> Result<Self, Error> {
         let directory = store.join(DIRECTORY);
         let failed = |error: io::Error| {
@@ -110,19 +112,19 @@ impl Journal {
         }
     }
 
-    /// Whether nothing was ever written to it, or nothing that is still needed.
+    /// Whether the WAL has no segments.
     pub fn is_empty(&self) -> Result<bool, Error> {
         is_empty(&self.directory)
     }
 
-    /// Keeps others out until it is dropped, even when the writer has gone.
+    /// Extends the lock until the returned value is dropped, even if the writer closes earlier.
     pub fn hold(&self) -> Result<Hold, Error> {
         let lock = self.lock.try_clone().map_err(|error| Error::Unavailable(error.to_string()))?;
         Ok(Hold { directory: self.directory.clone(), _lock: lock })
     }
 
-    /// Gives up acknowledged frames that are missing at the end: the journal counts as whole with what is
-    /// left behind the frame `after`. Returns how far it was acknowledged, and how far it is now.
+    /// Accepts the loss of acknowledged frames at the end: the frames after `after` that remain
+    /// count as the complete WAL. Returns the old and the new last acknowledged frame.
     pub fn accept_loss(
         &self,
         after: u64,
@@ -139,8 +141,8 @@ impl Journal {
         Ok((before, left.frame))
     }
 
-    /// The writer's beginning: replays what is there, and appends behind it. With keys, all of it is
-    /// sealed.
+    /// Returns the factory of the writer, which replays the existing frames and appends further
+    /// ones. With keys, all frames are sealed.
     pub fn into_writer(self, keys: Option<Arc<Keys>>, state: JournalState) -> Box<dyn WriterInit> {
         let lock = Mutex::new(Some(self.lock));
         Box::new(Init { directory: self.directory, keys, state, lock })
@@ -148,9 +150,9 @@ impl Journal {
 }
 
 impl Hold {
-    /// Deletes all segments of a store that was closed in order, whose records up to the frame `replayed` are
-    /// in sorted runs. Errors if a later frame was acknowledged. Should this be cut short, the segments that
-    /// are left have no gap: the newest goes first.
+    /// Deletes all segments of a cleanly closed store whose records up to the frame `replayed` are
+    /// in sorted runs. Errors if a later frame was acknowledged. Deletes the newest segment first,
+    /// so that an interruption leaves no gap between segments.
     pub fn discard(self, replayed: u64) -> io::Result<()> {
         let acknowledged = match mark::read(&self.directory) {
             Ok(acknowledged) => acknowledged.unwrap_or_default(),
@@ -161,7 +163,7 @@ impl Hold {
             let (from, to) = (replayed + 1, acknowledged.frame);
             return Err(io::Error::other(format!("frames {from} to {to} are in no sorted run")));
         }
-        // The sorted runs that are lost with an older manifest are recognised by this.
+        // With this mark, the next start detects an older manifest, which would lack sorted runs.
         let closed = Acknowledged { frame: replayed, ..Acknowledged::default() };
         Mark::open(&self.directory)?.write_durably(closed)?;
         for segment in Segment::list(&self.directory)?.into_iter().rev() {
@@ -171,26 +173,26 @@ impl Hold {
     }
 }
 
-/// Deletes segments that nothing refers to any more.
+/// Returns the garbage collector of segments that no manifest refers to.
 pub fn collector(store: &Path) -> Arc<dyn WalGc> {
     Arc::new(JournalGc::new(store.join(DIRECTORY)))
 }
 
-/// Returns what reads the journal of a store's directory, without writing a byte. `None` if the log of the
-/// store is one of objects, which the next start takes over.
+/// Returns a reader of the WAL in a store's directory. It writes nothing. `None` if the store's WAL
+/// consists of objects, which the next start migrates.
 pub fn reader(store: &Path, keys: Option<Arc<Keys>>) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
     let has_journal = !is_empty(&directory)? || !has_object_log(store);
     Ok(has_journal.then(|| Arc::new(JournalReader::new(directory, keys)) as Arc<dyn WalReader>))
 }
 
-/// Whether a store's directory has a log of objects.
+/// Whether a store's directory has a WAL that consists of objects.
 pub fn has_object_log(store: &Path) -> bool {
     store.join("wal").is_dir()
 }
 
-/// Reads the journal of a store's directory, whose frames up to `after` are in sorted runs, and returns what
-/// is damaged.
+/// Checks the WAL of a store's directory, whose frames up to `after` are in sorted runs. Returns
+/// the damage.
 pub fn check(store: &Path, after: u64, keys: Option<&Keys>) -> Result<CheckedJournal, Error> {
     let directory = store.join(DIRECTORY);
     let segments = Segment::list(&directory);
@@ -212,7 +214,7 @@ fn is_empty(directory: &Path) -> Result<bool, Error> {
     Ok(segments.map_err(|error| Error::Unavailable(error.to_string()))?.is_empty())
 }
 
-/// Whether an object's name is that of a segment.
+/// Whether an object has the name of a segment.
 pub fn is_segment(name: &str) -> bool {
     Segment::has_extension(Path::new(name))
 }
@@ -221,7 +223,7 @@ fn unavailable(error: io::Error) -> WalError {
     WalError::Unavailable(Arc::new(error))
 }
 
-/// Makes a directory, and those above it that are missing, durably.
+/// Creates a directory and its missing parents durably.
 pub fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());

@@ -1,16 +1,17 @@
-//! The mark: a small file beside the journal that records how far it was acknowledged.
+//! The mark: a small file beside the local WAL that records the last acknowledged frame.
 //!
-//! A torn end of the last segment is normal after a crash, so the journal alone cannot tell a write that a
-//! crash cut off from frames that were acknowledged and then lost. The mark names the last acknowledged frame
-//! and where it ends. It is written after the frame is synced and before any client learns of the frame, so
-//! that it never claims more than the disk had. It is synced with each new segment and at an orderly stop
-//! only: a commit costs one short write into the system's cache more, and no sync. A killed process loses
-//! nothing of it; a power failure takes it back to an earlier frame, which is a weaker claim and never a
-//! wrong one.
+//! A torn end of the last segment is normal after a crash. The WAL alone therefore cannot
+//! distinguish an interrupted write from the loss of acknowledged frames. The mark records the last
+//! acknowledged frame and its end. It is written after the frame is synced and before any client
+//! receives a response, so it never claims more than the disk contains. It is synced only with each
+//! new segment and at a clean shutdown, so a commit costs one more short write to the system's
+//! cache, and no sync. A killed process loses nothing of it. After a power failure, it may name an
+//! earlier frame, which is a weaker but still correct claim.
 //!
-//! The mark lies beside the directory of the journal, so that a copy that leaves out one of the two is
-//! recognised. Its 32 bytes, numbers in little-endian: `sbm1`, the CRC-32 of the rest, the number of the last
-//! acknowledged frame, the number of the first frame of its segment, and where it ends there.
+//! The mark is beside the WAL's directory, so that a copy without one of the two is detected. It
+//! has 32 bytes with little-endian numbers: `sbm1`, the CRC-32 of the rest, the number of the last
+//! acknowledged frame, the number of the first frame in its segment, and the end of the frame in
+//! the segment.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -24,40 +25,40 @@ use super::segment::Segment;
 const MAGIC: [u8; 4] = *b"sbm1";
 const BYTES: usize = 32;
 
-/// The position up to which a journal was acknowledged.
+/// The position up to which a WAL is acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Acknowledged {
     /// The number of the last acknowledged frame.
     pub(super) frame: u64,
-    /// The number of the first frame of its segment.
+    /// The number of the first frame in its segment.
     pub(super) segment: u64,
-    /// Where it ends in that segment.
+    /// The offset of its end in that segment.
     pub(super) end: u64,
 }
 
-/// The mark of a journal, open for writing.
+/// The mark of a WAL, open for writing.
 pub(super) struct Mark {
     file: File,
-    /// Whether the last write failed. Only the first of several failures is logged.
+    /// Whether the last write failed. Only the first of consecutive failures is logged.
     has_failed: bool,
 }
 
-/// Why a mark cannot be read.
+/// The reason why a mark cannot be read.
 #[derive(Debug)]
 pub(super) enum Unreadable {
-    /// The file does not hold a mark.
+    /// The file is not a valid mark.
     Damaged(DamagedFile),
-    /// The system does not let it be read.
+    /// The operating system reports an error.
     Io(io::Error),
 }
 
-/// Where the mark of a journal is.
+/// Returns the path of a WAL's mark.
 pub(super) fn path(journal: &Path) -> PathBuf {
     journal.with_extension("mark")
 }
 
-/// Reads the mark of a journal. `None` if there is no mark: an older slateberg wrote the journal, or a power
-/// failure came before the first sync.
+/// Reads the mark of a WAL. `None` if it is missing: an older version of slateberg wrote the WAL,
+/// or a power failure preceded the first sync.
 pub(super) fn read(journal: &Path) -> Result<Option<Acknowledged>, Unreadable> {
     let path = path(journal);
     let mut bytes = Vec::new();
@@ -66,7 +67,7 @@ pub(super) fn read(journal: &Path) -> Result<Option<Acknowledged>, Unreadable> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Unreadable::Io(error)),
     };
-    // A file system may know a file's name and length after a power failure, and not its content.
+    // After a power failure, a file may have its name and length but not its content.
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
@@ -79,7 +80,7 @@ pub(super) fn read(journal: &Path) -> Result<Option<Acknowledged>, Unreadable> {
     })
 }
 
-/// Returns what is wrong with a journal whose last frame is `last`, if frames behind that were acknowledged.
+/// Returns the damage of a WAL whose last frame is `last`, if later frames were acknowledged.
 pub(super) fn lost_frames(
     journal: &Path,
     acknowledged: Acknowledged,
@@ -90,7 +91,7 @@ pub(super) fn lost_frames(
         return None;
     }
     if segment == 0 {
-        // The journal was empty after an orderly stop: everything was in sorted runs.
+        // After a clean shutdown, the WAL was empty, and all records were in sorted runs.
         return Some(DamagedFile {
             file: "manifest".to_owned(),
             reason: format!(
@@ -135,7 +136,7 @@ fn encode(acknowledged: Acknowledged) -> Vec<u8> {
 }
 
 impl Mark {
-    /// Opens the mark of a journal, and creates it durably if there is none.
+    /// Opens the mark of a WAL. Creates a missing one durably.
     pub(super) fn open(journal: &Path) -> io::Result<Self> {
         let path = path(journal);
         let is_new = !path.try_exists()?;
@@ -146,19 +147,19 @@ impl Mark {
         Ok(Self { file, has_failed: false })
     }
 
-    /// Records how far the journal is acknowledged, without a sync. All of it lies in one sector.
+    /// Records the acknowledged position without a sync. The record fits into one disk sector.
     pub(super) fn write(&mut self, acknowledged: Acknowledged) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(&encode(acknowledged))
     }
 
-    /// The same, and durable.
+    /// Records the acknowledged position durably.
     pub(super) fn write_durably(&mut self, acknowledged: Acknowledged) -> io::Result<()> {
         self.write(acknowledged)?;
         self.file.sync_data()
     }
 
-    /// Logs a failure to write. The frames are durable all the same, and only the witness is behind.
+    /// Logs a failed write. The frames are durable, and only the mark is outdated.
     pub(super) fn report(&mut self, written: io::Result<()>) {
         if let Err(error) = &written
             && !self.has_failed

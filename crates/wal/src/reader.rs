@@ -1,4 +1,4 @@
-//! Reading the journal, in order.
+//! Reading of the local WAL, in order.
 
 use std::io;
 use std::ops::Bound;
@@ -13,13 +13,13 @@ use super::frame::Frame;
 use super::frames::read_behind;
 use slateberg_kms::keys::Keys;
 
-/// Reads a journal that nobody writes.
+/// Reads a WAL that no process writes.
 pub(super) struct JournalReader {
     directory: PathBuf,
     keys: Option<Arc<Keys>>,
 }
 
-/// Frames that were read, one after the other.
+/// Iterates over frames that were read.
 pub(super) struct JournalIterator {
     frames: vec::IntoIter<Frame>,
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a segment's name ends with.
+/// File name extension of segments.
 const EXTENSION: &str = "segment";
 
 /// A file of frames.
@@ -16,18 +16,18 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The segment whose first frame has this number.
+    /// Returns the segment whose first frame has this number.
     pub(super) fn new(directory: &Path, first: u64) -> Self {
-        // Twenty digits hold every number, so that names sort as the numbers do.
+        // All numbers fit into twenty digits, so names sort like numbers.
         Self { first, path: directory.join(format!("{first:020}.{EXTENSION}")) }
     }
 
-    /// Whether a file's name is that of a segment.
+    /// Whether a file has the name of a segment.
     pub(super) fn has_extension(path: &Path) -> bool {
         path.extension().is_some_and(|extension| extension == EXTENSION)
     }
 
-    /// The segments of a directory, in order; none if there is no directory.
+    /// Returns the segments of a directory, in order. Empty if the directory does not exist.
     pub(super) fn list(directory: &Path) -> io::Result<Vec<Self>> {
         let mut segments = Vec::new();
         let entries = match fs::read_dir(directory) {
@@ -46,10 +46,10 @@ impl Segment {
         Ok(segments)
     }
 
-    /// Creates the file, which must not be there. Leaves none behind if that fails, so that it can be
-    /// retried.
+    /// Creates the file, which must not exist. On an error, leaves no file behind, so that a retry
+    /// is possible.
     pub(super) fn create(&self) -> io::Result<File> {
-        // Opened first: it may be what no descriptor is left for.
+        // Opened first, because file descriptors may be exhausted.
         let directory = self.path.parent().map(File::open).transpose()?;
         let file = OpenOptions::new().create_new(true).append(true).open(&self.path)?;
         if let Some(directory) = directory
@@ -61,8 +61,8 @@ impl Segment {
         Ok(file)
     }
 
-    /// Cuts off what stands behind the whole frames, and the whole file if there are none. What is left is
-    /// on the disk then: a frame that only the system's cache has may be told to nobody.
+    /// Cuts off the bytes after the complete frames, and deletes a segment without complete frames.
+    /// Syncs the rest: a frame that is only in the system's cache must not be acknowledged.
     pub(super) fn cut(&self, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return fs::remove_file(&self.path);

@@ -1,4 +1,4 @@
-//! Whether the journal can be written at this moment.
+//! The state of the local WAL: whether it can be written at the moment.
 
 use std::io;
 use std::path::Path;
@@ -9,22 +9,23 @@ use std::time::{Duration, Instant};
 use super::error::Error;
 use slateberg_base::io_failure::IoFailure;
 
-/// Between two warnings about one journal.
+/// Interval of warnings about one WAL.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// Whether the journal can be written, and what its writer does if not. Cheap to clone; clones share it.
+/// Whether the WAL can be written, and the writer's reaction otherwise. Cheap to clone; clones
+/// share the state.
 #[derive(Clone, Default)]
 pub struct JournalState(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     waits_for_space: AtomicBool,
-    /// Why the journal cannot be written at this moment.
+    /// The current reason why the WAL cannot be written.
     stall: Mutex<Option<Stall>>,
     is_stalled: AtomicBool,
 }
 
-/// A journal that waits until it can be written again.
+/// A temporary failure to write.
 struct Stall {
     since: Instant,
     warned: Instant,
@@ -33,27 +34,27 @@ struct Stall {
 }
 
 impl JournalState {
-    /// From now on, writes that fail for a while, as to a full disk, are retried until they succeed.
+    /// Makes the writer retry temporary failures, such as a full disk, until a write succeeds.
     pub fn wait_for_space(&self) {
         self.0.waits_for_space.store(true, Ordering::Relaxed);
     }
 
-    /// From now on, the next failure of such a write is final.
+    /// Makes the writer treat the next temporary failure as final.
     pub fn give_up_on_space(&self) {
         self.0.waits_for_space.store(false, Ordering::Relaxed);
     }
 
-    /// Whether writes to a full disk are retried.
+    /// Whether the writer retries temporary failures.
     pub fn waits_for_space(&self) -> bool {
         self.0.waits_for_space.load(Ordering::Relaxed)
     }
 
-    /// Whether the journal waits for space on its disk.
+    /// Whether the WAL waits for disk space.
     pub fn is_full(&self) -> bool {
         self.stall().as_ref().is_some_and(|stall| stall.is_full)
     }
 
-    /// Succeeds unless the journal waits until it can be written again.
+    /// Errors if the WAL waits until it can be written again.
     pub fn check_writable(&self) -> Result<(), Error> {
         if !self.0.is_stalled.load(Ordering::Relaxed) {
             return Ok(());
@@ -66,7 +67,7 @@ impl JournalState {
         }
     }
 
-    /// Records that the journal cannot be written, for a reason that may pass.
+    /// Records a temporary failure to write.
     pub(crate) fn stalled(&self, directory: &Path, error: &io::Error) {
         let is_full = IoFailure::of(error) == IoFailure::Full;
         let (now, directory) = (Instant::now(), directory.display());
@@ -88,7 +89,7 @@ impl JournalState {
         self.0.is_stalled.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the journal was written.
+    /// Records a successful write.
     pub(crate) fn resumed(&self) {
         if !self.0.is_stalled.load(Ordering::Relaxed) {
             return;

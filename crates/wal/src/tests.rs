@@ -1,4 +1,4 @@
-//! What the journal gives back after a crash, and what it refuses to.
+//! Recovery of the local WAL after a crash, and rejection of a damaged one.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn row(seq: u64, key: &str, value: Option<&str>) -> RowEntry {
     }
 }
 
-/// The rows of the frame with this number.
+/// Returns the rows of the frame with this number.
 fn rows_of(number: u64) -> Vec<RowEntry> {
     let text = format!("value {number}");
     vec![row(2 * number, "put", Some(&text)), row(2 * number + 1, "deleted", None)]
@@ -40,7 +40,7 @@ fn frame(number: u64) -> Vec<u8> {
     builder.finish(number, 7, None).expect("few rows")
 }
 
-/// A segment that holds these frames, as a file.
+/// Writes a segment with these frames.
 fn write(directory: &Path, numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
     let segment = Segment::new(directory, *numbers.start());
     let bytes: Vec<u8> = numbers.flat_map(frame).collect();
@@ -52,7 +52,7 @@ fn directory() -> TempDir {
     tempfile::tempdir().expect("there is room")
 }
 
-/// The numbers of the frames behind `after`, each with the rows that it was written with.
+/// Returns the numbers of the frames after `after`, and checks the rows of each.
 fn read(directory: &Path, after: u64) -> Result<Vec<u64>, String> {
     let found = read_behind(directory, after, None).map_err(|error| error.to_string())?;
     let check = |frame: &super::frame::Frame| {

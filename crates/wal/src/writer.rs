@@ -1,4 +1,4 @@
-//! The writer: gathers rows into frames, and has a thread of its own append and sync them.
+//! The writer: collects rows into frames. A thread appends and syncs them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,33 +26,33 @@ use super::{Init, unavailable};
 use slateberg_base::io_failure::IoFailure;
 use slateberg_kms::keys::Keys;
 
-/// At this size a segment is full.
+/// Size at which a new segment begins, in bytes.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// The first wait before a frame is appended again, and the longest.
+/// Minimum and maximum delay before a retry.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// A frame on its way to the disk.
+/// A frame to append.
 struct Append {
     number: u64,
     bytes: Vec<u8>,
     rows: usize,
-    /// Bytes of the rows, as they were gathered.
+    /// Size of the rows when they were collected, in bytes.
     gathered_bytes: usize,
     last_sequence: u64,
 }
 
-/// How the journal is, and who wants to know.
+/// The status of the WAL, and its listeners.
 struct Shared {
     status: Mutex<WalStatus>,
     listeners: Mutex<Vec<WalStatusListener>>,
-    /// Sent to whenever the status has changed and the listeners know.
+    /// Notified after the status has changed and the listeners were called.
     progress: watch::Sender<()>,
-    /// Bytes that are gathered or on their way.
+    /// Size of the collected and unwritten rows, in bytes.
     waiting_bytes: AtomicUsize,
 }
 
-/// Gathers rows; the thread behind `appends` does the rest.
+/// Collects rows. The thread that receives from `appends` writes them.
 struct JournalWriter {
     gathering: Builder,
     next_number: u64,
@@ -64,10 +64,10 @@ struct JournalWriter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The file of a segment, as far as it is written.
+/// The file of a segment.
 trait SegmentFile: Send {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts off all but the first bytes.
+    /// Truncates the file to this length.
     fn cut(&self, bytes: u64) -> io::Result<()>;
     fn sync(&self) -> io::Result<()>;
 }
@@ -89,15 +89,15 @@ impl SegmentFile for File {
 /// Creates the file of a segment.
 type Create = Box<dyn FnMut(&Segment) -> io::Result<Box<dyn SegmentFile>> + Send>;
 
-/// Why a frame is not in the journal.
+/// The reason why a frame was not appended.
 enum AppendError {
-    /// Nothing of it is: it can be appended again.
+    /// No part of the frame is in the file, so it can be appended again.
     Unwritten(io::Error),
-    /// What is on the disk is not known, or cannot be cut off.
+    /// The content of the disk is unknown, or a partial frame cannot be cut off.
     Uncertain(io::Error),
 }
 
-/// The thread's side.
+/// The state of the writing thread.
 struct Appender {
     directory: PathBuf,
     create: Create,
@@ -105,11 +105,11 @@ struct Appender {
     mark: Mark,
     state: JournalState,
     shared: Arc<Shared>,
-    /// Given back when the thread ends, whatever ends it.
+    /// Released when the thread ends for any reason.
     _lock: File,
 }
 
-/// The segment that is written.
+/// The segment to which frames are appended.
 struct Growing {
     file: Box<dyn SegmentFile>,
     first: u64,
@@ -195,9 +195,9 @@ impl WalWriter for JournalWriter {
     }
 
     async fn close(&mut self) -> Result<(), WalError> {
-        // A frame that there is no space for is waited for no longer.
+        // A shutdown does not wait for disk space.
         self.state.give_up_on_space();
-        // Without a sender the thread ends behind its last frame.
+        // Dropping the sender ends the thread after its last frame.
         drop(self.appends.take());
         if let Some(thread) = self.thread.take() {
             let ended = tokio::task::spawn_blocking(move || thread.join()).await;
@@ -232,9 +232,9 @@ impl JournalWriter {
 }
 
 impl Appender {
-    /// Writes no frame before the one in front of it is synced: of two that are not, a disk may keep the
-    /// second alone, and that would look like damage. Commits are gathered before they become a frame, so
-    /// that two hardly ever wait.
+    /// Writes a frame only after the previous one is synced. Of two unsynced frames, a disk could
+    /// retain only the second, which would look like damage. Commits are batched into frames, so a
+    /// second frame rarely waits.
     fn run(mut self, queue: &mpsc::Receiver<Append>) {
         while let Ok(append) = queue.recv() {
             if let Err(error) = self.append_or_wait(&append) {
@@ -246,7 +246,7 @@ impl Appender {
         }
     }
 
-    /// Appends a frame, and retries for as long as what fails may pass. No other frame is written meanwhile.
+    /// Appends a frame, and retries temporary failures. Later frames wait.
     fn append_or_wait(&mut self, append: &Append) -> io::Result<()> {
         let mut pause = RETRY_DELAY_MIN;
         loop {
@@ -278,7 +278,7 @@ impl Appender {
                 let first = append.number;
                 let segment = Segment::new(&self.directory, first);
                 let file = (self.create)(&segment).map_err(AppendError::Unwritten)?;
-                // From here on, a power failure does not take back that the segment was begun.
+                // The durable mark records that the segment was begun, even across a power failure.
                 let begun = Acknowledged { frame: first - 1, segment: first, end: 0 };
                 let written = self.mark.write_durably(begun);
                 self.mark.report(written);
@@ -286,7 +286,7 @@ impl Appender {
             }
         };
         if let Err(error) = segment.file.write(&append.bytes) {
-            // A part of the frame may be there, and no other frame may come behind it.
+            // The file may contain a partial frame, after which no other frame may follow.
             return Err(match segment.file.cut(segment.bytes) {
                 Ok(()) => AppendError::Unwritten(error),
                 Err(_) => AppendError::Uncertain(error),
@@ -329,7 +329,7 @@ impl Shared {
         if status.closed_reason.is_some() { Err(status) } else { Ok(status) }
     }
 
-    /// Takes note of a frame that is on the disk, and tells.
+    /// Records that a frame is synced, and notifies the listeners.
     fn appended(&self, append: &Append) {
         let Append { number, rows, gathered_bytes: bytes, .. } = *append;
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -343,7 +343,7 @@ impl Shared {
         self.tell(WalEvent::WalFlushed(status));
     }
 
-    /// Closes for ever. The first reason stands.
+    /// Closes permanently. Only the first reason is recorded.
     fn close(&self, reason: WalError) {
         let status = {
             let mut status = self.lock();
@@ -361,11 +361,11 @@ impl Shared {
         for listener in listeners {
             listener(event.clone());
         }
-        // Whoever waits for a flush finds that the listeners know already.
+        // A task that waits for a flush must resume after the listeners were called.
         self.progress.send_replace(());
     }
 
-    /// Waits until a frame is on the disk.
+    /// Waits until a frame is synced.
     async fn flushed(&self, number: u64) -> Result<(), WalError> {
         let mut progress = self.progress.subscribe();
         loop {

@@ -1,4 +1,4 @@
-//! What is read, what wins, and what an error says.
+//! Loading of settings: sources, precedence and error messages.
 
 use std::io::Write;
 
@@ -27,7 +27,7 @@ fn the_default_file_says_what_holds_anyway() {
     settings.ambient_options.clear();
     assert_eq!(settings, Settings::default());
 
-    // And it names every key: what the defaults write stands in it.
+    // The file names every key that the defaults serialize.
     let text = std::fs::read_to_string(root.join("config/default.toml")).expect("it is there");
     let defaults =
         figment::value::Value::serialize(Settings::default()).expect("settings are data");
@@ -99,7 +99,7 @@ fn every_mistake_is_found_and_the_rest_is_read() {
     told.sort_unstable();
     let keys = [("catalog.page_size_max", 3), ("data_dirr", 1), ("warehouses.a.b.location", 6)];
     assert_eq!(told, keys);
-    // Something that is found out later is told where the key stands.
+    // Problems that later checks find also contain the position of the key.
     let problem = read.problem(InvalidSetting::new("warehouses.a.b", "no"));
     assert_eq!(line_of(&problem), 5);
     let problem = read.problem(InvalidSetting::new("catalog.name_bytes_max.more", "no"));

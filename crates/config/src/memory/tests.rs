@@ -1,4 +1,4 @@
-//! The shares add up to the budget, and the budget is a part of the memory that there is.
+//! The shares add up to the budget, and the budget is a fraction of the available memory.
 
 use super::*;
 
@@ -85,7 +85,7 @@ fn the_budget_is_a_quarter_of_the_memory_between_64_mib_and_1_gib() {
     }
 }
 
-/// The memory of a process by these files below the root of the file system.
+/// Returns the memory available to a process with these files below the root of the file system.
 fn available(files: &[(&str, &str)]) -> Option<u64> {
     let root = tempfile::tempdir().expect("a directory");
     for (path, content) in files {
@@ -109,7 +109,7 @@ fn the_memory_is_the_machines_or_the_least_limit_of_its_cgroups() {
     assert_eq!(available(&[machine, v2, unlimited, outer]), Some(GIB));
     let inner = ("sys/fs/cgroup/a.slice/b.service/memory.max", "536870912\n");
     assert_eq!(available(&[machine, v2, inner, outer]), Some(512 * MIB));
-    // A container sees its own cgroup as the root.
+    // In a container, the process's own cgroup is the root.
     let own = ("sys/fs/cgroup/memory.max", "268435456\n");
     assert_eq!(available(&[machine, ("proc/self/cgroup", "0::/\n"), own]), Some(256 * MIB));
 

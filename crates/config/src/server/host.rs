@@ -1,8 +1,8 @@
-//! Names of hosts: in the `Host` header of a request, and in `server.host_names`.
+//! Host names in the `Host` header of a request and in `server.host_names`.
 
 use std::net::Ipv6Addr;
 
-/// Bytes that the name of a host may have (RFC 1035).
+/// Maximum length of a host name, in bytes (RFC 1035).
 const NAME_BYTES_MAX: usize = 255;
 
 /// Whether this can be an entry of `server.host_names`: a name without a port, or `*`.
@@ -26,7 +26,7 @@ pub fn host_of(text: &str) -> Option<&str> {
     (has_good_port && is_good_host).then_some(host)
 }
 
-/// Whether a byte may be in the name of a host: `reg-name` of RFC 3986 without percent-encoding.
+/// Whether a host name may contain this byte: `reg-name` of RFC 3986 without percent-encoding.
 fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }

@@ -1,4 +1,4 @@
-//! Who may ask how often, from which pages, and where operators ask.
+//! Rate limits, CORS, and the port for operators.
 
 use std::net::SocketAddr;
 
@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use slateberg_base::setting::InvalidSetting;
 
-/// How many requests may come from one address, and from one principal.
+/// Limits on the rate of requests per address and per principal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RateLimitSettings {
-    /// Requests per second that one address may send in the long run; 0 for any number.
+    /// Sustained rate per address, in requests per second. 0: unlimited.
     pub address_requests_per_second: u32,
-    /// Requests that it may send at once; 0 for as many as in a second.
+    /// Burst per address, in requests. 0: the number of requests of one second.
     pub address_burst_requests_max: u32,
-    /// Requests per second that one principal may send in the long run; 0 for any number.
+    /// Sustained rate per principal, in requests per second. 0: unlimited.
     pub principal_requests_per_second: u32,
-    /// Requests that it may send at once; 0 for as many as in a second.
+    /// Burst per principal, in requests. 0: the number of requests of one second.
     pub principal_burst_requests_max: u32,
-    /// Addresses, and principals, that are remembered; beyond that, the least active are forgotten.
+    /// Maximum number of tracked addresses, and of tracked principals. The least active ones are
+    /// evicted.
     pub remembered_max: usize,
 }
 
@@ -53,13 +54,14 @@ impl RateLimitSettings {
     }
 }
 
-/// Which pages of other origins may talk to the server in a browser.
+/// Access by web pages of other origins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorsSettings {
-    /// Their origins, such as `https://app.example.com`, or `*` alone for all; none for no such pages.
+    /// Allowed origins, such as `https://app.example.com`, or only `*` for all. Empty: no other
+    /// origin.
     pub allowed_origins: Vec<String>,
-    /// Seconds for which a browser remembers what it was told.
+    /// Time for which browsers cache the result of a preflight request, in seconds.
     pub max_age_seconds: u64,
 }
 
@@ -70,7 +72,7 @@ impl Default for CorsSettings {
 }
 
 impl CorsSettings {
-    /// Whether pages of all origins may.
+    /// Whether all origins are allowed.
     pub fn allows_any(&self) -> bool {
         self.allowed_origins == ["*"]
     }
@@ -87,7 +89,8 @@ impl CorsSettings {
     }
 }
 
-/// Whether a text is an origin as browsers send it: a scheme, a host and perhaps a port, in lower case.
+/// Whether a string is an origin as browsers send it: scheme, host and optional port, in lower
+/// case.
 fn is_origin(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     rest.is_some_and(|host| {
@@ -97,14 +100,14 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
-/// Where operators ask, if not where clients do.
+/// A separate port for operators.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ManagementSettings {
-    /// Address and port; none if operators ask where clients do.
+    /// Address and port. `None`: operators use the port for clients.
     #[serde(with = "address_or_empty")]
     pub listen: Option<SocketAddr>,
-    /// Whether connections there are not encrypted even if those of clients are.
+    /// Whether this port accepts unencrypted connections even if the port for clients uses TLS.
     pub plain_http: bool,
 }
 
@@ -116,7 +119,7 @@ impl ManagementSettings {
     }
 }
 
-/// An address, or an empty text for none.
+/// Serializes an optional address; the empty string is `None`.
 mod address_or_empty {
     use std::net::SocketAddr;
 

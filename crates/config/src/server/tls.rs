@@ -1,4 +1,4 @@
-//! How connections are encrypted, and whether clients show certificates.
+//! TLS settings, including client certificates.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,37 +7,37 @@ use serde::{Deserialize, Serialize};
 
 use slateberg_base::setting::InvalidSetting;
 
-/// Settings of TLS; each field's default stands in `config/default.toml`.
+/// Settings of TLS. The defaults are those of `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsSettings {
-    /// The server's certificate and those between it and its CA, as PEM; empty for no TLS.
+    /// The server's certificate and the intermediate certificates, as PEM. Empty: no TLS.
     pub certificate_file: PathBuf,
     /// The private key of that certificate, as PEM.
     pub key_file: PathBuf,
-    /// Whether clients show a certificate.
+    /// Whether clients present certificates.
     pub client_certificates: ClientCertificates,
-    /// The CAs that sign the certificates of clients, as PEM.
+    /// The CAs of client certificates, as PEM.
     pub client_ca_file: PathBuf,
-    /// What those CAs have revoked, as PEM; empty if nobody looks.
+    /// The revocation list of these CAs, as PEM. Empty: revocation is not checked.
     pub client_crl_file: PathBuf,
-    /// Seconds between two looks at whether these files have changed.
+    /// Interval of checking these files for changes, in seconds.
     pub reload_seconds: u64,
-    /// Seconds that a handshake may take.
+    /// Maximum duration of a handshake, in seconds.
     pub handshake_seconds_max: u64,
-    /// Handshakes that may be under way; further connections are closed.
+    /// Maximum number of concurrent handshakes. Further connections are closed.
     pub handshakes_max: usize,
 }
 
-/// Whether clients show a certificate.
+/// Whether clients present certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientCertificates {
-    /// They are not asked for one.
+    /// The server requests no certificate.
     Off,
-    /// They may.
+    /// Clients may present a certificate.
     Optional,
-    /// Who shows none does not get through the handshake.
+    /// The handshake fails without a certificate.
     Required,
 }
 
@@ -57,12 +57,12 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
-    /// Whether connections are to be encrypted.
+    /// Whether connections use TLS.
     pub fn is_on(&self) -> bool {
         !self.certificate_file.as_os_str().is_empty()
     }
 
-    /// Returns every setting that contradicts others.
+    /// Returns all settings that contradict each other.
     pub fn problems(&self) -> Vec<InvalidSetting> {
         let set = |file: &PathBuf| !file.as_os_str().is_empty();
         let on = self.is_on();
@@ -104,7 +104,7 @@ impl TlsSettings {
             .collect()
     }
 
-    /// All files that are set, by the names of their settings.
+    /// Returns all configured files, with the names of their settings.
     pub fn files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
         let files = [
             ("certificate_file", &self.certificate_file),
@@ -115,12 +115,12 @@ impl TlsSettings {
         files.into_iter().filter(|(_, file)| !file.as_os_str().is_empty())
     }
 
-    /// Between two looks at the files.
+    /// Returns the interval of checking the files for changes.
     pub fn reload(&self) -> Duration {
         Duration::from_secs(self.reload_seconds.max(1))
     }
 
-    /// For how long a handshake may go on.
+    /// Returns the maximum duration of a handshake.
     pub fn handshake_max(&self) -> Duration {
         Duration::from_secs(self.handshake_seconds_max.max(1))
     }

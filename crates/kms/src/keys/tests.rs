@@ -1,4 +1,4 @@
-//! What is sealed opens for whom it was sealed, and for nobody else.
+//! Sealed data opens only for its own purpose and catalog.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ proptest! {
         let sealed = keys(1, &[1], 1).seal(Purpose::Block, &plain).expect("it is short");
         prop_assert_eq!(sealed.len(), plain.len() + OVERHEAD);
         prop_assert!(looks_sealed(&sealed));
-        // Another process has another session key, and derives this one.
+        // Another process has another active session key, but can derive this one.
         prop_assert_eq!(keys(1, &[1], 1).open(Purpose::Block, &sealed), Ok(plain));
     }
 

@@ -1,4 +1,4 @@
-//! A ring is unlocked as it was written, or not at all.
+//! A ring is unlocked unchanged, or not at all.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::local::LocalKms;
 
 const CATALOG: Uuid = Uuid::max();
 
-/// A key file with these keys, and the KMS of it.
+/// A file with these wrapping keys, and its KMS.
 fn kms(keys: &[u8]) -> (LocalKms, NamedTempFile) {
     let mut file = NamedTempFile::new().expect("there is room");
     write(&mut file, keys);
@@ -126,7 +126,8 @@ async fn a_clone_opens_what_its_parent_has_sealed_and_seals_with_its_own() {
     let sealed = own.seal(Purpose::Block, b"text").expect("it is short");
     assert!(!inherited.knows(&sealed) && inherited.open(Purpose::Block, &sealed).is_err());
 
-    // Both kinds are wrapped anew, and neither needs the old wrapping key then.
+    // Both the own and the inherited keys are rewrapped, and no longer require the old wrapping
+    // key.
     write(&mut file, &[2, 1]);
     let known = (&own, Some(&inherited));
     let rewrapped = ring.rewrapped(&kms, known, None, 8).await.expect("the key wraps");

@@ -1,4 +1,5 @@
-//! A sealed object reads as the one that was put, whole and in ranges, and not at all if it was touched.
+//! A sealed object yields the original data, whole and in ranges, and an error if it was tampered
+//! with.
 
 use std::io::Write;
 
@@ -19,7 +20,7 @@ async fn keys() -> Arc<Keys> {
     Arc::new(keys)
 }
 
-/// The sealed store, and what lies under it.
+/// The sealed store, and the underlying store.
 async fn stores() -> (SealedObjects, Arc<InMemory>) {
     let inner = Arc::new(InMemory::new());
     let below = Path::from("a/store");
@@ -35,7 +36,7 @@ fn text(length: usize) -> Vec<u8> {
 }
 
 const CHUNK: usize = PLAIN as usize;
-/// Lengths about the bounds of chunks.
+/// Lengths around chunk boundaries.
 const LENGTHS: [usize; 8] = [0, 1, 100, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 7];
 
 #[tokio::test]
@@ -106,7 +107,7 @@ async fn an_upload_in_parts_is_one_object() {
     }
 }
 
-/// What is read of an object that lies there so.
+/// Reads an object whose sealed bytes are `raw`.
 async fn read(store: &SealedObjects, inner: &InMemory, raw: Vec<u8>) -> Result<Bytes> {
     inner.put(&path(), raw.into()).await.expect("there is room");
     store.get(&path()).await?.bytes().await
@@ -165,11 +166,11 @@ async fn a_clone_reads_the_objects_of_its_parent_and_touches_none() {
     let mine = Path::from("a/clone/manifest/1");
     clone.put(&mine, text(7).into()).await.expect("it is its own");
     assert!(parent.get(&mine).await.is_err(), "the keys are others");
-    // The parent's object, put in the place of the clone's own of the same name.
+    // The parent's object replaces the clone's own object with the same name.
     inner.copy(&theirs, &mine).await.expect("there is room");
     assert!(clone.get(&mine).await.is_err());
     clone.delete(&mine).await.expect("it is its own");
-    // A name that begins like the parent's path is not below it.
+    // A path that has the parent's path as a string prefix is not below it.
     let beside = Path::from("a/store-2/x");
     clone.put(&beside, text(1).into()).await.expect("it is not the parent's");
     assert_eq!(parent.get(&theirs).await.expect("it is there").meta.size, 100);

@@ -1,11 +1,11 @@
-//! A chunked list holds what a `Vec` would, and writes it in the same way whatever its chunks.
+//! A chunked list has the items of an equivalent `Vec`, and its JSON does not depend on its chunks.
 
 use proptest::prelude::*;
 
 use super::super::text::Text;
 use super::*;
 
-/// An item that knows whether it shares its JSON.
+/// An item that records whether it shares its JSON.
 #[derive(Debug, Clone)]
 struct Number {
     id: i64,
@@ -40,7 +40,7 @@ impl Item for Number {
     }
 }
 
-/// The most items of a chunk in these tests.
+/// Maximum number of items per chunk in these tests.
 const MAX: usize = 4;
 
 type Numbers = Chunked<Number, MAX>;
@@ -51,7 +51,7 @@ fn text_of(list: &Numbers) -> Text {
     out.finish()
 }
 
-/// What is always true of a list, next to that it holds what it should.
+/// Checks the invariants of a list and its items.
 fn check(list: &Numbers, expected: &[i64]) {
     let ids = |items: &mut dyn Iterator<Item = &Number>| items.map(|n| n.id).collect::<Vec<_>>();
     assert_eq!(ids(&mut list.iter()), expected);
@@ -83,7 +83,7 @@ fn list_of(numbers: &[i64]) -> Numbers {
 #[derive(Debug, Clone)]
 enum Step {
     Push(i64),
-    /// Removes what leaves this rest modulo that number.
+    /// `Remove(rest, by)` removes the items with this remainder modulo `by`.
     Remove(i64, i64),
 }
 
@@ -165,7 +165,7 @@ fn what_was_read_from_pieces_keeps_them() {
     let kept = text_of(&read).pieces().map(|piece| piece.text().as_ptr()).collect::<Vec<_>>();
     assert_eq!(kept, pieces.iter().map(|piece| piece.text().as_ptr()).collect::<Vec<_>>());
 
-    // A piece that says it in another way is written anew.
+    // A piece with different whitespace is rendered again.
     let spaced = Piece::new("0, 1,2,3,".into());
     let read = Numbers::read_from([(numbers(0..4), &spaced)], numbers(4..5));
     check(&read, &[0, 1, 2, 3, 4]);

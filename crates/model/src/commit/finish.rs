@@ -1,4 +1,4 @@
-//! The end of a commit: logs, time, and the last look at the whole.
+//! The end of a commit: the logs, the time, and validation of the whole document.
 
 use std::collections::HashSet;
 
@@ -6,10 +6,10 @@ use super::super::refusal::Refusal;
 use super::super::table::{MetadataLogEntry, clean_location};
 use super::{Applied, Builder};
 
-/// How many earlier documents the metadata log names, unless the table says otherwise.
+/// Default number of earlier documents in the metadata log.
 const PREVIOUS_VERSIONS_MAX_DEFAULT: usize = 100;
 
-/// The table's setting of that number.
+/// The table property that overrides [`PREVIOUS_VERSIONS_MAX_DEFAULT`].
 const PREVIOUS_VERSIONS_MAX_PROPERTY: &str = "write.metadata.previous-versions-max";
 
 impl Builder<'_> {
@@ -37,10 +37,9 @@ impl Builder<'_> {
         Ok(Applied { metadata: self.metadata, changed: true })
     }
 
-    /// Drops what the snapshot log must not say: snapshots that were current only between two
-    /// updates of this commit, and everything up to the last snapshot that is gone, since a gap
-    /// would make another snapshot appear to have been current in its place. Says whether it dropped
-    /// something.
+    /// Removes entries from the snapshot log: snapshots that were current only between two updates
+    /// of this commit, and all entries up to the last removed snapshot. A gap would suggest that
+    /// another snapshot was current in that time. Returns whether it removed an entry.
     fn cut_snapshot_log(&mut self) -> Result<bool, Refusal> {
         let current = self.metadata.current_snapshot_id;
         let mut intermediate = std::mem::take(&mut self.added_to_main);
@@ -62,7 +61,7 @@ impl Builder<'_> {
             left -= 1;
             left < behind_the_gap && ids.contains(&id) && !intermediate.contains(&id)
         });
-        // A document registered from elsewhere may have a current snapshot and no log at all.
+        // A document registered from elsewhere may have a current snapshot and an empty log.
         let last = self.metadata.snapshot_log.last().map(|entry| entry.snapshot_id);
         match (current, last) {
             (Some(current), Some(last)) if current != last => Err(Refusal::invalid(
@@ -72,16 +71,17 @@ impl Builder<'_> {
         }
     }
 
-    /// How many entries of the snapshot log the base had.
+    /// Returns the number of entries in the base's snapshot log.
     fn logged_before(&self) -> usize {
         self.base.map_or(0, |base| base.metadata.snapshot_log.len())
     }
 
-    /// Remembers where the base's document is, and forgets the oldest beyond the table's limit.
+    /// Appends the location of the base's document and removes the oldest entries beyond the
+    /// table's limit.
     fn append_metadata_log(&mut self) {
         let Some(base) = self.base else { return };
         let setting = self.metadata.properties.get(PREVIOUS_VERSIONS_MAX_PROPERTY);
-        // A setting that is no number must not stop every later commit, so it counts as absent.
+        // A value that is not a number must not fail every later commit, so it is ignored.
         let versions_max = match setting.and_then(|value| value.trim().parse::<i64>().ok()) {
             Some(number) => usize::try_from(number).unwrap_or_default().max(1),
             None => PREVIOUS_VERSIONS_MAX_DEFAULT,

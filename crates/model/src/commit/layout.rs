@@ -1,8 +1,9 @@
 //! Updates of a table's layout: schemas, partition specs, sort orders.
 //!
-//! What is added twice is stored once: an equal schema, spec or order that the table has already
-//! lends its id. Departure from the reference: it then counts as the last added one, so that
-//! `-1` means what the client just sent; the reference refuses such a commit.
+//! A table stores equal objects once: a client that adds a schema, spec or order equal to an
+//! existing one gets the existing id. Departure from the reference: the existing one then counts as
+//! the last added, so that `-1` means the object the client just sent. The reference rejects such a
+//! commit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -93,9 +94,10 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Field ids that a client leaves out: in version 1 they count from 1000; later a field that some
-    /// spec has had keeps its id, and others get fresh ones. (The reference always counts from 1000,
-    /// which gives one id to different fields; its own clients send ids.)
+    /// Assigns the field ids that a client leaves out. In version 1 they count from 1000. In later
+    /// versions, a field that occurs in an existing spec reuses its id, and other fields get new
+    /// ids. (The reference always counts from 1000 and so gives one id to different fields; its own
+    /// clients send ids.)
     fn assign_field_ids(&self, spec: UnboundPartitionSpec) -> Result<PartitionSpec, Refusal> {
         let v1 = self.metadata.format_version == 1;
         let mut last = self

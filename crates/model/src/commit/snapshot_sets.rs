@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use super::super::table::TableMetadata;
 
-/// How many lookups by scan are cheaper than building a set of a table's snapshot ids.
+/// Number of lookups by scan that are cheaper than building a set of a table's snapshot ids.
 const SCANS_MAX: u32 = 64;
 
-/// Which snapshots a table has. The usual commit asks once or twice, which a scan answers; a commit
-/// that asks often gets a set, so that it stays linear.
+/// The ids of a table's snapshots. Most commits look up one or two, by a scan. After [`SCANS_MAX`]
+/// lookups the commit builds a set, so that its cost stays linear.
 #[derive(Default)]
 pub(super) struct SnapshotIds {
     scans: u32,
@@ -37,8 +37,8 @@ impl SnapshotIds {
     }
 }
 
-/// What is to go, gathered: expiry sends one update per snapshot, and ten thousand of them must not
-/// each walk over ten thousand snapshots. Whatever depends on the result calls `flush_removals`.
+/// Collected removals. Expiry sends one update per snapshot, and ten thousand updates must not each
+/// scan ten thousand snapshots. Code that depends on the result calls `flush_removals` first.
 #[derive(Default)]
 pub(super) struct Removals {
     pub(super) snapshots: HashSet<i64>,

@@ -44,11 +44,13 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A snapshot must be newer than all others. One without a parent may also be as new as the
-    /// newest: it replaces the table and was made without knowledge of the others.
+    /// Checks that a snapshot's sequence number is greater than that of all others. The number of a
+    /// snapshot without a parent may also equal the greatest one: such a snapshot replaces the
+    /// table, and its writer did not know the others.
     ///
-    /// (The reference lowers the last sequence number to an old parentless snapshot's and then
-    /// stumbles over the newer ones; here that is a conflict, which a retry cures.)
+    /// (For an old snapshot without a parent, the reference lowers the last sequence number and
+    /// then fails on the newer snapshots. Here that is a conflict, which the client resolves by a
+    /// retry.)
     fn check_sequence_number(&self, snapshot: &Snapshot) -> Result<(), Refusal> {
         let number = snapshot.sequence_number;
         let last = self.metadata.last_sequence_number;
@@ -71,9 +73,9 @@ impl Builder<'_> {
         )))
     }
 
-    /// Takes the row ids that a snapshot of version 3 assigned. The next row id goes past them all,
-    /// also when the snapshot left a gap before its first (the reference only adds their number,
-    /// so that ids behind a gap would be given out twice).
+    /// Assigns the row ids of a snapshot of version 3. The next row id is greater than all of them
+    /// even if the snapshot left a gap before its first id. (The reference adds only their number,
+    /// so that it would assign ids after a gap twice.)
     fn assign_row_ids(&mut self, snapshot: &Snapshot) -> Result<(), Refusal> {
         if self.metadata.format_version < FORMAT_VERSION_ROW_LINEAGE {
             return Ok(());
@@ -117,7 +119,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Makes a snapshot current and logs it: a new one at its own time, an old one (a rollback) now.
+    /// Makes a snapshot current and logs it: a new snapshot with its own time, an old one (a
+    /// rollback) with the current time.
     fn set_current_snapshot(&mut self, snapshot_id: i64) {
         self.metadata.current_snapshot_id = Some(snapshot_id);
         let timestamp_ms = if self.added.contains(&snapshot_id) {
@@ -173,8 +176,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Does what was gathered: snapshots go, and with them their statistics and the references that
-    /// would point nowhere.
+    /// Performs the collected removals: snapshots, their statistics, and the references that would
+    /// dangle.
     pub(super) fn flush_removals(&mut self) {
         let Removals { snapshots, mut statistics, mut partition_statistics } =
             std::mem::take(&mut self.removals);
@@ -195,7 +198,8 @@ impl Builder<'_> {
         self.changed |= metadata.statistics.len() + metadata.partition_statistics.len() != before;
     }
 
-    /// Removes those of `ids` that the table has, with the references to them, and returns them.
+    /// Removes those of `ids` that the table has, and the references to them. Returns the removed
+    /// ids.
     fn remove_snapshots(&mut self, ids: &HashSet<i64>) -> HashSet<i64> {
         let mut removed = HashSet::new();
         self.metadata.snapshots.retain_ids(|id| {
@@ -219,7 +223,7 @@ impl Builder<'_> {
     }
 }
 
-/// Puts `file` in the place of all that are the `same`, and says whether that changed anything.
+/// Replaces all files that match `same` with `file`. Returns whether that changed anything.
 fn replace<T: PartialEq>(files: &mut Vec<Arc<T>>, file: Arc<T>, same: impl Fn(&T) -> bool) -> bool {
     let mut matching = files.iter().filter(|other| same(other));
     if matching.next() == Some(&file) && matching.next().is_none() {

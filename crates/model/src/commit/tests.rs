@@ -1,4 +1,4 @@
-//! What commits make of tables.
+//! Commits to tables and their results.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::super::testing::{
 };
 use super::*;
 
-/// The columns of the tests' tables and one more.
+/// The columns of the tests' tables plus one more.
 fn columns_and(name: &str, field_type: &str) -> Value {
     let mut columns = columns();
     let more = json!({"id": 9, "name": name, "required": false, "type": field_type});
@@ -88,7 +88,7 @@ fn a_commit_logs_the_document_it_replaces_and_the_time() {
     assert_eq!(next.metadata_log[0].timestamp_ms, CREATED_MS);
     assert_eq!(next.metadata_log[0].metadata_file.as_ref(), METADATA_LOCATION);
 
-    // A server's clock that runs behind does not turn time back.
+    // A server whose clock runs behind does not set the time back.
     let base = Base { metadata: &next, metadata_location: Some(METADATA_LOCATION) };
     let changes = updates(&json!([set_properties(json!({"a": "2"}))])).expect("updates");
     let applied = apply(Some(base), &[], changes, &ctx(CREATED_MS - 500_000)).expect("a commit");
@@ -154,7 +154,7 @@ fn a_schema_is_added_once_and_becomes_current() {
     assert_eq!((next.current_schema_id, next.last_column_id, next.schemas.len()), (1, 9, 2));
     assert!(std::sync::Arc::ptr_eq(&base.schemas[0], &next.schemas[0]), "what stays is shared");
 
-    // Back to the old one: its id is used again, and counts as the last added.
+    // A return to the old schema reuses its id, which then counts as the last added.
     let back = committed(&next, json!([add_schema(columns()), set_current_schema(-1)]));
     assert_eq!((back.current_schema_id, back.last_column_id, back.schemas.len()), (0, 9, 2));
     let removed = committed(&back, json!([{"action": "remove-schemas", "schema-ids": [1, 8]}]));

@@ -1,4 +1,4 @@
-//! New tables, from requests and from staged updates.
+//! Creation of tables from requests and from staged updates.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Binding an expression to a schema: names become field ids, literals values of their columns' types.
+//! Binding of an expression to a schema: names become field ids, literals become values of their
+//! columns' types.
 
 use serde_json::{Value, json};
 
@@ -8,12 +9,12 @@ use crate::members::brief;
 use crate::schema::SchemaIndex;
 use crate::types::{NestedField, PrimitiveType, Type};
 
-/// Integers up to this one are exact as floating point numbers.
+/// The greatest integer up to which all integers are exact as floating point numbers.
 const EXACT_INTEGER_MAX: u64 = 1 << 53;
 
 impl Expression {
-    /// The expression as JSON with columns by field id; or why this schema's rows cannot be told apart by it,
-    /// in words for whoever wrote it.
+    /// Returns the expression as JSON with columns by field id. Errors with a message for the
+    /// author if the expression does not apply to this schema.
     pub(crate) fn bind(&self, schema: &SchemaIndex<'_>) -> Result<Value, String> {
         match self {
             Self::Constant(all) => Ok(json!(all)),
@@ -51,7 +52,8 @@ fn reference(field: &NestedField) -> Value {
     json!({ "type": "reference", "id": field.id })
 }
 
-/// The field of a name, if each row has one value of it: what is in a list or a map has many.
+/// Returns the field with this name. Errors if the field is inside a list or map, where one row has
+/// many values.
 fn find<'a>(schema: &SchemaIndex<'a>, column: &str) -> Result<&'a NestedField, String> {
     let id = schema.id_by_name(column);
     let Some(found) = id.and_then(|id| schema.field(id)) else {
@@ -90,7 +92,7 @@ fn type_of(field: &NestedField) -> String {
     brief(&field.field_type)
 }
 
-/// A literal as a value of a field's type, in its JSON single-value serialization.
+/// Converts a literal to a value of a field's type, in its JSON single-value serialization.
 fn literal(field: &NestedField, value: &Value) -> Result<Value, String> {
     let is_no_value = || {
         format!(
@@ -105,7 +107,8 @@ fn literal(field: &NestedField, value: &Value) -> Result<Value, String> {
     if defaults::fits(primitive, &value) { Ok(value) } else { Err(is_no_value()) }
 }
 
-/// The literal in the way of writing that the serialization has for this type, where there are several.
+/// Normalizes the literal to the form that the serialization requires, for types with several
+/// forms.
 fn written(primitive: &PrimitiveType, value: &Value) -> Option<Value> {
     Some(match (primitive, value) {
         (PrimitiveType::Float | PrimitiveType::Double, Value::Number(number)) => {
@@ -132,7 +135,7 @@ fn written(primitive: &PrimitiveType, value: &Value) -> Option<Value> {
     })
 }
 
-/// A decimal with as many digits after the point as its type has; as it is if it has more.
+/// Pads a decimal to `scale` digits after the point. Does not shorten a longer one.
 fn padded(text: &str, scale: usize) -> String {
     let digits = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let missing = scale.saturating_sub(digits);

@@ -1,6 +1,6 @@
-//! Reading an expression: both forms that the specification has for predicates, with columns by name.
+//! Parsing of an expression: both forms of predicates in the specification, with columns by name.
 //!
-//! Members that no form has are refused, so that nothing that somebody wrote is left out silently.
+//! Unknown members are errors, so that no part of a client's expression is ignored silently.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::members::{brief, object};
 use crate::refusal::Refusal;
 
 impl Expression {
-    /// Reads JSON. What is always true or never is reduced to that.
+    /// Parses JSON. Simplifies subexpressions that are always true or always false.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         if text.len() > EXPRESSION_BYTES_MAX {
             return refuse(format!("an expression has at most {EXPRESSION_BYTES_MAX} bytes"));
@@ -79,8 +79,8 @@ fn predicate(members: &Map<String, Value>, word: &str) -> Result<Expression, Ref
     refuse(format!("there is no expression of type {}", brief(word)))
 }
 
-/// The column that a predicate is about: its `term`, or what the newer form has in its place. Beside them
-/// stand the type and the members named in `others`.
+/// Returns the column of a predicate: its `term`, or the member `newer` in the newer form. Refuses
+/// members other than these, `type` and `others`.
 fn operand(members: &Map<String, Value>, newer: &str, others: &[&str]) -> Result<String, Refusal> {
     let name = if members.contains_key("term") { "term" } else { newer };
     only(members, &[&["type", name], others].concat())?;
@@ -114,7 +114,8 @@ fn column(json: &Value) -> Result<String, Refusal> {
     Ok(name.clone())
 }
 
-/// A literal: itself, or wrapped. Its type is that of the column, whatever it says of it.
+/// Returns the value of a literal, which may be wrapped in an object. The column determines its
+/// type; `data-type` is ignored.
 fn literal(json: &Value) -> Result<Value, Refusal> {
     let value = match json {
         Value::Object(members) if members.get("type") == Some(&Value::from("literal")) => {
@@ -156,7 +157,7 @@ fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Result<&'a Value, 
     })
 }
 
-/// Refuses members that are not among these.
+/// Refuses members that are not in `names`.
 fn only(members: &Map<String, Value>, names: &[&str]) -> Result<(), Refusal> {
     match members.keys().find(|key| !names.contains(&key.as_str())) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What can be said, in both forms, and what becomes of it for a schema.
+//! Expressions in both JSON forms: parsing, and binding to a schema.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn refusal(text: &str) -> String {
     Expression::parse(text).expect_err("it is none").to_string()
 }
 
-/// A column of every type: the id is the place in this list.
+/// A column of every type; its id is its position in this list.
 fn types() -> Schema {
     let types = [
         "boolean",
@@ -221,7 +221,7 @@ fn a_literal_of_another_type_cannot_be_bound() {
         bind(&one).expect_err("it is of another type");
         let set = json!({ "type": "in", "term": column, "values": [literal] });
         bind(&set).expect_err("it is of another type");
-        // What cannot be bound is not left out of what it is a part of.
+        // An operand that cannot be bound fails the whole expression; it is not left out.
         let known = json!({ "type": "not-null", "term": "c1" });
         bind(&json!({ "type": "or", "left": known, "right": one })).expect_err("nor is a part");
     }

@@ -1,4 +1,4 @@
-//! Which specs and orders a schema can serve.
+//! Compatibility of partition specs and sort orders with schemas.
 
 use serde_json::json;
 

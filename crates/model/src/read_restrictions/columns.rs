@@ -1,4 +1,4 @@
-//! Masked columns: how they are written, and which fields they are.
+//! Masked columns: the syntax of masks, and the fields that they apply to.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::members::brief;
 use crate::refusal::Refusal;
 use crate::schema::SchemaIndex;
 
-/// Reads which columns are masked and how: `email: sha-256-global, phone: show-last-4`, or, for names with a
-/// comma or blanks at their ends, a JSON object of the same.
+/// Parses the masks of columns: `email: sha-256-global, phone: show-last-4`. Names that contain a
+/// comma or begin or end with a blank require a JSON object with the same content.
 pub fn parse_masks(text: &str) -> Result<BTreeMap<String, Mask>, Refusal> {
     let pairs = match text.trim_start().starts_with('{') {
         true => pairs_of_object(text)?,
@@ -54,7 +54,8 @@ fn refuse<T>(what: String) -> Result<T, Refusal> {
     Err(Refusal::invalid(format!("Cannot parse masks: {what}")))
 }
 
-/// The id of the field of this name, if it can be masked so; else why not.
+/// Returns the id of the field with this name. Errors with the reason if the mask does not apply to
+/// it.
 pub(super) fn masked(schema: &SchemaIndex<'_>, name: &str, mask: Mask) -> Result<i32, String> {
     let id = schema.id_by_name(name);
     let Some(found) = id.and_then(|id| schema.field(id)) else {

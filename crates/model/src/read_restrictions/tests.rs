@@ -1,4 +1,4 @@
-//! How rules add up: by example, and held against rows.
+//! Combination of rules: examples, and property tests against rows.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::testing::schema;
 use super::*;
 
-/// The columns `a` and `b` (texts), and `s` with `s.c` (a text) in it.
+/// The columns `a` and `b` (strings), and `s` with the field `s.c` (a string).
 fn columns() -> Schema {
     let text = |id: i32, name: &str| json!({ "id": id, "name": name, "required": false, "type": "string" });
     let inner = json!({ "type": "struct", "fields": [text(4, "c")] });
@@ -96,10 +96,10 @@ fn without_rules_no_row_may_be_read() {
     assert_eq!(told, json!({ "required-row-filter": false }));
 }
 
-/// A row: its values by field id.
+/// The values of a row by field id.
 type Row = BTreeMap<i32, &'static str>;
 
-/// Whether a filter with columns by field id means a row.
+/// Whether a filter with columns by field id selects a row.
 fn means(filter: &Value, row: &Row) -> bool {
     match filter["type"].as_str() {
         None => filter.as_bool().expect("it is a constant"),
@@ -114,8 +114,8 @@ fn means(filter: &Value, row: &Row) -> bool {
     }
 }
 
-/// The mask that a column of a row is shown with; none if it is shown as it is. What is in a masked field is
-/// hidden with it.
+/// The mask of a column; `None` if it is shown unchanged. A mask on an enclosing field hides it
+/// too.
 fn shown(restrictions: &ReadRestrictions, id: i32) -> Option<Mask> {
     let round = if id == 4 { restrictions.masks.get(&3) } else { None };
     round.or_else(|| restrictions.masks.get(&id)).copied()
@@ -176,7 +176,7 @@ proptest! {
             one.filter.as_ref().is_none_or(|filter| means(filter, row))
         };
         for row in all_rows() {
-            // Permissions add up: every row that one of them shows is shown.
+            // The union of the permissions shows every row that one of them shows.
             prop_assert_eq!(admits(&together, &row), alone.iter().any(|one| admits(one, &row)));
             if !admits(&together, &row) {
                 continue;

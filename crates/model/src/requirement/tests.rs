@@ -1,4 +1,4 @@
-//! Which requirements hold, and the texts of those that fail.
+//! Checks of requirements, and the messages of failed ones.
 
 use serde_json::{Value, json};
 

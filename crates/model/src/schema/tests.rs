@@ -1,4 +1,4 @@
-//! Which schemas are valid, how ids are assigned afresh, and what names mean.
+//! Validation of schemas, fresh ids, and the resolution of names.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! That snapshots keep their text, and which are refused.
+//! The JSON of snapshots is preserved, and invalid snapshots are refused.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn a_snapshot_keeps_its_text_and_members_nobody_knows() {
     let text = r#"{"snapshot-id":5,"key-id":"k","timestamp-ms":9,"future":[1,{"a":null}],"summary":{"operation":"append","b":"1 2"},"manifest-list":"s3://b/m.avro"}"#;
     let raw = RawValue::from_string(text.to_owned()).expect("JSON");
     let snapshot = Snapshot::parse(&raw).expect("a snapshot");
-    // A null inside makes it go through the slow path, which loses none.
+    // A null inside requires the slow path, which must not lose any member.
     let value: Value = serde_json::from_str(snapshot.json()).expect("JSON");
     assert_eq!(value, serde_json::from_str::<Value>(text).expect("JSON"));
 

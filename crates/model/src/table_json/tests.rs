@@ -1,4 +1,4 @@
-//! Documents of every version: read, written, refused.
+//! Documents of every format version: reading, writing, and refusals.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn document(metadata: &TableMetadata) -> Value {
     serde_json::from_slice(&metadata.to_json()).expect("JSON")
 }
 
-/// A document of version 1 as writers wrote it before there were lists of schemas and specs.
+/// A document of version 1 from before there were lists of schemas and specs.
 fn old_v1() -> Value {
     json!({
         "format-version": 1,
@@ -88,7 +88,7 @@ fn old_documents_of_version_1_are_read() {
     assert_eq!(table.refs.get("main").map(|main| main.snapshot_id), table.current_snapshot_id);
     assert_eq!(table.sort_orders.len(), 1);
     assert_round_trip(&table);
-    // The first commit gives it an identity.
+    // The first commit assigns a UUID.
     let table =
         committed(&table, json!([{"action": "upgrade-format-version", "format-version": 2}]));
     assert_eq!(table.table_uuid, Uuid::from_u128(7));

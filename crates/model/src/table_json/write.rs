@@ -1,4 +1,4 @@
-//! Writing table metadata: in the reference's order, and all but what is new as pieces.
+//! Writing of table metadata, in the reference's order. Everything but the newest items is a piece.
 
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -9,24 +9,24 @@ use super::super::table::{
 };
 use super::super::text::{Text, TextWriter, write_json};
 
-/// From this format version on, "no current snapshot" is `null`; before, it is -1.
+/// From this format version on, `null` means "no current snapshot"; in earlier versions, -1.
 const NULL_CURRENT_SNAPSHOT_VERSION: u8 = 3;
 
 impl TableMetadata {
-    /// The document, as the reference writes it for its format version.
+    /// Returns the document, as the reference writes it for its format version.
     pub fn to_text(&self) -> Text {
         let mut text = TextWriter::default();
         ObjectWriter::begin(&mut text).metadata(self);
         text.finish()
     }
 
-    /// The same in one place.
+    /// Returns the same document as contiguous bytes.
     pub fn to_json(&self) -> Bytes {
         self.to_text().to_bytes()
     }
 }
 
-/// A JSON object that is being written.
+/// A JSON object during writing.
 struct ObjectWriter<'a> {
     text: &'a mut TextWriter,
     members: usize,
@@ -38,7 +38,7 @@ impl<'a> ObjectWriter<'a> {
         Self { text, members: 0 }
     }
 
-    /// Begins a member; its value is to follow.
+    /// Begins a member. The caller writes its value next.
     fn name(&mut self, name: &str) -> &mut TextWriter {
         if self.members > 0 {
             self.text.inline().push(b',');
@@ -98,7 +98,8 @@ impl<'a> ObjectWriter<'a> {
         self.member("last-column-id", &table.last_column_id);
     }
 
-    /// Schemas, specs and orders. Readers of version 1 may know only the single schema and spec.
+    /// Writes schemas, specs and orders. Readers of version 1 may know only the single schema and
+    /// spec.
     fn layout(&mut self, table: &TableMetadata) {
         if let (1, Ok(schema)) = (table.format_version, table.current_schema()) {
             self.member("schema", schema);

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{CREATED_MS, add_snapshot, set_ref, snapshot};
 use crate::table::TableMetadata;
 
-/// Returns a configuration with this number of cases and without a file of past failures: each
-/// failure becomes a test of its own.
+/// Returns a configuration with `cases` cases and without a file of past failures; each failure
+/// should become a test of its own.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }

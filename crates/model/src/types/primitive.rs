@@ -1,4 +1,4 @@
-//! Primitive types: their names, as the table specification's "Primitive Types" spells them, and their
+//! Primitive types: their names, as in "Primitive Types" of the table specification, and their
 //! parameters.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::super::members::brief;
 use super::super::refusal::Refusal;
 
-/// The coordinate reference system that `geometry` and `geography` have when they name none.
+/// The default coordinate reference system of `geometry` and `geography`.
 const DEFAULT_CRS: &str = "OGC:CRS84";
 
 /// A type without fields.
@@ -24,9 +24,9 @@ pub enum PrimitiveType {
     Double,
     /// Fixed-point decimal.
     Decimal {
-        /// Digits in all, at most 38.
+        /// Total number of digits, at most 38.
         precision: u32,
-        /// Digits after the point.
+        /// Number of digits after the point.
         scale: u32,
     },
     /// Calendar date.
@@ -51,21 +51,21 @@ pub enum PrimitiveType {
     Binary,
     /// Always null (v3).
     Unknown,
-    /// Shapes on a plane (v3).
+    /// Planar geometry (v3).
     Geometry {
         /// Coordinate reference system; `None` is `OGC:CRS84`.
         crs: Option<String>,
     },
-    /// Shapes on an ellipsoid (v3).
+    /// Ellipsoidal geometry (v3).
     Geography {
         /// Coordinate reference system; `None` is `OGC:CRS84`.
         crs: Option<String>,
-        /// How edges run between points; `None` is spherical.
+        /// Interpolation of edges between points; `None` is spherical.
         algorithm: Option<EdgeAlgorithm>,
     },
 }
 
-/// How an edge of a geography runs between two points.
+/// The interpolation of an edge between two points of a geography.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeAlgorithm {
     /// Great circles.
@@ -81,7 +81,7 @@ pub enum EdgeAlgorithm {
 }
 
 impl PrimitiveType {
-    /// Parses a type string, without regard to case as the reference does.
+    /// Parses a type string. Ignores case, like the reference.
     pub(super) fn from_name(text: &str) -> Result<Self, Refusal> {
         let lower = text.to_ascii_lowercase();
         let simple = match lower.as_str() {
@@ -165,9 +165,9 @@ impl EdgeAlgorithm {
 
 /// The parameters of a geospatial type.
 enum GeoParameters<'a> {
-    /// The name has none: `geometry`.
+    /// The type string has no parameters: `geometry`.
     Absent,
-    /// They are between parentheses: `geometry(srid:3857)`.
+    /// The parameters between the parentheses: `geometry(srid:3857)`.
     Text(&'a str),
 }
 
@@ -198,7 +198,8 @@ fn parse_crs(crs: Option<&str>) -> Result<Option<String>, Refusal> {
         None => Ok(None),
         Some("") => Err(Refusal::invalid("Invalid CRS: (empty string)")),
         Some(crs) if crs.eq_ignore_ascii_case(DEFAULT_CRS) => Ok(None),
-        // A parenthesis or comma inside could not be read back from the type string.
+        // Display cannot escape a parenthesis or comma, so the type string could not be parsed
+        // again.
         Some(crs) if crs.contains(['(', ')', ',']) => {
             Err(Refusal::invalid(format!("Invalid CRS: {}", brief(crs))))
         }
@@ -210,7 +211,7 @@ fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     text.strip_prefix(open)?.strip_suffix(close)
 }
 
-/// Digits between optional blanks, as the reference's patterns allow them; at most `i32::MAX`.
+/// Parses digits between optional blanks, like the reference's patterns. At most `i32::MAX`.
 fn parse_digits(text: &str) -> Option<u32> {
     let digits = text.trim();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! What type strings and defaults are read, refused, and how they are written.
+//! Type strings and defaults: parsing, refusals and writing.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which updates are read, and the texts of those that are refused.
+//! Parsing of updates, and the messages of refused ones.
 
 use serde_json::{Value, json};
 

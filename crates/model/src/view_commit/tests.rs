@@ -1,4 +1,4 @@
-//! What commits make of views.
+//! Commits to views and their results.
 
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ fn a_replaced_view_keeps_its_versions_and_logs_when_each_was_current() {
     assert_eq!((next.current_version_id, next.versions.len(), next.schemas.len()), (2, 2, 2));
     assert_eq!(next.current_version().expect("a version").schema_id, 1);
     assert_eq!(log(&next), [(0, 1), (2, 2)]);
-    // Someone else made version 2 meanwhile: this one becomes 3, with the schema that is there.
+    // Another client added version 2, so this one becomes 3, with the existing schema.
     let both = &[("spark", "select 3"), ("trino", "select 3")];
     let third = committed(
         &next,
@@ -143,7 +143,7 @@ fn a_replaced_view_keeps_its_versions_and_logs_when_each_was_current() {
     );
     assert_eq!((third.current_version_id, third.schemas.len()), (3, 2));
     assert_eq!(third.current_version().expect("a version").schema_id, 0);
-    // Back to the first: by id, and by saying it again.
+    // Back to the first version: by id, and by adding an equal one.
     let back = committed(&third, json!([set_current(1)]));
     assert_eq!(log(&back), [(0, 1), (2, 2), (2, 3), (60_000, 1)]);
     let first = version(9, 0, &[("spark", "select 1"), ("trino", "select 1")]);
@@ -288,7 +288,7 @@ fn documents_whose_parts_contradict_each_other_are_refused() {
     for (path, value, text) in table {
         assert_eq!(refused(path, value), Err(Refusal::invalid(text)));
     }
-    // What a later specification knows is read, kept, and not taken for SQL.
+    // A representation of a later specification is read and stored, and not treated as SQL.
     let mut json = good.clone();
     json["future"] = json!([1]);
     json["versions"][0]["representations"][1] = json!({"type": "substrait", "plan": [1]});

@@ -1,11 +1,11 @@
-//! The file of the audit log is opened anew at `SIGHUP`, once something else has moved the old one away.
+//! Reopens the audit log file at `SIGHUP`, after log rotation has moved the old one.
 
 use tokio::sync::watch;
 
 use super::hangups::Hangups;
 use slateberg_catalog::Catalog;
 
-/// Opens it anew whenever it is asked for.
+/// Reopens the file at every hangup.
 pub(super) async fn reopen_at_hangup(
     catalog: Catalog,
     mut hangups: Hangups,

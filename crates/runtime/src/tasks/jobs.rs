@@ -1,5 +1,4 @@
-//! Background jobs run as soon as somebody wants them, some side by side, and stop where they are with the
-//! server.
+//! Runs background jobs, some of them in parallel. A shutdown interrupts them.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tokio::task::JoinSet;
 
 use slateberg_catalog::Catalog;
 
-/// How long it is waited if the store cannot be asked for jobs.
+/// Delay before the next attempt if the store cannot list due jobs.
 const TRY_AGAIN_IN: Duration = Duration::from_secs(5);
 
 /// Runs jobs until the server stops.
@@ -36,7 +35,7 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
         };
         if let Some(Err(panic)) = ended {
             tracing::error!(%panic, "a background job has failed");
-            // It is taken up again, and would fail again at once.
+            // The job is due again, and would probably fail again at once.
             tokio::time::sleep(TRY_AGAIN_IN).await;
         }
     }

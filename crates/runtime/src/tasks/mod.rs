@@ -1,4 +1,4 @@
-//! What goes on in the background, each on its own and all until the server stops.
+//! Periodic background tasks. Each runs until the server stops.
 
 mod audit_file;
 mod hangups;
@@ -21,17 +21,17 @@ use slateberg_authn::issuers::Issuer;
 use slateberg_telemetry::requests::TaskRuns;
 use slateberg_telemetry::settings::AuditTo;
 
-/// How often markers of landed publications are taken out, should no commit do it.
+/// Interval of removing outbox entries of completed publications, if no commit does it.
 const FORGET_LANDED_EVERY: Duration = Duration::from_secs(10);
-/// How often expired records are looked for.
+/// Interval of removing expired records.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
-/// How often the log becomes a file of level 0, so that a start has little to replay.
+/// Interval of flushing the log to a file of level 0, so that a start has little to replay.
 const FLUSH_EVERY: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether a signing key's time is over.
+/// Interval of checking whether a signing key has expired.
 const ROTATE_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// Starts every task. Each ends soon after `stopping` turns true.
+/// Starts all tasks. Each ends soon after `stopping` becomes `true`.
 pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
     let runs = || Arc::clone(&runtime.measures.task_runs);
     let forget = runtime.catalog.clone();
@@ -82,7 +82,7 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
     tasks
 }
 
-/// Fetches what reads need, if that is in a bucket.
+/// Loads data for reads into the caches if the state is in a bucket.
 fn warm_up(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Option<JoinHandle<()>> {
     let at_most = Duration::from_secs(runtime.settings.store.warm_up_seconds_max);
     if at_most.is_zero() || runtime.state_url.starts_with("file:") {
@@ -97,7 +97,7 @@ fn warm_up(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Option<JoinHa
     }))
 }
 
-/// One task for each issuer whose keys are fetched.
+/// Starts one task per issuer whose keys are fetched.
 fn watch_issuers(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
     let Some(client) = &runtime.issuer_client else { return Vec::new() };
     let refresh = runtime.authn.settings().issuer_refresh();
@@ -112,7 +112,7 @@ fn watch_issuers(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<Joi
     fetched.map(start).collect()
 }
 
-/// Does `work` again and again, with a pause of `period` before each time.
+/// Runs `work` repeatedly, with a pause of `period` before each run.
 async fn repeat<F, W, E>(
     (name, runs): (&'static str, Arc<TaskRuns>),
     period: Duration,

@@ -1,4 +1,5 @@
-//! Policy files that change while the server runs come into force, all of them or none.
+//! Reloads policy files that change while the server runs. Either all of them take effect, or none
+//! does.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,36 +13,36 @@ use crate::policies;
 use slateberg_catalog::Catalog;
 use slateberg_telemetry::counters::Counters;
 
-/// The policy files of a server, looked at again and again.
+/// The policy files of a server, which are checked periodically.
 ///
-/// Each look reads all of them: they are small, and neither a file's time nor its length tells for certain
-/// that nothing was written.
+/// Each check reads all files. They are small, and neither modification time nor length reliably
+/// shows that a file is unchanged.
 pub struct PolicyFiles {
     catalog: Catalog,
     counters: Arc<Counters>,
     paths: Vec<PathBuf>,
-    /// What was wrong at the last look: told once, and not at every look.
+    /// The error of the last check. It is logged once, not at every check.
     wrong: Option<String>,
 }
 
-/// Why the files of a look are not in force.
+/// The reason why the files are not in force.
 struct Wrong {
     why: String,
-    /// Whether something is wrong with the files. Otherwise the look came at a bad time, and says nothing of
-    /// them.
+    /// Whether the files are invalid. Otherwise the check failed for another reason and says
+    /// nothing about the files.
     is_refusal: bool,
 }
 
 impl PolicyFiles {
-    /// The files of this server; none if it has those alone that come with the program.
+    /// Returns the configured policy files. `None` if the server uses only the built-in policies.
     pub fn of(runtime: &Runtime) -> Option<Self> {
         let paths = runtime.settings.authz.policy_paths.clone();
         let (catalog, counters) = (runtime.catalog.clone(), Arc::clone(&runtime.measures.counters));
         (!paths.is_empty()).then_some(Self { catalog, counters, paths, wrong: None })
     }
 
-    /// Puts the files in force if they are others than before. If they do not fit, everything stays as it
-    /// is, and the log says why.
+    /// Applies the files if they have changed. On an error, the current policies stay in force, and
+    /// the log contains the reason.
     pub async fn look(&mut self) {
         match self.read().await {
             Ok(changed) => {
@@ -75,7 +76,7 @@ impl PolicyFiles {
     }
 }
 
-/// Looks every so often, and at `SIGHUP`.
+/// Checks the files periodically and at `SIGHUP`.
 pub(super) async fn watch_policy_files(
     mut files: PolicyFiles,
     period: Option<Duration>,

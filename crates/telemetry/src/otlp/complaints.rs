@@ -1,12 +1,12 @@
-//! Log lines about failed exports, which are rare.
+//! Rate-limited log lines about failed exports.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time between two log lines about failed exports, at least.
+/// Minimum time between two log lines about failed exports.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
-/// Logs now and then how much was lost.
+/// Logs the number of lost items, at most once per [`COMPLAIN_EVERY`].
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     logged: u64,

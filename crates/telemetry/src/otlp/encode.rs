@@ -1,4 +1,4 @@
-//! Metrics of the registry as OpenTelemetry's messages, and the attributes of the server.
+//! Encoding of metrics as OpenTelemetry messages, and the resource attributes of the server.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use slateberg_base::version::VERSION;
 /// The instrumentation scope of spans and metrics.
 pub(super) const SCOPE: &str = "slateberg";
 
-/// Returns the attributes of the server. Those of the settings win.
+/// Returns the resource attributes of the server. Attributes in the settings take precedence.
 pub(super) fn resource(settings: &OtlpSettings) -> Resource {
     let own =
         [("service.name", settings.service_name.clone()), ("service.version", VERSION.to_owned())];
@@ -33,7 +33,7 @@ pub(super) fn resource(settings: &OtlpSettings) -> Resource {
         .build()
 }
 
-/// A request with these metrics, of a process that began at `began_ns`.
+/// Builds an export request for the metrics of a process that started at `began_ns`.
 pub(super) fn metrics(
     resource: &Resource,
     all: &Collection,
@@ -57,7 +57,7 @@ pub(super) fn metrics(
     ExportMetricsServiceRequest { resource_metrics: vec![of_resource] }
 }
 
-/// When counting began, and when it was looked at.
+/// The start of counting, and the time of the collection.
 #[derive(Clone, Copy)]
 struct Moment {
     began_ns: u64,
@@ -65,7 +65,7 @@ struct Moment {
 }
 
 impl Moment {
-    /// The series of a metric; none where there are none.
+    /// Encodes the series of a metric. Returns `None` if there are none.
     fn data(self, data: &Data) -> Option<metric::Data> {
         let cumulative = AggregationTemporality::Cumulative as i32;
         Some(match data {

@@ -1,16 +1,17 @@
-//! What `OTEL_*` variables say of the settings, by OpenTelemetry's specification. They hold where files and
-//! our own variables leave what is so by default.
+//! Settings from `OTEL_*` variables, as defined by OpenTelemetry's specification. They apply where
+//! configuration files and slateberg's own variables leave the default.
 
 use std::collections::BTreeMap;
 
 use crate::settings::{OtlpSettings, Protocol, Ratio};
 use slateberg_base::secret::Secret;
 
-/// Beginning of the variables that OpenTelemetry knows.
+/// Prefix of OpenTelemetry's variables.
 pub const PREFIX: &str = "OTEL_";
 
-/// Settings that say what these variables do, and else what is so by default. What other programs would
-/// only warn of is an error: it would be looked for in a collector to which nothing ever comes.
+/// Returns the settings that these variables describe, with defaults for all others. An invalid
+/// value is an error, although other programs only warn: otherwise the operator would notice it
+/// only by missing data in the collector.
 pub fn settings(variables: &BTreeMap<String, String>) -> Result<OtlpSettings, String> {
     let mut settings = OtlpSettings::default();
     let get = |name: &str| variables.get(name).map(|text| text.trim()).filter(|it| !it.is_empty());
@@ -75,7 +76,7 @@ pub fn settings(variables: &BTreeMap<String, String>) -> Result<OtlpSettings, St
     Ok(settings)
 }
 
-/// The part of the traces that a sampler keeps. Who asks decides in any case, if the request says so.
+/// Returns the sampled share of traces. A client's sampling decision always takes precedence.
 fn ratio(sampler: &str, argument: Option<&str>) -> Result<Ratio, String> {
     match sampler {
         "parentbased_always_on" | "always_on" => Ok(Ratio::ONE),
@@ -92,11 +93,11 @@ fn ratio(sampler: &str, argument: Option<&str>) -> Result<Ratio, String> {
     }
 }
 
-/// Pairs as W3C Baggage writes them: `name=value,name=value`, with what is special in percents.
+/// Parses pairs in the format of W3C Baggage: `name=value,name=value`, percent-encoded.
 fn pairs(variable: &str, list: &str) -> Result<BTreeMap<String, String>, String> {
     let mut pairs = BTreeMap::new();
     for pair in list.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        // Nothing of it is repeated: it may be a secret.
+        // The error must not repeat the value, which may be a secret.
         let wrong =
             || format!("{variable}: pairs of name=value are needed, with commas between them");
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;

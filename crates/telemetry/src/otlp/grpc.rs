@@ -12,7 +12,7 @@ use super::headers::headers;
 use super::invalid::InvalidOtlp;
 use crate::settings::OtlpSettings;
 
-/// Returns a channel that connects when it is used first. Needs a runtime of Tokio.
+/// Returns a channel that connects on first use. Requires a Tokio runtime.
 pub(super) fn channel(settings: &OtlpSettings, url: &str) -> Result<Channel, InvalidOtlp> {
     let invalid = |error: tonic::transport::Error| InvalidOtlp(error.to_string());
     let endpoint = Endpoint::from_shared(url.to_owned()).map_err(invalid)?;
@@ -23,7 +23,7 @@ pub(super) fn channel(settings: &OtlpSettings, url: &str) -> Result<Channel, Inv
     Ok(endpoint.timeout(Duration::from_millis(settings.timeout_ms)).connect_lazy())
 }
 
-/// Returns the headers of the settings as gRPC has them.
+/// Returns the configured headers as gRPC metadata.
 pub(super) fn metadata(settings: &OtlpSettings) -> Result<MetadataMap, InvalidOtlp> {
     headers(settings).map(MetadataMap::from_headers)
 }
@@ -47,7 +47,7 @@ impl Metrics {
     }
 }
 
-/// Whether another try may succeed, as OTLP defines it.
+/// Whether a retry may succeed, as defined by OTLP.
 pub(super) fn is_transient(status: &Status) -> bool {
     matches!(
         status.code(),

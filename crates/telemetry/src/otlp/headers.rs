@@ -1,11 +1,11 @@
-//! Headers of requests to a collector.
+//! Headers of requests to the collector.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::invalid::InvalidOtlp;
 use crate::settings::OtlpSettings;
 
-/// Returns the headers of each request.
+/// Returns the headers of every request.
 pub(super) fn headers(settings: &OtlpSettings) -> Result<HeaderMap, InvalidOtlp> {
     let mut headers = HeaderMap::new();
     for (name, value) in &settings.headers {

@@ -1,6 +1,6 @@
-//! Settings with which nothing can be sent.
+//! Invalid export settings.
 
-/// Why nothing can be sent.
+/// The export settings are invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("telemetry.otlp: {0}")]
 pub struct InvalidOtlp(pub(super) String);

@@ -1,12 +1,13 @@
-//! OTLP: traces and metrics go to a collector, over HTTP or gRPC.
+//! OTLP export of traces and metrics to a collector, over HTTP or gRPC.
 //!
-//! - [`environment`]: settings of `OTEL_*` variables;
-//! - [`Traces`]: spans, by OpenTelemetry's SDK;
-//! - [`encode`]: metrics of the registry as OpenTelemetry's messages;
+//! - [`environment`]: settings from `OTEL_*` variables;
+//! - [`Traces`]: spans, exported by OpenTelemetry's SDK;
+//! - [`encode`]: encoding of metrics as OpenTelemetry messages;
 //! - `send` and `grpc`: requests to the collector;
-//! - [`Exporter`]: the tasks that send while the server runs, and the last export when it ends.
+//! - [`Exporter`]: the export tasks of a running server, and the last export at shutdown.
 //!
-//! A collector that does not respond costs memory for `queue_spans_max` spans, and delays no request.
+//! While a collector does not respond, up to `queue_spans_max` spans stay in memory. Requests are
+//! never delayed.
 
 mod complaints;
 mod encode;
@@ -36,14 +37,14 @@ pub use send::check;
 use slateberg_base::clock::Clock;
 pub use traces::Traces;
 
-/// Exports of metrics.
+/// Counts of exported and lost metrics.
 #[derive(Debug, Default)]
 struct Tally {
     sent: AtomicU64,
     lost: AtomicU64,
 }
 
-/// Sends metrics, and traces if it is given them, while the server runs.
+/// Exports metrics, and traces if any, while the server runs.
 pub struct Exporter {
     metrics: Option<MetricsTask>,
     traces: Option<Traces>,
@@ -59,7 +60,7 @@ struct MetricsTask {
     tally: Arc<Tally>,
 }
 
-/// Tasks that send, until they end.
+/// Running export tasks.
 pub struct Running {
     stop: watch::Sender<bool>,
     metrics: Option<JoinHandle<()>>,
@@ -68,7 +69,7 @@ pub struct Running {
 }
 
 impl Exporter {
-    /// Creates the exporter of these settings. It sends nothing yet.
+    /// Creates the exporter. It does not send yet.
     pub fn new(settings: &OtlpSettings, clock: &Arc<dyn Clock>) -> Result<Self, InvalidOtlp> {
         check(settings)?;
         let metrics = settings.metrics_url().map(|url| MetricsTask {
@@ -83,13 +84,13 @@ impl Exporter {
         Ok(Self { metrics, traces: None, flush_max })
     }
 
-    /// Sends the last of these traces too when it ends, and counts them in the registry.
+    /// Flushes these traces at shutdown, too, and reports their counts in the registry.
     pub fn take_traces(&mut self, traces: Traces, registry: &Registry) {
         traces.register(registry);
         self.traces = Some(traces);
     }
 
-    /// Adds its counters to a registry.
+    /// Registers the exporter's counters.
     pub fn register(&self, registry: &Registry) {
         if let Some(metrics) = &self.metrics {
             let tally = Arc::clone(&metrics.tally);
@@ -97,7 +98,7 @@ impl Exporter {
         }
     }
 
-    /// Begins to send the metrics of this registry.
+    /// Starts to export the metrics of this registry.
     pub fn start(self, registry: &Arc<Registry>) -> Running {
         let (stop, stopping) = watch::channel(false);
         let spawn = |task: MetricsTask| tokio::spawn(task.run(Arc::clone(registry), stopping));
@@ -107,7 +108,7 @@ impl Exporter {
 }
 
 impl Running {
-    /// Sends what remains, for a bounded time.
+    /// Flushes metrics and traces, for at most `flush_max`.
     pub async fn finish(self) {
         let Self { stop, metrics, traces, flush_max } = self;
         let _ = stop.send(true);
@@ -138,7 +139,7 @@ impl Tally {
     }
 }
 
-/// Returns when the server ends.
+/// Waits for the shutdown signal.
 async fn stop(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }

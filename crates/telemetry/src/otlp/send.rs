@@ -1,4 +1,4 @@
-//! Requests to a collector: of metrics, which are repeated where that may help, and over HTTP for the SDK.
+//! Requests to a collector: exports of metrics with retries, and the HTTP client of the SDK.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use super::invalid::InvalidOtlp;
 use crate::settings::{OtlpSettings, Protocol};
 use slateberg_base::retry::Backoff;
 
-/// Tries of one request.
+/// Maximum number of attempts per request.
 const TRIES_MAX: usize = 4;
 const DELAY_MIN: Duration = Duration::from_millis(500);
 const DELAY_MAX: Duration = Duration::from_secs(5);
-/// How long a collector may ask a client to wait.
+/// Maximum delay that the server accepts from a collector's `Retry-After`.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// Rejects settings with which nothing can be sent.
+/// Rejects settings that prevent all exports.
 pub fn check(settings: &OtlpSettings) -> Result<(), InvalidOtlp> {
     let urls =
         [("traces_endpoint", settings.traces_url()), ("metrics_endpoint", settings.metrics_url())];
@@ -43,7 +43,7 @@ pub fn check(settings: &OtlpSettings) -> Result<(), InvalidOtlp> {
     Ok(())
 }
 
-/// Rejects a URL that is not one of HTTP.
+/// Rejects URLs with a scheme other than HTTP or HTTPS.
 fn check_url(setting: &str, url: &str) -> Result<(), InvalidOtlp> {
     let wrong = |reason: String| InvalidOtlp(format!("{setting}: {reason}"));
     let url = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
@@ -53,20 +53,20 @@ fn check_url(setting: &str, url: &str) -> Result<(), InvalidOtlp> {
     }
 }
 
-/// Returns the client of requests over HTTP.
+/// Returns the HTTP client.
 pub(super) fn client(settings: &OtlpSettings) -> Result<Client, InvalidOtlp> {
     let mut headers = headers(settings)?;
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
     Client::builder()
         .default_headers(headers)
         .timeout(Duration::from_millis(settings.timeout_ms))
-        // A credential is for the collector alone.
+        // A redirect could send the credential to another host.
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .map_err(|error| InvalidOtlp(error.to_string()))
 }
 
-/// Requests of the SDK, which come from a thread without a runtime.
+/// HTTP client for the SDK, which calls it from a thread without a runtime.
 #[derive(Debug)]
 pub(super) struct Posts {
     client: Client,
@@ -74,7 +74,7 @@ pub(super) struct Posts {
 }
 
 impl Posts {
-    /// Sends them on the current runtime.
+    /// Creates a client that sends on the current runtime.
     pub(super) fn new(client: Client) -> Self {
         Self { client, runtime: Handle::current() }
     }
@@ -82,12 +82,11 @@ impl Posts {
 
 #[async_trait]
 impl HttpClient for Posts {
-    /// Only the settings say which headers a request has: the SDK would add those of `OTEL_*` variables
-    /// to them.
+    /// Sends only the configured headers. The SDK would add headers of `OTEL_*` variables.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let request = self.client.post(parts.uri.to_string()).body(body);
-        // The call of `send` needs the runtime already.
+        // Even the call of `send` requires the runtime.
         let sent = self.runtime.spawn(async move { request.send().await }).await?;
         let sent = sent.map_err(reqwest::Error::without_url)?;
         let mut response = Response::new(Bytes::new());
@@ -100,7 +99,7 @@ impl HttpClient for Posts {
 /// Sends metrics to one URL.
 pub(super) struct Sender {
     way: Way,
-    /// The attributes of the server, in each request.
+    /// The server's attributes, which every request contains.
     pub(super) resource: Resource,
 }
 
@@ -110,23 +109,23 @@ enum Way {
     Grpc(Box<super::grpc::Metrics>),
 }
 
-/// Why metrics were not accepted.
+/// A failed export.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// There was no response.
+    /// No response.
     #[error("{0}")]
     Unanswered(reqwest::Error),
     /// The collector rejected them.
     #[error("the collector returned {0}")]
     Rejected(StatusCode),
-    /// The same over gRPC.
+    /// The collector rejected the export over gRPC.
     #[cfg(feature = "otlp-grpc")]
     #[error("the collector returned {0}")]
     Status(tonic::Status),
 }
 
 impl Sender {
-    /// Sends to this URL as the settings describe it. Over gRPC, it needs a runtime of Tokio.
+    /// Creates a sender for this URL. gRPC requires a Tokio runtime.
     pub(super) fn new(
         settings: &OtlpSettings,
         url: &str,
@@ -142,7 +141,7 @@ impl Sender {
         Ok(Self { way, resource })
     }
 
-    /// Sends a message, and tries again as OTLP defines it.
+    /// Sends a message. Retries as defined by OTLP.
     pub(super) async fn send(&self, message: ExportMetricsServiceRequest) -> Result<(), Error> {
         let mut backoff = Backoff::new(DELAY_MIN, DELAY_MAX);
         let mut tries = 0;
@@ -164,8 +163,8 @@ impl Sender {
 }
 
 impl Way {
-    /// Sends a message once. Errors with the time that the collector wants to pass before the next try,
-    /// if it says so.
+    /// Sends a message once. Errors with the delay that the collector requests before the next
+    /// attempt, if any.
     async fn send(
         &self,
         message: &ExportMetricsServiceRequest,

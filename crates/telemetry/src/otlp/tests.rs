@@ -1,4 +1,4 @@
-//! What a collector gets, and what becomes of it where there is none.
+//! Exports to a collector, and the behavior without a reachable collector.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,10 +30,10 @@ use slateberg_base::secret::Secret;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// A request that came: its path, its headers and its body.
+/// A received request: path, headers and body.
 type Came = (String, HeaderMap, Bytes);
 
-/// Takes what comes, and answers with these statuses, one after the other, and the last for ever.
+/// Receives requests and responds with these statuses in order; the last one repeats.
 #[derive(Clone)]
 struct Receiver {
     came: Arc<Mutex<Vec<Came>>>,
@@ -52,7 +52,7 @@ impl Receiver {
         (receiver, address)
     }
 
-    /// The bodies of requests to a path.
+    /// Returns the bodies of requests to a path.
     fn bodies(&self, path: &str) -> Vec<Bytes> {
         let came = self.came.lock().expect("no panic");
         came.iter().filter(|(to, ..)| to == path).map(|(.., body)| body.clone()).collect()
@@ -84,12 +84,12 @@ fn exporter(settings: &OtlpSettings) -> Exporter {
     Exporter::new(settings, &clock).expect("they are valid")
 }
 
-/// The headers of a request in this trace, whose client samples it or does not.
+/// Returns the headers of a request in this trace. `sampled` is the client's decision.
 fn traceparent(sampled: bool) -> String {
     format!("00-{TRACE}-00f067aa0ba902b7-0{}", u8::from(sampled))
 }
 
-/// Responds to a request that is sampled.
+/// Simulates a sampled request.
 fn request(traces: &Traces) {
     let parent = traceparent(true);
     tracing::subscriber::with_default(registry().with(traces.layers()), || {
@@ -100,7 +100,7 @@ fn request(traces: &Traces) {
     });
 }
 
-/// Sends the spans of one request, and returns the registry that counts them.
+/// Exports the spans of one request, and returns the registry that counts them.
 async fn sent(settings: &OtlpSettings) -> Arc<Registry> {
     let registry = Arc::new(Registry::default());
     let traces = Traces::new(settings).expect("they are valid").expect("traces go somewhere");
@@ -111,7 +111,7 @@ async fn sent(settings: &OtlpSettings) -> Arc<Registry> {
     registry
 }
 
-/// What the exporter tells of itself.
+/// Renders the exporter's metrics.
 fn told(registry: &Registry) -> String {
     render(&registry.collect())
 }
@@ -174,7 +174,7 @@ async fn spans_for_which_the_queue_has_no_room_are_counted_as_lost() {
 
 #[tokio::test]
 async fn shutdown_does_not_wait_for_a_collector_that_never_responds() {
-    // It takes connections, and says nothing.
+    // The collector accepts connections and never responds.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     sent(&OtlpSettings { flush_ms_max: 20, ..settings(address) }).await;
@@ -209,12 +209,13 @@ async fn sampling_is_by_the_client_and_else_by_the_ratio() {
 async fn spans_are_sent_over_grpc_to_their_service_with_the_headers() {
     let (receiver, address) = Receiver::listen(&[StatusCode::OK]).await;
     let settings = OtlpSettings { protocol: Protocol::Grpc, ..settings(address) };
-    // The receiver knows no gRPC, whose status is missing: what it got is what counts.
+    // The receiver does not support gRPC and sends no gRPC status. The test checks only the
+    // received body.
     let registry = sent(&settings).await;
     assert!(counts(&registry, 0, 2), "{}", told(&registry));
     let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
     let body = receiver.bodies(path).pop().expect("something came");
-    // One byte for compression and four for the length come before a message.
+    // Each message is preceded by one byte for compression and four for its length.
     let message = ExportTraceServiceRequest::decode(body.slice(5..)).expect("it is a message");
     assert_eq!(message.resource_spans[0].scope_spans[0].spans.len(), 2);
     let headers = receiver.came.lock().expect("no panic")[0].1.clone();

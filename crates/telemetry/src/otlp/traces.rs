@@ -1,4 +1,4 @@
-//! Export of traces: OpenTelemetry's SDK, with a bound and a count of its own.
+//! Export of traces by OpenTelemetry's SDK, with a limit and counters of this crate.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,14 +25,14 @@ use crate::settings::{OtlpSettings, Protocol};
 use crate::traces::{InRequest, LOG_FIELDS, SampledOnly, is_exported};
 use slateberg_base::version::VERSION;
 
-/// Spans of one request to the collector.
+/// Maximum number of spans per request to the collector.
 const BATCH_SPANS_MAX: usize = 2048;
-/// How long spans wait for others to go with.
+/// Maximum time that a span waits for others before it is sent.
 const BATCH_WAIT: Duration = Duration::from_secs(1);
-/// Links of a span: a group commit links to each of its members.
+/// Maximum number of links of a span. A group commit links to each of its members.
 const LINKS_MAX: u32 = 4096;
 
-/// The export of traces. [`Traces::layers`] go into the subscriber of the process.
+/// The export of traces. The process's subscriber contains [`Traces::layers`].
 #[derive(Debug)]
 pub struct Traces {
     provider: SdkTracerProvider,
@@ -40,7 +40,7 @@ pub struct Traces {
     flush_max: Duration,
 }
 
-/// Spans that wait, were sent, or were lost.
+/// Counts of waiting, exported and lost spans.
 #[derive(Debug, Default)]
 struct Tally {
     waiting: AtomicUsize,
@@ -49,8 +49,8 @@ struct Tally {
 }
 
 impl Traces {
-    /// Starts the export as the settings describe it. Returns `None` if traces are not exported. Needs a
-    /// runtime of Tokio, which sends.
+    /// Starts the export. Returns `None` if traces are not exported. Requires a Tokio runtime,
+    /// which sends.
     pub fn new(settings: &OtlpSettings) -> Result<Option<Self>, InvalidOtlp> {
         check(settings)?;
         let Some(url) = settings.traces_url() else { return Ok(None) };
@@ -73,7 +73,7 @@ impl Traces {
         let provider = SdkTracerProvider::builder()
             .with_span_processor(processor)
             .with_resource(resource(settings))
-            // Requests are sampled before they have a span.
+            // Requests are sampled before a span is created.
             .with_sampler(Sampler::AlwaysOn)
             .with_max_links_per_span(LINKS_MAX)
             .build();
@@ -81,8 +81,7 @@ impl Traces {
         Ok(Some(Self { provider, tally, flush_max }))
     }
 
-    /// Returns the layers of a subscriber that create and export the spans of sampled requests, and of no
-    /// others.
+    /// Returns subscriber layers that create and export the spans of sampled requests only.
     pub(crate) fn layers(&self) -> Vec<Box<dyn Layer<Subscriber> + Send + Sync>> {
         let scope = InstrumentationScope::builder(SCOPE).with_version(VERSION).build();
         let layer = tracing_opentelemetry::layer()
@@ -95,16 +94,16 @@ impl Traces {
         vec![SampledOnly.boxed(), layer.with_filter(InRequest { wants: is_exported }).boxed()]
     }
 
-    /// Adds its counters to a registry.
+    /// Registers the counters.
     pub(super) fn register(&self, registry: &Registry) {
         let tally = Arc::clone(&self.tally);
         registry.register("otlp.spans", move |into| tally.collect(into));
     }
 
-    /// Sends the spans that wait, for a bounded time.
+    /// Flushes the waiting spans, for at most `flush_max`.
     pub(super) async fn finish(self) {
         let Self { provider, flush_max, .. } = self;
-        // The SDK blocks its caller.
+        // The SDK blocks the calling thread.
         let shutdown = move || provider.shutdown_with_timeout(flush_max);
         if !matches!(tokio::task::spawn_blocking(shutdown).await, Ok(Ok(()))) {
             tracing::warn!("OTLP collector unreachable: the remaining traces are lost");
@@ -149,7 +148,7 @@ fn exporter(settings: &OtlpSettings, url: &str) -> Result<OtlpExporter, InvalidO
     built.map_err(|error| InvalidOtlp(error.to_string()))
 }
 
-/// Passes on as many spans as may wait, and counts the others.
+/// Forwards spans up to a limit of waiting ones, and counts the dropped ones.
 #[derive(Debug)]
 struct Bounded {
     inner: BatchSpanProcessor,
@@ -163,7 +162,7 @@ impl SpanProcessor for Bounded {
     }
 
     fn on_end(&self, span: SpanData) {
-        // The SDK drops spans too, but reports how many only when it ends.
+        // The SDK drops spans too, but reports the number only at shutdown.
         if self.tally.waiting.fetch_add(1, Ordering::Relaxed) >= self.spans_max {
             self.tally.waiting.fetch_sub(1, Ordering::Relaxed);
             self.tally.lost.fetch_add(1, Ordering::Relaxed);
@@ -185,7 +184,8 @@ impl SpanProcessor for Bounded {
     }
 }
 
-/// A span as it is exported: without what only log lines show, and with its kind if it is that of a request.
+/// Prepares a span for export: removes the fields for log lines, and sets the kind of a request's
+/// span.
 fn exported(mut span: SpanData) -> SpanData {
     if span.parent_span_is_remote || span.parent_span_id == SpanId::INVALID {
         span.span_kind = SpanKind::Server;
@@ -194,7 +194,7 @@ fn exported(mut span: SpanData) -> SpanData {
     span
 }
 
-/// Counts what becomes of exports, and logs rarely that some failed.
+/// Counts exported and lost spans, and logs failures at a limited rate.
 #[derive(Debug)]
 struct Counted {
     inner: OtlpExporter,

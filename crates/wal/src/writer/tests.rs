@@ -1,4 +1,4 @@
-//! The thread that appends: the order of writes and syncs, and failures of the disk.
+//! The writing thread: order of writes and syncs, and disk failures.
 
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
@@ -7,24 +7,24 @@ use super::*;
 use crate::error::Error;
 
 const ENOSPC: i32 = 28;
-/// The number on Linux.
+/// The numbers are those of Linux and macOS.
 const EDQUOT: i32 = if cfg!(target_os = "linux") { 122 } else { 69 };
 const EMFILE: i32 = 24;
 const EROFS: i32 = 30;
 
-/// Bytes of a frame in these tests.
+/// Size of a frame in these tests, in bytes.
 const FRAME: usize = 10;
 
-/// A file whose writes fail for as long as they are made to.
+/// A file whose writes fail while the test requires it.
 struct Failing {
     file: File,
     disk: Arc<Disk>,
 }
 
-/// A disk that fails on purpose.
+/// A disk with simulated failures.
 #[derive(Default)]
 struct Disk {
-    /// What writes fail with, after half of the bytes.
+    /// The error of writes, which occurs after half of the bytes.
     writing: Mutex<Option<i32>>,
     cutting: AtomicBool,
     syncing: Mutex<Option<ErrorKind>>,
@@ -63,7 +63,7 @@ impl SegmentFile for Failing {
     }
 }
 
-/// A journal in a directory, on a disk that fails on purpose.
+/// A WAL in a directory, on a disk with simulated failures.
 struct Fixture {
     directory: tempfile::TempDir,
     disk: Arc<Disk>,
@@ -102,12 +102,12 @@ impl Fixture {
         self.appends.send(append).expect("the thread runs");
     }
 
-    /// The bytes of the first segment.
+    /// Returns the content of the first segment.
     fn bytes(&self) -> Vec<u8> {
         std::fs::read(Segment::new(self.directory.path(), 1).path).expect("it is there")
     }
 
-    /// Waits until writes are rejected, and returns why.
+    /// Waits until writes are rejected. Returns the reason.
     async fn stalled(&self) -> Error {
         loop {
             if let Err(error) = self.state.check_writable() {
