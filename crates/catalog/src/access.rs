@@ -1,4 +1,4 @@
-//! [`Access`]: what a request is permitted to do, and what it learns if it is not.
+//! [`Access`]: permission checks of requests, and the errors of denied ones.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::denial_log::DenialLog;
 use crate::environment::Environment;
 use slateberg_authz::authority::Authority;
 
-/// Asks the policies on behalf of requests, and records denials.
+/// Evaluates policies for requests, and records denials.
 pub struct Access {
     pub(crate) environment: Arc<Environment>,
     pub(crate) authority: Arc<Authority>,

@@ -1,4 +1,5 @@
-//! What policies can ask of a thing: its attributes, read from the records, and those of all that it is in.
+//! Resource attributes for policies, read from the records: those of a resource and of its
+//! enclosing namespaces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,24 +23,24 @@ use slateberg_store::keys::{NamespaceKey, NamespaceNameKey};
 use slateberg_store::read::Read;
 use slateberg_store::records::{NamespaceRecord, TabularRecord};
 
-/// What is known of the namespaces that something is in, from the warehouse in; nothing where no policy
-/// asks.
+/// Attributes of the warehouse and of the namespaces that enclose a resource, outermost first.
+/// Empty if no policy uses them.
 pub(super) type Enclosing = Vec<Arc<Attributes>>;
 
-/// What was known of a table or view by those who decided about it.
+/// The state of a table or view that a decision was based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Basis {
-    /// Its name, and nothing else was asked for.
+    /// Only its name.
     Names,
-    /// That there was none of that name.
+    /// The absence of a table or view with this name.
     Absence,
     /// The attributes of this version.
     Version(Version),
 }
 
 impl Basis {
-    /// Whether it is about a table or view as it is by this record. Between the question and the reading of
-    /// a record, another may have come to its name, or a commit may have changed what policies ask for.
+    /// Whether the decision applies to this record. Between the decision and the read of the
+    /// record, another table may have taken the name, or a commit may have changed the attributes.
     pub(super) fn is_of(self, record: &TabularRecord) -> bool {
         match self {
             Self::Names => true,
@@ -50,8 +51,8 @@ impl Basis {
 }
 
 impl Access {
-    /// A table or view as policies know it: with attributes if they are `wanted`, as far as it is there. And
-    /// what these are.
+    /// Returns a table or view as a resource, with attributes if `wanted` and as far as it exists,
+    /// and the state that these are based on.
     pub(super) async fn tabular_resource(
         &self,
         store: &impl Read,
@@ -75,7 +76,7 @@ impl Access {
         Ok((resource.with(Arc::new(attributes)), basis))
     }
 
-    /// What policies can ask of a table or view, if any asks where `A` is to be done.
+    /// Returns the attributes of a table or view if a policy on `A` uses them, or else empty ones.
     pub(super) async fn attributes_for<A: Action>(
         &self,
         store: &impl Read,
@@ -92,7 +93,7 @@ impl Access {
         }
     }
 
-    /// What policies can ask of a table or view, and of which version; none if it is gone.
+    /// Returns the attributes of a table or view with their version. `None`: it was dropped.
     pub(super) async fn attributes_of(
         &self,
         store: &impl Read,
@@ -117,7 +118,7 @@ impl Access {
     }
 }
 
-/// What policies can ask of a table or view with this record and these properties.
+/// Returns the attributes of a table or view with this record and these properties.
 pub(super) fn attributes(
     record: &TabularRecord,
     properties: &BTreeMap<String, String>,
@@ -129,7 +130,6 @@ pub(super) fn attributes(
     }
 }
 
-/// What policies can ask of a namespace.
 pub(super) fn attributes_of_namespace(record: &NamespaceRecord) -> Attributes {
     Attributes {
         properties: record.properties.clone(),
@@ -138,8 +138,7 @@ pub(super) fn attributes_of_namespace(record: &NamespaceRecord) -> Attributes {
     }
 }
 
-/// What policies can ask of a warehouse, which is nothing, and of each level of a namespace, as far as it
-/// is there.
+/// Returns the attributes of a warehouse (always empty) and of each existing level of a namespace.
 pub(super) async fn attributes_of_levels(
     store: &impl Read,
     warehouse: &Warehouse,
@@ -157,7 +156,7 @@ pub(super) async fn attributes_of_levels(
     Ok(all)
 }
 
-/// A namespace as policies know it: with attributes if they are `wanted`, as far as it is there.
+/// Returns a namespace as a resource, with the attributes of its existing levels if `wanted`.
 pub(super) async fn namespace_resource(
     store: &impl Read,
     wanted: bool,

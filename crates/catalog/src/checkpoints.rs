@@ -1,8 +1,8 @@
-//! Checkpoints: states of the whole catalog that it can be taken back to.
+//! Checkpoints: states of the whole catalog that an operator can restore.
 //!
-//! A checkpoint stands in the manifest of the store and not among its records, so that making one is no
-//! transaction. It is made before its entry in the change log is written: a crash in between leaves a
-//! checkpoint that nobody was told of, which the listing shows.
+//! A checkpoint is stored in the manifest of the store and not in its records, so its creation is
+//! no transaction. It is created before its entry in the change log: a crash in between leaves a
+//! checkpoint that no response has reported, but that the listing contains.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use slateberg_model::members::brief;
 pub use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::checkpoints::{Made, NewCheckpoint};
 
-/// Characters that the name of a checkpoint may have.
+/// Maximum number of characters in the name of a checkpoint.
 const NAME_CHARS_MAX: usize = 128;
-/// The longest time for which one that ends may be kept.
+/// Longest lifetime of a checkpoint that expires.
 const LIFETIME_SECONDS_MAX: u64 = 100 * 366 * 24 * 60 * 60;
 
-/// Checkpoints of the store, as requests see and change them. Cheap to clone.
+/// Checkpoints of the store, for requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Checkpoints {
     core: Arc<Core>,
@@ -40,19 +40,19 @@ impl Checkpoints {
         Self { core: Arc::clone(core) }
     }
 
-    /// The checkpoints, from the oldest on.
+    /// Returns the checkpoints, oldest first.
     pub async fn checkpoints(&self, operation: &Operation) -> Result<Vec<Checkpoint>> {
         self.permit_checkpoints(operation)?;
         self.kept_checkpoints().await
     }
 
-    /// The checkpoint of this id or name.
+    /// Returns the checkpoint with this id or name.
     pub async fn checkpoint(&self, operation: &Operation, word: &str) -> Result<Checkpoint> {
         self.permit_checkpoints(operation)?;
         self.find_checkpoint(word).await
     }
 
-    /// Makes a checkpoint, which holds every change that anybody was told of until now.
+    /// Creates a checkpoint that contains every acknowledged change.
     pub async fn create_checkpoint(
         &self,
         operation: &Operation,
@@ -74,7 +74,7 @@ impl Checkpoints {
         self.find_checkpoint(&id.to_string()).await
     }
 
-    /// Deletes the checkpoint of this id or name.
+    /// Deletes the checkpoint with this id or name.
     pub async fn delete_checkpoint(&self, operation: &Operation, word: &str) -> Result<()> {
         self.permit_checkpoints(operation)?;
         let word = word.to_owned();
@@ -158,7 +158,7 @@ impl Checkpoints {
     }
 }
 
-/// A name that can stand in a path, and that nobody takes for an id.
+/// Validates the name of a checkpoint: suitable for a URL path, and distinguishable from an id.
 pub fn checked_name(name: String) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(plain);

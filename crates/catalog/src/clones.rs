@@ -1,10 +1,9 @@
-//! What a catalog does not do as long as it is a clone: delete a file of a table.
+//! Restriction of clones: they do not delete files of tables.
 //!
-//! A clone begins with the tables of its parent, and both go on with the same files. Neither knows what
-//! the other still needs. Of the two, the parent is the one that matters, so that the clone is the one that
-//! deletes nothing: what is asked for is refused, what commits would leave to the background is not even
-//! begun, clients are handed out no rights to delete, and what runs in the background all the same stops
-//! before its first file.
+//! A clone starts with the tables of its parent, and both continue with the same files. Neither
+//! knows the files that the other still needs. The parent takes precedence, so the clone deletes
+//! nothing: it rejects requests to delete files, commits start no clean-up jobs, clients get no
+//! permission to delete, and jobs that exist nevertheless stop before their first file.
 
 use super::{Error, Result};
 use crate::environment::Environment;
@@ -15,7 +14,8 @@ impl Environment {
         self.clone_of.is_none()
     }
 
-    /// Refuses to delete files if this is a clone. `what` begins a sentence, and `instead` ends one.
+    /// Rejects the deletion of files in a clone. `what` starts the sentence of the error, and
+    /// `instead` ends it.
     pub(super) fn refuse_deletion(&self, what: &str, instead: &str) -> Result<()> {
         if self.deletes_files() {
             return Ok(());

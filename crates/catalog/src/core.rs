@@ -1,5 +1,5 @@
-//! [`Core`]: what all parts of the catalog share. [`pipeline::request`](crate::pipeline) adds how requests
-//! that change something run.
+//! [`Core`]: the state that all parts of the catalog share. [`pipeline::request`](crate::pipeline)
+//! adds the execution of mutations.
 
 use std::sync::Arc;
 

@@ -22,8 +22,8 @@ struct RefusedCredential<'a> {
 }
 
 impl Access {
-    /// Records a denial and returns the error for the caller: `absent`, which is that of a thing that does
-    /// not exist, if the caller may not see the thing, or else that the action is forbidden.
+    /// Records a denial and returns the error for the caller: `absent`, the error for a missing
+    /// resource, if the caller may not see the resource, or else `Forbidden`.
     pub(super) fn refuse(
         &self,
         operation: &Operation,
@@ -45,9 +45,9 @@ impl Access {
         })
     }
 
-    /// Returns `error`, unless no policy permits anything to the caller. Such a caller learns exactly that:
-    /// "Warehouse does not exist" would send its operator to the wrong place. Existing warehouses must be
-    /// reported in the same way as absent ones, so this applies to the errors of both.
+    /// Returns `error`, or a special error if no policy permits anything to the caller. For such a
+    /// caller, "Warehouse does not exist" would be misleading. Existing and missing warehouses must
+    /// be indistinguishable, so this replaces the errors of both.
     pub(super) fn without_permissions(&self, operation: &Operation, error: Error) -> Error {
         let Principal::Identified(identity) = &operation.principal else { return error };
         let replaced = matches!(error, Error::NoSuchWarehouse(_) | Error::Forbidden(_));
@@ -58,7 +58,7 @@ impl Access {
         Error::Forbidden(no_permissions(identity))
     }
 
-    /// Opens the file of the audit log anew.
+    /// Reopens the file of the audit log.
     pub fn reopen_audit(&self) -> Result<(), AuditError> {
         self.environment.store().audit().reopen()
     }
@@ -79,7 +79,7 @@ impl Access {
     }
 }
 
-/// The message to a caller to whom no policy permits anything.
+/// Returns the message to a caller without any permission.
 fn no_permissions(identity: &Identity) -> String {
     let Identity { kind, id, name, roles, .. } = identity;
     let grantee = match kind {

@@ -1,5 +1,4 @@
-//! From a resource as somebody names it to what policies know of it, and to what is told of it to those
-//! who may not see it.
+//! Lookup of resources that a client names, and the errors for those that it may not see.
 
 use super::attributes::namespace_resource;
 use super::tabular::target::Target;
@@ -11,15 +10,16 @@ use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 
-/// A resource that somebody names.
+/// A resource that a client names.
 pub(super) struct Described {
-    /// With what is known of each level, as far as policies ask for it and as it is there.
+    /// The resource, with the attributes of each level if policies use them and as far as it
+    /// exists.
     pub(super) resource: Resource,
-    /// Whether it is there.
+    /// Whether it exists.
     pub(super) there: bool,
 }
 
-/// The actions that tell whether something is visible.
+/// The actions that decide whether a resource is visible.
 pub(super) const SEEING: [&str; 3] = [ReadConfig::NAME, DescribeNamespace::NAME, Load::NAME];
 
 /// The names that a resource consists of.
@@ -45,8 +45,8 @@ fn named(resource: &Resource) -> Named {
 }
 
 impl Access {
-    /// The resource that a client names in one word, such as `table:prod/sales/orders`. A name that cannot be
-    /// is one that is not there, whoever asks, and is put to no policy.
+    /// Parses the resource that a client names, such as `table:prod/sales/orders`. An invalid name
+    /// is reported as a missing resource to every caller, without evaluating policies.
     pub(super) fn resource_named(&self, word: &str) -> Result<Resource> {
         let resource = notation::resource(word);
         let resource = resource.map_err(|error| Error::Invalid(error.to_string()))?;
@@ -64,8 +64,7 @@ impl Access {
         Ok(resource)
     }
 
-    /// What is known of a resource. Names are enough, unless policies ask for more where one of these actions
-    /// is to be done.
+    /// Looks up a resource. Reads attributes only if policies use them for one of these actions.
     pub(super) async fn described(
         &self,
         resource: Resource,
@@ -96,8 +95,8 @@ impl Access {
         }
     }
 
-    /// What is told to whoever may not see a resource: to the letter what is said of one that is not there.
-    /// Nothing if they may.
+    /// Returns the error for a resource that the caller may not see, the same as for a missing one.
+    /// `None`: the caller may see it.
     pub(super) fn hidden(&self, operation: &Operation, described: &Described) -> Option<Error> {
         let Described { resource, there } = described;
         let warehouse = resource.warehouse_name()?;
@@ -119,7 +118,7 @@ impl Access {
         }
     }
 
-    /// What is told of a resource that is not there, to whoever may know that.
+    /// Returns the error for a missing resource, for callers who may learn that. `None`: it exists.
     pub(super) fn missing(&self, described: &Described) -> Option<Error> {
         let Described { resource, there } = described;
         let warehouse = resource.warehouse_name().filter(|_| !there)?;
@@ -138,7 +137,7 @@ impl Access {
         })
     }
 
-    /// Whether `A` may be done to `resource`.
+    /// Whether the caller may do `A` on `resource`.
     pub(super) fn may<A: Action>(&self, operation: &Operation, resource: &Resource) -> bool {
         let Operation { principal, context, .. } = operation;
         self.authority.authorize::<A>(principal, resource, context).is_ok()

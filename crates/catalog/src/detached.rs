@@ -1,4 +1,4 @@
-//! Work that runs to its end, even if its caller stops waiting for it.
+//! Work that completes even if its caller stops waiting for it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tracing::Instrument;
 
 use super::{Error, Result};
 
-/// Runs work to its end, and waits for it at most `at_most`. After that its outcome is unknown to the caller,
-/// for the reason `late`, and the work goes on.
+/// Spawns `work` and waits for it at most `at_most`. On expiry returns `CommitStateUnknown(late)`,
+/// and the work continues.
 pub(super) async fn detached<T: Send + 'static>(
     at_most: Duration,
     late: &'static str,

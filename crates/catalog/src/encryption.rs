@@ -1,8 +1,8 @@
-//! The keys that encrypt what the catalog keeps: seen, rotated, and wrapped anew.
+//! The encryption keys of the store: show, rotate and rewrap.
 //!
-//! The ring lies beside the store and not in it, so that a change of it is no transaction. It is done
-//! before its entry in the change log is written: a crash in between leaves a data key that nobody asked
-//! for twice, which harms nobody.
+//! The key ring is stored next to the records and not in them, so a change of it is no transaction.
+//! It is written before its entry in the change log: a crash in between leaves an additional data
+//! key, which is harmless.
 
 use std::sync::Arc;
 
@@ -20,42 +20,42 @@ use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_kms::ring::{Ring, WrappedKey};
 
-/// What is told of a key ring.
+/// A key ring, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRing {
     /// The id of the catalog that all keys are bound to.
     pub catalog: Uuid,
-    /// How often the ring was changed.
+    /// Number of changes of the ring.
     pub revision: u64,
-    /// The number of the data key that what is written now is sealed with.
+    /// The number of the data key that encrypts new data.
     pub active: u32,
-    /// The data keys, from the oldest on; in a clone, those of its parent first.
+    /// The data keys, oldest first; in a clone, those of its parent first.
     pub data_keys: Vec<DataKey>,
 }
 
-/// What is told of a data key.
+/// A data key, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataKey {
     /// Its number.
     pub number: u32,
-    /// When it was made, in milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub created_ms: i64,
-    /// The kind of KMS that has its wrapping key.
+    /// The kind of KMS that holds its wrapping key.
     pub kms: String,
     /// The wrapping key's name.
     pub wrapping_key: String,
-    /// When it was wrapped, in milliseconds since 1970.
+    /// The time of its wrapping, in milliseconds since 1970.
     pub wrapped_ms: i64,
 }
 
-/// What is to become of the keys.
+/// A change of the key ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// A new data key is to seal what is written from now on.
+    /// Creates a new data key for all data written from now on.
     Rotate,
-    /// All data keys are to be wrapped anew.
+    /// Wraps all data keys again.
     Rewrap {
-        /// By this wrapping key; by the one of the settings if there is none.
+        /// The wrapping key. `None`: the one in the settings.
         wrapping_key: Option<String>,
     },
 }
@@ -84,7 +84,7 @@ impl From<&WrappedKey> for DataKey {
 }
 
 impl Edit {
-    /// The change's name.
+    /// Returns the name of the change.
     fn action(&self) -> &'static str {
         match self {
             Self::Rotate => "rotate_data_key",
@@ -93,7 +93,7 @@ impl Edit {
     }
 }
 
-/// The key ring of the store, as requests see and change it. Cheap to clone.
+/// The key ring of the store, for requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Encryption {
     core: Arc<Core>,
@@ -104,14 +104,14 @@ impl Encryption {
         Self { core: Arc::clone(core) }
     }
 
-    /// The key ring, as it is kept; none if what is kept is not encrypted.
+    /// Returns the stored key ring. `None`: the store is not encrypted.
     pub async fn key_ring(&self, operation: &Operation) -> Result<Option<KeyRing>> {
         let permit = self.permit_encryption(operation)?;
         let ring = self.core.store().key_ring(&permit).await?;
         Ok(ring.as_ref().map(KeyRing::from))
     }
 
-    /// Changes the key ring, and answers with what it is then.
+    /// Changes the key ring and returns the new one.
     pub async fn change_key_ring(&self, operation: &Operation, edit: Edit) -> Result<KeyRing> {
         let changing = |encryption: Self, operation: Operation| async move {
             encryption.change_ring(&operation, &edit).await

@@ -1,4 +1,4 @@
-//! [`Environment`]: what every part of the catalog works with.
+//! [`Environment`]: the state and services that every part of the catalog uses.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use slateberg_objects::Objects;
 use slateberg_store::Store;
 use slateberg_store::records::CloneOf;
 
-/// The store and the warehouses, the one way to change them, and the settings.
+/// The store, the warehouses, the commit pipeline, the settings, and the sources of time and ids.
 pub(crate) struct Environment {
     store: Store,
     pipeline: Arc<Pipeline>,
@@ -57,12 +57,12 @@ impl Environment {
         &self.pipeline
     }
 
-    /// Returns the warehouses that are served at this moment.
+    /// Returns the current set of warehouses.
     pub(crate) fn warehouses(&self) -> Arc<Served> {
         self.warehouses.served()
     }
 
-    /// Returns the files of the warehouses that are served at this moment.
+    /// Returns the object stores of the current set of warehouses.
     pub(crate) fn objects(&self) -> Objects {
         self.warehouses().objects.clone()
     }

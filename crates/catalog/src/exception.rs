@@ -1,10 +1,10 @@
-//! Names of the catalog's errors, as `ErrorModel.type` of the specification has them. Java's clients choose
-//! their exception by them.
+//! Names of the catalog's errors for `ErrorModel.type` of the specification. Java clients choose
+//! their exception by this name.
 
 use super::Error;
 
 impl Error {
-    /// The name of the exception.
+    /// Returns the name of the exception.
     pub fn exception(&self) -> &'static str {
         match self {
             Self::NoSuchWarehouse(..) => "NoSuchWarehouseException",
@@ -29,7 +29,7 @@ impl Error {
         }
     }
 
-    /// Whether the catalog has failed, rather than refused what was asked for.
+    /// Whether the catalog failed, in contrast to a rejected request.
     pub fn is_failure(&self) -> bool {
         matches!(
             self,

@@ -1,5 +1,4 @@
-//! Forgetting what nobody can ask for any more: old idempotency records, the oldest changes, and jobs that
-//! ended long ago.
+//! Removal of expired records: old idempotency records, the oldest changes, and old finished jobs.
 
 use std::sync::Arc;
 
@@ -12,10 +11,10 @@ use slateberg_store::key_space::{Expiry, KeySpace, Removal};
 use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key, space};
 use slateberg_store::read::{Range, Read};
 
-/// Records that one transaction removes.
+/// Number of records that one transaction removes.
 const BATCH_RECORDS_MAX: usize = 1000;
 
-/// Removal of records whose lifetime has ended. Cheap to clone.
+/// Removal of expired records. Cheap to clone.
 #[derive(Clone)]
 pub struct Maintenance {
     core: Arc<Core>,
@@ -26,7 +25,7 @@ impl Maintenance {
         Self { core: Arc::clone(core) }
     }
 
-    /// Removes what has expired. Returns how many records went.
+    /// Removes expired records and returns their number.
     pub async fn expire(&self) -> Result<usize> {
         let mut removed = 0;
         for &space in KeySpace::ALL {
@@ -40,7 +39,7 @@ impl Maintenance {
         Ok(removed)
     }
 
-    /// Removes the markers of publications that have finished.
+    /// Removes the markers of complete publications.
     pub async fn forget_landed(&self) -> Result<()> {
         self.core.pipeline().forget_landed().await
     }
@@ -84,7 +83,7 @@ impl Maintenance {
         }
     }
 
-    /// Forgets jobs that ended long ago, and the oldest of too many.
+    /// Removes finished jobs after their retention, and the oldest ones beyond the maximum number.
     async fn expire_jobs(&self) -> Result<usize> {
         let settings = self.core.settings();
         let kept_ms = settings.jobs_kept_seconds.saturating_mul(1000);

@@ -1,5 +1,6 @@
-//! Registering a metadata file shows what is in it. So a file that belongs to a table or view is
-//! one for those who may load that, and for everybody else it does not exist.
+//! Permission checks of registrations, which disclose the contents of a metadata file. A file that
+//! belongs to a table or view is available to callers who may load this table or view. For all
+//! others it does not exist.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +18,18 @@ use slateberg_objects::location::Location;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::Read;
 
-/// Tables and views that a file may belong to.
+/// Maximum number of tables and views to which a file may belong.
 const OWNERS_MAX: usize = 1000;
 
 impl Access {
     /// Rejects a metadata file at the location of a table or view that the caller may not load
-    /// whole, exactly as one that does not exist.
+    /// entirely, with the same error as for a missing file.
     pub(super) async fn permit_file(&self, cx: &RequestContext, file: &str) -> Result<()> {
         self.permit_owners(cx, file, (file, None)).await
     }
 
-    /// The same for the table or view that the file describes, by its location and its UUID.
+    /// Like [`permit_file`](Self::permit_file), for the table or view that the file describes, by
+    /// location and UUID.
     pub(super) async fn permit_described(
         &self,
         cx: &RequestContext,

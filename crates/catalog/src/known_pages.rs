@@ -1,13 +1,13 @@
-//! [`KnownPages`]: what was worked out for listings that policies filter, kept from one listing to the next.
+//! [`KnownPages`]: cache for listings that policies filter.
 //!
-//! - What policies can ask of the names of a page. To gather it takes a name, a record and the metadata for
-//!   each of a thousand tables. What was gathered of one holds until its record is written, which the store
-//!   can tell ([`Reading`]); so a listing reads those anew that were written since the last one, and no
-//!   others.
-//! - Which of the names somebody is shown: by everything that this depends on, as with single decisions.
+//! - The attributes of the names of a page. Reading them takes a name, a record and the metadata
+//!   for each of up to a thousand tables. The attributes of a table are valid until its record is
+//!   written, which the store detects ([`Reading`]). So a listing reads only the attributes of
+//!   tables that were written since the last one.
+//! - The names of a page that a principal sees, with everything that this depends on as the key.
 //!
-//! Names that come and go make another page: a page is the same as long as the store serves the same names
-//! for it.
+//! A page is the same as long as the store returns the same names for it. New and dropped names
+//! make it another page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +20,14 @@ use slateberg_model::page::Names;
 use slateberg_store::read::Reading;
 use slateberg_telemetry::cache::{ByteCache, CacheSize, CacheUsage};
 
-/// Bytes that a name takes beside its attributes: until when they hold.
+/// Size of a [`Reading`] and its share of the node, in bytes, in addition to the attributes.
 const READING_BYTES: usize = 128;
-/// Bytes that an entry takes beside its names and its key.
+/// Size of an entry in bytes, without its names and its key.
 const ENTRY_BYTES: usize = 512;
-/// Bytes of an entry of either kind, as the caches expect it.
+/// Typical size of an entry in bytes, for both caches.
 const TYPICAL_BYTES: u64 = 64 << 10;
 
-/// Where a page of names begins: of what, below which parent, and behind which name.
+/// Start of a page of names: key space, parent, and the name before the first one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PageStart {
     pub(super) space: u8,
@@ -36,37 +36,37 @@ pub(super) struct PageStart {
 }
 
 impl PageStart {
-    /// The bytes that it takes, about.
+    /// Returns its approximate size in bytes.
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.after.as_ref().map_or(0, String::len)
     }
 }
 
-/// The names of a page with what policies can ask of them.
+/// The names of a page with their attributes.
 #[derive(Clone)]
 pub(super) struct Gathered {
-    /// What the names stand for, in their order.
+    /// One node for each name, in the same order.
     pub(super) nodes: Arc<[Node]>,
-    /// For each of them, how to find out whether its record was written since.
+    /// For each node, the means to detect later writes of its record.
     readings: Arc<[Option<Reading>]>,
-    /// The names as the store has served them.
+    /// The names as the store returned them.
     names: Arc<Names>,
-    /// Tells it from what is gathered at another time.
+    /// Distinguishes it from attributes of the same page that were read at another time.
     number: u64,
 }
 
-/// Which names of a page somebody is shown.
+/// The names of a page that a principal sees.
 #[derive(Clone)]
 struct Shown {
-    /// All names of it, as the store has served them.
+    /// All names of the page, as the store returned them.
     names: Arc<Names>,
-    /// The number of what was gathered of them, if anything was asked of that.
+    /// The number of the attributes, if the filter used any.
     gathered: Option<u64>,
-    /// Those that are shown.
+    /// The visible names.
     shown: Arc<Names>,
 }
 
-/// Pages that were listed lately, bounded in bytes.
+/// Cache of recently listed pages, limited in bytes.
 pub(super) struct KnownPages {
     gathered: ByteCache<PageStart, Gathered>,
     shown: ByteCache<(PageKey, PageStart), Shown>,
@@ -74,7 +74,8 @@ pub(super) struct KnownPages {
 }
 
 impl Gathered {
-    /// Those that have to be read again, by their places, if `overtaken` says which reads no longer hold.
+    /// Returns the indexes of the nodes to read again, given the function that finds outdated
+    /// readings.
     pub(super) fn stale(
         &self,
         overtaken: impl FnOnce(&[Option<Reading>]) -> Vec<usize>,
@@ -82,14 +83,14 @@ impl Gathered {
         overtaken(&self.readings)
     }
 
-    /// The parts of it, to be changed.
+    /// Returns copies of the nodes and readings, to be updated.
     pub(super) fn to_parts(&self) -> (Vec<Node>, Vec<Option<Reading>>) {
         (self.nodes.to_vec(), self.readings.to_vec())
     }
 }
 
 impl KnownPages {
-    /// Keeps at most so many bytes: half of them of either kind.
+    /// Creates a cache of at most `bytes_max` bytes, half of them for each kind of entry.
     pub(super) fn new(bytes_max: u64) -> Self {
         let bytes_max = bytes_max / 2;
         Self {
@@ -99,12 +100,12 @@ impl KnownPages {
         }
     }
 
-    /// What was gathered of a page that shows these names.
+    /// Returns the cached attributes of a page that consists of these names.
     pub(super) fn gathered(&self, start: &PageStart, names: &Arc<Names>) -> Option<Gathered> {
         self.gathered.peek(start).filter(|page| Arc::ptr_eq(&page.names, names))
     }
 
-    /// Keeps what was gathered of a page.
+    /// Caches the attributes of a page.
     pub(super) fn keep_gathered(
         &self,
         start: PageStart,
@@ -120,8 +121,7 @@ impl KnownPages {
         gathered
     }
 
-    /// Which names of a page somebody is shown, if that is known of these names and of what was gathered of
-    /// them.
+    /// Returns the visible names of a page, if cached for these names and these attributes.
     pub(super) fn shown(
         &self,
         key: &(PageKey, PageStart),
@@ -133,7 +133,7 @@ impl KnownPages {
         self.shown.get_if(key, is_same).map(|page| page.shown)
     }
 
-    /// Keeps which names of a page somebody is shown.
+    /// Caches the visible names of a page.
     pub(super) fn keep_shown(
         &self,
         key: (PageKey, PageStart),
@@ -149,7 +149,7 @@ impl KnownPages {
         self.shown.insert(key, shown, bytes);
     }
 
-    /// How it is used.
+    /// Returns the memory use, and the hits and misses of the visible names.
     pub(super) fn usage(&self) -> CacheUsage {
         let (gathered, shown) = (self.gathered.size(), self.shown.usage());
         let size = CacheSize {
@@ -182,8 +182,8 @@ mod tests {
         Arc::new(Attributes { properties, ..Attributes::default() })
     }
 
-    /// What the answer for a page depends on in a namespace with a property of so many bytes, and what
-    /// somebody with a role of so many bytes is.
+    /// Returns the cache key of a page in a namespace with a property of `property` bytes, for a
+    /// principal with a role of `role` bytes.
     fn question(property: usize, role: usize) -> PageKey {
         let file = PolicyFile { name: "test.cedar".to_owned(), text: BY_PROPERTIES.to_owned() };
         let policies = PolicySet::build(Arc::new(Schema::bundled()), &[file], &[]);
@@ -238,7 +238,7 @@ mod tests {
         let further = (long - 1) as u64;
         assert_eq!(weight(long, 1, 1), least + further);
         assert_eq!(weight(1, 1, long), least + further);
-        // It stands in the page, and in what is known of it.
+        // The name is stored twice: in the page, and in its node.
         assert!(weight(1, long, 1) > least + 2 * further - KIB as u64);
     }
 }

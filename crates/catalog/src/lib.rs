@@ -1,12 +1,13 @@
-//! Rank 5: the use cases. Everything that a client can cause happens here, and nothing here knows HTTP.
+//! Rank 5: the use cases, independent of HTTP.
 //!
 //! [`Catalog`] is a facade over parts, each with its own state. The parts share a [`Core`]: the
-//! [`environment`] (store, warehouses, settings, clock) and the [access](Access) of requests to it.
+//! [`environment`] (store, warehouses, settings, clock) and the [access](Access) control of
+//! requests.
 //!
-//! Requests change the catalog through the commit [`pipeline`] alone.
+//! Requests change the catalog only through the commit [`pipeline`].
 //!
-//! Reads see durable state, and wait for a metadata file that is not yet written. The [`version_cache`]
-//! holds the metadata of versions.
+//! Reads see durable state, and wait for metadata files that are not written yet. The
+//! [`version_cache`] caches the parsed metadata of versions.
 
 mod access;
 mod attributes;
@@ -94,7 +95,7 @@ pub struct Catalog {
     inner: Arc<Inner>,
 }
 
-/// The components that [`Catalog::new`] puts together.
+/// The components of a [`Catalog`].
 pub struct Parts {
     /// The store of the records.
     pub store: Store,
@@ -102,7 +103,7 @@ pub struct Parts {
     pub warehouses: Served,
     /// Opens the object stores of warehouses that are created at run time.
     pub stores: Stores,
-    /// Decides on permissions.
+    /// Evaluates policies.
     pub authority: Arc<Authority>,
     /// The sources of the policies in force.
     pub policy_sources: policies::Sources,
@@ -112,7 +113,7 @@ pub struct Parts {
     pub clone_of: Option<CloneOf>,
     /// The timeline id ([`Catalog::timeline`]).
     pub timeline: Option<Uuid>,
-    /// Bounds and times.
+    /// Limits and durations.
     pub settings: Settings,
     /// The clock.
     pub clock: Arc<dyn Clock>,
@@ -136,7 +137,7 @@ struct Inner {
 }
 
 impl Catalog {
-    /// Puts a catalog together.
+    /// Creates a catalog.
     pub fn new(parts: Parts) -> Self {
         let core = Arc::new(Core::new(&parts));
         let (listings, jobs) = (Listings::new(&core), Jobs::new(&core));
@@ -198,7 +199,7 @@ impl Catalog {
         &self.inner.encryption
     }
 
-    /// Removal of records whose lifetime has ended.
+    /// Removal of expired records.
     pub fn maintenance(&self) -> &Maintenance {
         &self.inner.maintenance
     }
@@ -208,13 +209,13 @@ impl Catalog {
         &self.inner.core.access
     }
 
-    /// Returns the bounds and times of the catalog.
+    /// Returns the limits and durations of the catalog.
     pub fn settings(&self) -> &Settings {
         self.inner.core.settings()
     }
 
-    /// Returns the timeline id. It changes on restore, import and clone, so that no entity tag from before
-    /// matches.
+    /// Returns the timeline id. It changes on restore, import and clone, so that entity tags from
+    /// before cannot match.
     pub fn timeline(&self) -> Option<Uuid> {
         self.inner.timeline
     }
@@ -243,23 +244,23 @@ impl Catalog {
         self.inner.core.store().check_open()
     }
 
-    /// Returns the reason when the store has closed.
+    /// Waits until the store has closed and returns the reason.
     pub async fn store_closed(&self) -> store::Error {
         self.inner.core.store().closed().await
     }
 
-    /// Fetches what reads need from the store's bucket, for at most `at_most`.
+    /// Fetches the parts of the store that reads need from its bucket, for at most `at_most`.
     pub async fn warm_up(&self, at_most: Duration) -> Warmed {
         self.inner.core.store().warm_up(at_most).await
     }
 
-    /// Writes the memtable to level 0, so that the next start has little to replay.
+    /// Writes the memtable to level 0, so that the next start replays less of the log.
     pub async fn flush(&self) -> Result<()> {
         Ok(self.inner.core.store().flush().await?)
     }
 
-    /// Finishes the publications that an earlier process left. If the store of a warehouse does not take a
-    /// file within `patience`, its files are retried in the background.
+    /// Finishes the publications that an earlier process left. If the object store of a warehouse
+    /// does not accept a file within `patience`, its files are retried in the background.
     pub async fn finish_publications(
         &self,
         patience: Duration,
@@ -268,12 +269,13 @@ impl Catalog {
         self.inner.core.pipeline().finish_publications(None, patience, progress).await
     }
 
-    /// Rejects from now on, without retries, what fails for want of space: the catalog is about to close.
+    /// Stops the retries of writes that fail for lack of disk space, because the catalog is about
+    /// to close.
     pub fn give_up_on_space(&self) {
         self.inner.core.store().give_up_on_space();
     }
 
-    /// Returns why writes are rejected at this moment, if they are: of all warehouses, or of one.
+    /// Returns the reason why writes are rejected at present, in all warehouses or in one.
     pub fn shortage(&self) -> Option<String> {
         let core = &self.inner.core;
         match core.store().check_writable() {
@@ -282,7 +284,7 @@ impl Catalog {
         }
     }
 
-    /// Closes the catalog: what was accepted is durable before this returns.
+    /// Closes the catalog. Accepted changes are durable before this returns.
     pub async fn close(&self) -> std::result::Result<(), store::Error> {
         self.give_up_on_space();
         if let Err(error) = self.inner.core.pipeline().forget_landed().await {
@@ -296,7 +298,7 @@ impl Catalog {
         self.inner.core.now_ms()
     }
 
-    /// Returns a name for this run of the server.
+    /// Returns a new id for this run of the server.
     pub fn new_run_id(&self) -> Uuid {
         self.inner.core.ids().ordered()
     }

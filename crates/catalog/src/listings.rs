@@ -1,4 +1,4 @@
-//! Listing what is directly in a warehouse or namespace: the names that the asker may see, and no others.
+//! Listings: the names directly in a warehouse or namespace that the caller may see.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,35 +23,35 @@ use slateberg_store::keys::{
 use slateberg_store::read::{Durable, Read, Reading};
 use slateberg_telemetry::collection::Collection;
 
-/// Names that are read and filtered together.
+/// Number of names that are read and filtered together.
 const CHUNK_NAMES: usize = 1000;
 
-/// What is to be listed.
+/// The contents of a warehouse or namespace that a request lists.
 #[derive(Clone, Copy)]
 pub(super) struct Contents<'a> {
-    /// The namespace; none for the root of the warehouse.
+    /// The namespace. `None`: the root of the warehouse.
     pub(super) parent: Option<&'a NamespaceIdent>,
-    /// What kind of things: namespaces, tables or views.
+    /// Namespaces, tables or views.
     pub(super) kind: Kind,
 }
 
-/// Where the names stand that are to be listed.
+/// Key range of the names to list.
 struct Shelf {
     space: u8,
     parent: Uuid,
     kind: Kind,
 }
 
-/// Which names somebody may see.
+/// Filter for the names that the caller may see.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     question: &'a PageQuestion<'a>,
-    /// By what the answer can be remembered, if it can.
+    /// Cache key of the result. `None`: it cannot be cached.
     key: Option<&'a PageKey>,
 }
 
 impl Question<'_> {
-    /// The names of those that may be seen.
+    /// Returns the names of the visible nodes.
     fn shown(&self, nodes: &[Node]) -> Names {
         let answers = self.question.answer(nodes);
         let shown = nodes.iter().zip(answers).filter(|(_, yes)| *yes);
@@ -59,7 +59,7 @@ impl Question<'_> {
     }
 }
 
-/// Lists what is directly in a warehouse or namespace. Cheap to clone.
+/// Lists the contents of warehouses and namespaces. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Listings {
     core: Arc<Core>,
@@ -77,7 +77,7 @@ impl Listings {
         self.pages.usage().collect(into, "listing", "Pages of names that policies filter");
     }
 
-    /// A page of the names of those to which `A` may be done.
+    /// Returns a page of the names on which the caller may do `A`.
     pub(super) async fn list_contents<A: Action>(
         &self,
         cx: &RequestContext,
@@ -129,7 +129,7 @@ impl Listings {
         Ok(Page::cut(names, page))
     }
 
-    /// The names of a page that a question is answered with yes for: one more than wanted, if there is one.
+    /// Returns the visible names of a page, and one more if there is one.
     async fn visible_names(
         &self,
         store: &Durable<'_>,
@@ -157,7 +157,7 @@ impl Listings {
         }
     }
 
-    /// Those of these names that a question is answered with yes for.
+    /// Returns the visible ones of these names.
     async fn shown(
         &self,
         store: &Durable<'_>,
@@ -170,7 +170,7 @@ impl Listings {
         let gathered = match asked.question.needs_attributes() {
             true => match self.gathered(store, kind, &start, names).await? {
                 Ok(gathered) => Some(gathered),
-                // What is gone since its name was read is left out, this time.
+                // Some names were dropped after they were read. This result is not cached.
                 Err(left) => return Ok(Arc::new(asked.shown(&left))),
             },
             false => None,
@@ -191,8 +191,8 @@ impl Listings {
         Ok(shown)
     }
 
-    /// What the names of a page stand for, with what policies can ask of it; if one of them is gone since the
-    /// names were read, what is left.
+    /// Returns the names of a page with the attributes that policies evaluate. If one of them was
+    /// dropped after the names were read, returns the rest as an error value.
     async fn gathered(
         &self,
         store: &Durable<'_>,
@@ -231,7 +231,7 @@ impl Listings {
         Ok(Err(nodes))
     }
 
-    /// What policies can ask of what has a name, and until when that holds.
+    /// Returns the attributes of a name, and the reading that tracks their validity.
     async fn attributes_on(
         &self,
         store: &Durable<'_>,

@@ -1,4 +1,4 @@
-//! The permit to load a table or view, with the rights to its files.
+//! The permit to load a table or view, with the privileges on its files.
 
 use std::sync::Arc;
 
@@ -20,23 +20,24 @@ use slateberg_store::read::Read;
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
-/// What policies say of files.
+/// The actions on files.
 pub(super) const OF_FILES: [&str; 2] = [ReadData::NAME, WriteData::NAME];
-/// A table or view that somebody may load.
+/// A table or view that the caller may load.
 pub(crate) struct Loadable {
     /// The permit.
     pub(crate) permit: Permit<Load>,
-    /// What they may do to its files; nothing if that was not asked.
+    /// The caller's privileges on its files. Empty if the request does not need them.
     pub(crate) rights: Rights,
-    /// The record that was decided about.
+    /// The record that the decision was based on.
     pub(crate) record: Arc<TabularRecord>,
-    /// Times the lookup.
+    /// Span of the lookup.
     pub(crate) span: Span,
 }
 
 impl Access {
-    /// The permit to load a table or view, what may be done to its files if somebody asks for them, and the
-    /// record that both were decided about: none that has come to the name, or has changed, since.
+    /// Returns the permit to load a table or view, the privileges on its files if `with_files`, and
+    /// the record. All decisions are based on this record: the lookup is repeated if another table
+    /// took the name or the record changed.
     pub(crate) async fn loadable(
         &self,
         store: &impl Read,
@@ -61,8 +62,9 @@ impl Access {
         ))
     }
 
-    /// The permit to load a table or view, and `with_files` what its holder may do with its files; nothing
-    /// without, as that costs further questions. By what both were decided comes with them.
+    /// Returns the permit to load a table or view and, if `with_files`, the privileges on its
+    /// files, which need further policy evaluations; and the state that the decisions were based
+    /// on.
     async fn permit_load(
         &self,
         store: &impl Read,
@@ -81,13 +83,13 @@ impl Access {
         Ok((permit, besides.unwrap_or_else(|| self.all_rights()), basis))
     }
 
-    /// What policies allow somebody to do with a table's files.
+    /// Returns the privileges that policies grant on the files of a table.
     pub(super) fn rights(&self, asking: &Asking<'_>, resource: &Resource) -> Rights {
         let (read, write) = (asking.may::<ReadData>(resource), asking.may::<WriteData>(resource));
         Rights { read, write, delete: write && self.environment.deletes_files() }
     }
 
-    /// What anybody may do with a table's files where no policy is asked.
+    /// Returns the privileges on the files of a table if no policy is evaluated.
     pub(super) fn all_rights(&self) -> Rights {
         Rights { read: true, write: true, delete: self.environment.deletes_files() }
     }

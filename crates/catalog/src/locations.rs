@@ -1,18 +1,19 @@
-//! Where tables and views go that were given no location.
+//! Default locations of tables and views.
 
 use uuid::Uuid;
 
 use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::warehouse::Warehouse;
 
-/// The namespace property that tells where its tables go, as in Hive and Spark.
+/// The namespace property with the location of its tables, as in Hive and Spark.
 pub(crate) const LOCATION_PROPERTY: &str = "location";
 
-/// The longest part of a location that is made of one name, in bytes: file systems end at 255.
+/// Maximum size of a path segment that is derived from one name, in bytes; the limit of file
+/// systems is 255.
 const SEGMENT_BYTES_MAX: usize = 128;
 
-/// `<warehouse>/<level>/.../<name>-<id>`: readable, and always a place of its own, so that a table that
-/// was renamed or dropped never shares its files with the next one of its name.
+/// Returns `<warehouse>/<level>/.../<name>-<id>`: readable, and unique, so that a renamed or
+/// dropped table never shares its files with the next table of its name.
 pub(crate) fn default_location(
     warehouse: &Warehouse,
     namespace: &NamespaceIdent,
@@ -27,7 +28,8 @@ pub(crate) fn default_location(
     format!("{parent}/{}-{}", segment(name), id.simple())
 }
 
-/// `<warehouse>/<level>/...`: where the tables of a namespace go that says nothing of it itself.
+/// Returns `<warehouse>/<level>/...`: the location of the tables of a namespace that does not set
+/// one.
 pub(crate) fn namespace_location_in(warehouse: &Warehouse, namespace: &NamespaceIdent) -> String {
     namespace.0.iter().fold(warehouse.storage.location.clone(), |mut location, level| {
         location.push('/');
@@ -36,13 +38,13 @@ pub(crate) fn namespace_location_in(warehouse: &Warehouse, namespace: &Namespace
     })
 }
 
-/// A name as a part of a location that no client, file system or bucket reads in its own way.
+/// Returns a name as a path segment that clients, file systems and object stores do not interpret.
 fn segment(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     name.chars().take(SEGMENT_BYTES_MAX).map(plain).collect()
 }
 
-/// A location without slashes at its end, as Iceberg keeps it.
+/// Returns a location without trailing slashes, as Iceberg stores it.
 pub(crate) fn without_trailing_slash(location: &str) -> String {
     let mut location = location;
     while let Some(shorter) = location.strip_suffix('/') {

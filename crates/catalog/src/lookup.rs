@@ -1,4 +1,4 @@
-//! From names to records.
+//! Lookups of records by name.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, TabularKey, TabularN
 use slateberg_store::read::Read;
 use slateberg_store::records::{NamespaceRecord, TabularRecord};
 
-/// How often a lookup begins anew because a name moved between two reads.
+/// Maximum number of attempts of a lookup, which starts again if a name moves between two reads.
 pub(super) const LOOKUP_ATTEMPTS_MAX: usize = 16;
 
-/// A table or view, whole.
+/// A table or view with its metadata.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// Its record.
@@ -25,7 +25,7 @@ pub struct Found {
     pub document: Document,
 }
 
-/// The id of a namespace; none if it is not there.
+/// Returns the id of a namespace. `None`: it does not exist.
 pub async fn namespace_id(
     store: &impl Read,
     warehouse: Uuid,
@@ -42,7 +42,7 @@ pub async fn namespace_id(
     Ok(Some(parent))
 }
 
-/// The id of a namespace whose contents are to be listed, which has to be there.
+/// Returns the id of a namespace to list. Errors with `NoSuchNamespace` if it does not exist.
 pub async fn namespace_to_list(
     store: &impl Read,
     warehouse: Uuid,
@@ -59,7 +59,7 @@ fn refuse_root(ident: &NamespaceIdent) -> Result<()> {
     }
 }
 
-/// A namespace that has to be there.
+/// Returns the record of a namespace. Errors with `NoSuchNamespace` if it does not exist.
 pub async fn namespace(
     store: &impl Read,
     warehouse: Uuid,
@@ -70,7 +70,8 @@ pub async fn namespace(
         let Some(id) = namespace_id(store, warehouse, ident).await? else {
             return Err(Error::no_such_namespace(ident));
         };
-        // A record that is gone by now was dropped between the two reads: the name tells.
+        // If the record is missing, the namespace was dropped between the two reads. The next
+        // attempt looks up the name again.
         if let Some(record) = store.get(&NamespaceKey(id)).await? {
             return Ok(record);
         }
@@ -81,7 +82,7 @@ pub async fn namespace(
     ))
 }
 
-/// The id of a table or view; none if it, or its namespace, is not there.
+/// Returns the id of a table or view. `None`: it or its namespace does not exist.
 pub async fn tabular_id(
     store: &impl Read,
     warehouse: Uuid,
@@ -95,7 +96,8 @@ pub async fn tabular_id(
     Ok(store.get(&key).await?.map(|entry| entry.id))
 }
 
-/// The record of a table or view that has to be there.
+/// Returns the record of a table or view. Errors with `NoSuchTable` or `NoSuchView` if it does not
+/// exist.
 pub async fn tabular_record(
     store: &impl Read,
     warehouse: Uuid,
@@ -110,8 +112,8 @@ pub async fn tabular_record(
         let Some(entry) = store.get(&key).await? else {
             return Err(Error::no_such(kind, ident));
         };
-        // A record that is gone or has another name by now moved between the two reads: the names tell
-        // what is true at this moment.
+        // If the record is missing or has another name, the table was dropped or renamed between
+        // the two reads. The next attempt looks up the name again.
         if let Some(record) = store.get_shared(&TabularKey(entry.id)).await?
             && record.namespace == namespace
             && record.name == ident.name
@@ -125,14 +127,15 @@ pub async fn tabular_record(
     ))
 }
 
-/// The metadata of a record that was read; none if a commit or a drop has come in between.
+/// Returns the metadata of this record. `None`: a commit or a drop has changed it after the record
+/// was read.
 pub async fn text_of(store: &impl Read, record: &TabularRecord) -> Result<Option<Text>> {
     let document = store.document(record.id).await?;
     Ok(document.filter(|document| document.version == record.version).map(|it| it.text))
 }
 
-/// A table or view by its id, its record and metadata at the same version; none if either is gone or
-/// they did not meet.
+/// Returns a table or view with its record and metadata at the same version. `None`: either is
+/// missing, or repeated reads did not return the same version.
 pub async fn tabular_by_id(store: &impl Read, id: Uuid) -> Result<Option<Found>> {
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
@@ -144,7 +147,7 @@ pub async fn tabular_by_id(store: &impl Read, id: Uuid) -> Result<Option<Found>>
     Ok(None)
 }
 
-/// The name of a table or view, with those of the namespaces that it is in.
+/// Returns the full name of a table or view, including its namespaces.
 pub async fn ident_of(store: &impl Read, record: &TabularRecord) -> Result<TabularIdent> {
     let mut levels = Vec::new();
     let mut id = record.namespace;
@@ -157,22 +160,24 @@ pub async fn ident_of(store: &impl Read, record: &TabularRecord) -> Result<Tabul
 }
 
 impl Environment {
-    /// Refuses names that nothing can have, before anything is looked up.
+    /// Rejects names that no table or view can have, before any lookup.
     pub(crate) fn check_name(&self, ident: &TabularIdent) -> Result<()> {
         Ok(ident.validate(self.settings().name_limits())?)
     }
 
-    /// Refuses names that no namespace can have.
+    /// Rejects names that no namespace can have, before any lookup.
     pub(crate) fn check_namespace_name(&self, ident: &NamespaceIdent) -> Result<()> {
         Ok(ident.validate(self.settings().name_limits())?)
     }
 
-    /// The same for what is to be found: a name that cannot be is one that is not there.
+    /// Validates the name of an existing table or view: an invalid name is reported as a missing
+    /// table or view.
     pub(crate) fn check_findable(&self, kind: TabularKind, ident: &TabularIdent) -> Result<()> {
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))
     }
 
-    /// The same for a namespace that is to be found.
+    /// Validates the name of an existing namespace: an invalid name is reported as a missing
+    /// namespace.
     pub(crate) fn check_findable_namespace(&self, ident: &NamespaceIdent) -> Result<()> {
         self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))
     }

@@ -31,16 +31,16 @@ use slateberg_store::txn::Transaction;
 /// Properties, by key.
 pub type Properties = BTreeMap<String, String>;
 
-/// Which properties of a namespace go away.
+/// Properties to remove from a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removals {
-    /// Those with these keys.
+    /// The properties with these keys.
     Keys(BTreeSet<String>),
-    /// All that are not set at the same time.
+    /// All properties that are not set in the same request.
     AllOthers,
 }
 
-/// Namespaces, as requests see and change them. Cheap to clone.
+/// Namespaces, for requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Namespaces {
     core: Arc<Core>,
@@ -52,7 +52,7 @@ impl Namespaces {
         Self { core: Arc::clone(core), listings: listings.clone() }
     }
 
-    /// Makes a namespace; its parent has to be there. Answers the body of `CreateNamespaceResponse`.
+    /// Creates a namespace; its parent must exist. Returns the body of `CreateNamespaceResponse`.
     pub async fn create_namespace(
         &self,
         cx: &RequestContext,
@@ -123,7 +123,7 @@ impl Namespaces {
         created.await
     }
 
-    /// The names of the namespaces directly below `parent`, or of the top-level ones.
+    /// Returns the names of the namespaces directly below `parent`, or of the top-level ones.
     pub async fn list_namespaces(
         &self,
         cx: &RequestContext,
@@ -134,8 +134,9 @@ impl Namespaces {
         self.listings.list_contents::<DescribeNamespace>(cx, contents, page).await
     }
 
-    /// The properties of a namespace, and the `location` that its tables go to if it has none of its
-    /// own: Trino makes its tables' locations of that, and makes no tables where it finds none.
+    /// Returns the properties of a namespace, including the default `location` of its tables if it
+    /// does not set one: Trino derives the locations of its tables from this property, and creates
+    /// no tables without it.
     pub async fn load_namespace(
         &self,
         cx: &RequestContext,
@@ -153,7 +154,7 @@ impl Namespaces {
         Ok(properties)
     }
 
-    /// Whether a namespace is there.
+    /// Returns an error if a namespace does not exist.
     pub async fn namespace_exists(
         &self,
         cx: &RequestContext,
@@ -167,7 +168,7 @@ impl Namespaces {
         found.map(|_| ()).ok_or_else(|| Error::no_such_namespace(ident))
     }
 
-    /// Sets and removes properties. Answers the body of `UpdateNamespacePropertiesResponse`.
+    /// Sets and removes properties. Returns the body of `UpdateNamespacePropertiesResponse`.
     pub async fn update_namespace_properties(
         &self,
         cx: &RequestContext,
@@ -223,7 +224,7 @@ impl Namespaces {
         updated.await
     }
 
-    /// Drops a namespace that holds nothing.
+    /// Drops an empty namespace.
     pub async fn drop_namespace(&self, cx: &RequestContext, ident: NamespaceIdent) -> Result<()> {
         let drop = |namespaces: Self, cx: RequestContext| async move {
             namespaces.drop_namespace_once(&cx, &ident).await
@@ -291,8 +292,9 @@ impl Removals {
         }
     }
 
-    /// The keys to remove and the properties to set in a namespace as it is. Whoever sets all of them sends
-    /// back what a load has shown, and with it a location that the namespace itself does not have.
+    /// Returns the keys to remove and the properties to set. A client that replaces all properties
+    /// sends back those of a load, including a default location that the namespace itself does not
+    /// have.
     fn of(
         &self,
         before: &NamespaceRecord,
@@ -313,8 +315,8 @@ impl Removals {
     }
 }
 
-/// Refuses to drop a namespace that anything is in, in the serializable transaction that drops it: whoever
-/// puts something there at the same time conflicts.
+/// Rejects the drop of a namespace that is not empty. This runs in the serializable transaction of
+/// the drop, so a concurrent creation in the namespace conflicts with it.
 async fn refuse_unless_empty(
     t: &Transaction,
     ident: &NamespaceIdent,
@@ -328,7 +330,8 @@ async fn refuse_unless_empty(
     }
 }
 
-/// Scans for anything directly below a namespace or warehouse, and says what there is.
+/// Returns a description of the first kind of contents directly below a namespace or warehouse.
+/// `None`: it is empty.
 pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<&'static str>> {
     let contents = [
         (space::NAMESPACE_NAMES, "namespaces"),
@@ -343,8 +346,9 @@ pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<
     Ok(None)
 }
 
-/// What a top-level namespace is made in, which has to be there: a warehouse may be deleted at any time. Its
-/// record is read in the transaction that makes the namespace, so that the two conflict.
+/// Returns the parent id of a top-level namespace. Errors if the warehouse does not exist, because
+/// it may be deleted at any time. Its record is read in the transaction that creates the namespace,
+/// so that the two conflict.
 async fn root_of(t: &Transaction, warehouse: &Warehouse) -> Result<Uuid> {
     match t.get(&WarehouseKey(warehouse.name.clone())).await? {
         Some(record) if record.id == warehouse.id => Ok(record.id),

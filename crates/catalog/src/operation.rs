@@ -1,4 +1,5 @@
-//! One request, as the use cases see it: who asks, and under which `Idempotency-Key`.
+//! [`Operation`]: one request as the use cases see it, with its principal and its
+//! `Idempotency-Key`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,18 +12,19 @@ use slateberg_model::principal::Principal;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::records::Origin;
 
-/// What a use case knows of the request that it runs for.
+/// The request that a use case runs for.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// Who asks.
+    /// The caller.
     pub principal: Principal,
-    /// Under which circumstances.
+    /// The context that policies see.
     pub context: Context,
-    /// The request's `X-Request-Id`: the client's, or ours.
+    /// The request's `X-Request-Id`, from the client or generated.
     pub request_id: Option<RequestId>,
     /// The request's `Idempotency-Key`, if it has one.
     pub idempotency: Option<Idempotency>,
-    /// The room that its body takes, until it has ended: also if its client has gone.
+    /// The memory reserved for its body. Released when the mutation ends, even if the client has
+    /// disconnected.
     pub room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -60,22 +62,22 @@ impl Request for RequestContext {
     }
 }
 
-/// By what client and server call one request in their logs: printable ASCII. It is displayed when it is
-/// asked for, which for most requests is once.
+/// Id of a request in the logs of client and server: printable ASCII. It is formatted only on use,
+/// because most requests use it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestId {
-    /// What the client calls it.
+    /// The client's id.
     Given(Box<str>),
-    /// What a server calls it to which the client gave no name.
+    /// The server's id, for a request without one.
     Numbered {
         /// The run of the server.
         run: Uuid,
-        /// The requests of this run, counted.
+        /// The sequence number of the request in this run.
         number: u64,
     },
 }
 
-/// An `Idempotency-Key`, and the request that it came with.
+/// An `Idempotency-Key`, and the fingerprint of its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     /// The header's value.
@@ -85,17 +87,17 @@ pub struct Idempotency {
 }
 
 impl Operation {
-    /// A request by nobody in particular.
+    /// Returns an anonymous request.
     pub fn anonymous() -> Self {
         Self::by(Principal::Anonymous, Context::default())
     }
 
-    /// A request by this principal.
+    /// Returns a request by this principal.
     pub fn by(principal: Principal, context: Context) -> Self {
         Self { principal, context, request_id: None, idempotency: None, room: None }
     }
 
-    /// Where the request comes from, for the change log and the audit log.
+    /// Returns the origin of the request, for the change log and the audit log.
     pub fn origin(&self) -> Origin {
         let identity = match &self.principal {
             Principal::Identified(identity) => Some(identity),
@@ -109,7 +111,8 @@ impl Operation {
         }
     }
 
-    /// Whom what is made belongs to; nobody where nobody is known.
+    /// Returns the owner of resources that the request creates. `None` for anonymous requests and
+    /// tasks.
     pub(super) fn owner(&self) -> Option<String> {
         match &self.principal {
             Principal::Identified(identity) => Some(identity.id.clone()),
@@ -119,10 +122,10 @@ impl Operation {
 }
 
 impl RequestId {
-    /// Bytes that a client's name for a request may have.
+    /// Limit for the id that a client gives, in bytes.
     const GIVEN_BYTES_MAX: usize = 128;
 
-    /// The name that a client gives, if it is fit to stand in a log.
+    /// Returns the id that a client gives, if it is suitable for a log.
     pub fn given(name: &[u8]) -> Option<Self> {
         let lengths = 1..=Self::GIVEN_BYTES_MAX;
         let fit = lengths.contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);

@@ -1,11 +1,12 @@
-//! Rejects locations of tables and views that overlap: with those of other tables, views and
-//! namespaces, with a warehouse as a whole, and with what the catalog keeps for itself.
+//! Rejects overlapping locations of tables and views. A location may not overlap with those of
+//! other tables, views and namespaces, with a whole warehouse, or with paths reserved for the
+//! catalog.
 //!
-//! The owner of a table may list, read, write and delete what is at its location. So no table gets
-//! a location at, inside or around that of another one, unless `catalog.overlapping_locations`
-//! allows that. The transaction that writes a location scans for others there: of two that want
-//! overlapping locations at the same time, one conflicts with the other, runs again, and is
-//! rejected.
+//! The owner of a table may list, read, write and delete files below its location. So a table
+//! cannot get a location at, inside or around that of another one, unless
+//! `catalog.overlapping_locations` allows this. The transaction that writes a location scans for
+//! others there: of two concurrent changes to overlapping locations, one conflicts, runs again, and
+//! is rejected.
 
 use uuid::Uuid;
 
@@ -25,22 +26,22 @@ pub(super) struct Placed<'a> {
     pub(super) id: Uuid,
     /// The warehouse that it is in.
     pub(super) warehouse: Uuid,
-    /// The record with the locations that it has already.
+    /// The record with its present locations.
     pub(super) before: Option<&'a TabularRecord>,
     /// Its location.
     pub(super) location: &'a String,
-    /// Where its properties put files that do not go below the location.
+    /// Locations outside of `location` to which its properties direct files.
     pub(super) further_paths: &'a [String],
 }
 
 impl<'a> Placed<'a> {
-    /// Returns what a change makes of a table or view.
+    /// Returns the table or view as a change leaves it.
     pub(super) fn by(before: Option<&'a TabularRecord>, after: &'a TabularRecord) -> Self {
         let TabularRecord { id, warehouse, location, further_paths, .. } = after;
         Self { id: *id, warehouse: *warehouse, before, location, further_paths }
     }
 
-    /// Returns the locations that are new to it.
+    /// Returns the locations that it did not have before.
     fn new_locations(&self) -> Vec<Location> {
         let parse = |text: &String| Location::parse(text).ok();
         let known = |record: &TabularRecord| {
@@ -57,7 +58,7 @@ impl<'a> Placed<'a> {
 }
 
 impl Environment {
-    /// Rejects a change that gives a table or view a location which it cannot have.
+    /// Rejects a change that gives a table or view a reserved or an overlapping location.
     pub(super) async fn check_free(&self, store: &impl Read, placed: Placed<'_>) -> Result<()> {
         for location in placed.new_locations() {
             self.objects().check_reserved(&location)?;
@@ -84,8 +85,8 @@ impl Environment {
             return rejected("it is that of a whole warehouse. Choose a location below it");
         }
         let length = location.parts().len();
-        // A table at the root of the warehouse, from the time before this check, is around
-        // everything.
+        // Tables at the root of the warehouse are skipped: one that is older than this check would
+        // overlap with every location.
         let root = objects.location(warehouse).filter(|root| location.is_within(root));
         let root_parts = root.map_or(0, |root| root.parts().len());
         let mut taken = has_others_around(store, id, location, root_parts + 1..length).await?;

@@ -1,13 +1,15 @@
-//! Asking for permits, and what is answered where there is none: what one may not see is answered to the
-//! letter as what is not there, what one may see but not do is forbidden.
+//! Permission checks of requests, and the errors of denied ones. A resource that the caller may not
+//! see is reported exactly like one that does not exist. A denied action on a visible resource is
+//! `Forbidden`.
 //!
-//! Whoever asks here has checked the names that a client has sent: what is put to policies has as many
-//! levels as a namespace may have, and no longer names. That is said of what nobody has, so that it tells
-//! nothing.
+//! Names are validated before policies are evaluated on them, so the number of levels and the
+//! length of a name are bounded. This discloses nothing, because no resource can have an invalid
+//! name.
 //!
-//! Names alone decide, unless some policy asks for more; then the attributes of the thing, and of all that
-//! it is in, are read first. Whoever changes a table is asked twice: before the lane, so that nobody waits
-//! there without rights, and in it, since what policies ask for may have changed by then.
+//! Policies are evaluated on names alone unless one of them uses attributes. In this case the
+//! attributes of the resource and of its enclosing namespaces are read first. Changes of tables are
+//! checked twice: before the lane, so that callers without permission do not wait in it, and in the
+//! lane, because the attributes may have changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,13 +32,13 @@ use slateberg_model::warehouse::Warehouse;
 use slateberg_store::read::Read;
 use slateberg_telemetry::traces::TARGET;
 
-/// A permit to do `A` to a table or view.
+/// A permit to do `A` on a table or view.
 pub(super) struct Permitted<A: Action, T> {
     /// The permit.
     pub(super) permit: Permit<A>,
-    /// What was asked besides; none where policies are not asked.
+    /// Result of the additional policy evaluation. `None` on a server without authentication.
     pub(super) besides: Option<T>,
-    /// By what it was decided.
+    /// The state that the decision was based on.
     pub(super) basis: Basis,
 }
 
@@ -56,14 +58,15 @@ const COMMIT_ACTIONS: [&str; 6] = {
 };
 
 impl Access {
-    /// Who answers for an operation.
+    /// Returns the policies for the caller of a request. Errors for background tasks, which have
+    /// permits of their own.
     pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Asked<'a>> {
         let Operation { principal, context, .. } = operation;
         let asked = self.authority.ask(principal, context);
         asked.map_err(|denied| self.refuse(operation, &denied, &Resource::catalog(), None))
     }
 
-    /// The permit to do `A` to a warehouse.
+    /// Returns the permit to do `A` on a warehouse.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) fn permit_warehouse<A: Action>(
         &self,
@@ -78,13 +81,13 @@ impl Access {
         let resource = Resource::warehouse(&warehouse.name);
         asking.permit(&resource).map_err(|denied| {
             let visible = asking.may::<ReadConfig>(&resource);
-            // To the letter what is said of one that is not there.
+            // Same error as for a missing warehouse.
             let absent = (!visible).then(|| Error::NoSuchWarehouse(brief(word)));
             self.refuse(operation, &denied, &resource, absent)
         })
     }
 
-    /// The permit to do `A` to a namespace.
+    /// Returns the permit to do `A` on a namespace.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_namespace<A: Action>(
         &self,
@@ -109,8 +112,8 @@ impl Access {
         }
     }
 
-    /// The permit to do `A`, which makes it, to a namespace, table or view. `new` is the resource as it is
-    /// to be, and `parent` the namespace that it comes into: none for the root of the warehouse.
+    /// Returns the permit for `A`, which creates a namespace, table or view. `new` is the future
+    /// resource, and `parent` its namespace (`None`: the root of the warehouse).
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_new<A: Action>(
         &self,
@@ -142,7 +145,7 @@ impl Access {
         Err(self.refuse(&cx.operation, &denied, &resource, absent))
     }
 
-    /// The permit to do `A`, which makes it, to a table or view. Refuses names that none can have first.
+    /// Returns the permit for `A`, which creates a table or view. Rejects invalid names first.
     pub(super) async fn permit_creation<A: Action>(
         &self,
         cx: &RequestContext,
@@ -163,7 +166,7 @@ impl Access {
         self.permit_new(&store, cx, Some(&ident.namespace), new).await
     }
 
-    /// The permit to do `A` to a table or view.
+    /// Returns the permit to do `A` on a table or view.
     pub(super) async fn permit_tabular<A: Action>(
         &self,
         store: &impl Read,
@@ -174,8 +177,8 @@ impl Access {
         Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.permit)
     }
 
-    /// The permit to do `A` to a table or view, and what `and` asks besides of the same policies, about
-    /// `actions`.
+    /// Returns the permit to do `A` on a table or view, and the result of `and`, which evaluates
+    /// the same policies about `actions`.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_tabular_and<A: Action, T>(
         &self,
@@ -203,7 +206,7 @@ impl Access {
         }
     }
 
-    /// What somebody is told who may not do something to a table or view.
+    /// Returns the error for a denied action on a table or view.
     async fn refuse_tabular(
         &self,
         store: &impl Read,
@@ -219,7 +222,7 @@ impl Access {
         Ok(self.refuse(operation, denied, resource, absent))
     }
 
-    /// The permit to commit changes of these kinds to a table or view as it is now.
+    /// Returns the permit to commit changes of these kinds to a table or view in its present state.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_commit(
         &self,
@@ -242,7 +245,8 @@ impl Access {
         }
     }
 
-    /// What is known of the namespaces that a commit's table or view is in, if any policy asks.
+    /// Returns the attributes of the namespaces that enclose a table or view, if policies on
+    /// commits use them.
     pub(super) async fn enclosing_of_commit(
         &self,
         store: &impl Read,
@@ -257,8 +261,8 @@ impl Access {
         }
     }
 
-    /// The permit to commit changes of these kinds to a table that is there and has these attributes, or to
-    /// make it, which it then will be refused for.
+    /// Returns the permit to commit changes of these kinds to an existing table with these
+    /// attributes, or the permit to create it, whose commit is rejected later.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) fn permit_commit_in_lane(
         &self,
@@ -291,8 +295,8 @@ impl Access {
     }
 }
 
-/// What is said of a namespace that is not there, to somebody who may not see it; none if it is there for
-/// them.
+/// Returns the error for a namespace that does not exist or that the caller may not see. `None`:
+/// the caller may see it.
 async fn absent_namespace(
     store: &impl Read,
     asking: &Asking<'_>,

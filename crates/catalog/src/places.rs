@@ -1,10 +1,10 @@
-//! Where tables and views have their files, and whether anybody else has some there.
+//! Index of the locations and UUIDs of tables and views.
 //!
-//! Each place of a table or view has a key of its own in the store, written with its record. So
-//! before credentials for a place are handed out, it can be asked whether it holds files of others:
-//! some table may have been put around, into or onto another one's place by hand, or been
-//! registered twice. Who was registered twice is found by the UUID as well, wherever its place is
-//! by now; so before files are deleted, it can be asked who else may need them.
+//! Each location of a table or view has a key of its own in the store, written with its record.
+//! Before the catalog hands out credentials for a location, it uses this index to check for files
+//! of other tables: a table may have been placed by hand around, into or onto another one, or been
+//! registered twice. A table that was registered twice is also found by its UUID, wherever it is
+//! located. Before files are deleted, this shows the other tables that may need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -25,7 +25,7 @@ use slateberg_store::records::{FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NameEntry,
 use slateberg_store::txn::Transaction;
 use slateberg_store::{self as store, Store};
 
-/// Properties that put files elsewhere than below the location.
+/// Properties that direct files to paths outside of the location.
 const PATHS: [&str; 4] = [
     "write.data.path",
     "write.metadata.path",
@@ -33,13 +33,14 @@ const PATHS: [&str; 4] = [
     "write.folder-storage.path",
 ];
 
-/// Keys that one table or view may have: its location and each of these properties, in two spellings.
+/// Maximum number of keys of one table or view: its location and each of these properties, in two
+/// spellings.
 const PLACES_MAX: usize = 2 * (PATHS.len() + 1);
 
-/// Tables and views that one transaction gives their keys.
+/// Number of tables and views that one transaction adds to the index.
 const BATCH: usize = 256;
 
-/// Where properties put files that do not go below the location.
+/// Returns the paths outside of `location` to which properties direct files.
 pub(super) fn further_paths(location: &str, properties: &BTreeMap<String, String>) -> Vec<String> {
     let own = Location::parse(location).ok();
     let mut seen = BTreeSet::new();
@@ -52,19 +53,19 @@ pub(super) fn further_paths(location: &str, properties: &BTreeMap<String, String
     .collect()
 }
 
-/// All places of a table or view.
+/// Returns all locations of a table or view.
 pub(super) fn places_of(record: &TabularRecord) -> impl Iterator<Item = &String> {
     std::iter::once(&record.location).chain(&record.further_paths)
 }
 
-/// Returns the keys of all places of a table or view: one for each spelling.
+/// Returns the keys of all locations of a table or view, one for each spelling.
 fn places(record: &TabularRecord) -> BTreeSet<Vec<String>> {
     let all = places_of(record).filter_map(|text| Location::parse(text).ok());
     all.flat_map(|location| location.spellings()).collect()
 }
 
-/// Writes by what a table or view is found that has become another, has come, or has gone: its
-/// places, and its UUID.
+/// Updates the index for a table or view that was changed, created or dropped: its locations and
+/// its UUID.
 pub(super) fn put_whereabouts(
     t: &Transaction,
     before: Option<&TabularRecord>,
@@ -90,9 +91,10 @@ pub(super) fn put_whereabouts(
     Ok(())
 }
 
-/// The tables and views that have a place at or around this one; with `below`, those with one below
-/// it, too. None if `limit` or more places are at one of those: each table may have several there,
-/// so that nobody could tell from the tables that were found whether some are missing.
+/// Returns the tables and views with a location at or around this one; with `below`, also those
+/// with one below it. Returns `None` if one of the scans finds `limit` or more locations: the
+/// result may be incomplete, and a table may have several locations, so the number of tables does
+/// not show this.
 pub(super) async fn at(
     store: &impl Read,
     location: &Location,
@@ -117,7 +119,7 @@ pub(super) async fn at(
     Ok(Some(found))
 }
 
-/// The tables and views with this UUID. None if they are `limit` or more.
+/// Returns the tables and views with this UUID. `None`: there are `limit` or more.
 pub(super) async fn with_uuid(
     store: &impl Read,
     uuid: Uuid,
@@ -128,13 +130,13 @@ pub(super) async fn with_uuid(
     Ok((found.len() < limit).then(|| found.into_iter().map(|(key, _)| key.id).collect()))
 }
 
-/// Whether no other table or view has a place at, around or below this one.
+/// Whether no other table or view has a location at, around or below this one.
 pub(super) async fn is_alone(store: &impl Read, id: Uuid, location: &Location) -> Result<bool> {
     Ok(!has_others_below(store, id, location).await?
         && !has_others_around(store, id, location, 1..location.parts().len()).await?)
 }
 
-/// Returns whether another table or view has a place at or below this one.
+/// Whether another table or view has a location at or below this one.
 pub(super) async fn has_others_below(
     store: &impl Read,
     id: Uuid,
@@ -148,8 +150,8 @@ pub(super) async fn has_others_below(
     Ok(false)
 }
 
-/// Returns whether another table or view has a place at the beginning of this one, of one of these
-/// lengths in parts.
+/// Whether another table or view has a location that is a prefix of this one, with a number of
+/// parts in `lengths`.
 pub(super) async fn has_others_around(
     store: &impl Read,
     id: Uuid,
@@ -167,12 +169,12 @@ pub(super) async fn has_others_around(
 }
 
 async fn has_others(store: &impl Read, id: Uuid, prefix: Vec<u8>) -> Result<bool> {
-    // One more than a table itself may have there.
+    // One more than the table itself may have there.
     let found = store.scan::<PlaceKey>(&KeyRange::prefix(prefix), Some(PLACES_MAX + 1)).await?;
     Ok(found.iter().any(|(key, _)| key.id != id))
 }
 
-/// Returns the places of other tables and views at or below this one; `None` if there are `limit`
+/// Returns the locations of other tables and views at or below this one. `None`: there are `limit`
 /// or more.
 pub(super) async fn others_below(
     store: &impl Read,
@@ -193,17 +195,15 @@ pub(super) async fn others_below(
     Ok(Some(others))
 }
 
-/// Whether a location was made for the table with this id and nothing else: it ends in it. Nobody
-/// knows an id before the table is there, so that nobody else's place can have been around one's
-/// own by its name.
+/// Whether a location was created for the table with this id only, that is, ends with the id. An id
+/// is unknown before its table exists, so no other table can have been placed around this location.
 pub(super) fn is_made_for(location: &Location, id: Uuid) -> bool {
     let mut text = Uuid::encode_buffer();
     let id = id.simple().encode_lower(&mut text);
     location.name().and_then(|name| name.strip_suffix(&*id)).is_some_and(|rest| rest.ends_with('-'))
 }
 
-/// Gives all tables and views the keys that they are found by, in a store that an older binary has
-/// written.
+/// Adds all tables and views to the index, in a store that an older binary has written.
 pub async fn ensure_whereabouts(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
     let Some(format) = store.format_version().await? else { return Ok(()) };
     if format >= FORMAT_WITH_UUIDS {
@@ -223,7 +223,7 @@ pub async fn ensure_whereabouts(store: &Store, permit: &Permit<Maintain>) -> Res
                         put_whereabouts(&t, None, Some(record))?;
                         continue;
                     }
-                    // What properties put elsewhere stands in the metadata.
+                    // Paths that properties set are in the metadata.
                     let Some(found) = lookup::tabular_by_id(&*t, key.0).await? else { continue };
                     let properties = properties(found.record.kind, &found.document.text);
                     let further_paths = further_paths(&found.record.location, &properties);
@@ -238,8 +238,8 @@ pub async fn ensure_whereabouts(store: &Store, permit: &Permit<Maintain>) -> Res
     }
 }
 
-/// The properties of metadata. What cannot be read has none here: nobody gets at its files through
-/// the catalog, and `fsck` tells what is wrong with it.
+/// Returns the properties of metadata. Unreadable metadata has none: clients cannot access its
+/// files through the catalog, and `fsck` reports the problem.
 fn properties(kind: TabularKind, text: &Text) -> BTreeMap<String, String> {
     match kind {
         TabularKind::Table => TableMetadata::from_text(text).map(|it| it.properties),

@@ -1,4 +1,4 @@
-//! The catalog's bounds and times.
+//! The catalog's limits and durations.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,76 +9,76 @@ use slateberg_authz::resource::LEVELS_MAX;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::ident::NameLimits;
 
-/// Bytes of memory that a job takes for each file that it knows: a hash, and its slot in a set.
+/// Bytes of memory that a job needs for each file that it knows: a hash, and its slot in a set.
 pub const JOB_FILE_BYTES: u64 = 40;
 
-/// Settings of the catalog; each field's default stands in `config/default.toml`.
+/// Settings of the catalog. `config/default.toml` has the default of each field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Levels that a namespace may have: at most 254.
+    /// Maximum number of levels of a namespace, at most 254.
     pub namespace_levels_max: usize,
-    /// Bytes (UTF-8) of one namespace level, table name or view name.
+    /// Maximum size of one namespace level, table name or view name, in bytes (UTF-8).
     pub name_bytes_max: usize,
-    /// Bytes of all properties of one namespace together.
+    /// Maximum size of all properties of one namespace together, in bytes.
     pub namespace_properties_bytes_max: usize,
-    /// Names on one page of a listing, however many a client asks for.
+    /// Maximum number of names on one page of a listing, regardless of the page size that a client
+    /// asks for.
     pub page_size_max: usize,
-    /// Tables that one transaction may change.
+    /// Maximum number of tables that one transaction may change.
     pub transaction_tables_max: usize,
-    /// Commits that may wait for one table; further ones are answered 503.
+    /// Maximum number of commits that wait for one table; further ones get 503.
     pub commit_lane_depth_max: usize,
-    /// Milliseconds after which a commit that waits is answered 503, and one that was handed to the
-    /// log is answered with an unknown outcome.
+    /// Milliseconds after which a waiting commit gets 503, and a commit that was handed to the
+    /// write-ahead log gets an unknown outcome.
     pub commit_deadline_ms: u64,
-    /// Seconds for which an `Idempotency-Key` is remembered.
+    /// Seconds for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime_seconds: u64,
-    /// Entries of the change log that are kept.
+    /// Maximum number of entries of the change log.
     pub change_log_entries_max: u64,
-    /// Bytes of metadata (as JSON) that are kept parsed; 0 for a share of `memory_bytes_max`.
-    pub metadata_cache_bytes: u64,
-    /// Bytes that are kept for listings that policies filter: the attributes of names that policies
-    /// read, and the names that each principal sees; 0 for a share of `memory_bytes_max`.
-    pub listing_cache_bytes: u64,
-    /// Bytes of a file of a warehouse (metadata, manifest list, manifest) that are read, and that
-    /// it may unfold to if it is compressed. Files that are read at the same time have as many
-    /// together, and so have those that are decompressed; 0 for a share of `memory_bytes_max`.
-    pub file_bytes_max: u64,
-    /// Files that a background deletion deletes at the same time.
-    pub file_deletions_parallel_max: usize,
-    /// Files that all background jobs together delete in a second; 0 for any number.
-    pub file_deletions_per_second_max: u32,
-    /// Background jobs that run side by side, besides the clean-up of metadata files.
-    pub jobs_parallel_max: usize,
-    /// Milliseconds for which the response to a purge waits for its job, so that the files of a small table
-    /// are deleted when the client learns that the table is; 0 for no wait.
-    pub purge_wait_ms: u64,
-    /// Files that have to stay, of which all jobs together know at the same time; 0 for a share of
+    /// Size of the cache of parsed metadata, measured in bytes of JSON; 0 for a share of
     /// `memory_bytes_max`.
+    pub metadata_cache_bytes: u64,
+    /// Size of the cache for listings that policies filter, in bytes: the attributes of names that
+    /// policies read, and the names that each principal sees; 0 for a share of `memory_bytes_max`.
+    pub listing_cache_bytes: u64,
+    /// Maximum size of a file of a warehouse (metadata, manifest list, manifest), in bytes, before
+    /// and after decompression. All concurrent reads together may use as much, and so may all
+    /// concurrent decompressions; 0 for a share of `memory_bytes_max`.
+    pub file_bytes_max: u64,
+    /// Files that a background deletion deletes concurrently.
+    pub file_deletions_parallel_max: usize,
+    /// Files that all background jobs together delete in a second; 0 for no limit.
+    pub file_deletions_per_second_max: u32,
+    /// Background jobs that run concurrently, not counting the clean-up of metadata files.
+    pub jobs_parallel_max: usize,
+    /// Milliseconds for which the response to a purge waits for its job, so that the files of a
+    /// small table are usually deleted before the client gets the response; 0 for no wait.
+    pub purge_wait_ms: u64,
+    /// Maximum number of files to retain that all concurrent jobs together keep in memory; 0 for a
+    /// share of `memory_bytes_max`.
     pub job_files_known_max: usize,
-    /// Seconds for which a job that has ended can be looked at.
+    /// Retention of finished jobs, in seconds.
     pub jobs_kept_seconds: u64,
-    /// Jobs that have ended that are kept for that.
+    /// Maximum number of finished jobs that are retained.
     pub jobs_kept_max: usize,
-    /// Seconds that a file has to be old before it counts as an orphan, unless a request says
-    /// otherwise.
+    /// Default minimum age of an orphan file, in seconds.
     pub orphan_age_seconds: u64,
-    /// The least that a request may say.
+    /// Smallest minimum age of an orphan file that a request may set, in seconds.
     pub orphan_age_seconds_min: u64,
-    /// Warehouses that there may be when another one is made through the API.
+    /// Maximum number of warehouses when another one is created through the API.
     pub warehouses_max: usize,
-    /// Seconds for which the place of a warehouse is tried out that is made or changed through the
+    /// Seconds for the probe of a warehouse's location when it is created or changed through the
     /// API.
     pub warehouse_probe_seconds_max: u64,
-    /// Credentials for the files of tables that are kept, each for one table and what may be done
-    /// with it.
+    /// Maximum number of cached credentials for table files. Each is for one table and one set of
+    /// allowed file operations.
     pub vended_credentials_max: usize,
-    /// Directories of this machine below which warehouses may be that are made through the API,
-    /// besides
+    /// Local directories that may contain warehouses created through the API, in addition to
     /// `warehouse` in the data directory.
     pub local_warehouse_dirs: Vec<PathBuf>,
-    /// Whether a table or view may be at, inside or around the location of another one, of a
-    /// namespace, or of a warehouse as a whole.
+    /// Whether the location of a table or view may overlap with that of another one, of a
+    /// namespace, or of a whole warehouse.
     pub overlapping_locations: bool,
 }
 
@@ -116,9 +116,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the setting that is wrong in itself or together with others, if there is one.
+    /// Returns the first setting that is invalid, in itself or in combination with others.
     pub fn problem(&self) -> Option<InvalidSetting> {
-        // The path of a resource in policies also has the warehouse and the table.
+        // A resource path in policies also contains the warehouse and the table.
         let most = LEVELS_MAX - 2;
         let levels = self.namespace_levels_max;
         if levels > most {
@@ -132,7 +132,7 @@ impl Settings {
         })
     }
 
-    /// The bounds of names.
+    /// Returns the limits of names.
     pub fn name_limits(&self) -> NameLimits {
         NameLimits {
             namespace_levels_max: self.namespace_levels_max,
@@ -140,17 +140,17 @@ impl Settings {
         }
     }
 
-    /// How long a commit may take.
+    /// Returns the time limit of a commit.
     pub fn commit_deadline(&self) -> Duration {
         Duration::from_millis(self.commit_deadline_ms)
     }
 
-    /// How long the place of a warehouse is tried out.
+    /// Returns the time limit for the probe of a warehouse's location.
     pub fn warehouse_probe_max(&self) -> Duration {
         Duration::from_secs(self.warehouse_probe_seconds_max)
     }
 
-    /// How long an `Idempotency-Key` is remembered.
+    /// Returns how long an `Idempotency-Key` is stored.
     pub fn idempotency_lifetime(&self) -> Duration {
         Duration::from_secs(self.idempotency_lifetime_seconds)
     }

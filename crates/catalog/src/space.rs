@@ -1,4 +1,4 @@
-//! Warehouses whose disk is full: accepted changes wait there for space, and new ones are rejected.
+//! Warehouses whose disk is full: accepted changes wait for space, and new ones are rejected.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ struct Waiting {
     reason: String,
 }
 
-/// A metadata file that waits for space, until this is dropped.
+/// A metadata file that waits for space until this is dropped.
 pub(super) struct SpaceWait {
     space: Space,
     warehouse: Uuid,
@@ -35,12 +35,13 @@ impl Space {
         SpaceWait { space: self.clone(), warehouse }
     }
 
-    /// Returns why changes of some warehouse are rejected at this moment, if they are.
+    /// Returns the reason why changes of at least one warehouse are rejected at present.
     pub(super) fn shortage(&self) -> Option<String> {
         (!self.lock().is_empty()).then(|| WAREHOUSE_FULL.to_owned())
     }
 
-    /// Rejects a change that promises a metadata file while those before it wait for space.
+    /// Rejects a change that needs a metadata file while earlier files of its warehouse wait for
+    /// space.
     pub(super) fn check(&self, warehouse: Uuid) -> Result<()> {
         match self.lock().get(&warehouse) {
             None => Ok(()),

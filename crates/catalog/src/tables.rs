@@ -31,17 +31,17 @@ pub type TableChange = Change<TableMetadata>;
 pub struct CreateTable {
     /// Its name.
     pub ident: TabularIdent,
-    /// Its location; a default location if there is none.
+    /// Its location. `None`: the default location.
     pub location: Option<String>,
-    /// Its schema, with field ids that the catalog replaces.
+    /// Its schema; the catalog replaces the field ids.
     pub schema: Schema,
-    /// Its partition spec; unpartitioned if there is none.
+    /// Its partition spec. `None`: unpartitioned.
     pub partition_spec: Option<UnboundPartitionSpec>,
-    /// Its sort order; unsorted if there is none.
+    /// Its sort order. `None`: unsorted.
     pub write_order: Option<UnboundSortOrder>,
     /// Its properties.
     pub properties: BTreeMap<String, String>,
-    /// Whether only the metadata is wanted, for a commit that creates the table later.
+    /// Whether to return only the metadata, for a later commit that creates the table.
     pub stage: bool,
 }
 
@@ -88,7 +88,8 @@ impl Tabulars {
         self.commit_tabular(cx, change).await
     }
 
-    /// Drops a table. With `purge`, a background job deletes its files, and a short job is awaited.
+    /// Drops a table. With `purge`, a background job deletes its files, and the response waits for
+    /// a short job.
     pub async fn drop_table(
         &self,
         cx: &RequestContext,
@@ -99,15 +100,16 @@ impl Tabulars {
         let action = if purge { "purge_table" } else { "drop_table" };
         let removal = Removal { action, ident, purge: job, respond: |_| () };
         self.remove_tabular::<TableMetadata, ()>(cx, removal).await?;
-        // The change is durable, and neither its lane nor that of its Idempotency-Key is held.
+        // The change is durable. The lanes of the table and of the `Idempotency-Key` are free
+        // again.
         if let Some(job) = job {
             self.jobs.await_purge(job).await;
         }
         Ok(())
     }
 
-    /// Removes a table from the catalog and keeps its files. Returns its last state, which no commit can
-    /// follow.
+    /// Removes a table from the catalog without deleting its files. Returns its last state, to
+    /// which no further commit is possible.
     pub async fn unregister_table(
         &self,
         cx: &RequestContext,
@@ -118,7 +120,7 @@ impl Tabulars {
         self.remove_tabular::<TableMetadata, _>(cx, removal).await
     }
 
-    /// Gives a table another name, in the same namespace or another.
+    /// Renames a table within its namespace or into another.
     pub async fn rename_table(
         &self,
         cx: &RequestContext,
@@ -128,9 +130,9 @@ impl Tabulars {
         self.rename_tabular::<TableMetadata>(cx, source, destination).await
     }
 
-    /// Returns the state of a table, unless the caller has it already: `known` returns what it has of a
-    /// version, given how the principal accesses its files. Access to files is prepared only if the caller
-    /// asks for some `ways`.
+    /// Returns the state of a table, unless the caller has it already. `known` returns the caller's
+    /// copy of a version, if it has one, given the access to the table's files. Access to files is
+    /// prepared only if the caller requests delegation (`ways`).
     pub async fn load_table<K>(
         &self,
         cx: &RequestContext,
@@ -142,7 +144,7 @@ impl Tabulars {
         self.load(&cx.operation, target, ways, known).await
     }
 
-    /// Fails if a table does not exist.
+    /// Returns an error if a table does not exist.
     pub async fn table_exists(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
         self.check_exists::<Load>(&cx.operation, target).await
@@ -158,7 +160,7 @@ impl Tabulars {
         self.list_tabulars(cx, TabularKind::Table, namespace, page).await
     }
 
-    /// Accepts the metrics of a scan or a commit of a table, which has to exist.
+    /// Accepts the metrics of a scan or a commit. The table must exist.
     pub async fn report_metrics(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
         self.check_exists::<ReportMetrics>(&cx.operation, target).await

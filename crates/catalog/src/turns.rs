@@ -1,4 +1,4 @@
-//! [`Turns`]: changes of something that are made one after the other.
+//! [`Turns`]: serialization of changes with a timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,18 @@ use tokio::time::timeout;
 
 use super::{Error, Result};
 
-/// The turns of those who change something.
+/// A lock that changes of the same kind take.
 #[derive(Clone, Default)]
 pub(super) struct Turns(Arc<Mutex<()>>);
 
-/// One's turn. It ends when this is dropped.
+/// The lock guard; dropping this releases the lock.
 pub(super) struct Turn {
     _guard: OwnedMutexGuard<()>,
 }
 
 impl Turns {
-    /// Waits until it is one's turn, for at most so long. `busy` is what is told to whoever comes too late.
+    /// Takes the lock. Waits at most `at_most`, and on expiry returns `Unavailable` with the
+    /// message `busy`.
     pub(super) async fn wait(&self, at_most: Duration, busy: &str) -> Result<Turn> {
         let turn = timeout(at_most, Arc::clone(&self.0).lock_owned()).await;
         let turn = turn.map_err(|late| Error::unavailable(busy, late))?;

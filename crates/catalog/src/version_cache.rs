@@ -1,8 +1,8 @@
-//! [`VersionCache`]: versions of tables and views, ready to be sent and to be committed to.
+//! [`VersionCache`]: metadata of tables and views, ready for responses and commits.
 //!
-//! A version is one state of one record and never changes, so no entry can be stale: a reader that asks for a
-//! version has read from the store that it is the current one. Commits insert their versions when they are
-//! accepted; readers use them once the store says that they are durable.
+//! A version is an immutable state of one record, so no entry can be stale: the reader has taken
+//! the current version number from the store. Commits insert their versions when they are accepted.
+//! Readers use a version once the store reports it as durable.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 /// The id of a table or view, and the version of its record.
 pub(crate) type Version = (Uuid, u64);
 
-/// Bytes of an entry beside its text.
+/// Size of an entry in bytes, without its metadata.
 const ENTRY_BYTES: usize = 1 << 10;
 /// The expected size of a version, in bytes.
 const TYPICAL_BYTES: u64 = 16 << 10;
@@ -29,7 +29,7 @@ pub(crate) struct VersionCache(ByteCache<Version, CachedVersion>);
 pub(crate) struct CachedVersion {
     /// Its metadata, as JSON.
     pub text: Text,
-    /// The same parsed, once a commit, a policy or a read restriction has needed it.
+    /// Its parsed metadata, once a commit, a policy or a read restriction has used it.
     pub parsed: Option<Parsed>,
 }
 
@@ -48,13 +48,13 @@ impl VersionCache {
         Self(ByteCache::new(bytes_max, TYPICAL_BYTES))
     }
 
-    /// Returns a version, if it is cached.
+    /// Returns a version if it is cached.
     pub(crate) fn get(&self, version: Version) -> Option<CachedVersion> {
         self.0.get(&version)
     }
 
-    /// Inserts a version, and removes the one before the previous: readers see the previous one until this
-    /// one is durable.
+    /// Inserts a version and removes the second to last one. The previous one stays, because
+    /// readers get it until this one is durable.
     pub(crate) fn insert(&self, version: Version, cached: CachedVersion) {
         let (id, number) = version;
         self.0.remove(&(id, number.saturating_sub(2)));
@@ -62,7 +62,7 @@ impl VersionCache {
         self.0.insert(version, cached, bytes);
     }
 
-    /// Returns how the cache is used.
+    /// Returns the memory use and hit rate.
     pub(crate) fn usage(&self) -> CacheUsage {
         self.0.usage()
     }

@@ -28,7 +28,7 @@ pub type ViewChange = Change<ViewMetadata>;
 pub struct CreateView {
     /// Its name.
     pub ident: TabularIdent,
-    /// The location of its metadata files; a default location if there is none.
+    /// The location of its metadata files. `None`: the default location.
     pub location: Option<String>,
     /// Its schema.
     pub schema: Schema,
@@ -79,7 +79,7 @@ impl Tabulars {
         self.remove_tabular::<ViewMetadata, ()>(cx, removal).await
     }
 
-    /// Gives a view another name, in the same namespace or another.
+    /// Renames a view within its namespace or into another.
     pub async fn rename_view(
         &self,
         cx: &RequestContext,
@@ -103,7 +103,7 @@ impl Tabulars {
         }
     }
 
-    /// Fails if a view does not exist.
+    /// Returns an error if a view does not exist.
     pub async fn view_exists(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::View, ident };
         self.check_exists::<Load>(&cx.operation, target).await

@@ -1,9 +1,10 @@
-//! Cleaning up: metadata files that a table's log does not name any more. Each commit of a table that wants
-//! it leaves such a job, so that many are done together and forgotten in one transaction.
+//! Clean-up of metadata files that were removed from a table's metadata log. Each commit of a table
+//! with this option creates such a job; many of them are done together and deleted in one
+//! transaction.
 //!
-//! The log of a table that was registered is what somebody has written there, and may name any file. So
-//! nothing is deleted but what has a metadata file's name and lies at a place of the table, and of that
-//! nothing that another table leads to.
+//! The metadata log of a registered table is untrusted, and may name any file. So a job only
+//! deletes files that have a metadata file's name, are at a location of the table, and are not
+//! reachable from another table.
 
 use std::sync::Arc;
 
@@ -22,11 +23,11 @@ use slateberg_store::jobs::{Job, Work};
 use slateberg_store::keys::{JobKey, TabularKey};
 use slateberg_store::read::Read;
 
-/// A job that is taken up.
+/// A claimed job.
 pub(super) type Claimed = (JobKey, Job, Arc<Live>);
 
 impl Jobs {
-    /// Does these jobs. Returns how many have ended.
+    /// Runs these jobs and returns the number of finished ones.
     pub(super) async fn run_clean_ups(&self, jobs: Vec<Claimed>) -> usize {
         let parallel = self.core.settings().file_deletions_parallel_max.max(1);
         let runs = jobs.into_iter().map(|(key, job, live)| async move {
@@ -70,8 +71,9 @@ impl Jobs {
     }
 }
 
-/// Those of these files that may be metadata files of a table with these places; with no places known, those
-/// that may be anybody's. What lies elsewhere stays: it harms nobody there, and may be somebody's.
+/// Returns those of the files that may be metadata files of a table with these locations. With
+/// unknown locations (`None`), returns those that may be metadata files of any table. Files
+/// elsewhere may belong to others and stay.
 pub(crate) fn may_be_deleted<'a>(
     mut files: Vec<String>,
     places: Option<impl Iterator<Item = &'a String>>,
@@ -91,21 +93,21 @@ pub(crate) fn may_be_deleted<'a>(
 
 async fn clean_up(run: &mut Run) -> std::result::Result<(), Interrupted> {
     let Work::Listed(files) = run.job.work.clone() else { return Ok(()) };
-    // One that was cancelled since it was found is not there any more.
+    // The job may have been cancelled after it was read.
     if run.jobs().core.store().latest().get(&run.key).await?.is_none() {
         return Ok(());
     }
-    // Jobs that were made before the lists were looked through are still to be done.
+    // Jobs of older binaries contain unfiltered lists.
     let files = may_be_deleted(files, run.job.table.as_ref().map(|table| table.places.iter()));
     let mut kept = match &run.job.table {
         Some(table) => Kept::besides(table, Depth::Metadata),
-        // The table may have other files in its log by now, but none that it has dropped from there.
+        // The current metadata log may contain other files, but none that it has dropped.
         None => Kept::anything(Depth::Metadata),
     };
     kept.refresh(run, &files).await?;
     let id = run.job.table.as_ref().map(|table| table.id).unwrap_or_default();
     let record = run.jobs().core.store().latest().get(&TabularKey(id)).await?;
-    // Somebody may have registered an earlier state of the table over it.
+    // An earlier state of the table may have been registered over it.
     let current = |file: &String| record.as_ref().is_some_and(|it| it.metadata_location == *file);
     let files = files.into_iter().filter(|file| !kept.has(file) && !current(file)).collect();
     run.delete(files).await

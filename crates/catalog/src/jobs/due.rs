@@ -1,4 +1,4 @@
-//! Which jobs are taken up, and what becomes of them.
+//! Selection of the jobs to run, and handling of their results.
 
 use std::time::Duration;
 
@@ -16,35 +16,35 @@ use slateberg_store::jobs::{Ended, Ending, Job, Work};
 use slateberg_store::keys::{EndedJobKey, JobKey, Key, space};
 use slateberg_store::read::{Range, Read};
 
-/// Records that are read at once.
+/// Number of records that one scan reads.
 const PAGE: usize = 200;
-/// Metadata files are cleaned up for so many commits together.
+/// Maximum number of metadata clean-ups that run together.
 const CLEAN_UPS_MAX: usize = 200;
-/// How long a job that has failed waits at least, and at most.
+/// Shortest and longest wait after a failure of a job.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(5 * 60);
-/// How long it is waited for news if there is nothing to do.
+/// Longest wait for new jobs.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// What there is to do, taken up already.
+/// Claimed work.
 pub struct Due(Kind);
 
 enum Kind {
     /// One job.
     One(Box<Claimed>),
-    /// Clean-ups, which are small.
+    /// Several clean-ups, which are small.
     CleanUps(Vec<Claimed>),
 }
 
-/// A look at the jobs.
+/// Result of a search for due jobs.
 pub struct Look {
-    /// What is to be done now.
+    /// The work to do now.
     pub due: Vec<Due>,
-    /// When to look again, should nobody say so earlier.
+    /// Time until the next search, unless a new job is announced earlier.
     pub again_in: Duration,
 }
 
-/// Frees jobs when their work ends, even in a panic.
+/// Releases jobs when their work ends, even on a panic.
 struct Claims<'a>(&'a Jobs, Vec<JobKey>);
 
 impl Drop for Claims<'_> {
@@ -56,7 +56,7 @@ impl Drop for Claims<'_> {
 }
 
 impl Jobs {
-    /// Takes up what is to be done: at most `room` jobs besides clean-ups.
+    /// Claims the jobs that are due: at most `room` jobs, and any clean-ups.
     pub async fn due_jobs(&self, room: usize) -> Result<Look> {
         let now_ms = self.core.now_ms();
         let mut look = Look { due: Vec::new(), again_in: IDLE_MAX };
@@ -93,7 +93,8 @@ impl Jobs {
         Ok(look)
     }
 
-    /// Does what is due. Returns how many jobs have come to an end; one that failed stays for later.
+    /// Runs claimed work and returns the number of ended jobs. A job that failed temporarily is not
+    /// ended.
     pub async fn run_due(&self, due: Due) -> usize {
         match due.0 {
             Kind::CleanUps(jobs) => {
@@ -108,7 +109,7 @@ impl Jobs {
         }
     }
 
-    /// Runs jobs, one after the other, until none is due. Returns how many have come to an end.
+    /// Runs jobs sequentially until none is due. Returns the number of ended jobs.
     pub async fn run_jobs(&self) -> Result<usize> {
         let mut ended = 0;
         loop {
@@ -161,7 +162,7 @@ impl Jobs {
         }
     }
 
-    /// Keeps what is to be known of a job that did not come to its end.
+    /// Stores the state of a job that did not finish.
     pub(super) async fn interrupted(&self, mut run: Run, interrupted: Interrupted) {
         let (job, kind) = (run.key.0, kind_of(&run.job.work));
         let kept = match interrupted {
@@ -194,12 +195,12 @@ impl Jobs {
         };
         match kept {
             Ok(()) | Err(Interrupted::Halted(_)) => {}
-            // It will be taken up as it was stored last.
+            // The job will continue from its last stored state.
             Err(error) => tracing::warn!(%job, kind, ?error, "cannot store the result of a job"),
         }
     }
 
-    /// Puts a job among those that have ended, unless it was cancelled.
+    /// Moves a job to the ended ones, unless it was cancelled.
     async fn end_job(&self, run: &mut Run, how: Ending) -> Result<()> {
         run.job.ended = Some(Ended { how, at_ms: self.core.now_ms() });
         run.job.progress.position = None;
@@ -225,8 +226,8 @@ impl Jobs {
     }
 }
 
-/// An error, for whoever may see the job: with what the object store or the record says, and no secret,
-/// which no error of an object store repeats.
+/// Returns the message of an error for callers that may see the job. It includes the details of the
+/// object store or the record, which contain no secrets.
 fn told(error: &Error) -> String {
     match error {
         Error::Unavailable { message, operator } if message != operator => {

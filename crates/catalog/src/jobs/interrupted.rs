@@ -8,11 +8,11 @@ use slateberg_store as store;
 /// The reason why a job stopped before its end.
 #[derive(Debug)]
 pub(super) enum Interrupted {
-    /// It was stopped.
+    /// It was stopped by the server or cancelled.
     Halted(Halt),
-    /// It can never succeed, for this reason.
+    /// It cannot succeed, for this reason.
     Failed(String),
-    /// A step failed; the job is retried later.
+    /// A step failed. The job is retried later.
     Later(Error),
 }
 

@@ -1,13 +1,12 @@
-//! What has to stay although a job would delete it: the files that other tables of the catalog lead
-//! to.
+//! Files that a job must not delete because other tables of the catalog need them.
 //!
-//! Others come into question if they have a place at, around or below the table's own, if they have
-//! its UUID (then they were registered from the same metadata, wherever their places are now).
-//! Finding them takes a few short scans, and nearly always there is none. If there are some, all
-//! that they lead to is read, once; when they have changed, what is new in them.
+//! Other tables are relevant if they have a location at, around or below one of the table, or if
+//! they have its UUID (then they were registered from the same metadata, wherever they are located
+//! now). Finding them takes a few short scans, and usually there are none. Otherwise all files that
+//! are reachable from them are read once; after a change, only the new ones.
 //!
-//! A file at the place of another table or view stays in any case, unless it is at a place of the
-//! table itself that is not around the other one: a writer of the other table may be about to
+//! A file at the location of another table or view always stays, unless it is also at a location of
+//! the table itself that is not around the other one: a writer of the other table may be about to
 //! commit it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -29,41 +28,40 @@ use slateberg_store::jobs::JobTable;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::Read;
 
-/// Tables that may have places at the same place as another one, or its UUID.
+/// Maximum number of other tables at the same location, or with the same UUID.
 pub(super) const OTHERS_MAX: usize = 10_000;
-/// Directories of which is remembered whose they are.
+/// Maximum number of directories in the cache of their owners.
 const DIRECTORIES_MAX: usize = 10_000;
 
-/// How much is read of what others lead to.
+/// Files to read from other tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// What their metadata itself names.
+    /// Files that their metadata names directly.
     Metadata,
-    /// All of it.
+    /// All reachable files.
     Everything,
 }
 
-/// The files that have to stay.
+/// The files that must stay.
 pub(super) struct Kept {
     depth: Depth,
-    /// Whose places come into question, and their UUID.
+    /// Locations and UUID by which other tables are relevant.
     places: Vec<Location>,
     uuid: Option<Uuid>,
-    /// The table whose own files are not kept, if it is not to keep them.
+    /// The table whose own files may be deleted, if any.
     except: Option<Uuid>,
-    /// The tables and views that were read, and at which version.
+    /// The tables and views that were read, with their version.
     read: HashMap<Uuid, u64>,
     /// The table itself.
     itself: Uuid,
-    /// Directories of files that were to be deleted, and whether they are at the place of another
-    /// table.
+    /// Directories of the files to delete, and whether they are at the location of another table.
     directories: HashMap<String, bool>,
     /// Manifest lists and manifests that were read.
     manifests: HashSet<PieceHash>,
     files: HashSet<PieceHash>,
 }
 
-/// Why nothing is deleted where some of the tables are not known.
+/// Returns the failure of a job if not all relevant tables can be determined.
 pub(super) fn too_many() -> Interrupted {
     Interrupted::Failed(format!("{OTHERS_MAX} or more other tables are at the same place"))
 }
@@ -72,8 +70,8 @@ fn hash(location: &str) -> PieceHash {
     PieceHash::of(comparable(location).as_bytes())
 }
 
-/// Where what others lead to is no manifest, or more than is read of one, nobody knows what has to
-/// stay, and no later try will.
+/// Treats unreadable manifests as a final failure, because the reachable files cannot be
+/// determined, and a retry would not help.
 fn cannot_tell(error: objects::Error) -> Interrupted {
     match error {
         objects::Error::Unreadable { .. } => {
@@ -84,7 +82,7 @@ fn cannot_tell(error: objects::Error) -> Interrupted {
 }
 
 impl Kept {
-    /// What others lead to than the table that a job is about.
+    /// Returns an empty set for the files of all tables except the job's own.
     pub(super) fn besides(table: &JobTable, depth: Depth) -> Self {
         let places = table.places.iter().filter_map(|place| Location::parse(place).ok());
         Self {
@@ -100,26 +98,27 @@ impl Kept {
         }
     }
 
-    /// The same and what the table itself leads to.
+    /// Adds the files that are reachable from the table itself.
     pub(super) fn including_itself(self) -> Self {
         Self { except: None, ..self }
     }
 
-    /// What others lead to, where nothing is known of the table but its files.
+    /// Returns an empty set for the files of other tables if nothing is known of the job's own
+    /// table.
     pub(super) fn anything(depth: Depth) -> Self {
         let table =
             JobTable { id: Uuid::nil(), uuid: Uuid::nil(), resource: None, places: Vec::new() };
         Self { uuid: None, ..Self::besides(&table, depth) }
     }
 
-    /// Whether a file has to stay, as of the last [`refresh`](Self::refresh).
+    /// Whether a file must stay, as of the last [`refresh`](Self::refresh).
     pub(super) fn has(&self, location: &str) -> bool {
         let directory = location.rsplit_once('/').map(|(directory, _)| directory);
         directory.and_then(|it| self.directories.get(it)).is_some_and(|is_others| *is_others)
             || !self.files.is_empty() && self.files.contains(&hash(location))
     }
 
-    /// Finds out who else there is now, and what they lead to.
+    /// Finds the relevant tables at present, and reads their files.
     pub(super) async fn refresh(&mut self, run: &Run, files: &[String]) -> Result<(), Interrupted> {
         self.meet(run.jobs(), files).await?;
         let mut others = BTreeSet::new();
@@ -144,7 +143,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Finds out which of these files lie at the place of another table or view.
+    /// Determines which of these files are at the location of another table or view.
     async fn meet(&mut self, jobs: &Jobs, files: &[String]) -> Result<(), Interrupted> {
         let store = jobs.core.store().latest();
         if self.directories.len() + files.len() > DIRECTORIES_MAX {
@@ -169,7 +168,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Reads what a table or view leads to, unless it is at the version that was read.
+    /// Reads the files of a table or view, unless this version was read already.
     async fn read(&mut self, run: &Run, id: Uuid) -> Result<(), Interrupted> {
         let store = run.jobs().core.store().latest();
         let record = store.get(&TabularKey(id)).await.map_err(Error::from)?;
@@ -239,7 +238,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Notes files that have to stay, in the memory of the job.
+    /// Adds files that must stay, and accounts for their memory.
     fn keep(
         &mut self,
         run: &Run,

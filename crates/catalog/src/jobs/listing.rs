@@ -1,7 +1,7 @@
-//! Seeing jobs.
+//! Listing of jobs.
 //!
-//! A job is seen and cancelled by whoever may `Purge` the table that it is about, and by whoever may
-//! `ManageJobs` of its warehouse. To everybody else it is not there.
+//! A job is visible to callers that may `Purge` its table or `ManageJobs` of its warehouse, and
+//! they may cancel it. For all other callers it does not exist.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -20,66 +20,66 @@ use slateberg_store::jobs::{Ending, Job, Progress, Work};
 use slateberg_store::keys::{EndedJobKey, JobKey, Key, space};
 use slateberg_store::read::{Range, Read};
 
-/// Jobs that are read at once for a page.
+/// Number of jobs that one scan reads for a page.
 const BATCH: usize = 200;
 
-/// What a job is at.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Nobody is at it at this moment.
+    /// It waits for its start or its next attempt.
     Waiting,
-    /// It is under way.
+    /// It is in progress.
     Running,
-    /// All of it is done.
+    /// It has finished.
     Done,
-    /// It cannot be done.
+    /// It has failed finally.
     Failed,
-    /// Somebody did not want it any more.
+    /// A caller has cancelled it.
     Cancelled,
 }
 
-/// What is told of a job.
+/// A job, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobInfo {
     /// Its id.
     pub id: Uuid,
     /// `purge`, `metadata-clean-up` or `orphan-removal`.
     pub kind: String,
-    /// What it is at.
+    /// Its state.
     pub state: State,
-    /// The table that it is about, or the warehouse, as `table:prod/sales/orders`.
+    /// Its table, as `table:prod/sales/orders`, or its warehouse.
     pub resource: Option<String>,
-    /// Of a search for orphans: whether it only tells what would be deleted.
+    /// For a search for orphans: whether it only reports the files.
     pub dry_run: Option<bool>,
-    /// Of a search for orphans: files stay that are younger than this.
+    /// For a search for orphans: the minimum age of deleted files.
     pub age_seconds: Option<u64>,
-    /// When it was made.
+    /// The time of its creation.
     pub created_ms: i64,
-    /// By whom.
+    /// The principal that created it.
     pub created_by: Option<String>,
-    /// How far it has come.
+    /// Its progress.
     pub progress: Progress,
-    /// How often in a row it has failed since it last got on.
+    /// Number of consecutive failures without progress.
     pub failures: u32,
-    /// Why it failed last.
+    /// The reason of its last failure.
     pub last_error: Option<String>,
-    /// When it is tried again, if it waits for that.
+    /// The time of the next attempt, if it waits for one.
     pub next_try_ms: Option<i64>,
-    /// When it ended.
+    /// The time of its end.
     pub ended_ms: Option<i64>,
 }
 
 /// A page of jobs.
 #[derive(Debug, Clone)]
 pub struct JobPage {
-    /// Those that have not ended first, then the others, each in the order of their making.
+    /// Jobs that have not ended, followed by the ended ones, each in the order of creation.
     pub jobs: Vec<JobInfo>,
-    /// The token of the next page, or none if this is the last.
+    /// The token of the next page. `None`: this is the last page.
     pub next: Option<String>,
 }
 
-/// A place in a listing of jobs: among which it is, and behind which.
+/// A position in a listing of jobs.
 #[derive(Clone, Copy)]
 struct Cursor {
     ended: bool,
@@ -105,7 +105,7 @@ pub(super) fn no_such_job(id: &str) -> Error {
 }
 
 impl Jobs {
-    /// The jobs that somebody may see.
+    /// Returns the jobs that the caller may see.
     pub async fn jobs(&self, operation: &Operation, page: &PageRequest) -> Result<JobPage> {
         let mut cursor = Cursor::parse(page.after.as_deref())?;
         let limit = page.limit.unwrap_or(usize::MAX);
@@ -158,7 +158,7 @@ impl Jobs {
         })
     }
 
-    /// A job that somebody may see.
+    /// Returns a job. Errors with `NoSuchJob` if the caller may not see it.
     pub async fn job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
         let store = self.core.store().durable();
         let key = Uuid::try_parse(id).map_err(|_| no_such_job(id))?;
@@ -171,7 +171,7 @@ impl Jobs {
         Ok(self.job_info(key, job))
     }
 
-    /// What is told of a job: as it is at this moment, if it is under way.
+    /// Returns a job as clients see it, with the current progress if it is running.
     pub(super) fn job_info(&self, id: Uuid, job: Job) -> JobInfo {
         let live = self.state.live(id).filter(|_| job.ended.is_none());
         let state = match (job.ended.map(|ended| ended.how), &live) {
@@ -206,7 +206,7 @@ impl Jobs {
         }
     }
 
-    /// What policies are asked of a job: the table, with what is known of it, if it is about one.
+    /// Returns the table of a job as a resource for policies, if it has one.
     async fn job_resource(&self, job: &Job) -> Result<Option<Resource>> {
         let word = job.table.as_ref().and_then(|table| table.resource.as_deref());
         let Some(resource) = word.and_then(|word| notation::resource(word).ok()) else {
@@ -229,7 +229,7 @@ impl Jobs {
             || warehouse.is_some_and(|it| self.core.access.may::<ManageJobs>(operation, &it)))
     }
 
-    /// The permit to see or cancel a job.
+    /// Returns the permit to see or cancel a job.
     pub(super) async fn permit_job(
         &self,
         operation: &Operation,

@@ -20,17 +20,17 @@ use slateberg_store::jobs::{Ended, Ending, Job, Work};
 use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey, space};
 use slateberg_store::read::{Range, Read};
 
-/// Jobs that may wait when another one is started.
+/// Maximum number of waiting jobs when another one is started.
 const WAITING_MAX: usize = 10_000;
 
-/// A search for orphans that somebody wants.
+/// A request to search for orphans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanRemoval {
     /// The table, as `table:prod/sales/orders`.
     pub resource: String,
-    /// Whether it is only to tell what would be deleted.
+    /// Whether only to report the files that would be deleted.
     pub dry_run: bool,
-    /// Files stay that are younger than this; the settings say it if there is none.
+    /// Minimum age of deleted files. `None`: the default in the settings.
     pub age_seconds: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Jobs {
         let id = id.ok_or_else(|| Error::no_such(kind, ident))?;
         let record = store.get(&TabularKey(id)).await?;
         let record = record.ok_or_else(|| Error::no_such(kind, ident))?;
-        // What is wrong with the place is said now, and not by a job that fails.
+        // Checked now, so that the caller gets the error instead of a job that fails.
         self.core.objects().directory(warehouse.id, &record.location)?;
         self.check_own_location(&record).await?;
         self.refuse_second(id).await?;
@@ -95,8 +95,8 @@ impl Jobs {
         Ok(info.clone())
     }
 
-    /// How old files have to be, which somebody may not choose so low that it strikes those that are being
-    /// written.
+    /// Returns the minimum age of orphans. Rejects one so low that it includes files of commits in
+    /// progress.
     fn age_of(&self, wanted: &OrphanRemoval) -> Result<u64> {
         let settings = self.core.settings();
         let age_seconds = wanted.age_seconds.unwrap_or(settings.orphan_age_seconds);
@@ -110,7 +110,7 @@ impl Jobs {
         Ok(age_seconds)
     }
 
-    /// One search at a time is enough for a table.
+    /// Rejects a second concurrent search for the same table.
     async fn refuse_second(&self, id: Uuid) -> Result<()> {
         let range = Range::prefix([space::JOBS]);
         let live = self.core.store().latest().scan::<JobKey>(&range, Some(WAITING_MAX)).await?;
@@ -130,10 +130,10 @@ impl Jobs {
         }
     }
 
-    /// Cancels a job: what it has deleted is gone, the rest stays where it is. Answers what has become of
-    /// it.
+    /// Cancels a job and returns its final state. Files that it has deleted are lost; the others
+    /// stay.
     pub async fn cancel_job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
-        // Nobody takes part in a mutation without rights.
+        // Callers without permission do not enter the mutation.
         self.job(operation, id).await?;
         let id = id.to_owned();
         let cancel = |jobs: Self, operation: Operation| async move {
@@ -161,7 +161,7 @@ impl Jobs {
         let action = "cancel_job";
         let write = Write::of_records(action, permit);
         let cancelled = self.core.pipeline().commit(write, |t| async move {
-            // It may have stored its progress since, or ended.
+            // The job may have stored its progress or ended since the first read.
             let Some(mut job) = t.get(&key).await? else {
                 return Err(Error::Conflict(format!("Job {} has ended already", key.0)));
             };
@@ -182,7 +182,7 @@ impl Jobs {
             Ok((info, records))
         });
         let info = cancelled.await?;
-        // A running job stops here; it would also stop at its next look at its record.
+        // Stops a running job immediately. Otherwise it would stop when it next reads its record.
         if let Some(live) = self.state.live(key.0) {
             live.halt(Halt::Cancelled);
         }
@@ -220,7 +220,7 @@ fn entry<'a, A: Action>(
     }
 }
 
-/// The table that a word names: its warehouse, and its name there.
+/// Parses the notation of a table into its warehouse and its name there.
 fn named(word: &str) -> Result<(String, TabularIdent)> {
     let resource = notation::resource(word).map_err(|error| Error::Invalid(error.to_string()))?;
     let mut names: Vec<_> = resource.nodes().iter().map(|node| node.name.to_string()).collect();

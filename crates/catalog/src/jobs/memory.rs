@@ -1,4 +1,4 @@
-//! [`JobMemory`]: the memory that background jobs have together for the files that they know.
+//! [`JobMemory`]: the memory limit of all background jobs for the files that they know.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,35 +7,35 @@ use super::interrupted::Interrupted;
 use crate::Error;
 use crate::settings::JOB_FILE_BYTES;
 
-/// What one job has taken of the memory of all. Dropping it gives that back.
+/// Memory reserved by one job. Dropping this releases it.
 pub(super) struct JobMemory {
     all: Arc<AtomicU64>,
     own: AtomicU64,
     bytes_max: u64,
 }
 
-/// A job that needs more memory than there is.
+/// Failure to reserve memory for a job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Exceeded {
-    /// It alone needs more than all jobs may have.
+    /// It alone needs more than the limit of all jobs.
     Alone,
-    /// It needs more than other jobs leave at the moment.
+    /// It needs more than other jobs leave at present.
     WithOthers,
 }
 
 impl JobMemory {
-    /// Nothing yet, of the memory in which all jobs together may know this many files.
+    /// Returns an empty reservation under a common limit of `files_max` files for all jobs.
     pub(super) fn new(all: &Arc<AtomicU64>, files_max: usize) -> Self {
         let bytes_max = (files_max as u64).saturating_mul(JOB_FILE_BYTES);
         Self { all: Arc::clone(all), own: AtomicU64::new(0), bytes_max }
     }
 
-    /// Takes memory for this many files.
+    /// Reserves memory for this many files.
     pub(super) fn take_files(&self, files: usize) -> Result<(), Exceeded> {
         self.take((files as u64).saturating_mul(JOB_FILE_BYTES))
     }
 
-    /// Takes memory.
+    /// Reserves memory.
     pub(super) fn take(&self, bytes: u64) -> Result<(), Exceeded> {
         if self.own.load(Ordering::Relaxed).saturating_add(bytes) > self.bytes_max {
             return Err(Exceeded::Alone);
@@ -48,7 +48,7 @@ impl JobMemory {
         Ok(())
     }
 
-    /// Gives a part back.
+    /// Releases a part of the memory.
     pub(super) fn give_back(&self, bytes: u64) {
         self.own.fetch_sub(bytes, Ordering::Relaxed);
         self.all.fetch_sub(bytes, Ordering::Relaxed);

@@ -1,15 +1,15 @@
-//! Background jobs, which delete files: those of purged tables, metadata files that are not kept, and files
-//! that nothing leads to. Nothing on the path of a request deletes a table's file.
+//! Background jobs, which delete files: those of purged tables, outdated metadata files, and orphan
+//! files. Requests themselves never delete files of tables.
 //!
-//! A **job** is a record, written in the batch of the change that made its files garbage, so that it
-//! survives a restart. Some jobs run side by side ([`due`]), all of them at one bounded rate ([`run`]);
-//! each stores from time to time how far it has come. One that fails waits, and goes on from there. One
-//! that has **ended** stays to be looked at for a bounded time. Whoever may, sees them ([`listing`]),
-//! cancels them, and starts the search for **orphans** ([`manage`]).
+//! A **job** is a record, written in the batch of the change that made its files garbage, so that
+//! it survives a restart. Several jobs run concurrently ([`due`]), with a common rate limit
+//! ([`run`]). Each regularly stores its progress. A job that fails waits, and continues from there.
+//! A job that has **ended** is retained for a bounded time. Permitted callers see jobs
+//! ([`listing`]), cancel them, and start the search for **orphans** ([`manage`]).
 //!
-//! A [`purge`] goes by what the table's last metadata leads to, an [`orphans`] job by what is there and
-//! nothing leads to, and a [`clean_up`] by a list. What another table of the catalog leads to stays in all
-//! of them ([`kept`]).
+//! A [`purge`] deletes the files that are reachable from the table's last metadata, an [`orphans`]
+//! job the unreachable files at the table's location, and a [`clean_up`] a list of files. None of
+//! them deletes files that are reachable from other tables of the catalog ([`kept`]).
 
 pub(crate) mod clean_up;
 mod due;
@@ -57,29 +57,29 @@ pub struct Jobs {
 /// The jobs that this process runs.
 pub(super) struct JobsState {
     wanted: Notify,
-    /// Those that are under way.
+    /// The jobs in progress.
     running: Mutex<HashMap<Uuid, Arc<Live>>>,
-    /// Counts the runs that ended, for requests that wait for one.
+    /// Number of finished runs, for requests that wait for one.
     runs_ended: watch::Sender<u64>,
     stopping: AtomicBool,
     rate: Rate,
-    /// Bytes that jobs have taken for the files that they know.
+    /// Bytes of memory that all jobs together use for the files that they know.
     memory: Arc<AtomicU64>,
     counters: JobCounters,
 }
 
-/// A job that is under way.
+/// A job in progress.
 pub(super) struct Live {
     progress: Mutex<Progress>,
     halt: watch::Sender<Option<Halt>>,
 }
 
-/// Why a job that is under way is to stop.
+/// Reason to stop a job in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Halt {
-    /// The server stops; the next one goes on with it.
+    /// The server stops; the next start continues the job.
     Stopping,
-    /// Somebody has cancelled it: its record is gone.
+    /// A caller has cancelled it: its record is deleted.
     Cancelled,
 }
 
@@ -98,7 +98,7 @@ impl Live {
 }
 
 impl JobsState {
-    /// None under way.
+    /// Returns a state without jobs.
     fn new(settings: &Settings) -> Self {
         Self {
             wanted: Notify::new(),
@@ -111,12 +111,12 @@ impl JobsState {
         }
     }
 
-    /// Says that there is a new job.
+    /// Signals a new job.
     pub(super) fn announce(&self) {
         self.wanted.notify_one();
     }
 
-    /// Takes up a job; none if it is under way.
+    /// Claims a job for this process. Returns `None` if it is in progress already.
     fn claim(&self, id: Uuid, job: &Job) -> Option<Arc<Live>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(&id) {
@@ -143,7 +143,7 @@ impl JobsState {
     }
 }
 
-/// What a job is called.
+/// Returns the name of the kind of job.
 fn kind_of(work: &Work) -> &'static str {
     match work {
         Work::Listed(_) => "metadata-clean-up",
@@ -163,12 +163,12 @@ impl Jobs {
         self.state.counters.collect(into);
     }
 
-    /// Returns when there is a new job, or after `at_most`.
+    /// Waits for a new job, at most `at_most`.
     pub async fn jobs_wanted(&self, at_most: Duration) {
         let _ = tokio::time::timeout(at_most, self.state.wanted.notified()).await;
     }
 
-    /// Tells all jobs to stop where they are; none is taken up any more.
+    /// Stops all jobs at their present position. No further job starts.
     pub fn stop_jobs(&self) {
         let jobs = &self.state;
         jobs.stopping.store(true, Ordering::Relaxed);
@@ -176,9 +176,9 @@ impl Jobs {
         running.values().for_each(|live| live.halt(Halt::Stopping));
     }
 
-    /// Waits for the end of a job that was announced, for at most `purge_wait_ms`. Clients and their tests
-    /// expect the files of a small table to be gone with the table. Does not wait while as many jobs run as
-    /// may run at once: the job would not begin in time.
+    /// Waits for the end of an announced purge, at most `purge_wait_ms`. Clients and their tests
+    /// expect the files of a small table to be deleted with the table. Does not wait if the maximum
+    /// number of jobs is running already, because the purge would not start in time.
     pub(super) async fn await_purge(&self, job: Uuid) {
         let jobs = &self.state;
         let running = jobs.running.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -187,7 +187,7 @@ impl Jobs {
         }
         let mut runs_ended = jobs.runs_ended.subscribe();
         let ended = async {
-            // A store that cannot be read does not change the response: the table is dropped.
+            // A read error of the store does not change the response: the table is dropped.
             while matches!(self.core.store().latest().get(&JobKey(job)).await, Ok(Some(_))) {
                 if runs_ended.changed().await.is_err() {
                     return;
@@ -213,8 +213,7 @@ impl Jobs {
     }
 }
 
-/// What a job has to know of the table whose files it deletes, and by which name it is known, if that is at
-/// hand.
+/// Returns the properties of a table that a job on its files needs, with its name if it is at hand.
 pub(super) fn table_of(
     record: &TabularRecord,
     name: Option<(&Warehouse, &TabularIdent)>,
@@ -227,14 +226,14 @@ pub(super) fn table_of(
     }
 }
 
-/// The word for a table.
+/// Returns the notation of a table.
 fn resource_word(warehouse: &Warehouse, ident: &TabularIdent) -> String {
     let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
     let table = inside.tabular(TabularKind::Table, Node::named(&ident.name));
     notation::resource_word(&table)
 }
 
-/// The word for a warehouse.
+/// Returns the notation of a warehouse.
 fn warehouse_word(warehouse: Option<&Warehouse>) -> Option<String> {
     warehouse.map(|it| notation::resource_word(&Resource::warehouse(&it.name)))
 }

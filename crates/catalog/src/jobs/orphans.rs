@@ -1,12 +1,13 @@
-//! Orphans: files at a table's location that no metadata leads to, such as those of writers that
-//! never got to commit. Metadata files of commits that came to nothing are among them.
+//! Orphans: unreachable files at a table's location, such as those of writers that failed before
+//! their commit. They include metadata files of failed commits.
 //!
-//! A file is an orphan if it is older than a bound, by the clock of the store that dates it, and if
-//! neither the table nor any other at its place leads to it. What leads to what is read before the
-//! listing, and again, as far as tables have changed, right before files are deleted. Hidden files
-//! are nobody's: those that begin with a dot or an underscore, as Iceberg's own
-//! `remove_orphan_files` has it, unless it is a partition's name. Files at the location of another
-//! table or view are never orphans of this table.
+//! A file is an orphan if it is older than a limit, by the clock of the object store, and if it is
+//! reachable neither from the table nor from any other at its location. The reachable files are
+//! read before the listing, and, for tables that have changed, again right before files are
+//! deleted. Files whose path contains a segment that begins with a dot or an underscore are hidden
+//! and never orphans, unless the segment is the name of a partition; Iceberg's
+//! `remove_orphan_files` has the same rule. Files at the location of another table or view are
+//! never orphans of this table.
 
 use std::collections::BTreeSet;
 
@@ -26,12 +27,12 @@ use slateberg_store::keys::TabularKey;
 use slateberg_store::read::Read;
 use slateberg_store::records::TabularRecord;
 
-/// Locations that a dry run remembers.
+/// Maximum number of files that a dry run reports.
 const FOUND_MAX: usize = 1000;
-/// By this file, tables without a catalog know their version.
+/// File with the current version of a table that has no catalog.
 const VERSION_HINT: &str = "version-hint.text";
 
-/// Deletes what no metadata leads to, or tells it.
+/// Deletes the orphans of a table. A dry run only reports them.
 pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
     let (Work::Orphans { dry_run, age_seconds }, Some(table)) =
         (run.job.work.clone(), run.job.table.clone())
@@ -65,7 +66,7 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
             run.reached(None).await?;
             continue;
         }
-        // Whatever was committed since then has to stay as well.
+        // Files that were committed after the listing must stay too.
         if record_of(run, &table).await?.location != record.location {
             return Err(Interrupted::Failed("the table has moved to another location".to_owned()));
         }
@@ -93,8 +94,8 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
     Ok(())
 }
 
-/// Returns the places of other tables and views below the table's location: what is there is
-/// theirs.
+/// Returns the locations of other tables and views below the table's location. Files there belong
+/// to these tables.
 async fn places_of_others(
     run: &Run,
     record: &TabularRecord,
@@ -107,21 +108,22 @@ async fn places_of_others(
     })?;
     let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
     let mut others = others.ok_or_else(too_many)?;
-    // The location was chosen for this table, and another table was put there later.
+    // The location was chosen for this table, and another table was placed there later.
     for parts in location.spellings() {
         others.remove(&parts);
     }
     Ok(others)
 }
 
-/// Returns whether a file lies at one of these places.
+/// Whether a file is at or below one of these locations.
 fn is_in(places: &BTreeSet<Vec<String>>, file: &str) -> bool {
     let Ok(file) = Location::parse(file) else { return !places.is_empty() };
     let is_at = |parts: Vec<String>| (1..=parts.len()).any(|end| places.contains(&parts[..end]));
     file.spellings().into_iter().any(is_at)
 }
 
-/// Where what a table leads to is not there or cannot be read, nobody knows what has to stay.
+/// Treats missing or unreadable metadata as a final failure, because the reachable files cannot be
+/// determined.
 fn cannot_tell(interrupted: Interrupted) -> Interrupted {
     match interrupted {
         Interrupted::Later(error @ (Error::NoSuchFile(_) | Error::Invalid(_))) => {
@@ -132,8 +134,9 @@ fn cannot_tell(interrupted: Interrupted) -> Interrupted {
 }
 
 impl Jobs {
-    /// Rejects a table whose location is at or inside that of another table or view: what is there
-    /// may belong to that one. A location that the catalog has chosen for the table is its own.
+    /// Rejects a table whose location is at or inside that of another table or view, because the
+    /// files there may belong to the other one. A location that the catalog has chosen belongs to
+    /// its table.
     pub(super) async fn check_own_location(&self, record: &TabularRecord) -> crate::Result<()> {
         let Ok(location) = Location::parse(&record.location) else { return Ok(()) };
         if is_made_for(&location, record.id) {
@@ -151,13 +154,14 @@ impl Jobs {
     }
 }
 
-/// The record of the table, which has to be there.
+/// Returns the record of the table. Fails if it does not exist.
 async fn record_of(run: &Run, table: &JobTable) -> Result<TabularRecord, Interrupted> {
     let record = run.jobs().core.store().latest().get(&TabularKey(table.id)).await?;
     record.ok_or_else(|| Interrupted::Failed("the table is no longer in the catalog".to_owned()))
 }
 
-/// Before when a file has to have been written: the same after a restart.
+/// Returns the time before which an orphan was written. It is stored, so that a restart does not
+/// change it.
 async fn cutoff(
     run: &mut Run,
     directory: &Directory,
@@ -183,7 +187,7 @@ fn is_hidden(file: &ListedFile) -> bool {
         })
 }
 
-/// Takes note of what would be deleted.
+/// Records the files that would be deleted.
 fn note(progress: &mut Progress, directory: &Directory, orphans: &[ListedFile]) {
     progress.done += orphans.len() as u64;
     let room = FOUND_MAX.saturating_sub(progress.found.len());

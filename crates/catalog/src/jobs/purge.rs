@@ -1,9 +1,9 @@
-//! Purging: everything that a table's last metadata leads to.
+//! Purge: deletes all files that are reachable from a table's last metadata.
 //!
-//! Files go in the order data, manifests, manifest lists, statistics and older metadata, metadata: as long
-//! as anything is left, what leads to it is left, too. Each step goes through its files in the order of
-//! their names, so that a name says up to where it need not look again after a restart; what is gone counts
-//! as deleted.
+//! Files are deleted in the order data, manifests, manifest lists, statistics and older metadata,
+//! current metadata: a file is deleted only after all files that it names. Each step processes its
+//! files in the order of their names, so that one name is the position at which a restart
+//! continues. Missing files count as deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,18 +22,18 @@ use slateberg_objects::reachable::{self, Named};
 use slateberg_store::jobs::{JobTable, Phase, Position};
 use slateberg_store::read::Read;
 
-/// A purge that is under way.
+/// A purge in progress.
 struct Purge<'a> {
     run: &'a mut Run,
     kept: Kept,
-    /// Up to where it is done.
+    /// The last finished position.
     done: Option<Position>,
-    /// The files that were deleted and kept up to there: what is behind it comes again, and is counted
-    /// then.
+    /// Number of deleted and of retained files up to that position. Files after it are processed
+    /// and counted again on a restart.
     counted: (u64, u64),
 }
 
-/// Deletes all that the metadata of a table that is gone leads to.
+/// Deletes all files that are reachable from the metadata of a dropped table.
 pub(super) async fn purge(
     run: &mut Run,
     id: Uuid,
@@ -58,7 +58,7 @@ pub(super) async fn purge(
     outcome
 }
 
-/// The table, by its last metadata: a job that an older binary has made does not tell.
+/// Derives the table from its last metadata, because a job of an older binary does not contain it.
 fn table_of(id: Uuid, metadata: &Json) -> JobTable {
     let text = |name: &str| metadata[name].as_str().unwrap_or_default();
     let location = text("location");
@@ -106,7 +106,8 @@ impl Purge<'_> {
         self.files(Phase::Metadata, [metadata_location.to_owned()]).await
     }
 
-    /// All manifests, each with the number of files that it names, where that is told.
+    /// Returns all manifests, each with the number of files that it names, where the manifest list
+    /// contains it.
     async fn manifests(
         &mut self,
         lists: &BTreeSet<String>,
@@ -130,7 +131,7 @@ impl Purge<'_> {
         Ok(manifests)
     }
 
-    /// Deletes what the manifests name.
+    /// Deletes the files that the manifests name.
     async fn data<'m>(
         &mut self,
         manifests: impl Iterator<Item = &'m String>,
@@ -149,7 +150,7 @@ impl Purge<'_> {
         Ok(())
     }
 
-    /// Deletes these.
+    /// Deletes these files in batches.
     async fn files(
         &mut self,
         phase: Phase,
@@ -184,9 +185,10 @@ impl Purge<'_> {
         self.run.reached(Some(Position { phase, after: file.to_owned() })).await
     }
 
-    /// What a file names that is about to go; nothing if it is gone already or not ours to touch. One that
-    /// cannot be read, or is too long for that, names nothing that could be deleted; the rest still goes. The
-    /// content is dropped here: what comes next may wait for the room that it takes.
+    /// Returns the files that a file names, before it is deleted. A file that is missing or not in
+    /// the warehouse names none. Neither does one that is unreadable or too large: its files stay,
+    /// and the purge continues. The content is dropped here, because the next step may need its
+    /// memory.
     async fn named<C: Default>(
         &self,
         location: &str,
@@ -210,7 +212,7 @@ impl Purge<'_> {
     }
 }
 
-/// How many files the manifests name, if all of them tell.
+/// Returns the number of files that the manifests name. `None`: it is unknown for one of them.
 fn files_told(manifests: &BTreeMap<String, Option<u64>>) -> Option<u64> {
     manifests.values().try_fold(0_u64, |sum, count| sum.checked_add((*count)?))
 }

@@ -1,5 +1,5 @@
-//! `Run`: a job that is under way, and its hands: it deletes files, several at a time and no more than so
-//! many in a second, and stores how far it has come.
+//! [`Run`]: a job in progress. It deletes files concurrently under a rate limit, and stores its
+//! progress.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,35 +19,35 @@ use slateberg_store::jobs::{Job, Position};
 use slateberg_store::keys::JobKey;
 use slateberg_store::read::Read;
 
-/// Files that are deleted before it is looked again who else needs what is next, and whether to go on.
+/// Number of files that are deleted before the job checks again for other owners and for a stop.
 pub(super) const BATCH_FILES: usize = 1000;
-/// How often it is stored at most how far a job has come.
+/// Shortest interval between two writes of a job's progress.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
-/// How often the log tells at most how far a job has come.
+/// Shortest interval between two log lines on a job's progress.
 const TELL_EVERY: Duration = Duration::from_secs(30);
 
-/// What became of a file that was to be deleted.
+/// Result of a deletion.
 pub(super) enum Outcome {
-    /// It is gone.
+    /// The file is deleted.
     Deleted,
-    /// The warehouse may not touch it.
+    /// The file is not in the warehouse and stays.
     Left,
 }
 
-/// A job that is under way.
+/// A job in progress.
 pub(super) struct Run {
     jobs: Jobs,
     pub(super) key: JobKey,
     pub(super) job: Job,
     live: Arc<Live>,
-    /// For the files that it knows.
+    /// Memory for the files that it knows.
     pub(super) memory: JobMemory,
     saved: Instant,
     told: Instant,
 }
 
 impl Run {
-    /// Takes up a job.
+    /// Starts a job.
     pub(super) fn new(jobs: Jobs, key: JobKey, job: Job, live: Arc<Live>) -> Self {
         let now = Instant::now();
         let files_max = jobs.core.settings().job_files_known_max;
@@ -59,7 +59,7 @@ impl Run {
         &self.jobs
     }
 
-    /// Waits for something that may be given up at any time, unless the job is told to stop.
+    /// Waits for `work`, which must be safe to cancel, unless the job is stopped.
     pub(super) async fn unless_halted<T>(
         &self,
         work: impl Future<Output = T>,
@@ -68,7 +68,7 @@ impl Run {
         let halted = async move {
             match halt.wait_for(Option::is_some).await.map(|halt| *halt) {
                 Ok(Some(halt)) => halt,
-                // Whoever tells has gone.
+                // The sender is gone.
                 Ok(None) | Err(_) => Halt::Stopping,
             }
         };
@@ -96,7 +96,7 @@ impl Run {
         self.delete_each(files, delete).await
     }
 
-    /// Deletes each of these in the way that is given. What was deleted before one could not be is counted.
+    /// Deletes each of these files with `delete`. Counts the deletions before a failure.
     pub(super) async fn delete_each<F, W>(
         &mut self,
         files: Vec<F>,
@@ -138,7 +138,7 @@ impl Run {
         ended
     }
 
-    /// Lets those see it who look, and forgets of earlier failures if the job got on.
+    /// Publishes the progress, and resets the number of failures if there was progress.
     pub(super) fn got_on(&mut self, got_on: bool) {
         if got_on {
             self.job.failures = 0;
@@ -146,7 +146,7 @@ impl Run {
         self.live.set_progress(&self.job.progress);
     }
 
-    /// Says that everything up to here is done with, and stores it if that was not done lately.
+    /// Records `position` as finished, and stores it if this was not done recently.
     pub(super) async fn reached(&mut self, position: Option<Position>) -> Result<(), Interrupted> {
         self.job.progress.position = position;
         self.live.set_progress(&self.job.progress);
@@ -160,11 +160,11 @@ impl Run {
         if self.saved.elapsed() >= SAVE_EVERY {
             self.save().await?;
         }
-        // A job that has nothing to wait for can be stopped, too.
+        // Lets the job stop even if it never waits.
         self.unless_halted(tokio::task::yield_now()).await
     }
 
-    /// Stores how far the job has come, unless it was cancelled.
+    /// Stores the progress of the job, unless it was cancelled.
     pub(super) async fn save(&mut self) -> Result<(), Interrupted> {
         self.saved = Instant::now();
         let permit = Permit::for_task(Task::Jobs);

@@ -1,4 +1,4 @@
-//! [`MetadataFile`]: a metadata file that a change writes.
+//! [`MetadataFile`]: a metadata file that a change writes to the warehouse.
 
 use uuid::Uuid;
 
@@ -7,15 +7,14 @@ use slateberg_model::text::Text;
 /// A metadata file that is to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct MetadataFile {
-    /// The warehouse that it belongs to.
+    /// The id of its warehouse.
     pub warehouse: Uuid,
-    /// Its location.
     pub location: String,
-    /// Its text.
+    /// Its content.
     pub text: Text,
 }
 
-/// What to do if a file of that name has another content.
+/// Reaction to an existing file of the same name with different content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfTaken {
     Fail,

@@ -1,7 +1,9 @@
-//! Replay of responses: a repeated request with the same `Idempotency-Key` gets the response of the first.
+//! Replay of responses: a repeated request with the same `Idempotency-Key` gets the response of the
+//! first request.
 //!
-//! The record is written in the same batch as the change, so that neither exists without the other. Final
-//! refusals are recorded too. Errors that a retry may resolve (5xx, and missing permissions) are not.
+//! The record is written in the same batch as the change, so neither exists without the other.
+//! Final rejections are recorded too. Errors that a retry may resolve (5xx, missing permissions)
+//! are not.
 
 use super::Pipeline;
 use super::records::idempotency_key;
@@ -19,7 +21,7 @@ use slateberg_store::read::Read;
 use slateberg_store::records::{Outcome, TabularRecord};
 
 impl Pipeline {
-    /// Writes the idempotency record of a final refusal, which has no transaction of its own.
+    /// Writes the idempotency record of a final rejection, which has no transaction of its own.
     pub(super) async fn remember_refusal(
         &self,
         operation: &Operation,
@@ -48,19 +50,19 @@ impl Pipeline {
         }
     }
 
-    /// Waits until the metadata file of a version exists. If it does not come, the outcome of the first
-    /// request stays unknown, and the error may not say that nothing was written.
+    /// Waits until the metadata file of a version exists. On expiry the outcome of the first
+    /// request is still unknown, so the error must not claim that nothing was written.
     async fn published(&self, key: PublicationKey) -> Result<()> {
         self.pending.wait(key, self.deadline).await.map_err(Error::unknown)
     }
 }
 
 impl Core {
-    /// Returns the response that an earlier request with this key got, if there was one.
+    /// Returns the response that an earlier request with this key got, if any.
     ///
-    /// The record is looked up in the accepted state, because the first request may have ended with an
-    /// unknown outcome while its change is still pending. The response waits until that change is durable,
-    /// and until its metadata files exist.
+    /// The record is read from the accepted state, because the first request may have ended with an
+    /// unknown outcome while its change is still pending. The replay waits until that change is
+    /// durable and its metadata files exist.
     pub(super) async fn replay<T: Response>(
         &self,
         operation: &Operation,
@@ -101,8 +103,8 @@ impl Core {
         Ok(Some(T::from_replay(replay)))
     }
 
-    /// Returns the current state of a table or view to a principal that may load it; if it was dropped, the
-    /// state that the first response held.
+    /// Returns the current state of a table or view if the caller may load it. If it was dropped,
+    /// returns the state of the first response.
     async fn replay_tabular(
         &self,
         operation: &Operation,
@@ -150,7 +152,7 @@ macro_rules! refusals {
         remembered { $($variant:ident = $code:literal)* }
         forgotten { $($forgotten:pat_param)|+ }
     ) => {
-        /// A refusal that is remembered, as its code and its text.
+        /// Returns the code and the message of a rejection that is recorded.
         fn refusal_parts(refusal: &Error) -> Option<(&'static str, String)> {
             match refusal {
                 $(Error::$variant(text) => Some(($code, text.clone())),)*
@@ -167,7 +169,7 @@ macro_rules! refusals {
     };
 }
 
-// The codes are part of the store's format: one that was ever written keeps its meaning.
+// The codes are part of the store's format: a code that was ever written keeps its meaning.
 refusals! {
     remembered {
         NoSuchWarehouse = "NoSuchWarehouse"
@@ -186,7 +188,7 @@ refusals! {
         Invalid = "Invalid"
         Unprocessable = "Unprocessable"
     }
-    // `Forbidden` is final for its request, but the client may get the permit that it lacks.
+    // `Forbidden` is not recorded, because the client may be granted the missing permission later.
     forgotten {
         Error::Forbidden(_)
         | Error::Unusable(_)

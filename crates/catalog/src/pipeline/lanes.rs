@@ -1,4 +1,4 @@
-//! Lanes: the queues in which changes of one table wait for each other. Changes of different tables run
+//! Lanes: queues that serialize the changes of one table or view. Changes of different tables run
 //! concurrently.
 
 use std::collections::HashMap;
@@ -13,30 +13,30 @@ use crate::{Error, Result};
 
 type Lane = Arc<tokio::sync::Mutex<()>>;
 
-/// All lanes that a change is in or waits for.
+/// All lanes in use.
 pub(crate) struct Lanes {
     lanes: Mutex<HashMap<Uuid, Lane>>,
     depth_max: usize,
     deadline: Duration,
 }
 
-/// Lanes that were entered; dropping this leaves them.
+/// The lanes that a change has entered. Dropping this leaves them.
 #[derive(Default)]
 pub(crate) struct LaneGuard {
     guards: Vec<OwnedMutexGuard<()>>,
 }
 
-/// Once this many lanes are known, the empty ones are removed.
+/// Number of lanes at which the unused ones are removed.
 const SWEEP_AT: usize = 1024;
 
 impl Lanes {
-    /// Lanes in which at most `depth_max` wait, none longer than `deadline`.
+    /// Creates lanes with room for `depth_max` changes each, in which a change waits for at most
+    /// `deadline`.
     pub(crate) fn new(depth_max: usize, deadline: Duration) -> Self {
         Self { lanes: Mutex::default(), depth_max, deadline }
     }
 
-    /// Enters the lanes of `ids`, always in the order of the ids, so that no two changes wait for each
-    /// other.
+    /// Enters the lanes of `ids`, in the order of the ids, so that two changes cannot deadlock.
     pub(crate) async fn enter(&self, mut ids: Vec<Uuid>) -> Result<LaneGuard> {
         ids.sort_unstable();
         ids.dedup();
@@ -58,7 +58,8 @@ impl Lanes {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
         let lane = lanes.entry(id).or_default();
-        // One count belongs to the map, each other one to a change that is in the lane or waits for it.
+        // The map holds one reference. Each further one belongs to a change in the lane or waiting
+        // for it.
         if Arc::strong_count(lane) > self.depth_max {
             return Err(Error::unavailable("Too many changes wait already", "lane is full"));
         }
@@ -67,7 +68,7 @@ impl Lanes {
 }
 
 impl LaneGuard {
-    /// These lanes and those, as one.
+    /// Merges two guards into one.
     #[must_use]
     pub(crate) fn and(mut self, mut others: Self) -> Self {
         self.guards.append(&mut others.guards);

@@ -1,19 +1,21 @@
 //! [`Pipeline`]: the one way in which requests change the catalog.
 //!
-//! 1. A mutation runs detached from its request, and once for each `Idempotency-Key` ([`request`]): a client
-//!    that disconnects cancels nothing.
-//! 2. It enters the lanes of the tables and views that it changes ([`lanes`]). Its permits are asked for, and
-//!    it is evaluated against the accepted state, outside of any transaction.
-//! 3. One serializable transaction checks that the state is still the same. It writes the changed records,
-//!    the entries of the change log and the responses that `Idempotency-Key`s replay ([`records`]), and a
-//!    marker for each metadata file that is to be published.
-//! 4. The metadata files are written while the write-ahead log becomes durable ([`publications`]). The lanes
-//!    stay entered until both are done.
-//! 5. The caller gets the response. After [`commit_deadline`](crate::settings::Settings::commit_deadline) it
-//!    gets an error that says that the outcome is unknown, and step 4 goes on.
+//! 1. A mutation runs detached from its request, and once for each `Idempotency-Key` ([`request`]):
+//!    a client that disconnects cancels nothing.
+//! 2. It enters the lanes of the tables and views that it changes ([`lanes`]). The caller's
+//!    permissions are checked, and the mutation is evaluated against the accepted state, outside of
+//!    any transaction.
+//! 3. One serializable transaction checks that the state is still the same. It writes the changed
+//!    records, the entries of the change log, the responses that `Idempotency-Key`s replay
+//!    ([`records`]), and a marker for each metadata file that is to be published.
+//! 4. The metadata files are written while the write-ahead log becomes durable ([`publications`]).
+//!    The mutation stays in its lanes until both are done.
+//! 5. The caller gets the response. On expiry of
+//!    [`commit_deadline`](crate::settings::Settings::commit_deadline) it gets an error that reports
+//!    an unknown outcome, and step 4 continues.
 //!
-//! Steps 3 to 5 are [`Pipeline::commit`] and [`Pipeline::commit_if_current`]. The store accepts a transaction
-//! of a request only with [`RequestRecords`], so that no change can leave them out.
+//! Steps 3 to 5 are [`Pipeline::commit`] and [`Pipeline::commit_if_current`]. The store accepts a
+//! transaction of a request only with [`RequestRecords`], so no change can omit them.
 
 pub(crate) mod file;
 pub(crate) mod idempotency;
@@ -45,13 +47,13 @@ use slateberg_store::txn::{Accepted, RequestRecords, Transaction};
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::commits::{CommitMetrics, Phase};
 
-/// The commit pipeline, with everything that changes of the catalog share.
+/// The commit pipeline, with the state that all changes of the catalog share.
 pub(crate) struct Pipeline {
     store: Store,
     warehouses: Arc<WarehouseRegistry>,
     /// One lane for each table or view under change.
     pub(crate) lanes: Lanes,
-    /// One lane for each `Idempotency-Key` under way.
+    /// One lane for each `Idempotency-Key` in progress.
     request_lanes: Lanes,
     pub(crate) pending: PendingPublications,
     pub(crate) versions: VersionCache,
@@ -62,7 +64,7 @@ pub(crate) struct Pipeline {
     idempotency_lifetime: Duration,
 }
 
-/// What a pipeline is made of.
+/// Arguments of [`Pipeline::new`].
 pub(crate) struct PipelineParts<'a> {
     pub(crate) store: Store,
     pub(crate) warehouses: Arc<WarehouseRegistry>,
@@ -86,9 +88,9 @@ pub(crate) struct Write<'a, A: Action> {
 pub(crate) struct NewFile {
     /// The version.
     pub(crate) key: PublicationKey,
-    /// Its metadata file; none if the file exists already.
+    /// Its metadata file. `None`: the file exists already.
     pub(crate) file: Option<MetadataFile>,
-    /// The version for the cache; none if nothing was parsed.
+    /// The version for the cache. `None`: its metadata was not parsed.
     pub(crate) cached: Option<CachedVersion>,
 }
 
@@ -96,7 +98,7 @@ pub(crate) struct NewFile {
 pub(crate) struct Committed<T> {
     /// The value that the transaction returned.
     pub(crate) value: T,
-    /// The lanes of what it changed, which the caller leaves by dropping this.
+    /// The lanes of the changed tables and views. Dropping this leaves them.
     pub(crate) lanes: LaneGuard,
 }
 
@@ -108,9 +110,9 @@ struct PendingCommit {
     lanes: LaneGuard,
 }
 
-/// The reason why a transaction was not written.
+/// Reason why a transaction was not written.
 enum Stopped {
-    /// The state is not the one that the change was evaluated against.
+    /// The change was evaluated against another state.
     Stale,
     Failed(Error),
 }
@@ -122,7 +124,7 @@ impl From<store::Error> for Stopped {
 }
 
 impl<'a, A: Action> Write<'a, A> {
-    /// A change of records that have no lane and no metadata file.
+    /// Returns a change of records that have no lane and no metadata file.
     pub(crate) fn of_records(action: &'static str, permit: &'a Permit<A>) -> Self {
         Self { action, permit, lanes: LaneGuard::default(), versions: Vec::new() }
     }
@@ -151,8 +153,8 @@ impl Pipeline {
     /// Writes a change and waits until it is complete: durable, with its metadata files published.
     ///
     /// # Errors
-    /// Those of `work`, and those of the store. [`Error::CommitStateUnknown`] if the change is not complete
-    /// within the deadline; it is completed all the same.
+    /// Returns the errors of `work` and of the store. Returns [`Error::CommitStateUnknown`] if the
+    /// change is not complete within the deadline; its completion continues in the background.
     pub(crate) async fn commit<A, T, F, W>(
         self: &Arc<Self>,
         write: Write<'_, A>,
@@ -172,11 +174,12 @@ impl Pipeline {
         committed.map(|committed| committed.value).ok_or_else(unwritten)
     }
 
-    /// Writes a change like [`commit`](Self::commit). `work` returns none if the state is not the one that
-    /// the change was evaluated against: then nothing is written, and this returns none.
+    /// Writes a change like [`commit`](Self::commit). `work` returns `None` if the state is no
+    /// longer the one that the change was evaluated against. In this case nothing is written, and
+    /// this returns `None`.
     ///
     /// # Errors
-    /// Those of [`commit`](Self::commit).
+    /// See [`commit`](Self::commit).
     pub(crate) async fn commit_if_current<A, T, F, W>(
         self: &Arc<Self>,
         write: Write<'_, A>,
@@ -188,7 +191,8 @@ impl Pipeline {
         W: Fn(Arc<Transaction>) -> F + Send,
     {
         let Write { action, permit, lanes, versions } = write;
-        // Before the transaction: no reader may get a version whose metadata file does not exist yet.
+        // Registered before the transaction: no reader may get a version whose metadata file is
+        // missing.
         let pending = self.pending.register(versions.iter().map(|version| version.key).collect());
         let applying = self.phase(Phase::Apply);
         let work = move |t| {
@@ -214,8 +218,8 @@ impl Pipeline {
         Ok(Some(Committed { value, lanes }))
     }
 
-    /// Completes an accepted change, and returns its lanes: no later than the deadline, after which the
-    /// outcome is unknown to the caller.
+    /// Completes an accepted change and returns its lanes. Waits no longer than the deadline; on
+    /// expiry returns `CommitStateUnknown` while the completion continues.
     async fn complete(self: &Arc<Self>, commit: PendingCommit) -> Result<LaneGuard> {
         let pipeline = Arc::clone(self);
         let completing = async move {
@@ -242,14 +246,14 @@ impl Pipeline {
         detached(self.deadline, late, completing).await
     }
 
-    /// Begins a phase of a commit, which ends when the returned value is dropped.
+    /// Starts the timer of a phase, which ends when the returned value is dropped.
     pub(crate) fn phase(&self, phase: Phase) -> PhaseTimer {
         let metrics = Arc::clone(&self.metrics);
         PhaseTimer { metrics, phase, began: Instant::now(), span: phase.span() }
     }
 }
 
-/// A phase of a commit under way.
+/// A phase of a commit in progress.
 #[must_use = "a phase of a commit ends when this is dropped"]
 pub(crate) struct PhaseTimer {
     metrics: Arc<CommitMetrics>,
@@ -259,7 +263,7 @@ pub(crate) struct PhaseTimer {
 }
 
 impl PhaseTimer {
-    /// Returns the span of the phase, for a future that belongs to it alone.
+    /// Returns the span of the phase, to instrument a future of this phase.
     fn span(&self) -> Span {
         self.span.clone()
     }

@@ -1,8 +1,8 @@
-//! [`PendingPublications`]: versions of tables and views that are accepted, and not yet both durable and
-//! published.
+//! [`PendingPublications`]: accepted versions of tables and views that are not both durable and
+//! published yet.
 //!
-//! A reader that finds one in the durable records waits until its metadata file exists, so that no response
-//! holds a `metadata-location` that does not exist.
+//! A reader that sees such a version in the durable records waits until its metadata file exists,
+//! so that no response contains a `metadata-location` without a file.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,8 +24,8 @@ pub(crate) struct PendingPublications {
 #[derive(Default)]
 struct Inner {
     versions: Mutex<HashMap<PublicationKey, watch::Receiver<()>>>,
-    /// The number of pending versions, so that readers of an idle catalog need no lock. It is raised before a
-    /// version is written, and so before any reader can find that version.
+    /// Number of pending versions, so that readers of an idle catalog take no lock. It is
+    /// incremented before a version is written, and thus before any reader can see that version.
     count: AtomicUsize,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct PendingPublication {
 }
 
 impl PendingPublications {
-    /// Registers versions, before the transaction that writes them commits.
+    /// Registers versions. To be called before the transaction that writes them commits.
     pub(crate) fn register(&self, keys: Vec<PublicationKey>) -> PendingPublication {
         let (arrival, watcher) = watch::channel(());
         let mut versions = self.inner.lock();
@@ -47,7 +47,7 @@ impl PendingPublications {
         PendingPublication { keys, all: self.clone(), _arrival: arrival }
     }
 
-    /// Waits until the version is not pending, at most until the deadline.
+    /// Waits until the version is published, at most until the deadline.
     pub(crate) async fn wait(&self, key: PublicationKey, deadline: Duration) -> Result<()> {
         if self.inner.count.load(Ordering::Acquire) == 0 {
             return Ok(());

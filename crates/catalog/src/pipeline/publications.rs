@@ -1,7 +1,8 @@
 //! Publications: writing new metadata files into the warehouse.
 //!
-//! A publication is retried until the file exists or the store is closed, however long the object store of
-//! the warehouse fails. The next start finishes those that are left: each has a marker in the store.
+//! A publication is retried until the file exists or the store is closed, regardless of how long
+//! the object store of the warehouse fails. Each publication has a marker in the store, so that the
+//! next start finishes those that are left.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,22 +20,22 @@ use slateberg_objects::{self as objects, Objects, metadata_file};
 use slateberg_store::keys::{PublicationKey, TabularKey, space};
 use slateberg_store::read::{Range, Read};
 
-/// The first wait before a metadata file is tried again, and the longest.
+/// The shortest and the longest wait before the next attempt to write a metadata file.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// What became of the publications that an earlier process left.
+/// Result of finishing the publications that an earlier process left.
 #[derive(Debug, Default)]
 pub struct FinishedPublications {
-    /// How many are finished: their metadata files are there, or nothing needs them.
+    /// Number of finished publications: their metadata files exist, or are not needed.
     pub finished: usize,
-    /// Metadata files that were damaged and were replaced.
+    /// Damaged metadata files that were replaced.
     pub replaced: Vec<String>,
-    /// Metadata files that are still missing.
+    /// Missing metadata files that are not written yet.
     pub unfinished: Vec<String>,
 }
 
-/// How the wait for a publication ended.
+/// Outcome of the wait for a publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Finish {
     Written { replaced: bool },
@@ -43,9 +44,11 @@ enum Finish {
 }
 
 impl Pipeline {
-    /// Writes a metadata file, and retries until it is there or the store is closed. Errors at once if
-    /// another file has its name and must not be replaced: the name holds a fresh UUID, so something else
-    /// writes into the warehouse. Returns whether a file was replaced.
+    /// Writes a metadata file and retries until it exists or the store is closed. Returns whether
+    /// an existing file was replaced.
+    ///
+    /// Returns an error at once if a different file has this name and must not be replaced: the
+    /// name contains a fresh UUID, so another program writes into the warehouse.
     pub(super) async fn publish(&self, file: &MetadataFile, if_taken: IfTaken) -> Result<bool> {
         let MetadataFile { warehouse, location, text } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -85,12 +88,14 @@ impl Pipeline {
         self.warehouses.served().objects.clone()
     }
 
-    /// Finishes the publications that an earlier process left, of one warehouse if one is given: writes each
-    /// file from its record, and removes the marker. An existing file of that name with another content is
-    /// damaged, since its name holds a UUID that this catalog chose: it is replaced. Publications of a
-    /// warehouse that is not configured stay. If the store of a warehouse does not take a file within
-    /// `patience`, its files are retried in the background, and requests for their tables return 503 until
-    /// then.
+    /// Finishes the publications that an earlier process left, in one warehouse or (`None`) in all:
+    /// writes each file from its record and removes the marker.
+    ///
+    /// An existing file with other content is damaged, because its name contains a UUID that this
+    /// catalog chose; it is replaced. Publications of a warehouse that is not configured are left
+    /// pending. If the object store of a warehouse does not accept a file within `patience`, the
+    /// files of this warehouse are retried in the background, and requests for their tables return
+    /// 503 until then.
     pub(crate) async fn finish_publications(
         self: &Arc<Self>,
         warehouse: Option<Uuid>,
@@ -101,7 +106,7 @@ impl Pipeline {
         let markers =
             store.scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None).await?;
         let mut outcome = FinishedPublications::default();
-        // Warehouses whose patience is used up.
+        // Warehouses that exceeded `patience`.
         let mut late = HashSet::new();
         let phase = progress.phase("publishing metadata files", Some(markers.len() as u64));
         for (key, marker) in &markers {
@@ -110,7 +115,7 @@ impl Pipeline {
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
                 continue;
             }
-            // A marker behind its record's version landed before that version was begun.
+            // An older version than the record's was published before the newer one began.
             if let Some(record) = record
                 && record.version == key.version
                 && let Some(document) = store.document(key.id).await?
@@ -141,15 +146,15 @@ impl Pipeline {
         Ok(outcome)
     }
 
-    /// Carries one publication to its end, and waits for that at most `at_most`.
+    /// Spawns one publication and waits for it, at most `at_most`.
     async fn finish_publication(
         self: &Arc<Self>,
         key: PublicationKey,
         file: MetadataFile,
         at_most: Duration,
     ) -> Result<Finish> {
-        // As with a change that is made now: no reader gets the version before its file is there, and no
-        // later version is begun.
+        // As for a new change: readers do not get the version before its file exists, and no later
+        // version begins.
         let pending = self.pending.register(vec![key]);
         let lanes = self.lanes.enter(vec![key.id]).await?;
         let (pipeline, location) = (Arc::clone(self), file.location.clone());
@@ -177,7 +182,7 @@ impl Pipeline {
         }
     }
 
-    /// Removes the markers of complete publications from the store, which the next change would do otherwise.
+    /// Removes the markers of complete publications now instead of with the next change.
     pub(crate) async fn forget_landed(&self) -> Result<()> {
         let permit = Permit::for_task(Task::Publication);
         let ((), accepted) =

@@ -1,5 +1,5 @@
-//! The records that every change leaves beside those that it changes: its entry in the change log, and the
-//! response that its `Idempotency-Key` replays.
+//! Records that every change writes in addition to those that it changes: its entry in the change
+//! log, and the response that its `Idempotency-Key` replays.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use slateberg_store::keys::IdempotencyKey;
 use slateberg_store::records::{Allowed, Change, IdempotencyRecord, Outcome};
 use slateberg_store::txn::RequestRecords;
 
-/// An entry of the change log: the change of one thing.
+/// An entry of the change log: the change of one resource.
 pub(crate) struct Entry<'a> {
     /// The transaction's name.
     pub(crate) action: &'static str,
@@ -22,14 +22,15 @@ pub(crate) struct Entry<'a> {
     pub(crate) subject: Uuid,
     /// Its dotted name after the change.
     pub(crate) name: &'a (dyn std::fmt::Display + Sync),
-    /// The record's version before and after, as far as there is one.
+    /// Version of the record before and after the change, where the record exists.
     pub(crate) versions: (Option<u64>, Option<u64>),
-    /// The decision that allowed it; none where no policy was asked.
+    /// The decision that allowed it. `None` if no policy was evaluated.
     pub(crate) decision: Option<&'a Decision>,
 }
 
 impl Pipeline {
-    /// Returns the records of a request that changes one thing. `entry` is none if the request has no effect.
+    /// Returns the records of a request that changes one resource. `entry` is `None` if the request
+    /// has no effect.
     pub(crate) fn records(
         &self,
         operation: &Operation,
@@ -39,7 +40,7 @@ impl Pipeline {
         self.records_of_all(operation, entry, response)
     }
 
-    /// Returns the records of a request that changes several things.
+    /// Returns the records of a request that changes several resources.
     pub(crate) fn records_of_all<'a>(
         &self,
         operation: &Operation,

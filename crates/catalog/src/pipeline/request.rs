@@ -1,4 +1,4 @@
-//! How every mutation runs: detached from its request, and once for each `Idempotency-Key`.
+//! Execution of mutations: detached from the request, and once for each `Idempotency-Key`.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 use slateberg_telemetry::commits::CommitMetrics;
 
 impl Core {
-    /// Runs a mutation to its end, even if the caller stops waiting, and at most once for each
+    /// Runs a mutation to completion even if the caller stops waiting, and at most once for each
     /// `Idempotency-Key`.
     pub(crate) async fn mutate<P, R, T, F, W>(
         self: &Arc<Self>,
@@ -30,8 +30,8 @@ impl Core {
         self.run_to_end(None, part, request, work).await
     }
 
-    /// Runs a commit like [`mutate`](Self::mutate), and counts its outcome under `action`. A replayed
-    /// response is not counted.
+    /// Runs a commit like [`mutate`](Self::mutate), and counts its outcome under `action`. Replayed
+    /// responses are not counted.
     pub(crate) async fn commit<P, R, T, F, W>(
         self: &Arc<Self>,
         action: &'static str,
@@ -70,8 +70,9 @@ impl Core {
             let Some(idempotency) = operation.idempotency.clone() else {
                 return core.counted(action, work(part, request)).await;
             };
-            // Two requests with one key run one after the other: the second finds the response of the first.
-            // A request that cannot wait gets an unknown outcome, because the first may have written.
+            // Two requests with the same key run one after the other: the second replays the
+            // response of the first. If the wait fails, the outcome is unknown, because the first
+            // request may have written.
             let lane = core.pipeline().request_lanes.enter(vec![idempotency.key]).await;
             let _lane = lane.map_err(|full| Error::unknown(full.to_string()))?;
             if let Some(response) = core.replay(operation, &idempotency).await? {
@@ -87,12 +88,12 @@ impl Core {
         };
         match tokio::spawn(run.in_current_span()).await {
             Ok(outcome) => outcome,
-            // A panic may have struck after the batch was handed to the log.
+            // The panic may have occurred after the batch was handed to the log.
             Err(stopped) => Err(Error::unknown(stopped)),
         }
     }
 
-    /// Runs `work`, and counts its outcome if there is an action to count it under.
+    /// Runs `work` and counts its outcome under `action`, if given.
     async fn counted<T>(
         &self,
         action: Option<&'static str>,
@@ -107,10 +108,11 @@ impl Core {
         ended
     }
 
-    /// Runs `work`. A final refusal waits until the state that it was decided on is durable, so that it is
-    /// still true after a crash.
+    /// Runs `work`. Delays a final rejection until the state that it is based on is durable, so
+    /// that it is still true after a crash.
     async fn settled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        // Before the change waits for anything, such as changes that wait for space.
+        // Checked before the change waits for anything, such as other changes that wait for disk
+        // space.
         self.store().check_writable()?;
         let outcome = work.await;
         if let Err(refusal) = &outcome
@@ -131,7 +133,7 @@ impl Core {
     }
 }
 
-/// A commit under way, which is counted when this is dropped. The outcome of a panic is unknown.
+/// A commit in progress, counted on drop. A panic counts as an unknown outcome.
 struct Counting<'a> {
     metrics: &'a CommitMetrics,
     action: &'static str,

@@ -11,20 +11,20 @@ use slateberg_store::records::Outcome;
 
 /// The response of a mutation.
 pub(crate) trait Response: Sized + Send + 'static {
-    /// Returns what an idempotency record keeps of it.
+    /// Returns the part of it that an idempotency record stores.
     fn outcome(&self) -> Result<Outcome>;
 
-    /// Returns the versions whose metadata files have to exist before the response is replayed, as far as
-    /// the outcome does not name them.
+    /// Returns the versions whose metadata files must exist before the response is replayed, unless
+    /// the outcome names them.
     fn publications(&self) -> Vec<PublicationKey> {
         Vec::new()
     }
 
-    /// Returns the response that an idempotency record holds.
+    /// Restores the response from an idempotency record.
     fn from_replay(replay: Replay) -> Result<Self>;
 }
 
-/// The outcome in an idempotency record, completed by the current state.
+/// The outcome in an idempotency record, completed with the current state.
 pub(crate) enum Replay {
     /// A response without a body.
     Done,

@@ -1,10 +1,10 @@
-//! [`Allowed`]: the permit that a change of policies or grants has.
+//! [`Allowed`]: the permit for a change of policies or grants.
 
 use slateberg_authz::action::{ManageGrants, ManagePolicies};
 use slateberg_authz::permit::Permit;
 use slateberg_store::records::GrantRecord;
 
-/// The permit that a change of policies or grants has.
+/// The permit for a change of policies or grants.
 pub(super) enum Allowed {
     Policies(Permit<ManagePolicies>),
     Grants(Permit<ManageGrants>),

@@ -1,4 +1,4 @@
-//! Changing the policy book: one change after the other, each of them all or nothing.
+//! Changes of the policy book: serialized and atomic.
 
 use std::sync::Arc;
 
@@ -24,39 +24,39 @@ use slateberg_model::principal::{Identity, Principal};
 use slateberg_store::policy_book::PolicyBook;
 use slateberg_store::records::{GrantRecord, PolicyChanges, PolicyRecord, PolicyRevision};
 
-/// Characters that a comment may have.
+/// Maximum number of characters of a comment.
 const COMMENT_CHARS_MAX: usize = 1024;
-/// Characters that the id of a policy may have.
+/// Maximum number of characters of a policy id.
 const ID_CHARS_MAX: usize = 256;
 
-/// Ids that no policy of the API gets: paths of the API itself.
+/// Ids that policies cannot have, because they are paths of the API.
 const RESERVED: [&str; 4] = ["revisions", "rollback", ".", ".."];
 
-/// What is to change.
+/// A change of the policy book.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// A policy is to be there with this text.
+    /// Stores a policy with this text.
     Put {
-        /// Its id; the one that the text says if there is none.
+        /// Its id. `None`: the one in the text.
         id: Option<String>,
         /// Its text, in Cedar's language: one policy or one template.
         text: String,
-        /// Whether it may have been there before.
+        /// Whether it may replace an existing policy.
         replace: bool,
     },
-    /// A policy is to go.
+    /// Removes a policy.
     Remove {
         /// Its id.
         id: String,
     },
-    /// Something is to be granted.
+    /// Creates a grant.
     Grant(NewGrant),
-    /// A grant is to go.
+    /// Revokes a grant.
     Revoke {
         /// Its id.
         id: String,
     },
-    /// Everything is to be as it was at a revision.
+    /// Restores the state of a revision.
     RollBack {
         /// Its number.
         to: u64,
@@ -76,44 +76,44 @@ impl Edit {
     }
 }
 
-/// A change that somebody wants.
+/// A requested change.
 #[derive(Debug, Clone)]
 pub struct Proposal {
-    /// What is to change.
+    /// The change.
     pub edit: Edit,
-    /// The revision that whoever wants it has seen; it is refused if there is another by now.
+    /// The revision that the caller has read. The change is rejected if another one is the newest.
     pub expected_revision: Option<u64>,
-    /// Why.
+    /// A comment for the log.
     pub comment: Option<String>,
-    /// Whether it is only to be tried.
+    /// Whether only to check the change.
     pub dry_run: bool,
-    /// Who is known to exist besides whoever asks: somebody among them has to be able to manage policies
-    /// after the change.
+    /// Known identities in addition to the caller. At least one of them must be able to manage
+    /// policies after the change.
     pub known: Vec<Arc<Identity>>,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// The number of the newest revision of the book.
     pub revision: u64,
-    /// Which set of policies is in force, or would be.
+    /// The hash of the policy set in force, or of the one that would be.
     pub in_force: String,
-    /// Whether it was only tried.
+    /// Whether it was only checked.
     pub dry_run: bool,
-    /// What is otherwise now; nothing if all was so before.
+    /// The differences from before. Empty if the change has no effect.
     pub changes: PolicyChanges,
-    /// The grant that there is now, if one was wanted.
+    /// The created or existing grant, for a change that creates one.
     pub grant: Option<GrantRecord>,
-    /// What is suspicious about the policies in force.
+    /// Warnings about the policies in force.
     pub warnings: Vec<String>,
 }
 
-/// A change that was judged and is to be carried out.
+/// A change that was evaluated and can be written.
 pub(super) struct Judged {
     pub(super) allowed: Allowed,
     pub(super) action: &'static str,
-    /// What the change log calls it.
+    /// Id and name of the change in the change log.
     pub(super) subject: (Uuid, String),
     pub(super) revision: PolicyRevision,
     pub(super) before: Sources,
@@ -122,24 +122,24 @@ pub(super) struct Judged {
     pub(super) told: Changed,
 }
 
-/// What a change comes to.
+/// Outcome of the evaluation of a change.
 enum Verdict {
-    /// Nothing is written: it was only tried, or all is so already.
+    /// Nothing is written: it is a dry run, or has no effect.
     Told(Box<Changed>),
-    /// It is to be carried out.
+    /// The change is to be written.
     Judged(Box<Judged>),
 }
 
 impl Policies {
-    /// Changes policies or grants. What is told is in force.
+    /// Changes policies or grants. The result is in force when this returns.
     pub async fn change_policies(
         &self,
         operation: &Operation,
         proposal: Proposal,
     ) -> Result<Changed> {
         check_comment(proposal.comment.as_deref())?;
-        // Nobody waits for a turn without rights. What is judged in the turn is what counts; and a grant that
-        // is gone may have been revoked under this very Idempotency-Key.
+        // Callers without permission do not wait for the lock. The evaluation under the lock is
+        // decisive. A missing grant may have been revoked under the same `Idempotency-Key`.
         match self.allowed(operation, &proposal.edit).await {
             Ok(_) | Err(Error::NoSuchPolicy(_)) => {}
             Err(refused) => return Err(refused),
@@ -162,13 +162,13 @@ impl Policies {
         Ok(changed)
     }
 
-    /// Waits until it is one's turn to change what is in force.
+    /// Takes the lock on changes of the policies.
     pub(super) async fn policy_turn(&self) -> Result<Turn> {
         let busy = "Earlier changes of the policies have not ended yet";
         self.state.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
 
-    /// Whether somebody may make this change.
+    /// Returns the permit for this change.
     async fn allowed(&self, operation: &Operation, edit: &Edit) -> Result<Allowed> {
         match edit {
             Edit::Put { .. } | Edit::Remove { .. } | Edit::RollBack { .. } => {
@@ -241,14 +241,14 @@ impl Policies {
         Ok(Verdict::Judged(Box::new(judged)))
     }
 
-    /// Puts a whole set together, apart from the threads that serve: with many grants that takes a while.
+    /// Builds a set on a blocking thread, because many grants take a while.
     pub(super) async fn put_together(&self, sources: Sources) -> Result<PolicySet> {
         let schema = Arc::clone(self.authority().policies().schema());
         let built = tokio::task::spawn_blocking(move || sources.build(schema)).await;
         built.map_err(Error::internal)?.map_err(|problems| invalid(&problems))
     }
 
-    /// Makes a change in the book; says what the change log calls it.
+    /// Applies a change to the book. Returns its id and name in the change log.
     async fn apply(
         &self,
         operation: &Operation,
@@ -304,7 +304,7 @@ impl Policies {
         }
     }
 
-    /// The id of the one policy of a text, which has to be the one that is wanted if one is.
+    /// Returns the id of the one policy in a text. It must match `wanted`, if given.
     fn policy_id(&self, wanted: Option<&str>, text: &str) -> Result<String> {
         let bytes_max = self.limits.policy_bytes_max;
         if text.len() > bytes_max {
@@ -353,8 +353,8 @@ impl Policies {
     }
 }
 
-/// Refuses a change that takes the last right to manage policies away. Where nobody who is known had it
-/// before, others have it: people whom only an issuer knows.
+/// Rejects a change after which no known identity may manage policies. If no known identity could
+/// do this before the change, it is allowed: administrators may be known only to a token issuer.
 fn refuse_lockout(
     before: &PolicySet,
     after: &PolicySet,

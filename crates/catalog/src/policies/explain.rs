@@ -1,4 +1,4 @@
-//! What policies would say, and which of them.
+//! Explanation of decisions, with the policies that determine them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,73 +19,73 @@ use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, Principal};
 use slateberg_model::read_restrictions::ReadRules;
 
-/// Who would do what to what, under which circumstances.
+/// A hypothetical request.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// Somebody else; whoever asks if there is none.
+    /// The principal. `None`: the caller.
     pub about: Option<Arc<Identity>>,
-    /// What it would be done to, such as `table:prod/sales/orders`.
+    /// The resource, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// What would be known of the resource, in the place of what is.
+    /// Attributes of the resource in place of the actual ones.
     pub given: Option<Given>,
-    /// When, as RFC 3339 writes it; now if there is none.
+    /// The time, as in RFC 3339. `None`: now.
     pub time: Option<String>,
-    /// From where.
+    /// The source address of the request.
     pub source_address: Option<IpAddr>,
-    /// With what.
+    /// The client program of the request.
     pub client: Option<String>,
 }
 
-/// What would be known of a resource.
+/// Hypothetical attributes of a resource.
 #[derive(Debug, Clone, Default)]
 pub struct Given {
     /// Its properties.
     pub properties: BTreeMap<String, String>,
-    /// Where its files would be.
+    /// Its location.
     pub location: Option<String>,
-    /// The id of whoever would have made it.
+    /// The id of its owner.
     pub owner: Option<String>,
 }
 
-/// What policies say.
+/// An explained decision.
 #[derive(Debug, Clone)]
 pub struct Explained {
     /// Whether it is allowed.
     pub allow: bool,
-    /// The policies that decided: none if it is denied because no permit matches.
+    /// The policies that decided. Empty if it is denied because no permit matches.
     pub policies: Vec<InForce>,
-    /// What the policies say of reading rows and columns, if that is not all of them.
+    /// The read restrictions on rows and columns, if any.
     pub read_rules: Option<Arc<ReadRules>>,
-    /// Whose request it would be.
+    /// The principal of the request.
     pub identity: Arc<Identity>,
-    /// On what, in one word.
+    /// The notation of the resource.
     pub resource: String,
     /// Whether the resource exists. `None` if the caller may not see it.
     pub exists: Option<bool>,
-    /// What would permit it, for callers that may read policies.
+    /// Ways to permit the action, for callers that may read policies.
     pub remedies: Remedies,
     /// The number of the newest revision of the policy book.
     pub revision: u64,
-    /// Which set of policies was asked.
+    /// The hash of the evaluated policy set.
     pub in_force: String,
 }
 
-/// What somebody may do.
+/// The permissions of a principal on a resource.
 #[derive(Debug, Clone)]
 pub struct Permissions {
-    /// Who.
+    /// The principal.
     pub identity: Arc<Identity>,
-    /// To what, in one word.
+    /// The notation of the resource.
     pub resource: String,
     /// The actions that are allowed, in alphabetical order.
     pub actions: Vec<String>,
-    /// What policies say of reading rows and columns, if it is not all of them that may be read.
+    /// The read restrictions on rows and columns, if any.
     pub read_rules: Option<Arc<ReadRules>>,
-    /// Which set of policies was asked.
+    /// The hash of the evaluated policy set.
     pub in_force: String,
 }
 
-/// A question that can be put to policies.
+/// A hypothetical request that policies can be evaluated on.
 struct Asked {
     identity: Arc<Identity>,
     resource: Resource,
@@ -95,7 +95,7 @@ struct Asked {
 }
 
 impl Policies {
-    /// Tells what policies say to an action. Whoever asks for themselves needs no permit for it.
+    /// Explains the decision on an action. Callers need no permit for requests of their own.
     pub async fn explain(
         &self,
         operation: &Operation,
@@ -110,7 +110,7 @@ impl Policies {
         let Asked { identity, resource, context, exists } = asked;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(action, request);
-        // Which roles there are is for readers of policies.
+        // The names of roles are disclosed only to readers of policies.
         let remedies = if self.reads_policies(operation) {
             policies.remedies(action, request, &decision)
         } else {
@@ -134,7 +134,7 @@ impl Policies {
         })
     }
 
-    /// Tells all that somebody may do to a resource.
+    /// Returns all actions that a principal may do on a resource.
     pub async fn permissions(
         &self,
         operation: &Operation,
@@ -181,7 +181,8 @@ impl Policies {
         }
         let resource = self.core.access.resource_named(&resource)?;
         let bare = resource.clone();
-        // Whoever may not see a thing is answered as if it were not there: by its names alone.
+        // For callers that may not see the resource, the result is that of a missing one: names
+        // alone count.
         let described = self.core.access.described(resource, actions).await?;
         let seen = reads || self.core.access.hidden(operation, &described).is_none();
         let exists = seen.then_some(described.there);
@@ -213,7 +214,7 @@ impl Policies {
     }
 }
 
-/// What decided that is no policy: the credential itself.
+/// Describes a decision that was made without a policy: by the credential itself.
 fn no_policy(id: &str) -> InForce {
     let said = (id == CREDENTIAL_SCOPE)
         .then(|| "The credential is limited to other warehouses.".to_owned());

@@ -1,4 +1,4 @@
-//! Policy files that have become others while the server runs.
+//! Replacement of policy files at run time.
 
 use std::sync::Arc;
 
@@ -8,9 +8,8 @@ use crate::policies::Policies;
 use slateberg_authz::policy_file::PolicyFile;
 
 impl Policies {
-    /// Puts these policy files in the place of those in force: all of it, or nothing if they do not fit
-    /// together with what was made at run time. Returns the number of policies in force, or none if the
-    /// files are the same as before.
+    /// Replaces the policy files in force. Changes nothing if they conflict with policies from run
+    /// time. Returns the number of policies in force. `None`: the files are unchanged.
     pub async fn replace_policy_files(&self, files: Vec<PolicyFile>) -> Result<Option<usize>> {
         let _turn = self.policy_turn().await?;
         let before = self.state.sources();

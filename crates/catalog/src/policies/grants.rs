@@ -1,4 +1,4 @@
-//! Grants: made, listed and revoked by whoever may manage them on the resource.
+//! Grants: created, listed and revoked by principals that may manage grants on the resource.
 
 use std::collections::HashMap;
 
@@ -20,45 +20,45 @@ use slateberg_model::page::PageRequest;
 use slateberg_store::policy_book::PolicyBook;
 use slateberg_store::records::GrantRecord;
 
-/// What the ids of templates begin with that people leave out.
+/// Prefix of template ids, which callers may omit.
 const TEMPLATE_PREFIX: &str = "grant-";
 
-/// Something that is to be granted.
+/// A grant to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewGrant {
-    /// The template's id, such as `grant-read`, or what follows the dash.
+    /// The template's id, such as `grant-read`, or the id without the prefix.
     pub template: String,
-    /// To whom, such as `role:analysts`.
+    /// The grantee, such as `role:analysts`.
     pub grantee: String,
-    /// On what, such as `table:prod/sales/orders`.
+    /// The resource, such as `table:prod/sales/orders`.
     pub resource: String,
 }
 
-/// Which grants are wanted.
+/// Filter for a listing of grants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GrantFilter {
-    /// Those to this grantee alone.
+    /// Only grants to this grantee.
     pub grantee: Option<String>,
-    /// Those on this resource alone, not what is above or below it.
+    /// Only grants on this resource, not on its parents or children.
     pub resource: Option<String>,
 }
 
-/// A page of grants, in the order of their making.
+/// A page of grants, in the order of creation.
 #[derive(Debug, Clone)]
 pub struct GrantPage {
-    /// The grants, each with the id of the policy that it is in decisions.
+    /// The grants, each with its policy id in decisions.
     pub grants: Vec<(GrantRecord, String)>,
-    /// The token of the next page, or none if this is the last.
+    /// The token of the next page. `None`: this is the last page.
     pub next: Option<String>,
 }
 
-/// The grant with this id.
+/// Returns the grant with this id.
 pub(super) fn find(book: &PolicyBook, id: &str) -> Result<GrantRecord> {
     let found = Uuid::try_parse(id).ok().and_then(|id| book.grants.get(&id).cloned());
     found.ok_or_else(|| Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))))
 }
 
-/// The id of the policy that a grant is in decisions.
+/// Returns the policy id of a grant in decisions.
 pub(super) fn policy_id(record: &GrantRecord) -> Result<String> {
     Ok(super::grant_of(record).map_err(Error::internal)?.to_string())
 }
@@ -68,7 +68,7 @@ fn resource_of(word: &str) -> Result<Resource> {
 }
 
 impl NewGrant {
-    /// The grant of a book that says the same.
+    /// Returns the existing equal grant in a book, if any.
     pub(super) fn find(&self, policies: &PolicySet, book: &PolicyBook) -> Option<GrantRecord> {
         let template = template(policies, &self.template)?;
         let same = |record: &&GrantRecord| {
@@ -79,7 +79,8 @@ impl NewGrant {
         book.grants.values().find(same).cloned()
     }
 
-    /// Puts the grant into a book, unless it is there.
+    /// Adds the grant to a book, unless an equal one exists. Returns its id and name in the change
+    /// log.
     pub(super) fn make(
         &self,
         policies: &Policies,
@@ -112,7 +113,7 @@ impl NewGrant {
     }
 }
 
-/// The id of the template that a word means.
+/// Returns the id of the template with this full or short name.
 fn template(policies: &PolicySet, word: &str) -> Option<String> {
     let is_template = |id: &String| {
         let listed = policies.listed(id);
@@ -129,8 +130,8 @@ fn templates(policies: &PolicySet) -> Vec<String> {
 }
 
 impl Policies {
-    /// The grants that somebody may see: all with `ReadPolicies`, or else those on what one may manage the
-    /// grants of.
+    /// Returns the visible grants: all for callers with `ReadPolicies`, or else those on resources
+    /// whose grants the caller may manage.
     pub async fn grants(
         &self,
         operation: &Operation,
@@ -172,7 +173,7 @@ impl Policies {
         Ok(GrantPage { grants: found, next: None })
     }
 
-    /// A grant that somebody may see.
+    /// Returns a grant. Errors with `NoSuchPolicy` if the caller may not see it.
     pub async fn grant(&self, operation: &Operation, id: &str) -> Result<(GrantRecord, String)> {
         let all = self.reads_all_grants(operation)?;
         let record = find(&self.state.sources().book, id)?;
@@ -185,7 +186,7 @@ impl Policies {
         Ok((record, policy))
     }
 
-    /// Whether somebody may see all grants. Nobody sees any on a server without authentication.
+    /// Whether the caller may see all grants. Errors on a server without authentication.
     fn reads_all_grants(&self, operation: &Operation) -> Result<bool> {
         self.refuse_nobody(operation)?;
         Ok(self.reads_policies(operation) || self.manages_policies(operation).is_some())
@@ -207,8 +208,8 @@ impl Policies {
         Ok(manages)
     }
 
-    /// Whether somebody may make a grant. What it is on has to be there: a grant on a name that was
-    /// mistyped would be of no use to anybody, and nobody would notice.
+    /// Returns the permit to create a grant. The resource must exist: a grant on a mistyped name
+    /// would be useless and remain unnoticed.
     pub(super) async fn may_grant(
         &self,
         operation: &Operation,
@@ -238,7 +239,7 @@ impl Policies {
         }
     }
 
-    /// Whether somebody may revoke a grant. What it is on may be gone.
+    /// Returns the permit to revoke a grant. The resource need not exist.
     pub(super) async fn may_revoke(&self, operation: &Operation, id: &str) -> Result<Allowed> {
         self.refuse_nobody(operation)?;
         let record = find(&self.state.sources().book, id);
@@ -254,7 +255,7 @@ impl Policies {
         let permit: Result<Permit<ManageGrants>> = self.permit_to(operation, &described.resource);
         permit.map(Allowed::Grants).map_err(|refused| match self.reads_policies(operation) {
             true => refused,
-            // To the letter what is said of one that is not there.
+            // Same error as for a missing grant.
             false => Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))),
         })
     }

@@ -1,4 +1,4 @@
-//! The revisions of the policy book: told, compared, and gone back to.
+//! The revisions of the policy book: listing, comparison and rollback.
 
 use crate::policies::Policies;
 use crate::{Error, Operation, Result};
@@ -11,21 +11,21 @@ use slateberg_store::records::{PolicyChanges, PolicyRevision};
 pub struct RevisionPage {
     /// The revisions.
     pub revisions: Vec<PolicyRevision>,
-    /// The token of the next page, or none if this is the last.
+    /// The token of the next page. `None`: this is the last page.
     pub next: Option<String>,
 }
 
-/// A revision, and the book as it was with it.
+/// A revision with its state of the policy book.
 #[derive(Debug, Clone)]
 pub struct ToldRevision {
-    /// The revision; none for the empty book that the log begins with.
+    /// The revision. `None`: the empty book before the first revision.
     pub revision: Option<PolicyRevision>,
     /// The book.
     pub book: PolicyBook,
 }
 
 impl Policies {
-    /// The revisions, newest first.
+    /// Returns the revisions, newest first.
     pub async fn policy_revisions(
         &self,
         operation: &Operation,
@@ -33,7 +33,7 @@ impl Policies {
     ) -> Result<RevisionPage> {
         self.may_read_policies(operation)?;
         let head = self.state.sources().book.number;
-        // A page ends where the one after it has to begin: with the number before its oldest revision.
+        // The page token is the number of the oldest revision on the previous page.
         let newest = match page.after.as_deref().map(str::parse::<u64>) {
             None => head,
             Some(Ok(oldest)) => oldest.saturating_sub(1).min(head),
@@ -47,7 +47,7 @@ impl Policies {
         Ok(RevisionPage { revisions: found, next })
     }
 
-    /// A revision, with the book as it was then.
+    /// Returns a revision with its state of the book.
     pub async fn policy_revision(
         &self,
         operation: &Operation,
@@ -63,7 +63,8 @@ impl Policies {
         Ok(ToldRevision { revision: found.into_iter().next(), book })
     }
 
-    /// What became of policies and grants from one revision to another, whichever is the older.
+    /// Returns the changes of policies and grants from one revision to another, in either
+    /// direction.
     pub async fn policy_diff(
         &self,
         operation: &Operation,
@@ -77,7 +78,7 @@ impl Policies {
         Ok(from.changes_to(&to))
     }
 
-    /// The book as it was with a revision.
+    /// Returns the book at a revision.
     pub(super) async fn book_at(&self, newest: &PolicyBook, number: u64) -> Result<PolicyBook> {
         if number > newest.number {
             return Err(Error::NoSuchPolicy(format!("Policy revision does not exist: {number}")));
@@ -92,7 +93,7 @@ impl Policies {
         Ok(book)
     }
 
-    /// The revisions behind `after`, up to and including `last`.
+    /// Returns the revisions after `after`, up to and including `last`.
     async fn revisions_between(&self, after: u64, last: u64) -> Result<Vec<PolicyRevision>> {
         let count = usize::try_from(last - after).unwrap_or(usize::MAX);
         Ok(revisions(&self.core.store().durable(), after, Some(count)).await?)

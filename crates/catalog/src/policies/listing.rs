@@ -1,4 +1,4 @@
-//! What is in force, policy by policy.
+//! Listing of the policies in force.
 
 use super::Sources;
 use crate::policies::Policies;
@@ -7,16 +7,16 @@ use slateberg_authz::listing::{Listed, ListedKind};
 use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
 
-/// Where a policy comes from.
+/// The origin of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// A policy file.
     File,
-    /// It was made at run time.
+    /// The API.
     Api,
     /// A grant.
     Grant,
-    /// No policy: the credential itself.
+    /// The credential itself, without a policy.
     Credential,
 }
 
@@ -25,11 +25,11 @@ pub enum Origin {
 pub struct InForce {
     /// Its id.
     pub id: String,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// The file and line, of one from a file; of a grant's the template.
+    /// The file and line of a policy from a file; the template of a grant.
     pub from: Option<String>,
-    /// Whether it is a template, which says nothing before it is granted.
+    /// Whether it is a template, which has no effect without a grant.
     pub template: bool,
     /// Whether it forbids.
     pub forbids: bool,
@@ -39,20 +39,20 @@ pub struct InForce {
     pub text: String,
 }
 
-/// A page of what is in force, in the order of the ids.
+/// A page of the policies in force, ordered by id.
 #[derive(Debug, Clone)]
 pub struct PolicyPage {
     /// The number of the newest revision of the policy book.
     pub revision: u64,
-    /// Which set of policies is in force.
+    /// The hash of the policy set in force.
     pub in_force: String,
     /// The policies.
     pub policies: Vec<InForce>,
-    /// The token of the next page, or none if this is the last.
+    /// The token of the next page. `None`: this is the last page.
     pub next: Option<String>,
 }
 
-/// A listed policy, with where it comes from.
+/// Adds the origin to a listed policy.
 pub(super) fn in_force(sources: &Sources, listed: Listed) -> InForce {
     let Listed { id, forbids, description, text, kind } = listed;
     let template = matches!(kind, ListedKind::Template(..));
@@ -69,7 +69,7 @@ pub(super) fn in_force(sources: &Sources, listed: Listed) -> InForce {
 }
 
 impl Policies {
-    /// The policies and templates in force.
+    /// Returns the policies and templates in force.
     pub fn policies_in_force(
         &self,
         operation: &Operation,
@@ -93,7 +93,7 @@ impl Policies {
         })
     }
 
-    /// A policy or template in force.
+    /// Returns a policy or template in force.
     pub fn policy_in_force(&self, operation: &Operation, id: &str) -> Result<InForce> {
         self.may_read_policies(operation)?;
         let listed = self.authority().policies().listed(id);

@@ -1,15 +1,18 @@
-//! Policies and grants that are made, changed and taken back while the server runs.
+//! Policies and grants that are created, changed and removed at run time.
 //!
-//! What is in force is one set: the policy files, and what the policy book holds. A change of the book:
-//! 1. waits for its turn: one change after the other ([`change`]);
-//! 2. is judged by the policies then in force, put together with everything else and checked as a whole;
-//!    nobody may be locked out by it;
-//! 3. is written as a revision of the log, with its entry in the change log, in one transaction;
-//! 4. comes into force once it is durable, and before anybody is told: it decides the next request.
+//! One policy set is in force: the policy files and the content of the policy book. A change of the
+//! book:
+//! 1. waits for the lock on policy changes ([`change`]);
+//! 2. is evaluated under the policies in force, combined with all others and validated as a whole.
+//!    A change that would lock out all administrators is rejected;
+//! 3. is written as a revision of the policy log, with its entry in the change log, in one
+//!    transaction;
+//! 4. comes into force when it is durable, before the response is sent: it applies to the next
+//!    request.
 //!
-//! Whatever fails in between, the turn does not end before it is known what the log says, and that is in
-//! force. [`history`] tells and compares revisions, [`listing`] what is in force, [`grants`] who was granted
-//! what, [`explain`] what policies would say.
+//! After a failure in between, the lock is not released before the content of the log is known and
+//! in force. [`history`] lists and compares revisions, [`listing`] shows the policies in force,
+//! [`grants`] the grants, and [`explain`] the decisions of policies.
 
 mod allowed;
 pub mod change;
@@ -41,18 +44,18 @@ use slateberg_authz::settings::Limits;
 use slateberg_model::principal::Principal;
 use slateberg_store::policy_book::PolicyBook;
 
-/// What the set in force is made of.
+/// The sources of the policy set.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// The policy files.
     pub files: Arc<Vec<PolicyFile>>,
-    /// What was made at run time.
+    /// Policies and grants from run time.
     pub book: Arc<PolicyBook>,
-    /// Whether that is in force.
+    /// Whether these are in force.
     pub book_in_force: bool,
 }
 
-/// Policies and grants, as requests see and change them. Cheap to clone.
+/// Policies and grants, for requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Policies {
     core: Arc<Core>,
@@ -60,19 +63,19 @@ pub struct Policies {
     limits: Limits,
 }
 
-/// What is in force and what it is made of, and the turns of those who change that.
+/// The sources of the policy set in force, and the lock on changes.
 struct PolicyState {
     sources: RwLock<Sources>,
     turns: Turns,
 }
 
 impl PolicyState {
-    /// What is in force.
+    /// Returns the sources in force.
     fn sources(&self) -> Sources {
         self.sources.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a set in force. Only whoever has the turn may.
+    /// Puts a set in force. The caller must hold the lock on changes.
     fn put_in_force(&self, authority: &Authority, sources: Sources, set: PolicySet) {
         *self.sources.write().unwrap_or_else(PoisonError::into_inner) = sources;
         authority.replace(set);
@@ -80,7 +83,7 @@ impl PolicyState {
 }
 
 impl Sources {
-    /// The whole set: all of it, or the list of what is wrong with it.
+    /// Builds the whole set. Returns all problems if there are any.
     pub fn build(&self, schema: Arc<Schema>) -> std::result::Result<PolicySet, Vec<Problem>> {
         if !self.book_in_force {
             return PolicySet::build(schema, &self.files, &[]);
@@ -105,12 +108,12 @@ impl Sources {
     }
 }
 
-/// What stands in for a file where a problem is with a policy that was made at run time.
+/// Returns the file name in problems with a policy that was created at run time.
 fn place(id: &str) -> String {
     format!("api/{id}")
 }
 
-/// A grant from its record.
+/// Parses the record of a grant.
 fn grant_of(record: &GrantRecord) -> std::result::Result<Grant, Problem> {
     let wrong = |error: notation::NotAName| Problem {
         file: "grants".to_owned(),
@@ -125,14 +128,14 @@ fn grant_of(record: &GrantRecord) -> std::result::Result<Grant, Problem> {
     })
 }
 
-/// Problems as one text for whoever has to mend them.
+/// Joins problems into one error for the author of the policies.
 fn invalid(problems: &[Problem]) -> Error {
     let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
     Error::Invalid(format!("The policies are not valid:\n{}", lines.join("\n")))
 }
 
 impl Policies {
-    /// `sources` are in force already.
+    /// Creates the part. `sources` are in force already.
     pub(crate) fn new(core: &Arc<Core>, sources: Sources, limits: Limits) -> Self {
         let state = PolicyState { sources: RwLock::new(sources), turns: Turns::default() };
         Self { core: Arc::clone(core), state: Arc::new(state), limits }
@@ -142,8 +145,9 @@ impl Policies {
         &self.core.access.authority
     }
 
-    /// The permit to do `A` to `resource`, or the refusal. A server without authentication has nobody to say
-    /// who may: what was made there would be a door that stays open.
+    /// Returns the permit to do `A` on `resource`. A server without authentication cannot identify
+    /// administrators, so it rejects all changes: they would stay in force after authentication is
+    /// enabled.
     fn permit_to<A: Action>(
         &self,
         operation: &Operation,
@@ -156,7 +160,7 @@ impl Policies {
             .map_err(|denied| self.core.access.refuse(operation, &denied, resource, None))
     }
 
-    /// Refuses everybody where nobody is known.
+    /// Rejects anonymous requests.
     fn refuse_nobody(&self, operation: &Operation) -> Result<()> {
         match operation.principal {
             Principal::Anonymous => Err(Error::Forbidden(
@@ -166,17 +170,17 @@ impl Policies {
         }
     }
 
-    /// Which policies decide: the hash that decisions name.
+    /// Returns the hash of the policy set in force, which decisions refer to.
     pub fn policy_hash(&self) -> String {
         self.authority().policies().revision().to_string()
     }
 
-    /// The number of the newest change of policies and grants; 0 if there was none.
+    /// Returns the number of the newest revision of policies and grants, or 0 before the first one.
     pub fn newest_policy_revision(&self) -> u64 {
         self.state.sources().book.number
     }
 
-    /// The permit to read policies, or the refusal.
+    /// Returns an error if the caller may not read policies.
     pub fn may_read_policies(&self, operation: &Operation) -> Result<()> {
         let _permit: Permit<ReadPolicies> = self.permit_to(operation, &Resource::catalog())?;
         Ok(())
@@ -186,13 +190,13 @@ impl Policies {
         self.permit_to(operation, &Resource::catalog())
     }
 
-    /// Whether somebody may read policies, where that makes a difference and is not what they have asked for.
+    /// Whether the caller may read policies, for responses that depend on this.
     fn reads_policies(&self, operation: &Operation) -> bool {
         self.refuse_nobody(operation).is_ok()
             && self.core.access.may::<ReadPolicies>(operation, &Resource::catalog())
     }
 
-    /// The same for managing them.
+    /// Returns the permit to manage policies, if the caller has it.
     fn manages_policies(&self, operation: &Operation) -> Option<Permit<ManagePolicies>> {
         self.refuse_nobody(operation).ok()?;
         let Operation { principal, context, .. } = operation;

@@ -1,4 +1,5 @@
-//! Writing a change of the policy book, and putting in force what the log says, whatever happened.
+//! Writes changes of the policy book, and reconciles the policies in force with the log after
+//! failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +28,8 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 impl Policies {
-    /// Carries a change to its end, whatever becomes of the caller. If that takes too long, the caller is
-    /// told that the outcome is unknown, and the turn goes on until it is known.
+    /// Writes a change in the background. On expiry of the deadline the caller gets an unknown
+    /// outcome, and the lock is held until the outcome is known.
     pub(super) async fn carry_out(
         &self,
         turn: Turn,
@@ -85,8 +86,9 @@ impl Policies {
         written.await
     }
 
-    /// Finds out whether a change that met a failure is in the log, and puts in force what the log says.
-    /// Gives up only if the store has shut: then the server stops, and the next one reads the log.
+    /// Determines whether a change that met a failure is in the log, and puts the content of the
+    /// log in force. Gives up only if the store has closed: then the server stops, and reads the
+    /// log at its next start.
     async fn settle(&self, judged: Judged, error: Error) -> Result<Changed> {
         let (before, after) = (judged.before.book.number, judged.after.book.number);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -113,14 +115,14 @@ impl Policies {
         }
     }
 
-    /// The number of the newest revision, once everything that was accepted is durable.
+    /// Returns the number of the newest revision after everything accepted is durable.
     async fn logged(&self) -> Result<u64> {
         self.core.store().settled().await?;
         let head = self.core.store().durable().get(&PolicyHeadKey).await?;
         Ok(head.map_or(0, |head| head.number))
     }
 
-    /// Puts in force what the log says.
+    /// Puts the content of the log in force.
     async fn take_up_log(&self) -> Result<()> {
         let book = Arc::new(PolicyBook::read(&self.core.store().durable()).await?);
         let sources = Sources { book, ..self.state.sources() };

@@ -1,4 +1,5 @@
-//! [`CommitBuilder`]: commits to one table or view, applied one after the other into at most one new version.
+//! [`CommitBuilder`]: applies a series of commits to one table or view, which become at most one
+//! new version.
 
 use std::sync::Arc;
 
@@ -19,19 +20,20 @@ use slateberg_model::commit::CommitContext;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::records::TabularRecord;
 
-/// A table or view, and the commits that were applied to it so far.
+/// A table or view with the commits applied so far.
 pub(crate) struct CommitBuilder<'a, M> {
     tabulars: &'a Tabulars,
     warehouse: &'a Warehouse,
     head: &'a Head<M>,
     context: CommitContext,
     metadata: Arc<M>,
-    /// The location of the table or view, and that of its next metadata file; none while nothing changed.
+    /// The location of the table or view, and that of its next metadata file. `None`: nothing
+    /// changed yet.
     locations: Option<(String, String)>,
 }
 
 impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
-    /// Begins with the current state.
+    /// Starts with the current state.
     pub(crate) fn new(tabulars: &'a Tabulars, warehouse: &'a Warehouse, head: &'a Head<M>) -> Self {
         let context = CommitContext {
             now_ms: tabulars.core.now_ms(),
@@ -47,7 +49,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         self.locations.is_some()
     }
 
-    /// Returns the permit to apply a commit to the state that its predecessors left.
+    /// Returns the permit to apply a commit to the state after its predecessors.
     pub(crate) fn permit(
         &self,
         operation: &Operation,
@@ -61,12 +63,12 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         tabulars.core.access.permit_commit_in_lane(operation, target, enclosing, attributes, intent)
     }
 
-    /// Applies a commit to the state that its predecessors left, and returns whether it had an effect. An
-    /// error leaves that state as it is.
+    /// Applies a commit to the state after its predecessors, and returns whether it had an effect.
+    /// An error leaves that state unchanged.
     pub(crate) async fn apply(&mut self, change: &Change<M>) -> Result<bool> {
         let record = &self.head.record;
         let before = record.metadata_location.as_str();
-        // The state that a predecessor left has no metadata file, and no entry in the metadata log.
+        // An intermediate state has no metadata file, and no entry in the metadata log.
         let metadata_location = (!self.has_changed()).then_some(before);
         let base = Some((&*self.metadata, metadata_location));
         let updates = change.updates.clone();
@@ -90,7 +92,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         Ok(true)
     }
 
-    /// Returns the final state, and the version to write; none if no commit had an effect.
+    /// Returns the final state, and the version to write. `None`: no commit had an effect.
     pub(crate) fn finish(self) -> (TabularState, Option<NewVersion>) {
         let Self { head, metadata, context, locations, .. } = self;
         let before = &head.record;

@@ -1,4 +1,4 @@
-//! [`Change`]: a commit to one table or view, as a request holds it.
+//! [`Change`]: a request's commit to one table or view.
 
 use super::metadata::TabularMetadata;
 use super::target::Intent;

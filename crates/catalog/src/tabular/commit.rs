@@ -1,8 +1,8 @@
 //! Commits to one table or view.
 //!
-//! A commit is evaluated against the accepted state, then written in a serializable transaction that finds
-//! that state unchanged. The lane makes that certain for existing tables and views; for new ones the
-//! transaction itself decides between two requests for one name.
+//! A commit is evaluated against the accepted state, then written in a serializable transaction
+//! that verifies that this state is unchanged. For existing tables and views the lane guarantees
+//! this. For new ones the transaction decides between two requests for the same name.
 
 use uuid::Uuid;
 
@@ -19,11 +19,11 @@ use slateberg_authz::permit::Permit;
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
 
-/// How often a commit is evaluated again because the state under it changed.
+/// Maximum number of evaluations of a commit whose base state changes concurrently.
 pub(super) const COMMIT_ATTEMPTS_MAX: usize = 16;
 
 impl Tabulars {
-    /// Changes a table or view, or creates it where the commit requires that it does not exist.
+    /// Changes a table or view, or creates it if the commit requires that it does not exist.
     pub(crate) async fn commit_tabular<M: Grouped>(
         &self,
         cx: &RequestContext,
@@ -35,8 +35,7 @@ impl Tabulars {
         self.core.commit(M::ACTIONS.commit, self, cx, commit).await
     }
 
-    /// Commits a change of one table or view, and evaluates it again as long as that conflicts with other
-    /// changes.
+    /// Commits a change of one table or view. Evaluates it again on conflicts with other changes.
     pub(super) async fn commit_one<M: Grouped>(
         &self,
         cx: &RequestContext,
@@ -65,7 +64,7 @@ impl Tabulars {
         ))
     }
 
-    /// Returns the permit for a commit to a table or view as it is now, or to create it.
+    /// Returns the permit for a commit to a table or view in its present state, or to create it.
     pub(super) async fn permit_change<M: TabularMetadata>(
         &self,
         cx: &RequestContext,
@@ -96,7 +95,7 @@ impl Tabulars {
         self.core.access.permit_commit(&store, &cx.operation, target, &kinds).await
     }
 
-    /// Returns the id of the table or view that a commit is for; none if the commit creates it.
+    /// Returns the id of the table or view of a commit. `None`: the commit creates it.
     pub(super) async fn id_of<M: TabularMetadata>(
         &self,
         warehouse: &Warehouse,

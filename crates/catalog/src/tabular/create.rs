@@ -28,18 +28,18 @@ use slateberg_store::records::NamespaceRecord;
 pub(crate) struct NewTabular<F> {
     /// Its name.
     pub(crate) ident: TabularIdent,
-    /// Its location; a default location if there is none.
+    /// Its location. `None`: the default location.
     pub(crate) location: Option<String>,
     /// Its properties.
     pub(crate) properties: BTreeMap<String, String>,
-    /// Whether only the metadata is wanted, for a commit that creates the table later.
+    /// Whether to return only the metadata, for a later commit that creates the table.
     pub(crate) stage: bool,
-    /// Makes the metadata from the location and the properties.
+    /// Builds the metadata from the location and the properties.
     pub(crate) metadata: F,
 }
 
 impl Tabulars {
-    /// Creates a table or view, or stages it.
+    /// Creates or stages a table or view.
     pub(crate) async fn create_tabular<M, F>(
         &self,
         cx: &RequestContext,
@@ -116,7 +116,7 @@ impl Tabulars {
         Ok(TabularState { id, version: 0, metadata_location: None, text: metadata.to_text() })
     }
 
-    /// Evaluates a commit that creates what it names.
+    /// Evaluates a commit that creates its table.
     pub(super) async fn plan_new<M: TabularMetadata>(
         &self,
         cx: &RequestContext,
@@ -194,7 +194,7 @@ impl Tabulars {
         Ok(namespace)
     }
 
-    /// Returns the location of a table or view whose request has none.
+    /// Returns the default location of a table or view.
     fn default_location(
         &self,
         warehouse: &Warehouse,
@@ -206,8 +206,8 @@ impl Tabulars {
         default_location(warehouse, &ident.namespace, namespace_location, &ident.name, id)
     }
 
-    /// Returns the location of a table or view and that of its next metadata file, if the warehouse may use
-    /// both.
+    /// Returns the location of a table or view and that of its next metadata file. Errors if the
+    /// warehouse does not allow one of them.
     pub(super) async fn check_locations(
         &self,
         warehouse: &Warehouse,
@@ -236,8 +236,8 @@ fn directory_of(location: &str) -> Option<&str> {
     location.rsplit_once('/').map(|(directory, _)| directory)
 }
 
-/// Returns whether the first metadata file is in a directory that no other table uses: below a default
-/// location, which ends with a random id.
+/// Whether the first metadata file is in a directory that no other table uses, that is, below a
+/// default location, which ends with a random id.
 fn is_default_location(location: &str, metadata_location: &str) -> bool {
     let id = location.rsplit_once('-').map(|(_, id)| id);
     id.is_some_and(|id| Uuid::try_parse(id).is_ok())

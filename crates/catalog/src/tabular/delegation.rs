@@ -1,9 +1,10 @@
-//! How clients get at the files of a table: with credentials, with signatures, or not through the catalog.
+//! Access of clients to the files of a table: by credentials, by signatures, or outside of the
+//! catalog.
 //!
-//! Whoever may read a part of a table only gets neither ([`ReadAccess`]). For all others policies say
-//! whether they may read and write files (`ReadData`, `WriteData`), and that is what credentials and
-//! signatures are good for. They are for the table's own places: not for one that holds files of others,
-//! and never for the places of a warehouse as a whole.
+//! Principals with a read restriction get neither ([`ReadAccess`]). For all others, policies
+//! determine whether they may read and write files (`ReadData`, `WriteData`), and credentials and
+//! signatures are limited to this. They are valid for the table's own locations, except a location
+//! that also holds files of other tables, and never for the locations of a whole warehouse.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,41 +33,42 @@ use slateberg_objects::vend::files::{Files, Rights};
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
-/// Staged tables whose files somebody may write, until a commit makes them.
+/// Maximum number of staged tables whose files clients may write before the commit that creates
+/// them.
 const STAGED_MAX: usize = 10_000;
-/// For how long.
+/// Time limit for this access, in milliseconds.
 const STAGED_MS: i64 = 60 * 60 * 1000;
 
-/// What a client is told of how it gets at a table's files.
+/// A client's access to a table's files.
 #[derive(Debug, Clone)]
 pub struct Delegated {
     /// The table.
     pub id: Uuid,
-    /// The beginning of its files' locations.
+    /// The common prefix of its files' locations.
     pub prefix: String,
-    /// What clients have to know of the store. Nothing in it is secret.
+    /// Client properties of the object store, without secrets.
     pub store: Arc<BTreeMap<String, String>>,
-    /// With what.
+    /// The means of access.
     pub way: Way,
-    /// The name under which access is asked for again, if the table is only staged.
+    /// The name for requests of further access, if the table is only staged.
     pub staged: Option<Uuid>,
-    /// What clients call the place where they get new credentials.
+    /// The client property with the path for new credentials.
     pub refresh_key: &'static str,
 }
 
-/// With what a client gets at files.
+/// A client's means of access to files.
 #[derive(Debug, Clone)]
 pub enum Way {
-    /// With these credentials.
+    /// Vended credentials.
     Credentials(Arc<Credentials>),
-    /// With signatures.
+    /// Signatures from the catalog.
     Signatures,
-    /// With its own.
+    /// The client's own credentials.
     Own,
 }
 
 impl Delegated {
-    /// Whether a client receives the same. Credentials are the same if they were vended at one time.
+    /// Whether a client would receive the same. Credentials are compared by their generation.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_way = match (&self.way, &other.way) {
             (Way::Credentials(one), Way::Credentials(other)) => one.generation == other.generation,
@@ -82,14 +84,14 @@ impl Delegated {
     }
 }
 
-/// The files of a table that somebody may get at.
+/// The files of a table that a principal may access.
 struct Reachable {
     files: Files,
     prefix: String,
     vendor: Arc<Vendor>,
 }
 
-/// A table that somebody has staged.
+/// A staged table.
 #[derive(Clone)]
 pub(super) struct Staged {
     warehouse: Uuid,
@@ -99,7 +101,7 @@ pub(super) struct Staged {
     until_ms: i64,
 }
 
-/// Staged tables, by a name that is told to whoever staged them.
+/// Staged tables, by the name that the client received.
 pub(super) struct StagedTables(quick_cache::sync::Cache<Uuid, Staged>);
 
 impl Default for StagedTables {
@@ -108,13 +110,13 @@ impl Default for StagedTables {
     }
 }
 
-/// The files of a table that a principal may access, or why there are none.
+/// The files of a table that a principal may access, or the reason if there are none.
 enum Access {
     Granted(Reachable),
     Denied(Denial),
 }
 
-/// Why a principal has no access to files. The text is for the client.
+/// Reason why a principal has no access to files. The message is for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Denial {
     #[error("the warehouse hands out no access to files")]
@@ -141,8 +143,8 @@ impl Delegations {
         Self { core: Arc::clone(core), vended, staged: Arc::default() }
     }
 
-    /// What a client is told that loads a table, may do this to its files, and asks for one of these ways;
-    /// none if it is told nothing.
+    /// Returns the access to a loaded table's files with these rights, by one of the wanted means.
+    /// `None`: the client has no access through the catalog.
     #[instrument(target = TARGET, name = "delegate", level = "debug", skip_all)]
     pub(super) async fn delegated(
         &self,
@@ -156,7 +158,7 @@ impl Delegations {
         self.tell_if_any(warehouse, ident, found, wanted).await
     }
 
-    /// New credentials for a table's files; none if the warehouse vends none.
+    /// Returns new credentials for a table's files. `None`: the warehouse vends none.
     pub async fn credentials(
         &self,
         cx: &RequestContext,
@@ -173,8 +175,8 @@ impl Delegations {
         }
     }
 
-    /// What a client is told that has made a table, registered one, or staged one. The table is there by
-    /// now: that its files cannot be got at at this moment is no reason to say otherwise.
+    /// Returns the access to the files of a table that was just created, registered or staged. The
+    /// table exists already, so a failure is only logged and does not change the response.
     pub async fn delegated_made(
         &self,
         cx: &RequestContext,
@@ -213,7 +215,8 @@ impl Delegations {
         })
     }
 
-    /// Signs a request to the store for somebody, if it is for files of the table, and they may do that.
+    /// Signs a request to the object store if it is for files of the table and the caller may do
+    /// it.
     pub async fn sign(
         &self,
         cx: &RequestContext,
@@ -246,7 +249,7 @@ impl Delegations {
         signer.sign(&checked, vended, self.core.now_ms()).await.map_err(told)
     }
 
-    /// Credentials for files: those that are kept, or new ones.
+    /// Returns cached or new credentials for files.
     async fn vended(
         &self,
         warehouse: &Warehouse,
@@ -259,7 +262,7 @@ impl Delegations {
         vended.map_err(|error| self.not_vended(&error.to_string()))
     }
 
-    /// What somebody may get at of a table.
+    /// Returns the files of a table that the caller may access.
     async fn reachable(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<Access> {
         let kind = TabularKind::Table;
         self.core.environment.check_findable(kind, ident)?;
@@ -273,7 +276,7 @@ impl Delegations {
         self.reachable_at(record.id, &cx.warehouse, rights, places_of(&record)).await
     }
 
-    /// What somebody may get at of a table that they have staged.
+    /// Returns the files of a staged table that the caller may access.
     async fn reachable_staged(&self, cx: &RequestContext, staged: &Staged) -> Result<Access> {
         let target =
             Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident: &staged.ident };
@@ -287,12 +290,12 @@ impl Delegations {
                 self.core.access.rights(&asking, &resource)
             }
         };
-        // Nobody has this id, so that whatever else is there belongs to somebody else.
+        // No table has the nil id, so any table at this location counts as another one.
         self.reachable_at(Uuid::nil(), &cx.warehouse, rights, [&staged.location].into_iter()).await
     }
 
-    /// What somebody may get at of a table, or of one that they have staged and that has this name until it
-    /// is made: then it is asked for as every other.
+    /// Returns the files that the caller may access of a table, or of its staged table with the
+    /// name `staged`. After the commit of a staged table, it is treated like any other table.
     async fn reachable_by(
         &self,
         cx: &RequestContext,
@@ -307,7 +310,7 @@ impl Delegations {
         });
         if let Some(staged) = found {
             match self.reachable_staged(cx, &staged).await? {
-                // Its commit may have created a table at the location since.
+                // The commit of this table may have created it at the location.
                 Access::Denied(Denial::SharedLocation) => {}
                 reachable => return Ok(reachable),
             }
@@ -315,7 +318,8 @@ impl Delegations {
         self.reachable(cx, ident).await
     }
 
-    /// What somebody with these rights may get at, at these places: the table's location comes first.
+    /// Returns the files at these locations that a principal with these rights may access. The
+    /// first location is that of the table.
     async fn reachable_at(
         &self,
         id: Uuid,
@@ -341,7 +345,7 @@ impl Delegations {
         }
         let mut all = vec![location];
         for place in places.filter_map(parsed) {
-            // What properties name may be anybody's: it is let go without a word unless it is the table's.
+            // Paths from properties may belong to others. They are skipped silently in this case.
             let usable = place.authority() == all[0].authority()
                 && objects.vendor(warehouse.id, &place).is_some_and(|it| Arc::ptr_eq(it, vendor));
             if usable && is_alone(&store, id, &place).await? {
@@ -353,7 +357,7 @@ impl Delegations {
         Ok(Access::Granted(Reachable { files, prefix, vendor }))
     }
 
-    /// What a client is told that asks for one of these ways to what it may get at, if it may.
+    /// Returns the access for a client that requests one of these means. `None`: it has none.
     async fn tell_if_any(
         &self,
         warehouse: &Warehouse,
@@ -373,7 +377,7 @@ impl Delegations {
         }
     }
 
-    /// What a client is told that asks for one of these ways.
+    /// Returns the access for a client that requests one of these means.
     async fn tell(
         &self,
         warehouse: &Warehouse,
@@ -400,8 +404,8 @@ impl Delegations {
     }
 }
 
-/// The first way of a warehouse that a client can go. One that asks for credentials alone is told of
-/// signatures where there is nothing else: they are no secret.
+/// Returns the first means of a warehouse that the client supports. A client that requests only
+/// credentials gets signatures if the warehouse offers nothing else, because these are no secrets.
 fn chosen(ways: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
     let both = ways.iter().find(|way| wanted.contains(way));
     let signs = || ways.iter().find(|way| **way == Delegation::RemoteSigning);

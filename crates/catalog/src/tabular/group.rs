@@ -1,12 +1,12 @@
-//! Group commit: the commits that wait for the lane of one table or view become one version, with one
-//! record, one metadata file and one batch of the write-ahead log.
+//! Group commit: the commits that wait for the lane of one table or view become one version, with
+//! one record, one metadata file and one batch of the write-ahead log.
 //!
-//! While a group is written, the next one forms. Its members are evaluated in the order of their arrival,
-//! each on the state that its predecessor left, and each has its own outcome. All members that commit get the
-//! final state of the group in their responses, since it is the only one with a metadata file: as if each had
-//! loaded the table after its commit.
+//! While a group is written, the next one forms. Its members are evaluated in the order of their
+//! arrival, each on the state after its predecessor, and each with its own outcome. All members
+//! that commit get the final state of the group as the response, because only this state has a
+//! metadata file. For a client this looks like a load after its commit.
 //!
-//! The first member leads the group: it waits for the lane, and does the work for all.
+//! The first member leads the group: it waits for the lane and does the work for all.
 
 use std::collections::HashMap;
 
@@ -35,30 +35,30 @@ use slateberg_store::txn::RequestRecords;
 use slateberg_telemetry::commits::Phase;
 use slateberg_telemetry::traces::{self, TARGET};
 
-/// The outcome of a member's commit, if the version of the group is written.
+/// The outcome of a member's commit, provided that the version of the group is written.
 enum MemberOutcome {
     /// It changes the table or view.
     Changed(Permit<Commit>),
-    /// The table or view is already as it wants it.
+    /// It has no effect.
     Unchanged(Permit<Commit>),
     /// The table or view has another name.
     Moved,
-    /// It is refused; `by_predecessor` says whether a change of an earlier member may be the reason.
+    /// It is rejected. `by_predecessor`: a change of an earlier member may be the reason.
     Refused { refusal: Error, by_predecessor: bool },
 }
 
-/// A group whose members were evaluated.
+/// A group after the evaluation of its members.
 struct EvaluatedGroup<M: TabularMetadata> {
     members: Vec<(Member<M>, MemberOutcome)>,
     /// The final state.
     state: TabularState,
-    /// The version to write; none if no member changes anything.
+    /// The version to write. `None`: no member has an effect.
     new: Option<NewVersion>,
 }
 
 impl MemberOutcome {
-    /// Evaluates a commit. The permit comes first, so that a refusal discloses nothing to a principal that
-    /// may not commit.
+    /// Evaluates a commit. Permissions are checked first, so that a rejection discloses nothing to
+    /// a principal that may not commit.
     async fn evaluate<M: TabularMetadata>(
         builder: &mut CommitBuilder<'_, M>,
         member: &Member<M>,
@@ -76,7 +76,7 @@ impl MemberOutcome {
         }
     }
 
-    /// Returns the permit for what the group writes for this member.
+    /// Returns the permit of this member for the write of the group.
     fn permit(&self) -> Option<&Permit<Commit>> {
         match self {
             Self::Changed(permit) | Self::Unchanged(permit) => Some(permit),
@@ -86,7 +86,7 @@ impl MemberOutcome {
 }
 
 impl Tabulars {
-    /// Commits to the table or view `id` together with the other commits that wait for it.
+    /// Commits to the table or view `id` together with the other waiting commits.
     #[instrument(
         target = TARGET, name = "commit", level = "debug", skip_all,
         fields(slateberg.commit.group.size = Empty)
@@ -139,7 +139,7 @@ impl Tabulars {
         let began = Instant::now();
         let committed = self.write_group(&group, lanes).await;
         M::groups(&self.groups).ended(id, group.members.len(), began);
-        // This leaves the lane: the next group, which is paced by this one, may begin.
+        // Dropping the lanes lets the next group begin, which is paced by this one.
         let committed = committed.map(|lanes| lanes.is_some());
         let outdates_files = group.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
         if committed.is_ok() && outdates_files {
@@ -157,15 +157,15 @@ impl Tabulars {
                 MemberOutcome::Refused { refusal, by_predecessor: true } => match &committed {
                     Ok(true) => Err(refusal),
                     Ok(false) => Ok(None),
-                    // It is unknown whether the refusal is right, but nothing was written for this member.
+                    // The rejection may be wrong, but nothing was written for this member.
                     Err(error) => Err(Error::unavailable("An earlier commit has not ended", error)),
                 },
             });
         }
     }
 
-    /// Evaluates the members one after the other. None if the table or view does not exist, which all members
-    /// were sent.
+    /// Evaluates the members in order. If the table or view does not exist, responds to all members
+    /// and returns `None`.
     async fn evaluate<M: Grouped>(
         &self,
         warehouse: &Warehouse,
@@ -193,8 +193,8 @@ impl Tabulars {
         Ok(Some(EvaluatedGroup { members: evaluated, state, new }))
     }
 
-    /// Returns the state of the table or view; and for each member whose name still leads there, what
-    /// policies can ask of the namespaces that it is in.
+    /// Returns the state of the table or view. For each member whose name still refers to it, also
+    /// returns the attributes of the enclosing namespaces.
     async fn named_head<M: Grouped>(
         &self,
         warehouse: &Warehouse,
@@ -225,8 +225,8 @@ impl Tabulars {
         Ok(Some((head, named)))
     }
 
-    /// Commits the version of a group in one transaction, and returns the lanes; none if another request has
-    /// changed the table or view since the group was evaluated.
+    /// Commits the version of a group in one transaction and returns the lanes. Returns `None` if
+    /// another request has changed the table or view after the evaluation.
     async fn write_group<M: Grouped>(
         &self,
         group: &EvaluatedGroup<M>,
@@ -277,7 +277,7 @@ impl Tabulars {
     }
 }
 
-/// Links the current span, of the leader, to those of the other members, as far as they are sampled.
+/// Links the current span (the leader's) to the sampled spans of the other members.
 fn link<M: TabularMetadata>(members: &[Member<M>]) {
     let leader = Span::current();
     traces::link(&leader, members.iter().map(|member| &member.span));

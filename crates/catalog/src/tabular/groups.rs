@@ -1,4 +1,4 @@
-//! [`CommitGroups`]: the groups of commits that form, by table and view.
+//! [`CommitGroups`]: forming groups of commits, by table and view.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,8 +20,8 @@ use slateberg_telemetry::collection::Collection;
 /// Once this many tables are tracked, stale batching statistics are removed.
 const SWEEP_AT: usize = 1024;
 
-/// The outcome of a member's commit: the state after it; none if the table or view has another name, so that
-/// the member has to look it up again.
+/// The outcome of a member's commit: the state after it. `None`: the table or view has another
+/// name, and the member must look it up again.
 pub(super) type Outcome = Result<Option<TabularState>>;
 
 /// A commit that waits for the lane of its table or view.
@@ -30,11 +30,11 @@ pub(super) struct Member<M: TabularMetadata> {
     pub(super) change: Change<M>,
     pub(super) request: CommitRequest,
     pub(super) outcome: oneshot::Sender<Outcome>,
-    /// The span of this commit, to which that of its leader is linked.
+    /// The span of this commit, which is linked to the leader's.
     pub(super) span: Span,
 }
 
-/// The groups that form, by table or view.
+/// The forming groups, by table or view.
 pub(crate) struct Groups<M: TabularMetadata> {
     forming: Mutex<HashMap<Uuid, Forming<M>>>,
     members_max: usize,
@@ -65,12 +65,12 @@ impl Grouped for ViewMetadata {
 }
 
 impl CommitGroups {
-    /// Returns groups of at most `members_max` members.
+    /// Creates groups of at most `members_max` members.
     pub(crate) fn new(members_max: usize) -> Self {
         Self { tables: Groups::new(members_max), views: Groups::new(members_max) }
     }
 
-    /// Collects the metrics of commits that wait.
+    /// Collects the metrics of waiting commits.
     pub(crate) fn collect(&self, into: &mut Collection) {
         let (tables, views) = (self.tables.depth(), self.views.depth());
         let help = "Commits that wait for the commits before them.";
@@ -82,13 +82,14 @@ impl CommitGroups {
     }
 }
 
-/// A group that forms, and statistics of the last one.
+/// A forming group, and statistics of the last one.
 struct Forming<M: TabularMetadata> {
     members: Vec<Member<M>>,
     pace: Pace,
 }
 
-/// The leadership of a group that forms. Dropping it without taking the members turns them away.
+/// The leadership of a forming group. Dropping this before [`close`](Self::close) fails its
+/// members.
 pub(super) struct LeaderGuard<'a, M: TabularMetadata> {
     groups: &'a Groups<M>,
     id: Uuid,
@@ -106,7 +107,8 @@ impl<M: TabularMetadata> Groups<M> {
         Self { forming: Mutex::default(), members_max }
     }
 
-    /// Joins the group that forms for a table or view. The first member leads it.
+    /// Joins the forming group of a table or view. Returns the guard to its first member, the
+    /// leader.
     pub(super) fn join(&self, id: Uuid, member: Member<M>) -> Result<Option<LeaderGuard<'_, M>>> {
         let mut forming = self.forming();
         if forming.len() >= SWEEP_AT {
@@ -121,7 +123,7 @@ impl<M: TabularMetadata> Groups<M> {
         Ok(leads.then(|| LeaderGuard { groups: self, id, closed: false }))
     }
 
-    /// Records how long a group took, for the next one.
+    /// Records the duration of a group, for the pace of the next one.
     pub(super) fn ended(&self, id: Uuid, members: usize, began: Instant) {
         if let Some(group) = self.forming().get_mut(&id) {
             group.pace.ended(members, group.members.len(), began);
@@ -137,7 +139,7 @@ impl<M: TabularMetadata> Groups<M> {
         self.forming().get(&id).map_or(0, |group| group.members.len())
     }
 
-    /// Returns how many commits wait: in all, and at most for one table or view.
+    /// Returns the number of waiting commits: in total, and the maximum for one table or view.
     fn depth(&self) -> (usize, usize) {
         let forming = self.forming();
         let depths = forming.values().map(|group| group.members.len());
@@ -150,13 +152,13 @@ impl<M: TabularMetadata> Groups<M> {
 }
 
 impl<M: TabularMetadata> LeaderGuard<'_, M> {
-    /// Waits for further members while that is worthwhile.
+    /// Waits for further members as long as this is worthwhile.
     pub(super) async fn let_others_join(&self) {
         let pace = self.groups.forming().get(&self.id).map(|group| group.pace).unwrap_or_default();
         pace.let_others_join(|| self.groups.waiting(self.id)).await;
     }
 
-    /// Closes the group and returns its members. A later commit begins the next group.
+    /// Closes the group and returns its members. Later commits form the next group.
     pub(super) fn close(mut self) -> Vec<Member<M>> {
         self.closed = true;
         self.groups.take(self.id)
@@ -165,7 +167,7 @@ impl<M: TabularMetadata> LeaderGuard<'_, M> {
 
 impl<M: TabularMetadata> Drop for LeaderGuard<'_, M> {
     fn drop(&mut self) {
-        // The members of a leader that fails before it closes the group see that their senders are gone.
+        // The leader failed before closing the group: its members see that their senders are gone.
         if !self.closed {
             drop(self.groups.take(self.id));
         }
@@ -174,7 +176,7 @@ impl<M: TabularMetadata> Drop for LeaderGuard<'_, M> {
 
 impl<M: TabularMetadata> Member<M> {
     pub(super) fn respond(self, outcome: Outcome) {
-        // The receiver may be gone: the commit is valid all the same.
+        // The receiver may be gone. The commit is valid nevertheless.
         let _gone = self.outcome.send(outcome);
     }
 }

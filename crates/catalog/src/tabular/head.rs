@@ -1,4 +1,4 @@
-//! The newest accepted state of a table or view, parsed.
+//! [`Head`]: the newest accepted state of a table or view, parsed.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub(crate) struct Head<M> {
     pub(crate) record: TabularRecord,
     /// Its metadata.
     pub(crate) metadata: Arc<M>,
-    /// The same as JSON.
+    /// Its metadata as JSON.
     pub(crate) text: Text,
 }
 
 impl Environment {
-    /// Returns the newest accepted state of a table or view; none if it does not exist.
+    /// Returns the newest accepted state of a table or view. `None`: it does not exist.
     pub(crate) async fn head<M: TabularMetadata>(
         &self,
         store: &impl Read,
@@ -44,7 +44,7 @@ impl Environment {
         Ok(Some(Head { record, metadata, text: cached.text }))
     }
 
-    /// Returns the metadata of a version, which is parsed once as long as it is cached.
+    /// Returns the parsed metadata of a version. It is parsed once while it is cached.
     pub(crate) fn parsed<M: TabularMetadata>(
         &self,
         version: Version,

@@ -18,19 +18,20 @@ use slateberg_model::page::{Page, PageRequest};
 use slateberg_model::warehouse::Delegation;
 use slateberg_store::keys::PublicationKey;
 
-/// What a load comes to.
+/// The result of a load.
 #[derive(Debug)]
 pub enum Loaded<K> {
-    /// The caller has this of the version already.
+    /// The caller's copy of this version.
     Known(K),
-    /// Its state, for whoever asks, and how they get at its files, if they want to be told.
+    /// Its state for the caller, and the access to its files, if requested.
     State(Readable, Option<Delegated>),
 }
 
 impl Tabulars {
-    /// The state of a table or view as everybody may see it: durable, with its metadata file in the
-    /// warehouse. `known` says what the caller has already of a version, which then is not read. Whoever asks
-    /// for one of some `ways` to the files of a table is told of it, as far as there is any for them.
+    /// Returns the durable state of a table or view whose metadata file is in the warehouse.
+    /// `known` returns the caller's copy of a version, if it has one; then the metadata is not
+    /// read. If the caller requests delegation (`ways`), the result includes its access to the
+    /// table's files, if any.
     pub(crate) async fn load<K>(
         &self,
         operation: &Operation,
@@ -50,7 +51,7 @@ impl Tabulars {
             self.core.pipeline().pending.wait(key, self.core.settings().commit_deadline()).await?;
             let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
             let files = match ways {
-                // Whoever may read a part of it only gets at no files.
+                // A principal with a read restriction gets no access to files.
                 Some(ways) if rules.is_none() => {
                     self.delegations.delegated(target, &record, rights, ways).await?
                 }
@@ -98,7 +99,7 @@ impl Tabulars {
         self.listings.list_contents::<Load>(cx, contents, page).await
     }
 
-    /// Fails if a table or view does not exist, or if the principal may not do `A` to it.
+    /// Returns an error if a table or view does not exist, or if the caller may not do `A` on it.
     pub(crate) async fn check_exists<A: Action>(
         &self,
         operation: &Operation,
@@ -109,7 +110,7 @@ impl Tabulars {
         let store = self.core.store().durable();
         let permitted: Permitted<A, ()> =
             self.core.access.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
-        // A table that got the name after the decision was not decided about.
+        // The decision does not apply to a table that took the name after it.
         let exists = match permitted.basis {
             Basis::Version(_) => true,
             Basis::Absence => false,

@@ -1,4 +1,4 @@
-//! [`TabularMetadata`]: what tables and views differ in.
+//! [`TabularMetadata`]: the differences between tables and views.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ use slateberg_model::view::ViewMetadata;
 use slateberg_model::view_commit;
 use slateberg_model::view_update::{ViewRequirement, ViewUpdate};
 
-/// Table property: whether metadata files are deleted once the metadata log does not name them.
+/// Table property: whether to delete metadata files that are no longer in the metadata log.
 const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 
 /// The names of the transactions that change a table or view, in the change log, logs and metrics.
@@ -48,9 +48,9 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
 
     /// Parses a metadata file.
     fn parse(json: &[u8]) -> std::result::Result<Self, Refusal>;
-    /// Parses the text in the store.
+    /// Parses the metadata in the store.
     fn from_text(text: &Text) -> std::result::Result<Self, Refusal>;
-    /// Returns the text of the metadata file.
+    /// Serializes it for the metadata file.
     fn to_text(&self) -> Text;
     /// Returns the `table-uuid` or `view-uuid`.
     fn uuid(&self) -> Uuid;
@@ -59,8 +59,9 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     /// Returns the properties.
     fn properties(&self) -> &BTreeMap<String, String>;
 
-    /// Applies a commit. `metadata_location` is the metadata file of `base`; none if it has none, as between
-    /// two commits that become one version. Returns the new metadata; none if nothing changed.
+    /// Applies a commit and returns the new metadata. Returns `None` if nothing changed.
+    /// `metadata_location` is the metadata file of `base`. `None`: it has no file, which occurs
+    /// between two commits that become one version.
     fn apply(
         base: Option<(&Self, Option<&str>)>,
         requirements: &[Self::Requirement],
@@ -68,16 +69,18 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
         context: &CommitContext,
     ) -> std::result::Result<Option<Self>, Refusal>;
 
-    /// Returns whether a commit with these requirements creates what it names.
+    /// Returns whether a commit with these requirements creates the table or view.
     fn creates(requirements: &[Self::Requirement]) -> bool;
 
-    /// Returns the kinds of change that these updates are; `current` is none if it does not exist.
+    /// Returns the kinds of change in these updates. `current` is `None` if the table or view does
+    /// not exist.
     fn commit_kinds(updates: &[Self::Update], current: Option<&Self>) -> BTreeSet<CommitKind>;
 
-    /// Returns the properties and the location that these updates give to what they create.
+    /// Returns the properties and the location that these updates set on a new table or view.
     fn attributes_of_new(updates: &[Self::Update]) -> (BTreeMap<String, String>, Option<&String>);
 
-    /// Returns the metadata files that `after` does not name any longer, if they are to be deleted.
+    /// Returns the metadata files that are no longer in the metadata log of `after`, if they are to
+    /// be deleted.
     fn outdated_files(before: &Self, after: &Self) -> Vec<String>;
 
     /// Wraps it for the version cache.
@@ -223,7 +226,7 @@ impl TabularMetadata for ViewMetadata {
         Ok(applied.changed.then_some(applied.metadata))
     }
 
-    /// Views have no requirement that a commit creates them by.
+    /// No requirement of views makes a commit create one.
     fn creates(_requirements: &[ViewRequirement]) -> bool {
         false
     }
@@ -253,7 +256,7 @@ impl TabularMetadata for ViewMetadata {
     }
 }
 
-/// Parses the metadata of a table or view that is in the catalog.
+/// Parses the stored metadata of a table or view.
 pub(crate) fn metadata_of<M: TabularMetadata>(id: Uuid, text: &Text) -> Result<M> {
     M::from_text(text)
         .map_err(|refusal| Error::internal(format!("metadata of {id} cannot be read: {refusal}")))

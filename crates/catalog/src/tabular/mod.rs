@@ -1,5 +1,6 @@
-//! Tables and views. Both are the same kind of thing to the catalog: a name, a record, and versions of
-//! metadata that commits replace. [`TabularMetadata`](metadata::TabularMetadata) is what they differ in.
+//! Tables and views. The catalog handles both in the same way: as a name, a record, and versions of
+//! metadata that commits replace. [`TabularMetadata`](metadata::TabularMetadata) has the
+//! differences.
 
 pub(crate) mod builder;
 pub(crate) mod change;
@@ -29,11 +30,11 @@ use crate::jobs::Jobs;
 use crate::listings::Listings;
 use slateberg_telemetry::collection::Collection;
 
-/// Tables and views, as requests see and change them. Cheap to clone.
+/// Tables and views, for requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Tabulars {
     pub(crate) core: Arc<Core>,
-    /// The commits that wait for their lanes, by table and view.
+    /// Commits that wait for their lanes, by table and view.
     groups: Arc<CommitGroups>,
     listings: Listings,
     delegations: Delegations,
@@ -56,7 +57,7 @@ impl Tabulars {
         }
     }
 
-    /// Collects the metrics of commits that wait.
+    /// Collects the metrics of waiting commits.
     pub(crate) fn collect(&self, into: &mut Collection) {
         self.groups.collect(into);
     }

@@ -1,8 +1,8 @@
-//! How much of a table somebody may read, as policies say it.
+//! Read restrictions: the part of a table that policies let a principal read.
 //!
-//! The catalog does not read rows: it tells its clients what they have to apply. Clients that go to the
-//! files on their own could pass it by, so that whoever is restricted gets nothing to go there with:
-//! whatever hands out credentials or signatures for files asks for [`ReadAccess::Whole`].
+//! The catalog does not read rows: it returns the restrictions, and clients apply them. Clients
+//! with direct access to the files could bypass them. So credentials and signatures for files are
+//! only handed out with [`ReadAccess::Whole`].
 
 use std::sync::Arc;
 
@@ -26,38 +26,38 @@ use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::Read;
 
-/// A version of a table or view, as somebody may read it: tells an answer from every other.
+/// A version of a table or view for a principal. Identifies the content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadVersion {
     /// Its id.
     pub id: Uuid,
     /// The version of its record.
     pub version: u64,
-    /// What policies say of reading it; none if it may be read as a whole.
+    /// The key of its read restrictions. `None`: it may be read entirely.
     pub rules: Option<RulesKey>,
 }
 
-/// How much of a table somebody may read.
+/// The part of a table that a principal may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadAccess {
-    /// All of it. Views, which have no rows of their own, are read so.
+    /// All of it. Always the case for views, which have no rows of their own.
     Whole,
-    /// What is left by restrictions, which the client has to apply. No credential and no signature for the
-    /// table's files is handed out with it.
+    /// The part that satisfies restrictions, which the client must apply. No credentials or
+    /// signatures for the table's files are handed out.
     Restricted(RulesKey, Arc<ReadRestrictions>),
 }
 
-/// The state of a table or view, and how much of it whoever asks may read.
+/// The state of a table or view, and the part of it that the caller may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readable {
     /// Its state.
     pub state: TabularState,
-    /// How much may be read.
+    /// The readable part.
     pub access: ReadAccess,
 }
 
 impl Readable {
-    /// What tells it from every other.
+    /// Returns the version for this principal.
     pub fn version(&self) -> ReadVersion {
         let rules = match &self.access {
             ReadAccess::Whole => None,
@@ -68,8 +68,9 @@ impl Readable {
 }
 
 impl Core {
-    /// What policies leave of a version of a table for somebody. It is not shown at all if a column is to be
-    /// masked that cannot be: the mask may be for the values that another column has by now.
+    /// Resolves the read rules of a principal for a version of a table. Errors with `Forbidden` if
+    /// a mask cannot be applied to its column: the mask may be meant for the values of another,
+    /// renamed column.
     pub(super) fn restricted(
         &self,
         rules: &Arc<ReadRules>,
@@ -84,8 +85,8 @@ impl Core {
         })
     }
 
-    /// How much whoever made or registered a table may read of it. The table is there by now: what would
-    /// refuse a load shows no row here.
+    /// Adds the read access of the caller to a created or registered table. The table exists
+    /// already, so a principal that may not load it gets a response that permits no rows.
     pub(crate) async fn made_readable(
         &self,
         cx: &RequestContext,
@@ -98,7 +99,7 @@ impl Core {
         };
         let resource =
             self.made_resource(&cx.operation, &asking, &cx.warehouse, ident, &state).await;
-        // The table was made, whatever the store has to say to this question.
+        // The table was created, so an error of this check must not claim that nothing was written.
         let resource = resource.map_err(Error::unknown)?;
         let rules = match asking.permit::<Load>(&resource) {
             Ok(permit) => permit.decision().and_then(|decision| decision.read_rules.clone()),
@@ -114,7 +115,7 @@ impl Core {
         Ok(Readable { state, access })
     }
 
-    /// What was made, as policies know it.
+    /// Returns a created table as a resource for policies.
     async fn made_resource(
         &self,
         operation: &Operation,
@@ -132,7 +133,7 @@ impl Core {
         let metadata: TableMetadata = metadata_of(state.id, &state.text)?;
         let attributes = match store.get(&TabularKey(state.id)).await? {
             Some(record) => attributes(&record, &metadata.properties),
-            // It is staged, or gone again.
+            // The table is staged, or was dropped in the meantime.
             None => Attributes {
                 properties: metadata.properties,
                 location: Some(metadata.location),
@@ -144,13 +145,13 @@ impl Core {
     }
 }
 
-/// The rules of somebody who may read no row.
+/// Returns rules that permit no rows.
 fn nothing() -> Arc<ReadRules> {
     Arc::new(ReadRules::new(Vec::new()))
 }
 
-/// What rules come to for a table with this schema. What does not fit is told to the operator, who alone can
-/// mend it.
+/// Resolves rules for a table with this schema. Rules that do not fit the schema are logged for the
+/// operator, who has to correct the policies.
 fn resolved(
     rules: &Arc<ReadRules>,
     ident: &TabularIdent,

@@ -18,7 +18,8 @@ use slateberg_objects::content::Room;
 use slateberg_objects::metadata_file;
 use slateberg_store::records::TabularRecord;
 
-/// How often an overwriting registration begins again because the table under it was renamed or dropped.
+/// Maximum number of attempts of an overwriting registration, which starts again if the table is
+/// renamed or dropped concurrently.
 const REGISTER_ATTEMPTS_MAX: usize = 16;
 
 /// A request that registers a metadata file.
@@ -26,7 +27,7 @@ const REGISTER_ATTEMPTS_MAX: usize = 16;
 pub struct RegisterTable {
     /// The name of the table or view.
     pub ident: TabularIdent,
-    /// The metadata file, which becomes the current one as it is.
+    /// The metadata file, which becomes the current one without changes.
     pub metadata_location: String,
     /// Whether to replace the metadata of an existing table of that name.
     pub overwrite: bool,
@@ -94,7 +95,8 @@ impl Tabulars {
         ))
     }
 
-    /// Replaces the metadata of an existing table or view. None if it was renamed or dropped.
+    /// Replaces the metadata of an existing table or view. Returns `None` if it was renamed or
+    /// dropped.
     async fn register_over<M: TabularMetadata>(
         &self,
         cx: &RequestContext,
@@ -108,7 +110,8 @@ impl Tabulars {
         let (metadata, text, _room) =
             self.read_metadata::<M>(cx, &request.metadata_location).await?;
         let entered = match self.enter(warehouse, M::KIND, ident).await {
-            // The name is that of the other kind, which no registration replaces, or it is free.
+            // The name is free, or belongs to the other kind, which a registration does not
+            // replace.
             Err(Error::NoSuchTable(_) | Error::NoSuchView(_)) => {
                 self.free_name(warehouse, M::KIND, ident).await?;
                 return Ok(None);
@@ -141,7 +144,8 @@ impl Tabulars {
         Ok(committed.map(|_| state))
     }
 
-    /// Enters the lane of a table or view, and reads it there. None if it was renamed or dropped.
+    /// Enters the lane of a table or view, and reads its state. Returns `None` if it was renamed or
+    /// dropped.
     async fn enter(
         &self,
         warehouse: &Warehouse,
@@ -159,14 +163,14 @@ impl Tabulars {
         Ok(found.map(|found| (found, lanes)))
     }
 
-    /// Returns the permit that replacing the metadata of a table or view needs in addition: the previous one
-    /// disappears, as in a drop.
+    /// Returns the additional permit for replacing the metadata of a table or view: `Drop`, because
+    /// the previous metadata is lost.
     async fn permit_over(&self, operation: &Operation, target: Target<'_>) -> Result<Permit<Drop>> {
         self.core.access.permit_tabular(&self.core.store().latest(), operation, target).await
     }
 
-    /// Reads the metadata file that a request names. The memory of the text stays reserved as long as the
-    /// request holds the [`Room`].
+    /// Reads the metadata file of a request. Its memory stays reserved until the [`Room`] is
+    /// dropped.
     async fn read_metadata<M: TabularMetadata>(
         &self,
         cx: &RequestContext,
@@ -178,7 +182,7 @@ impl Tabulars {
                 "Cannot register an empty metadata file location as a {kind}"
             )));
         }
-        // Not every object store reports an impossible name as missing.
+        // Some object stores do not report an impossible name as missing.
         self.core.objects().check(cx.warehouse.id, location)?;
         self.core.access.permit_file(cx, location).await?;
         let json = metadata_file::read(&self.core.objects(), cx.warehouse.id, location).await?;

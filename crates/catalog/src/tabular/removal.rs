@@ -26,9 +26,9 @@ pub(crate) struct Removal<R> {
     pub(crate) action: &'static str,
     /// Its name.
     pub(crate) ident: TabularIdent,
-    /// The id of the background job that deletes the files; none if the files stay.
+    /// The id of the background job that deletes the files. `None`: the files stay.
     pub(crate) purge: Option<Uuid>,
-    /// Makes the response from the last state.
+    /// Builds the response from the last state.
     pub(crate) respond: fn(Found) -> R,
 }
 
@@ -88,7 +88,7 @@ impl Tabulars {
         Ok(response)
     }
 
-    /// Deletes the records of a table or view in a transaction, and returns what it was.
+    /// Deletes the records of a table or view in a transaction, and returns its last state.
     async fn delete_tabular(
         &self,
         t: &Transaction,
@@ -119,7 +119,8 @@ impl Tabulars {
         Ok(found)
     }
 
-    /// Returns the permit to remove a table or view, and to delete its files if it is purged.
+    /// Returns the permit to remove a table or view; for a purge, also checks the permission to
+    /// delete its files.
     async fn permit_removal(
         &self,
         operation: &Operation,

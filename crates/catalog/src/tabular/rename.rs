@@ -20,7 +20,7 @@ use slateberg_store::records::{NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 
 impl Tabulars {
-    /// Gives a table or view another name, in the same namespace or another.
+    /// Renames a table or view within its namespace or into another.
     pub(crate) async fn rename_tabular<M: TabularMetadata>(
         &self,
         cx: &RequestContext,
@@ -78,7 +78,8 @@ impl Tabulars {
         renamed.await
     }
 
-    /// Returns the permit to rename a table or view: `Rename` at its source, and `Create` at its destination.
+    /// Returns the permit to rename a table or view, which needs `Rename` at the source and
+    /// `Create` at the destination.
     async fn permit_rename(
         &self,
         cx: &RequestContext,

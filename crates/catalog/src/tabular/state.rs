@@ -1,4 +1,4 @@
-//! The states of tables and views: as responses hold them, and as changes write them.
+//! [`TabularState`] for responses, and [`NewVersion`] for changes.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct TabularState {
     pub id: Uuid,
     /// The version of its record. Id and version identify a state.
     pub version: u64,
-    /// The location of its metadata file; none for a table that is only staged.
+    /// The location of its metadata file. `None`: it is only staged.
     pub metadata_location: Option<String>,
     /// Its metadata, as JSON.
     pub text: Text,
@@ -48,7 +48,7 @@ impl From<Found> for TabularState {
 
 /// A version of a table or view that a change writes.
 pub(crate) struct NewVersion {
-    /// The state that it replaces; none for a new table or view.
+    /// The state that it replaces. `None`: the table or view is new.
     pub(crate) before: Option<Before>,
     /// Its record.
     pub(crate) record: TabularRecord,
@@ -58,7 +58,7 @@ pub(crate) struct NewVersion {
     pub(crate) parsed: Option<Parsed>,
     /// Metadata files that are to be deleted.
     pub(crate) outdated: Vec<String>,
-    /// Whether its metadata file is to be written, or exists already.
+    /// Whether to write its metadata file. `false`: the file exists already.
     pub(crate) publish: bool,
 }
 
@@ -76,12 +76,12 @@ impl NewVersion {
         PublicationKey { id: self.record.id, version: self.record.version }
     }
 
-    /// Returns the state that a response holds.
+    /// Returns the state for a response.
     pub(crate) fn state(&self) -> TabularState {
         TabularState::new(&self.record, self.text.clone())
     }
 
-    /// Returns what the pipeline has to publish and to cache.
+    /// Returns the files to publish and the entry to cache.
     pub(crate) fn file(&self) -> NewFile {
         let file = self.publish.then(|| MetadataFile {
             warehouse: self.record.warehouse,
@@ -143,7 +143,7 @@ impl NewRecord<'_> {
     }
 }
 
-/// Returns the key of the name of a table or view, as if it were of `kind`.
+/// Returns the key of the name of a table or view, with `kind` in place of its own kind.
 pub(crate) fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
     TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
 }

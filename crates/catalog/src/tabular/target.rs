@@ -1,4 +1,4 @@
-//! What a request names: an existing table or view, or one to be created.
+//! [`Target`] and [`Creation`]: the table or view of a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use slateberg_authz::commit_kind::CommitKind;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::warehouse::Warehouse;
 
-/// A table or view that a request names.
+/// An existing table or view that a request names.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     /// The warehouse that it is in.
@@ -31,7 +31,8 @@ pub(crate) struct Creation<'a> {
 }
 
 impl<'a> Creation<'a> {
-    /// A registration: the properties and the location are in a metadata file that was not read yet.
+    /// Returns a registration: the properties and the location are in a metadata file that is not
+    /// read yet.
     pub(crate) fn registered(kind: TabularKind, ident: &'a TabularIdent) -> Self {
         const NONE: &BTreeMap<String, String> = &BTreeMap::new();
         Self { kind, ident, properties: NONE, location: None }
@@ -42,6 +43,6 @@ impl<'a> Creation<'a> {
 pub(crate) enum Intent {
     /// Creates the table.
     Create,
-    /// Changes it, in these ways.
+    /// Changes it. Holds the kinds of change.
     Change(BTreeSet<CommitKind>),
 }

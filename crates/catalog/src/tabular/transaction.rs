@@ -1,4 +1,4 @@
-//! Transactions: commits to several tables, of which all take effect or none.
+//! Transactions: atomic commits to several tables.
 
 use std::collections::HashSet;
 
@@ -26,12 +26,12 @@ type TableChange = Change<TableMetadata>;
 struct Planned {
     permit: Permit<Commit>,
     ident: TabularIdent,
-    /// The version to write; none if the table is already as the commit wants it.
+    /// The version to write. `None`: the commit has no effect on the table.
     new: Option<NewVersion>,
 }
 
 impl Tabulars {
-    /// Changes several tables: all of them or none.
+    /// Changes several tables atomically.
     pub async fn commit_transaction(
         &self,
         cx: &RequestContext,
@@ -40,8 +40,8 @@ impl Tabulars {
         let commit = |tabulars: Self, cx: RequestContext| async move {
             tabulars.check_changes(&changes)?;
             match &changes[..] {
-                // Some clients, such as DuckDB, send every append in this form: it joins the group of the
-                // table.
+                // Some clients, such as DuckDB, send every append in this form. It joins the commit
+                // group of the table.
                 [change] if !change.creates() => {
                     let request = CommitRequest::Transaction;
                     tabulars.commit_one(&cx, change, request).await?;
@@ -73,8 +73,9 @@ impl Tabulars {
             let planned = &planned;
             let [Planned { permit, .. }, ..] = &planned[..] else { continue };
             let new = || planned.iter().filter_map(|plan| plan.new.as_ref());
-            // Other requests find the created tables as soon as they are written. Until then no request knows
-            // their ids, so that their lanes are free, and entering them late deadlocks with none.
+            // Other requests find the created tables as soon as they are written. Before that, no
+            // request knows their ids. So their lanes are free, and entering them late cannot cause
+            // a deadlock.
             let created = new().filter(|new| new.before.is_none()).map(|new| new.record.id);
             let lanes = lanes.and(self.core.pipeline().lanes.enter(created.collect()).await?);
             let versions = new().map(NewVersion::file).collect();
@@ -106,7 +107,7 @@ impl Tabulars {
         ))
     }
 
-    /// Evaluates all changes in their lanes. None if a table was renamed or dropped meanwhile.
+    /// Evaluates all changes in their lanes. Returns `None` if a table was renamed or dropped.
     async fn plan_all(
         &self,
         cx: &RequestContext,
@@ -134,8 +135,8 @@ impl Tabulars {
         Ok(Some(planned))
     }
 
-    /// Returns the permits for all changes: before any requirement is checked, so that the refusal of one
-    /// table discloses nothing about another.
+    /// Returns the permits for all changes. To be called before any requirement is checked, so that
+    /// a rejection of one table discloses nothing about another.
     async fn permit_changes(
         &self,
         cx: &RequestContext,
@@ -171,7 +172,7 @@ impl Tabulars {
         Ok(())
     }
 
-    /// Returns the ids of the tables that changes are for; none for those that are created.
+    /// Returns the ids of the changed tables. `None`: the change creates the table.
     async fn ids_of(
         &self,
         warehouse: &Warehouse,

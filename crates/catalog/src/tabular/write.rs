@@ -21,7 +21,7 @@ use slateberg_store::records::{NameEntry, Publication};
 use slateberg_store::txn::Transaction;
 
 impl NewVersion {
-    /// Returns the entry of the change log for this version, of a table or view that has this name.
+    /// Returns the entry of the change log for this version.
     pub(crate) fn entry<'a, A: Action>(
         &self,
         action: &'static str,
@@ -43,11 +43,12 @@ impl NewVersion {
 }
 
 impl Tabulars {
-    /// Writes a version in a transaction. Returns false if the state is not the one that it was made from:
-    /// the change has to be evaluated again.
+    /// Writes a version in a transaction. Returns `false` if the stored state is not the one that
+    /// the change was evaluated against; the change must be evaluated again.
     ///
     /// # Errors
-    /// If a new table or view has no namespace, or its name or location is taken.
+    /// Fails if the namespace of a new table or view does not exist, or its name or location is
+    /// taken.
     pub(crate) async fn write_version(
         &self,
         t: &Transaction,
@@ -95,7 +96,7 @@ impl Tabulars {
             .check_free(t, Placed::by(Some(&before.record), &new.record))
             .await
         {
-            // The location was free when the change was evaluated: it is evaluated again.
+            // The location was free during the evaluation, so the change is evaluated again.
             Err(Error::Invalid(_)) => return Ok(false),
             checked => checked?,
         }
@@ -108,8 +109,8 @@ impl Tabulars {
         Ok(true)
     }
 
-    /// Commits one version of one table or view, or, if there is no `new` one, only records the response.
-    /// Returns its state; none if it was changed by another request.
+    /// Commits one version of a table or view, or only the response if `new` is `None`. Returns
+    /// `None` if another request has changed the table or view.
     pub(crate) async fn commit_version<A: Action>(
         &self,
         operation: &Operation,

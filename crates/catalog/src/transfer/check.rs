@@ -1,4 +1,4 @@
-//! Reading lines, and checking all of them before any is written.
+//! Reading and validation of all lines before any is written.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::BufRead;
@@ -18,29 +18,30 @@ use slateberg_objects::location::Location;
 use slateberg_objects::reserved::{Extent, Reserved};
 use slateberg_store::policy_book::PolicyBook;
 
-/// A warehouse by its name, and the levels of a namespace in it; none for the warehouse itself.
+/// The name of a warehouse, and the levels of a namespace in it; no levels for the warehouse
+/// itself.
 pub(super) type Place = (String, Vec<String>);
 
-/// What lines say, as far as it is needed to judge and to write them.
+/// The content of the lines that is needed to validate and to write them.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// How many there are.
+    /// The number of lines.
     pub counts: Counts,
     /// The warehouses.
     pub warehouses: Vec<Warehouse>,
     /// The policies and grants.
     pub book: PolicyBook,
-    /// The ids of warehouses and namespaces, by their places.
+    /// The ids of warehouses and namespaces, by name.
     pub(super) places: HashMap<Place, Uuid>,
-    /// The ids of everything.
+    /// All ids.
     pub(super) ids: HashSet<Uuid>,
     names: HashSet<(Place, String)>,
-    /// What the target keeps for itself.
+    /// Paths that the target catalog reserves.
     reserved: Reserved,
     ended: bool,
 }
 
-/// What metadata says of its table or view.
+/// Properties in the metadata of a table or view.
 pub(super) struct Described {
     pub(super) uuid: Uuid,
     pub(super) location: String,
@@ -59,7 +60,7 @@ impl<R: BufRead> Reader<R> {
         Self { lines, text: Vec::new(), number: 0 }
     }
 
-    /// The next line, with its number; none behind the last one.
+    /// Returns the next line with its number. `None`: the end of the file.
     pub(super) fn read(&mut self) -> Result<Option<(usize, Line)>> {
         self.text.clear();
         if self.lines.read_until(b'\n', &mut self.text)? == 0 {
@@ -78,8 +79,8 @@ pub(super) fn at(number: usize, reason: &str) -> Error {
     Error::Line { number, reason: reason.to_owned() }
 }
 
-/// Checks all lines: each in itself, against those before it, and against what the target keeps for itself.
-/// Reports the bytes that are done.
+/// Validates all lines: each by itself, against those before it, and against the reserved paths of
+/// the target. Reports the bytes that are done.
 pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<Checked> {
     let mut checked = Checked { reserved: reserved.clone(), ..Checked::default() };
     let mut lines = Reader::new(lines);
@@ -175,7 +176,7 @@ impl Checked {
         }
     }
 
-    /// Tables of an export may overlap, as they did where it comes from.
+    /// Rejects reserved locations. Locations of tables may overlap, as in the exported catalog.
     fn check_locations(&self, described: &Described) -> std::result::Result<(), String> {
         let mut locations = further_paths(&described.location, &described.properties);
         locations.push(described.location.clone());
@@ -212,7 +213,7 @@ impl Checked {
     }
 }
 
-/// What metadata says.
+/// Parses metadata.
 pub(super) fn described(
     kind: TabularKind,
     metadata: &str,

@@ -1,4 +1,4 @@
-//! Writing the lines of a whole catalog.
+//! Export of a whole catalog.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,14 +18,14 @@ use slateberg_store::keys::{
 use slateberg_store::read::{Range, Read};
 use slateberg_store::records::{FORMAT_VERSION, NamespaceRecord, TabularRecord};
 
-/// Tables and views that are read together.
+/// Number of tables and views that one scan reads.
 const BATCH: usize = 256;
 
-/// How many of each kind were written or read.
+/// Number of exported or imported lines of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Counts {
-    /// Lines, the first and the last too.
+    /// Lines, including the first and the last.
     pub lines: usize,
     /// Warehouses.
     pub warehouses: usize,
@@ -61,7 +61,7 @@ impl Counts {
     }
 }
 
-/// Writes the lines of a store. [`ExportRule`] has the effect on each key space.
+/// Writes the lines of a store. The [`ExportRule`] of each key space controls its export.
 pub async fn export(
     store: &impl Read,
     as_of: &str,
@@ -97,7 +97,7 @@ pub async fn export(
     Ok(lines.counts)
 }
 
-/// Where something is, in names.
+/// The names of a warehouse or namespace.
 #[derive(Clone)]
 struct Place {
     warehouse: String,
@@ -159,7 +159,7 @@ async fn lines_of<W: Write>(
     Ok(())
 }
 
-/// Namespaces, each behind its parent.
+/// Writes namespaces, each after its parent.
 async fn namespaces<W: Write>(
     store: &impl Read,
     places: &mut HashMap<Uuid, Place>,
@@ -211,7 +211,7 @@ async fn tabulars<W: Write>(
 ) -> Result<()> {
     let mut phase = progress.phase("counting tables and views", None);
     let mut total = 0;
-    // The records are small beside the metadata that the export reads one by one.
+    // The records are small compared with the metadata, which the export reads one by one.
     let mut entries = store.iterate(&Range::all(KeySpace::Tabulars)).await?;
     while entries.next().await.map_err(store::Error::from)?.is_some() {
         total += 1;

@@ -1,8 +1,8 @@
-//! Bringing lines into an empty catalog.
+//! Import of lines into an empty catalog.
 //!
-//! All lines are checked before the first is written. They are written in batches, each of them whole or not
-//! at all, in the order of the lines: so what is there at any moment holds together. What is there already,
-//! from an import that was broken off, is passed by; whatever else is there is a reason to refuse.
+//! All lines are validated before the first is written. They are written in the order of the lines
+//! in atomic batches, so the catalog is consistent at any moment. Records from an interrupted
+//! import are skipped. Any other record makes the import fail.
 
 use std::io::BufRead;
 
@@ -29,11 +29,11 @@ use slateberg_store::read::{Range, Read};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
 use slateberg_store::txn::Transaction;
 
-/// Bytes of metadata, and lines, that are written together.
+/// Maximum size of a batch, in bytes of metadata and in lines.
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_LINES: usize = 500;
 
-/// Refuses a catalog that holds anything that is not among the lines.
+/// Rejects a catalog with namespaces, tables or views that are not in the lines.
 pub async fn check_target(store: &Store, checked: &Checked) -> Result<()> {
     let latest = store.latest();
     let namespaces = latest.scan::<NamespaceKey>(&Range::all(KeySpace::Namespaces), None).await?;
@@ -53,8 +53,8 @@ fn not_empty(others: &str) -> Error {
     Error::Refused(format!("the catalog is not empty. Not in the export: {others}"))
 }
 
-/// Writes all lines except policies and grants, which are one change of the policy book. Reports the lines of
-/// each batch.
+/// Writes all lines except policies and grants, which become one change of the policy book. Reports
+/// the lines of each batch.
 pub async fn write(
     store: &Store,
     permit: &Permit<Maintain>,
@@ -112,8 +112,8 @@ async fn write_batch(
     Ok(accepted.durable().await?)
 }
 
-/// A warehouse gets the id of the export, so that all ids below it hold. One that the target has by this name
-/// is empty, and stays where it is.
+/// Writes a warehouse with the id of the export, so that the ids below it stay valid. An existing
+/// warehouse with this name is empty, and keeps its location.
 async fn warehouse(t: &Transaction, line: &Warehouse) -> Result<()> {
     let key = WarehouseKey(line.name.clone());
     let mut record = line.record();
@@ -124,8 +124,8 @@ async fn warehouse(t: &Transaction, line: &Warehouse) -> Result<()> {
     Ok(t.put(&key, &record)?)
 }
 
-/// Whether a record is to be written: not if it is there as it should be, which is told from what else may
-/// stand at its key.
+/// Whether to write a record. `false`: the same record exists. Errors if the key has another
+/// record.
 async fn is_new<K: Key>(t: &Transaction, number: usize, key: &K, record: &K::Value) -> Result<bool>
 where
     K::Value: PartialEq,
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// Refuses a name that leads to something else.
+/// Rejects a name that refers to another id.
 async fn check_name<K: Key<Value = NameEntry>>(
     t: &Transaction,
     number: usize,
@@ -215,7 +215,7 @@ async fn tabular(
         put_whereabouts(t, None, Some(&record))?;
         let text = Text::from(line.metadata.clone().into_bytes());
         t.put_document(line.id, None, &Document { version: line.version, text })?;
-        // The next start writes the file if it is not there, and finds out if another one is.
+        // The next start writes the file if it is missing, and detects a different one.
         let key = PublicationKey { id: line.id, version: line.version };
         let metadata_location = line.metadata_location.clone();
         t.put(&key, &Publication { metadata_location })?;

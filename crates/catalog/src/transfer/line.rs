@@ -10,47 +10,47 @@ use slateberg_store::records::{
     ApiKeyRecord, GrantRecord, PolicyRecord, WarehouseDefinition, WarehouseRecord,
 };
 
-/// The version of the lines that this binary writes, and the newest that it reads. Whatever older binaries
-/// would not understand raises it: a new type of line as well as a new member of one.
+/// Version of the lines that this binary writes, and the newest that it reads. Each change that
+/// older binaries do not understand increments it: a new type of line, or a new field of one.
 pub const VERSION: u32 = 1;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Line {
-    /// The first one.
+    /// The first line.
     SlatebergExport(Header),
     /// A warehouse.
     Warehouse(Box<Warehouse>),
-    /// A namespace, behind its parent.
+    /// A namespace, after its parent.
     Namespace(Namespace),
-    /// A table, behind its namespace.
+    /// A table, after its namespace.
     Table(Tabular),
-    /// A view, behind its namespace.
+    /// A view, after its namespace.
     View(Tabular),
-    /// A policy that was made at run time.
+    /// A policy that was created at run time.
     Policy(Policy),
     /// A grant.
     Grant(Grant),
-    /// An API key, without its text.
+    /// An API key, without its secret.
     ApiKey(ApiKey),
-    /// The last one: a file without it was cut off.
+    /// The last line. A file without it was truncated.
     End(End),
 }
 
-/// What the lines are.
+/// Properties of the whole export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Header {
     /// The version of the lines.
     pub version: u32,
-    /// The id of the catalog that they come from.
+    /// The id of the exported catalog.
     pub catalog_id: Uuid,
-    /// The time of the state that they tell, if it is that of a checkpoint, or else of the export.
+    /// The time of the exported state: that of the checkpoint, or else of the export.
     pub as_of: String,
 }
 
-/// How many lines there are, this and the first one too.
+/// The number of lines, including this and the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct End {
@@ -68,51 +68,52 @@ pub struct Warehouse {
     pub id: Uuid,
     /// The URL of its files.
     pub location: String,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at_ms: i64,
-    /// What it is, if it was made at run time; null for one of the configuration, which says it.
+    /// Its definition, if it was created at run time; null for one in the configuration, which
+    /// defines it.
     pub definition: Option<Definition>,
 }
 
-/// What a warehouse is that was made at run time.
+/// The definition of a warehouse that was created at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Definition {
-    /// Grows by one with each change.
+    /// Incremented by each change.
     pub version: u64,
-    /// By whom it was made.
+    /// The principal that created it.
     pub created_by: String,
-    /// When it became what it is.
+    /// The time of its last change.
     pub changed_at_ms: i64,
-    /// By whom.
+    /// The principal that changed it last.
     pub changed_by: String,
-    /// Further URLs below which tables may lie.
+    /// Further URLs below which tables may be located.
     pub allowed_locations: Vec<String>,
-    /// Options of its object store that are no secrets.
+    /// Options of its object store, without secrets.
     pub options: BTreeMap<String, String>,
     /// The name of a set of further options in the configuration.
     pub credentials: Option<String>,
-    /// Configuration for clients.
+    /// Configuration defaults for clients.
     pub client_defaults: BTreeMap<String, String>,
-    /// Configuration for clients.
+    /// Configuration overrides for clients.
     pub client_overrides: BTreeMap<String, String>,
-    /// How clients get at files.
+    /// Access of clients to files.
     pub access: Access,
 }
 
-/// How clients get at files.
+/// Access of clients to the files of a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Access {
-    /// The ways.
+    /// The enabled delegation modes.
     pub delegation: Vec<Delegation>,
-    /// The role that is assumed.
+    /// The role for vended credentials.
     pub role_arn: Option<String>,
-    /// What its trust policy wants.
+    /// The external id that the role's trust policy requires.
     pub external_id: Option<String>,
-    /// Where it is assumed.
+    /// The STS endpoint.
     pub sts_endpoint: Option<String>,
-    /// Seconds that credentials are good for.
+    /// Lifetime of vended credentials, in seconds.
     pub credentials_seconds: u32,
 }
 
@@ -122,17 +123,17 @@ pub struct Access {
 pub struct Namespace {
     /// The name of its warehouse.
     pub warehouse: String,
-    /// Its levels, from the outermost in.
+    /// Its levels, outermost first.
     pub namespace: Vec<String>,
     /// Its identity.
     pub id: Uuid,
     /// Its properties.
     pub properties: BTreeMap<String, String>,
-    /// Grows by one with each change.
+    /// Incremented by each change.
     pub version: u64,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at_ms: i64,
-    /// Who made it, if that is known.
+    /// Its owner, if known.
     pub owner: Option<String>,
 }
 
@@ -150,17 +151,17 @@ pub struct Tabular {
     pub id: Uuid,
     /// The `table-uuid` or `view-uuid` of its metadata.
     pub uuid: Uuid,
-    /// Where its metadata file is.
+    /// The location of its metadata file.
     pub metadata_location: String,
-    /// Grows by one with each new metadata.
+    /// Incremented by each new metadata.
     pub version: u64,
-    /// When it came into the catalog.
+    /// The time of its creation in the catalog.
     pub created_at_ms: i64,
-    /// When its metadata last changed.
+    /// The time of the last change of its metadata.
     pub updated_at_ms: i64,
-    /// Who made it, if that is known.
+    /// Its owner, if known.
     pub owner: Option<String>,
-    /// The text of its metadata file, to the byte.
+    /// The content of its metadata file, byte for byte.
     pub metadata: String,
 }
 
@@ -172,9 +173,9 @@ pub struct Policy {
     pub id: String,
     /// Its text, in Cedar's language.
     pub text: String,
-    /// When it got it.
+    /// The time of its last change.
     pub changed_at_ms: i64,
-    /// From whom.
+    /// The principal that changed it last.
     pub changed_by: String,
 }
 
@@ -184,42 +185,43 @@ pub struct Policy {
 pub struct Grant {
     /// Its identity.
     pub id: Uuid,
-    /// The id of the template that it fills in.
+    /// The id of its template.
     pub template: String,
-    /// To whom.
+    /// The grantee.
     pub grantee: String,
-    /// On what.
+    /// The resource.
     pub resource: String,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at_ms: i64,
-    /// By whom.
+    /// The principal that created it.
     pub created_by: String,
 }
 
-/// An API key, without its text.
+/// An API key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ApiKey {
     /// Its identity.
     pub id: Uuid,
-    /// Display name.
+    /// Its display name.
     pub name: String,
-    /// SHA-256 of its text, in hexadecimal. The text is 256 random bits, which no hash gives away.
+    /// SHA-256 of the secret, in hexadecimal. The secret has 256 random bits, so the hash does not
+    /// disclose it.
     pub sha256: String,
     /// Its roles.
     pub roles: BTreeSet<String>,
     /// Warehouses that the key is limited to; null for all.
     pub warehouses: Option<BTreeSet<String>>,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at_ms: i64,
-    /// By whom.
+    /// The principal that created it.
     pub created_by: String,
-    /// When it expires; null for never.
+    /// The time of its expiry; null for never.
     pub expires_at_ms: Option<i64>,
 }
 
 impl Warehouse {
-    /// The line of a warehouse.
+    /// Returns the line of a warehouse.
     pub fn of(name: String, record: WarehouseRecord) -> Self {
         let definition = record.definition.map(|it| Definition {
             version: it.version,
@@ -243,7 +245,7 @@ impl Warehouse {
         Self { name, id, location, created_at_ms: created_ms, definition }
     }
 
-    /// Its record.
+    /// Returns the record of a warehouse.
     pub fn record(&self) -> WarehouseRecord {
         let definition = self.definition.clone().map(|it| WarehouseDefinition {
             version: it.version,

@@ -1,9 +1,10 @@
-//! The whole catalog as lines of JSON: out of one store ([`export`]), and into another, empty one
-//! ([`import`]).
+//! The whole catalog as lines of JSON: [`export`] from one store, and [`import`] into another,
+//! empty one.
 //!
-//! The lines are a format of their own ([`mod@line`]), which is none of the store's records: it stays
-//! readable when those change. `docs/backup.md` describes it. Secrets are not in it: of API keys there are
-//! hashes, and of the credentials of warehouses their names in the configuration.
+//! The lines have a format of their own ([`mod@line`]), which is independent of the store's records
+//! and stays readable when those change. `docs/backup.md` describes it. The lines contain no
+//! secrets: API keys are hashed, and credentials of warehouses are only referenced by their names
+//! in the configuration.
 
 pub mod check;
 pub mod export;
@@ -14,29 +15,29 @@ use std::io;
 
 use slateberg_store as store;
 
-/// Why lines could not be written or read.
+/// Failure to export or import.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A line is not what it should be.
+    /// A line is invalid.
     #[error("line {number}: {reason}")]
     Line {
-        /// Which, from 1 on.
+        /// Its number, starting at 1.
         number: usize,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// The lines are right in themselves, and do not go into this catalog.
+    /// The lines are valid, but do not fit into this catalog.
     #[error("{0}")]
     Refused(String),
     /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The store fails.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
 
-/// The result of it.
+/// The result of an export or import.
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[cfg(test)]

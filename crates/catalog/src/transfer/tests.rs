@@ -1,4 +1,4 @@
-//! An export and its import, by the rules of every key space.
+//! Export and import of every key space by its rule.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn id(number: u128) -> Uuid {
     Uuid::from_u128(number)
 }
 
-/// A line of each kind.
+/// One line of each kind.
 fn lines() -> Vec<Json> {
     let fields = json!({"type": "struct", "schema-id": 0, "fields": []});
     let table = json!({
@@ -72,7 +72,7 @@ fn lines() -> Vec<Json> {
     ]
 }
 
-/// A record that no line leads to.
+/// Returns a record of a key space that is not exported.
 fn unexported(space: KeySpace) -> Json {
     let job = json!({"warehouse": id(2), "files": {"listed": []}, "created_ms": 0});
     match space {
@@ -129,7 +129,7 @@ async fn empty_store() -> Store {
     store
 }
 
-/// Imports lines as the command does: policies and grants are a revision.
+/// Imports lines as the command does: policies and grants become one revision.
 async fn import_into(store: &Store, lines: &[u8]) {
     let phase = &Progress::default().phase("test", None);
     let checked = check::check(lines, &Reserved::default(), phase).expect("they are lines");
@@ -152,7 +152,7 @@ async fn import_into(store: &Store, lines: &[u8]) {
     accepted.durable().await.expect("it is durable");
 }
 
-/// A store with records of every kind.
+/// Returns a store with records of every kind.
 async fn full_store() -> Store {
     let store = empty_store().await;
     let lines: String = lines().iter().map(|line| format!("{line}\n")).collect();

@@ -1,4 +1,4 @@
-//! Making, changing and deleting a warehouse while the server runs.
+//! Creation, change and deletion of warehouses at run time.
 
 use std::collections::BTreeMap;
 
@@ -20,30 +20,30 @@ use slateberg_store::keys::WarehouseKey;
 use slateberg_store::read::Read;
 use slateberg_store::records::{WarehouseDefinition, WarehouseRecord};
 
-/// What a warehouse is to be.
+/// The requested properties of a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Where it is stored.
+    /// Its storage.
     pub storage: StorageProfile,
-    /// What clients get as defaults.
+    /// Configuration defaults for clients.
     pub client_defaults: BTreeMap<String, String>,
-    /// What clients get as overrides.
+    /// Configuration overrides for clients.
     pub client_overrides: BTreeMap<String, String>,
 }
 
-/// What is to become of a warehouse.
+/// A change of a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// It is to be made.
+    /// Creates it.
     Create(Wanted),
-    /// It is to be this, and nothing else. Its location may be left empty; it never changes.
+    /// Replaces all its properties. The location never changes, and may be left empty.
     Update {
-        /// What it is to be.
+        /// The new properties.
         wanted: Wanted,
-        /// The version that whoever wants it has seen; it is refused if there is another by now.
+        /// The version that the caller has read. The change is rejected if another one is current.
         expected_version: Option<u64>,
     },
-    /// It is to go.
+    /// Deletes it.
     Delete,
 }
 
@@ -58,28 +58,29 @@ impl Edit {
     }
 }
 
-/// A change that was judged and is to be carried out.
+/// A change that was evaluated and can be written.
 pub(super) struct Judged {
     pub(super) permit: Permit<ManageWarehouse>,
     pub(super) action: &'static str,
     pub(super) name: String,
-    /// The record now.
+    /// The current record.
     pub(super) before: Option<WarehouseRecord>,
-    /// What is to be served in its place; none if it goes.
+    /// The warehouse after the change. `None`: it is deleted.
     pub(super) after: Option<Entry>,
-    /// Whether its stores have to be opened, since they are others or were not open.
+    /// Whether to open its stores, because they have changed or were not open.
     pub(super) opens: bool,
 }
 
 impl Judged {
-    /// What is told when it is done.
+    /// Returns the response of the change.
     pub(super) fn told(&self, served: &Served) -> Option<WarehouseInfo> {
         self.after.as_ref().map(|entry| info(entry, served.is_default(&self.name)))
     }
 }
 
 impl Warehouses {
-    /// Makes, changes or deletes a warehouse. What is told is served: none if it was deleted.
+    /// Creates, changes or deletes a warehouse. The returned warehouse is served; `None` if it was
+    /// deleted.
     pub async fn change_warehouse(
         &self,
         operation: &Operation,
@@ -89,8 +90,8 @@ impl Warehouses {
         if matches!(edit, Edit::Create(_)) {
             validate_name(name)?;
         }
-        // Nobody waits for a turn, and no place is tried out, without rights. What is judged in the turn is
-        // what counts.
+        // Callers without permission do not wait for the lock or trigger a probe. The evaluation
+        // under the lock is decisive.
         self.may_change(operation, name, &edit)?;
         let name = name.to_owned();
         let change = |warehouses: Self, operation: Operation| async move {
@@ -122,7 +123,7 @@ impl Warehouses {
         self.carry_out_warehouse(turn, operation, judged, stores).await
     }
 
-    /// Opens stores, and tries out whether they can be used.
+    /// Opens the stores and probes whether they are usable.
     async fn open_and_try(&self, storage: &StorageProfile) -> Result<Roots> {
         let wrong = |BadStorage(reason)| Error::Unusable(reason);
         let stores = &self.stores;
@@ -135,13 +136,14 @@ impl Warehouses {
         Ok(roots)
     }
 
-    /// Waits until it is one's turn to change what is served.
+    /// Takes the lock on changes of the warehouses.
     async fn warehouse_turn(&self) -> Result<Turn> {
         let busy = "Earlier changes of the warehouses have not ended yet";
         self.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
 
-    /// Whether somebody may make this change. What they may not see is not there, to the letter.
+    /// Returns the permit for this change. A warehouse that the caller may not see is reported as
+    /// missing.
     fn may_change(
         &self,
         operation: &Operation,
@@ -209,8 +211,9 @@ impl Warehouses {
         let wanted = normal(wanted);
         self.check_wanted(operation, name, &wanted).await?;
         let left = self.core.store().latest().get(&WarehouseKey(name.to_owned())).await?;
-        // One that has left the configuration is taken over where it is, with all that is in it, as the
-        // configuration takes one over that was made here.
+        // A warehouse that was removed from the configuration is taken over with its contents and
+        // location. The configuration likewise takes over a warehouse that was created through the
+        // API.
         if let Some(left) = &left
             && !same_place(&left.location, &wanted.storage.location)
         {
@@ -273,8 +276,8 @@ impl Warehouses {
         Ok(Entry::made(name, record, &definition))
     }
 
-    /// A warehouse that may be changed here: it was made at run time, and is not the one that paths without
-    /// a prefix mean.
+    /// Returns a warehouse that the API may change: it was created at run time and is not the
+    /// default one.
     fn changeable(&self, name: &str) -> Result<Entry> {
         let served = self.core.warehouses();
         let entry = served.find(Some(name))?;
@@ -287,7 +290,7 @@ impl Warehouses {
     }
 }
 
-/// What is wanted, with locations as they are kept.
+/// Normalizes the locations.
 fn normal(wanted: &Wanted) -> Wanted {
     let mut wanted = wanted.clone();
     let storage = &mut wanted.storage;

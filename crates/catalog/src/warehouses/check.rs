@@ -1,4 +1,4 @@
-//! What a warehouse may be that somebody wants to make or change, as far as no object store has to be asked.
+//! Validation of created and changed warehouses, without access to object stores.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,12 @@ use slateberg_store::keys::{WarehouseKey, space};
 use slateberg_store::read::{Range, Read};
 use slateberg_store::records::WarehouseRecord;
 
-/// Bytes of all settings of one warehouse together.
+/// Maximum size of all settings of one warehouse together, in bytes.
 const SETTINGS_BYTES_MAX: usize = 64 << 10;
 
-/// What a client does with the catalog itself: where it is, and what it is shown. Whoever may manage one
-/// warehouse must not send its clients, and their tokens, elsewhere.
+/// Client properties that control the connection to the catalog itself: its address and the
+/// credentials sent to it. A manager of one warehouse must not redirect its clients, and their
+/// tokens, elsewhere.
 const CLIENTS_OWN: [&str; 10] = [
     "uri",
     "prefix",
@@ -31,17 +32,19 @@ const CLIENTS_OWN: [&str; 10] = [
     "oauth2-server-uri",
     "s3.signer.uri",
 ];
-/// Beginnings of further such names. Iceberg's Java client takes its own connection to the catalog apart and
-/// makes it anew by what the catalog has told: of that, a proxy would see the tokens.
+/// Prefixes of further such properties. Iceberg's Java client creates a new connection to the
+/// catalog from the configuration that the catalog returns: a proxy set there would receive the
+/// tokens.
 const CLIENTS_OWN_PREFIXES: [&str; 4] = ["header.", "rest.auth.", "rest.client.", "s3.signer."];
-/// Names among them that lead nowhere.
+/// Properties with these prefixes that are harmless.
 const HARMLESS: [&str; 4] = [
     "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms",
     "rest.client.max-connections",
     "rest.client.connections-per-route",
 ];
-/// Parts of the names of secrets. What stands here is given to everybody who sees the warehouse.
+/// Parts of names that indicate secrets. The values are visible to all callers that see the
+/// warehouse.
 const SECRETS: [&str; 8] = [
     "secret",
     "token",
@@ -54,7 +57,7 @@ const SECRETS: [&str; 8] = [
 ];
 
 impl Warehouses {
-    /// Refuses settings that no warehouse may have.
+    /// Rejects invalid settings of a warehouse.
     pub(super) async fn check_wanted(
         &self,
         operation: &Operation,
@@ -72,7 +75,7 @@ impl Warehouses {
         self.check_overlap(operation, name, &wanted.storage).await
     }
 
-    /// Refuses another warehouse where there are as many as may be.
+    /// Rejects a further warehouse at the maximum number.
     pub(super) async fn check_count(&self) -> Result<()> {
         let max = self.core.settings().warehouses_max;
         match self.warehouse_records().await?.len() {
@@ -83,8 +86,9 @@ impl Warehouses {
         }
     }
 
-    /// Refuses a place that another warehouse has, or a part of one, or one around it: whoever may read the
-    /// one could read the other's files. Warehouses that have left the configuration keep theirs.
+    /// Rejects a location that overlaps with that of another warehouse, because readers of one
+    /// could read the other's files. Warehouses that were removed from the configuration still
+    /// occupy theirs.
     async fn check_overlap(
         &self,
         operation: &Operation,
@@ -122,7 +126,7 @@ impl Warehouses {
         Ok(())
     }
 
-    /// The records of all warehouses, those that have left the configuration among them.
+    /// Returns the records of all warehouses, including those removed from the configuration.
     pub(super) async fn warehouse_records(&self) -> Result<Vec<(WarehouseKey, WarehouseRecord)>> {
         let range = Range::prefix([space::WAREHOUSE_NAMES]);
         Ok(self.core.store().latest().scan::<WarehouseKey>(&range, None).await?)
@@ -159,7 +163,8 @@ fn check_size(wanted: &Wanted) -> Result<()> {
     }
 }
 
-/// Refuses what clients are not told by a warehouse. The value is not repeated.
+/// Rejects a property that a warehouse may not set for clients. The error does not contain the
+/// value.
 fn check_client_key(key: &str) -> Result<()> {
     let name = key.to_ascii_lowercase();
     let refused = |why: &str| {
@@ -180,7 +185,7 @@ fn check_client_key(key: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a word of a name, such as `secret-access-key`, tells of a secret.
+/// Whether a part of a name, such as `secret-access-key`, indicates a secret.
 fn is_secret(word: &str, part: &str) -> bool {
     word == part
         || word.starts_with(&format!("{part}-"))

@@ -1,4 +1,4 @@
-//! What warehouses there are, told to whoever may see them.
+//! Listing of the warehouses that a caller may see.
 
 use std::collections::BTreeMap;
 
@@ -13,72 +13,72 @@ use slateberg_authz::resource::Resource;
 use slateberg_model::page::PageRequest;
 use slateberg_model::warehouse::StorageProfile;
 
-/// Where a warehouse comes from.
+/// The origin of a warehouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// The configuration.
     Configuration,
-    /// It was made at run time.
+    /// The API, at run time.
     Api,
 }
 
-/// A warehouse, as it is told.
+/// A warehouse, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarehouseInfo {
     /// Its name.
     pub name: String,
     /// Its identity.
     pub id: Uuid,
-    /// Where it comes from.
+    /// Its origin.
     pub source: Source,
-    /// Whether paths without a prefix mean it.
+    /// Whether it is the default warehouse, for paths without a prefix.
     pub default: bool,
     /// Whether it is served.
     pub open: bool,
-    /// What clients get as defaults.
+    /// Configuration defaults for clients.
     pub client_defaults: BTreeMap<String, String>,
-    /// What clients get as overrides.
+    /// Configuration overrides for clients.
     pub client_overrides: BTreeMap<String, String>,
-    /// When it was made.
+    /// The time of its creation.
     pub created_ms: i64,
-    /// All the rest, for whoever may manage it.
+    /// Further details, for callers that may manage it.
     pub managed: Option<Managed>,
 }
 
-/// What those alone are told of a warehouse who may manage it.
+/// Details of a warehouse that are visible only to callers that may manage it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Managed {
-    /// Where its files are. No option is in it that could be a secret.
+    /// Its storage, without secret options.
     pub storage: StorageProfile,
-    /// Why it is not served, if it is not.
+    /// The reason why it is not served, if any.
     pub problem: Option<String>,
-    /// Who made it and changed it last, if it was made at run time.
+    /// The history of a warehouse that was created at run time.
     pub history: Option<History>,
 }
 
-/// Who made a warehouse, and changed it last.
+/// Authors of a warehouse and of its last change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// Grows by one with each change.
+    /// Incremented by each change.
     pub version: u64,
-    /// Who made it.
+    /// The principal that created it.
     pub created_by: String,
-    /// When it was changed last, or made.
+    /// The time of its last change or of its creation.
     pub changed_ms: i64,
-    /// By whom.
+    /// The principal that changed it last.
     pub changed_by: String,
 }
 
-/// A page of warehouses, in the order of their names.
+/// A page of warehouses, ordered by name.
 #[derive(Debug, Clone)]
 pub struct WarehousePage {
     /// The warehouses.
     pub warehouses: Vec<WarehouseInfo>,
-    /// The token of the next page, or none if this is the last.
+    /// The token of the next page. `None`: this is the last page.
     pub next: Option<String>,
 }
 
-/// All that there is to tell of a warehouse.
+/// Returns a warehouse with all details.
 pub(super) fn info(entry: &Entry, default: bool) -> WarehouseInfo {
     let Entry { warehouse, record, shut } = entry;
     let history = record.definition.as_ref().map(|definition| History {
@@ -106,7 +106,7 @@ pub(super) fn info(entry: &Entry, default: bool) -> WarehouseInfo {
 }
 
 impl Warehouses {
-    /// The warehouses that somebody may see.
+    /// Returns the warehouses that the caller may see.
     pub fn list_warehouses(&self, operation: &Operation, page: &PageRequest) -> WarehousePage {
         let served = self.core.warehouses();
         let is_behind =
@@ -127,7 +127,7 @@ impl Warehouses {
         WarehousePage { warehouses: seen, next }
     }
 
-    /// A warehouse that somebody may see.
+    /// Returns a warehouse. Errors with `NoSuchWarehouse` if the caller may not see it.
     pub fn load_warehouse(&self, operation: &Operation, name: &str) -> Result<WarehouseInfo> {
         let served = self.core.warehouses();
         let entry = served.find(Some(name));
@@ -138,12 +138,12 @@ impl Warehouses {
         Ok(self.told(operation, info(entry, served.is_default(name))))
     }
 
-    /// Whether somebody may see that a warehouse is there.
+    /// Whether the caller may see a warehouse.
     pub(super) fn sees_warehouse(&self, operation: &Operation, name: &str) -> bool {
         self.core.access.may::<ReadConfig>(operation, &Resource::warehouse(name))
     }
 
-    /// As much of it as somebody may be told.
+    /// Removes the details that the caller may not see.
     fn told(&self, operation: &Operation, info: WarehouseInfo) -> WarehouseInfo {
         let manages =
             self.core.access.may::<ManageWarehouse>(operation, &Resource::warehouse(&info.name));

@@ -1,15 +1,17 @@
-//! The warehouses that the catalog serves: those of the configuration, and those that are made, changed and
-//! deleted while the server runs.
+//! The warehouses of the catalog: those in the configuration, and those that are created, changed
+//! and deleted at run time.
 //!
-//! What is served is one set ([`served`]), which a change replaces as a whole. A change:
-//! 1. is checked, and its place tried out, before it has its turn: object stores take their time;
-//! 2. waits for its turn, one change after the other, and is checked again ([`change`]);
-//! 3. is written with its entry in the change log, in one transaction. A delete scans there for whatever is
-//!    in the warehouse, and what is made in a warehouse reads its record: the two conflict;
-//! 4. is served once it is durable, and before anybody is told.
+//! The served warehouses are one set ([`served`]), which a change replaces as a whole. A change:
+//! 1. is evaluated, and its location probed, before it takes the lock, because object stores are
+//!    slow;
+//! 2. waits for the lock on warehouse changes, and is evaluated again ([`change`]);
+//! 3. is written with its entry in the change log, in one transaction. The transaction of a
+//!    deletion scans for contents, and a creation in the warehouse reads its record, so the two
+//!    conflict;
+//! 4. is served when it is durable, before the response is sent.
 //!
-//! Whatever fails in between, the turn does not end before it is known what the store says, and that is
-//! served. [`listing`] tells what there is.
+//! After a failure in between, the lock is not released before the content of the store is known
+//! and served. [`listing`] lists the warehouses.
 
 pub mod change;
 mod check;
@@ -29,7 +31,7 @@ use slateberg_authz::action::ReadConfig;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_objects::stores::Stores;
 
-/// The warehouses, as requests see and change them. Cheap to clone.
+/// The warehouses, for requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Warehouses {
     core: Arc<Core>,
@@ -42,14 +44,14 @@ impl Warehouses {
         Self { core: Arc::clone(core), stores, turns: Turns::default() }
     }
 
-    /// Returns the warehouses that are served at this moment.
+    /// Returns the current set of warehouses.
     pub fn served(&self) -> Arc<Served> {
         self.core.warehouses()
     }
 }
 
 impl Warehouses {
-    /// The warehouse that a client's configuration names, for `GET /v1/config`.
+    /// Returns the warehouse that a client's configuration names, for `GET /v1/config`.
     pub fn configured_warehouse(
         &self,
         operation: &Operation,
@@ -63,8 +65,8 @@ impl Warehouses {
         self.usable(operation, entry, word)
     }
 
-    /// The warehouse that a path's prefix names, or the default one, for whoever may see it: nothing in a
-    /// warehouse is there for anybody else, whatever their rights in it.
+    /// Returns the warehouse of a path prefix (`None`: the default one). For callers that may not
+    /// see the warehouse nothing in it exists, regardless of their permissions on the contents.
     pub fn warehouse_for(
         &self,
         operation: &Operation,
@@ -77,7 +79,7 @@ impl Warehouses {
         self.usable(operation, entry, prefix)
     }
 
-    /// A warehouse, for whoever may see it, and if its stores are open.
+    /// Returns a warehouse if the caller may see it and its stores are open.
     fn usable(
         &self,
         operation: &Operation,

@@ -1,4 +1,4 @@
-//! [`WarehouseRegistry`]: the set of warehouses that is served, which a change replaces as a whole.
+//! [`WarehouseRegistry`]: the current set of warehouses, which a change replaces as a whole.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use super::served::Served;
 
-/// The warehouses that are served at this moment.
+/// The current set of warehouses.
 pub(crate) struct WarehouseRegistry(ArcSwap<Served>);
 
 impl WarehouseRegistry {
@@ -19,12 +19,12 @@ impl WarehouseRegistry {
         self.0.load_full()
     }
 
-    /// Returns the set for a short look.
+    /// Returns the set for a short access.
     pub(super) fn peek(&self) -> Guard<Arc<Served>> {
         self.0.load()
     }
 
-    /// Replaces the set. The caller holds the lock on changes of the warehouses.
+    /// Replaces the set. The caller must hold the lock on changes of the warehouses.
     pub(super) fn serve(&self, served: Served) {
         self.0.store(Arc::new(served));
     }

@@ -1,4 +1,4 @@
-//! The warehouses that are served at one moment, with their files: one consistent set.
+//! [`Served`]: one consistent set of warehouses with their object stores.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use slateberg_objects::stores::Roots;
 use slateberg_objects::warehouse_files::Root;
 use slateberg_store::records::{WarehouseDefinition, WarehouseRecord};
 
-/// All warehouses, by name, and their files. Cheap to clone but for the names.
+/// All warehouses by name, with their object stores. A clone copies only the names.
 #[derive(Clone, Default)]
 pub struct Served {
     by_name: BTreeMap<String, Entry>,
     default: String,
-    /// Their files.
+    /// Their object stores.
     pub objects: Objects,
 }
 
-/// A warehouse, and what there is to say of it.
+/// A warehouse with its record and state.
 #[derive(Clone)]
 pub struct Entry {
-    /// What requests need of it.
+    /// The warehouse for requests.
     pub warehouse: Arc<Warehouse>,
     /// Its record.
     pub record: Arc<WarehouseRecord>,
-    /// Why it cannot be served, if it cannot.
+    /// The reason why it cannot be served, if any.
     pub shut: Option<Arc<str>>,
 }
 
 impl Entry {
-    /// A warehouse that was made at run time, from its record.
+    /// Returns a warehouse that was created at run time, from its record.
     pub fn made(name: &str, record: WarehouseRecord, definition: &WarehouseDefinition) -> Self {
         let warehouse = Warehouse {
             id: record.id,
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Where a warehouse is stored that was made at run time.
+/// Returns the storage of a warehouse that was created at run time.
 pub fn storage_of(location: &str, definition: &WarehouseDefinition) -> StorageProfile {
     StorageProfile {
         location: location.to_owned(),
@@ -64,19 +64,18 @@ pub fn storage_of(location: &str, definition: &WarehouseDefinition) -> StoragePr
 }
 
 impl Served {
-    /// None yet. Paths without a prefix will mean the one with this name.
+    /// Returns an empty set. Paths without a prefix refer to the warehouse named `default`.
     pub fn new(default: &str) -> Self {
         Self { default: default.to_owned(), ..Self::default() }
     }
 
-    /// These and one more, or one that has become another, with its open stores or the reason why there are
-    /// none.
+    /// Adds or replaces a warehouse, with its open stores or the reason why they cannot be opened.
     #[must_use]
     pub fn with(&self, entry: Entry, stores: std::result::Result<Roots, String>) -> Self {
         self.with_roots(entry, stores.map(|roots| roots.all))
     }
 
-    /// The same with places that nobody is going to try out.
+    /// Like [`with`](Self::with), for locations that are not probed.
     #[must_use]
     pub fn with_roots(&self, entry: Entry, stores: std::result::Result<Vec<Root>, String>) -> Self {
         let mut served = self.clone();
@@ -95,7 +94,7 @@ impl Served {
         served
     }
 
-    /// These, and one of them with other settings, whose stores stay as they are.
+    /// Replaces the settings of a warehouse, with its stores unchanged.
     #[must_use]
     pub fn with_settings(&self, entry: Entry) -> Self {
         let mut served = self.clone();
@@ -103,7 +102,7 @@ impl Served {
         served
     }
 
-    /// These without one.
+    /// Removes a warehouse.
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
         let mut served = self.clone();
@@ -113,45 +112,46 @@ impl Served {
         served
     }
 
-    /// The one that a path's prefix names, or the default one.
+    /// Returns the warehouse of a path prefix. `None` refers to the default warehouse.
     pub fn find(&self, prefix: Option<&str>) -> Result<&Entry> {
         let word = prefix.unwrap_or(&self.default);
         let absent = || Error::no_such_warehouse(prefix.unwrap_or("default"));
         self.by_name.get(word).ok_or_else(absent)
     }
 
-    /// Whether there is one with this name.
+    /// Whether there is a warehouse with this name.
     pub fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// The one that a path's prefix names, or the default one, for requests.
+    /// Returns the warehouse of a path prefix, for requests.
     pub fn by_prefix(&self, prefix: Option<&str>) -> Result<Arc<Warehouse>> {
         Ok(Arc::clone(&self.find(prefix)?.warehouse))
     }
 
-    /// The one with this id.
+    /// Returns the warehouse with this id.
     pub fn by_id(&self, id: Uuid) -> Option<Arc<Warehouse>> {
         let found = self.by_name.values().find(|entry| entry.warehouse.id == id);
         found.map(|entry| Arc::clone(&entry.warehouse))
     }
 
-    /// All of them, in the order of their names.
+    /// Returns all warehouses, ordered by name.
     pub fn all(&self) -> impl Iterator<Item = &Entry> {
         self.by_name.values()
     }
 
-    /// Their ids.
+    /// Returns the ids of all warehouses.
     pub fn ids(&self) -> Vec<Uuid> {
         self.all().map(|entry| entry.warehouse.id).collect()
     }
 
-    /// Whether this is the name of the one that paths without a prefix mean.
+    /// Whether this is the name of the default warehouse.
     pub fn is_default(&self, name: &str) -> bool {
         self.default == name
     }
 
-    /// By what a client calls its `warehouse`: a name or a location; the default one if it says nothing.
+    /// Returns the warehouse that a client's `warehouse` property names by name or location. `None`
+    /// or an empty string refers to the default warehouse.
     pub(super) fn by_client_word(&self, word: Option<&str>) -> Result<&Entry> {
         let Some(word) = word.filter(|word| !word.is_empty()) else {
             return self.find(None);

@@ -1,4 +1,5 @@
-//! Writing a change of the warehouses, and serving what the store says, whatever happened.
+//! Writes changes of warehouses, and reconciles the served warehouses with the store after
+//! failures.
 
 use std::time::Duration;
 
@@ -27,8 +28,8 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 impl Warehouses {
-    /// Carries a change to its end, whatever becomes of the caller. If that takes too long, the caller is
-    /// told that the outcome is unknown, and the turn goes on until it is known.
+    /// Writes a change in the background. On expiry of the deadline the caller gets an unknown
+    /// outcome, and the lock is held until the outcome is known.
     pub(super) async fn carry_out_warehouse(
         &self,
         turn: Turn,
@@ -41,7 +42,7 @@ impl Warehouses {
             let _turn = turn;
             match warehouses.write_warehouse(&operation, &judged).await {
                 Ok(()) => {}
-                // It was refused in the transaction, which has written nothing.
+                // The transaction was rejected and has written nothing.
                 Err(refused) if refused.is_final() => return Err(refused),
                 Err(error) => warehouses.settle_warehouse(&judged, error).await?,
             }
@@ -77,12 +78,13 @@ impl Warehouses {
         written.await
     }
 
-    /// Refuses to delete a warehouse that anything is in, in the serializable transaction that deletes it:
-    /// whoever makes a namespace in it at the same time has read its record there, and conflicts.
+    /// Rejects the deletion of a warehouse that is not empty. This runs in the serializable
+    /// transaction of the deletion. A concurrent creation of a namespace reads the record of the
+    /// warehouse, so the two conflict.
     ///
-    /// Jobs that delete files are looked for beside the transaction, which would else conflict with those of
-    /// every other warehouse: the transaction has begun by then, and as long as nothing is in the warehouse
-    /// nothing makes a job for it.
+    /// Jobs are scanned outside of the transaction, which would otherwise conflict with the jobs of
+    /// all other warehouses. This is safe: the transaction has begun already, and an empty
+    /// warehouse gets no new jobs.
     async fn refuse_unless_empty_warehouse(
         &self,
         t: &Transaction,
@@ -104,8 +106,9 @@ impl Warehouses {
         }
     }
 
-    /// Finds out whether a change that met a failure is in the store: an error if it is not. Gives up only
-    /// if the store has shut: then the server stops, and the next one reads the store.
+    /// Determines whether a change that met a failure is in the store, and returns an error if not.
+    /// Gives up only if the store has closed: then the server stops, and reads the store at its
+    /// next start.
     async fn settle_warehouse(&self, judged: &Judged, error: Error) -> Result<()> {
         let after = judged.after.as_ref().map(|entry| &*entry.record);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -125,14 +128,14 @@ impl Warehouses {
         }
     }
 
-    /// The record of a warehouse, once everything that was accepted is durable.
+    /// Returns the record of a warehouse after everything accepted is durable.
     async fn stored_warehouse(&self, name: &str) -> Result<Option<WarehouseRecord>> {
         self.core.store().settled().await?;
         Ok(self.core.store().durable().get(&WarehouseKey(name.to_owned())).await?)
     }
 
-    /// Serves what is written. A warehouse that was not served until now, and has been once, may have
-    /// metadata files that never came to be: nobody is told of a table in it before they are there.
+    /// Serves the written warehouse. One that was served earlier, but not until now, may lack
+    /// metadata files: requests see none of its tables until they are written.
     async fn serve_warehouse(
         &self,
         judged: Judged,

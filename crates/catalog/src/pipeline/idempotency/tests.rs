@@ -1,4 +1,4 @@
-//! The codes of refusals in records.
+//! Codes of rejections in idempotency records.
 
 use super::*;
 
