@@ -1,5 +1,5 @@
-//! The table metadata of the `iceberg` crate as an oracle for ours: it reads what we write, and the same updates lead to
-//! the same table.
+//! The table metadata of the `iceberg` crate as a test oracle: it reads the metadata of slateberg,
+//! and the same updates lead to the same table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use slateberg_model::{
 use testing::steps::{Step, any_step, config, updates_of};
 use testing::{METADATA_LOCATION, commit, table as new_table, table_with_snapshots};
 
-// The fixtures of the model's own tests. A feature of the model for them would build it twice.
+// Fixtures of the model's own tests. A cargo feature for them would build the model twice.
 #[allow(dead_code, unreachable_pub, reason = "the model's own tests use the rest")]
 #[path = "../crates/model/src/testing.rs"]
 mod testing;
@@ -59,15 +59,15 @@ fn apply(base: &TableMetadata, changes: &Value) -> iceberg::Result<CrateMetadata
     Ok(builder.build()?.metadata)
 }
 
-/// What both must agree on: everything but the order of lists and the time.
+/// Returns the parts on which both must agree: everything except the order of lists and the time.
 fn essence(metadata: &CrateMetadata, step: &Step) -> Value {
     let mut json = serde_json::to_value(metadata).expect("JSON");
     let members = json.as_object_mut().expect("an object");
     members.remove("last-updated-ms");
     match step {
-        // Rollbacks are logged at the time, and the crate asks its own clock.
+        // Rollbacks are logged with the current time, and the crate uses its own clock.
         Step::Rollback(_) => members.remove("snapshot-log"),
-        // The crate keeps the statistics of snapshots that are gone.
+        // The crate retains the statistics of removed snapshots.
         Step::Expire(_) => members.remove("statistics"),
         _ => None,
     };
@@ -85,12 +85,13 @@ fn essence(metadata: &CrateMetadata, step: &Step) -> Value {
     json
 }
 
-/// What the crate takes and the reference does not, nor do we.
+/// Whether only the crate accepts this step, in contrast to the reference implementation and
+/// slateberg.
 fn crate_is_lenient(step: &Step) -> bool {
     match step {
-        // Lets branch main become a tag.
+        // The crate lets the branch main become a tag.
         Step::Tag(name, _) => *name == "main",
-        // Partitions by the elements of a list (field 8).
+        // The crate partitions by the elements of a list (field 8).
         Step::AddSpec(_, source_id) => *source_id == 8,
         _ => false,
     }
@@ -108,8 +109,8 @@ proptest! {
         for step in &steps {
             let changes = updates_of(&current, step);
             let ours = commit(&current, changes.clone());
-            // The crate may refuse what we take: it stumbles over its own snapshot log when the
-            // current snapshot expires, and over void fields whose column is gone.
+            // The crate rejects some valid changes: it fails on its own snapshot log when the
+            // current snapshot expires, and on void fields whose column was removed.
             let theirs = apply(&current, &changes);
             match (&ours, &theirs) {
                 (Ok(ours), Ok(theirs)) if ours.changed => {
@@ -121,7 +122,7 @@ proptest! {
                 }
                 _ => {}
             }
-            // The crate cannot read a void field of the default spec whose column is gone.
+            // The crate cannot read a void field of the default spec whose column was removed.
             if let Some(ours) = ours.ok().filter(|ours| has_columns_of_default_spec(&ours.metadata)) {
                 read(&ours.metadata);
                 current = ours.metadata;

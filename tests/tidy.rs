@@ -1,8 +1,8 @@
-//! Checks the structure of the code where manifests cannot: ranks of the server's modules, files that may name a
-//! crate, and habits of every file. Between crates, Cargo keeps the layers.
+//! Checks of the code's structure beyond cargo manifests: ranks of the server's modules, files that
+//! may use a crate, and conventions for every file. Cargo enforces the layers between crates.
 //!
-//! The tables below are `docs/architecture.md` as code; a change of one is a change of the other. The lists
-//! of exceptions may only get shorter.
+//! The tables below implement `docs/architecture.md`, and change together with it. The lists of
+//! exceptions may only get shorter.
 
 #[path = "tidy/cycles.rs"]
 mod cycles;
@@ -11,10 +11,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules of the server and their ranks: a file imports its own module, or one of a strictly lower rank.
+/// Modules of the server with their ranks: a file imports its own module, or one of a strictly
+/// lower rank.
 const RANKS: [(&str, u8); 3] = [("cli", 9), ("app", 8), ("api", 7)];
 
-/// Files and modules that may name an outside crate, where its manifest admits it to more than these.
+/// Files and modules that may use an external crate, where the manifest allows it for more than
+/// these.
 const FENCES: [(&str, &[&str]); 31] = [
     // SlateDB's own caches, which do not report their size.
     ("moka", &["store/block_cache.rs"]),
@@ -23,12 +25,12 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("aws_config", &["kms/aws.rs"]),
     ("aws_sdk_kms", &["kms/aws.rs"]),
     ("aws_lc_rs", &["kms/", "objects/vend/azure.rs"]),
-    // The load generator puts to the object stores of servers, and delays their responses.
+    // The load generator writes to the object stores of servers, and delays their responses.
     ("object_store", &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs"]),
     // Tests write manifests with it. The server reads them without trusting them.
     ("apache_avro", &[]),
     ("snap", &["objects/avro/unfold.rs"]),
-    // Metadata files, manifests, and answers on their way.
+    // Metadata files, manifests, and responses.
     ("flate2", &["objects/metadata_file.rs", "objects/avro/unfold.rs", "api/coding.rs"]),
     ("zstd", &["store/codec.rs", "objects/avro/unfold.rs", "api/coding.rs"]),
     ("crc32fast", &["wal/", "store/files.rs", "authn/", "objects/avro/unfold.rs"]),
@@ -36,8 +38,8 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("aws_sdk_sts", &["objects/vend/aws.rs", "objects/vend/s3_store.rs", "objects/sign/"]),
     ("aws_sigv4", &["objects/sign/"]),
     ("quick_xml", &["objects/sign/", "objects/vend/azure.rs"]),
-    // The API and embedded catalogs hash requests, authentication credentials; pieces of a text, read
-    // restrictions and sets of policies are named by their content.
+    // The API and embedded catalogs hash requests, and authentication hashes credentials. Chunks of
+    // metadata, read restrictions and policy sets are identified by their content.
     (
         "sha2",
         &[
@@ -72,7 +74,7 @@ const FENCES: [(&str, &[&str]); 31] = [
             "telemetry/otlp/",
         ],
     ),
-    // Finds the route of a request as axum does.
+    // Determines the route of a request like axum.
     ("matchit", &["api/observe.rs"]),
     // The load generator compares reads with those of the same HTTP library without a catalog.
     ("axum", &["api/", "app/", "load/bare_read.rs"]),
@@ -90,9 +92,9 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("mimalloc", &["main.rs", "load/main.rs"]),
 ];
 
-/// Words that a room may not hold in its code, and why.
+/// Words that the code of a module may not contain, with the reason.
 const ABSENT: [(&str, &[&str], &str); 5] = [
-    // Its manifest keeps out whatever waits, reads, writes or logs.
+    // The manifest of the model excludes waiting, I/O and logging.
     ("model/", &["async fn", ".await"], "the model is pure"),
     ("authz/", &["async fn", "tokio::", "tracing::", ".await"], "decisions are pure"),
     ("catalog/", &["StatusCode", "http::"], "the catalog knows no HTTP"),
@@ -104,14 +106,14 @@ const ABSENT: [(&str, &[&str], &str); 5] = [
     ("", &["static mut", "LazyLock", "OnceLock", "lazy_static"], "there are no globals"),
 ];
 
-/// Lines of code that a file may have, tests not counted.
+/// Maximum number of code lines of a file, without tests.
 const FILE_LINES_MAX: usize = 400;
-/// Lines that a function may have.
+/// Maximum number of lines of a function.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Columns that a line may have.
+/// Maximum number of columns of a line.
 const COLUMNS_MAX: usize = 100;
 
-/// Files that are longer, with the reason.
+/// Longer files, with the reason.
 const LONG_FILES: [(&str, &str); 0] = [];
 
 #[test]
@@ -183,7 +185,7 @@ fn every_file_says_what_it_is_for_and_keeps_its_measure() {
             }
         }
         for (number, line) in file.text.lines().enumerate() {
-            // A text that is one long literal cannot be broken without a change of its meaning.
+            // A long string literal cannot be broken without changing its meaning.
             if line.chars().count() > COLUMNS_MAX + 10 && !line.contains('"') {
                 broken.push(format!("{}:{} is too wide", file.name, number + 1));
             }
@@ -194,7 +196,7 @@ fn every_file_says_what_it_is_for_and_keeps_its_measure() {
 
 #[test]
 fn no_file_carries_leftovers() {
-    // Put together here, so that this file does not hold what it looks for.
+    // Composed here, so that this file does not contain the words.
     let words = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["XX", "X"].concat()];
     let mut broken = Vec::new();
     for file in sources().into_iter().chain(files_below("tests")) {
@@ -223,12 +225,12 @@ struct Source {
 }
 
 impl Source {
-    /// The room that it is in; none for `lib.rs` and `main.rs`.
+    /// Returns its module. `None`: it is `lib.rs` or `main.rs`.
     fn room(&self) -> Option<&str> {
         self.name.split_once('/').map(|(room, _)| room)
     }
 
-    /// Its lines without comments and without the items that only tests have.
+    /// Returns its lines without comments and test items.
     fn code(&self) -> impl Iterator<Item = &str> {
         let mut lines = self.text.lines();
         std::iter::from_fn(move || {
@@ -280,7 +282,7 @@ impl Source {
         rooms
     }
 
-    /// Functions with their lengths, as far as the formatter's indentation tells.
+    /// Returns the functions with their lengths, by the formatter's indentation.
     fn functions(&self) -> Vec<(String, usize)> {
         let lines: Vec<&str> = self.text.lines().collect();
         let mut functions = Vec::new();
@@ -310,7 +312,7 @@ fn split_fn(line: &str) -> Option<(&str, &str)> {
     plain.then_some((before, signature))
 }
 
-/// Whether a word stands in a line and is not the tail of a longer path or name.
+/// Whether a line contains a word that is not the tail of a longer path or name.
 fn mentions(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -327,7 +329,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files of the server, and those of each other crate below the crate's name.
+/// Returns the files of the server, and those of each other crate below the crate's name.
 fn sources() -> Vec<Source> {
     let mut found = files_below("src");
     for name in crate_names() {
@@ -339,7 +341,7 @@ fn sources() -> Vec<Source> {
     found
 }
 
-/// The directories below `crates`.
+/// Returns the directories in `crates`.
 fn crate_names() -> Vec<String> {
     let entries = fs::read_dir(root().join("crates")).expect("the directory can be read");
     let paths = entries.map(|entry| entry.expect("the entry can be read").path());

@@ -1,4 +1,4 @@
-//! `GET /`: what a person finds who has only the address.
+//! `GET /`: the page for a person who only knows the address.
 
 use axum::http::Method;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Keys and grants that have no effect: what the response warns about, and names in place of ids.
+//! Keys and grants without effect: the warnings in responses, and names in place of ids.
 
 use serde_json::{Value, json};
 use slateberg_config::Settings;
@@ -75,7 +75,7 @@ async fn a_grant_to_the_name_of_two_keys_is_rejected_with_their_ids() {
         refused.message(),
         format!("2 API keys have the name 'dashboard'. Write the id of one: {first}, {second}")
     );
-    // One of them is not a candidate any longer.
+    // Only one of the two remains a candidate.
     app.delete(&format!("{KEYS}/{first}")).await.expect(204);
     let granted = app.post(GRANTS, grant_to("service-account:dashboard")).await.expect(201).body;
     assert_eq!(granted["grant"]["grantee"], format!("service-account:{second}"));

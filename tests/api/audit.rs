@@ -1,4 +1,4 @@
-//! The audit log: a line for each change and each denial, and nothing secret in it.
+//! The audit log: one line for each change and each denial, without secrets.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ fn lines(directory: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
-/// What a line says, but for what differs from run to run.
+/// Returns the members of a line that do not differ between runs.
 fn about(line: &Value, members: &[&str]) -> Value {
     members
         .iter()
@@ -48,7 +48,7 @@ async fn a_change_is_told_with_who_what_and_by_which_policies() {
     let change = json!({ "requirements": [], "updates": [set_property("password", "hunter2")] });
     let answer = send(TABLE, change.clone()).await;
     assert_eq!(answer.header("x-request-id"), "req-7");
-    // What changes nothing is no change.
+    // A change without effect is not logged.
     send(TABLE, change).await;
 
     let lines = lines(directory.path());
@@ -169,6 +169,6 @@ async fn lines_go_to_a_new_file_once_the_old_one_is_moved_away() {
     app.app.runtime.catalog.access().reopen_audit().expect("there is room for a new file");
     app.get_as("sb_nonsense", TABLE).await.expect(401);
     let lines = |path: &Path| std::fs::read_to_string(path).expect("it is there").lines().count();
-    // The admin key was minted before.
+    // The admin key was created before.
     assert_eq!((lines(&old), lines(&log)), (3, 1));
 }

@@ -1,4 +1,4 @@
-//! The program itself: what a first start prints, and `slateberg key` against it.
+//! The program: output of a first start, and `slateberg key` against it.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
     let at = directory.path();
     let server = Server::start(at, &[]);
     let keys = server.keys();
-    // Once to be kept, and in both snippets, which work as they stand.
+    // Once to be stored, and in both snippets, which work without changes.
     assert_eq!(keys.len(), 3, "{}", server.banner);
     assert!(keys.iter().all(|key| *key == keys[0]));
     assert!(server.banner.contains(&format!("token=\"{}\"", keys[0])));
@@ -167,7 +167,7 @@ fn an_encrypted_server_says_so_and_is_managed_as_well() {
     let error = String::from_utf8_lossy(&told.stderr).into_owned();
     assert!(error.contains("key.pem: no PEM certificates"), "{error}");
 
-    // A start with files that are no good ends at once, and says which.
+    // A start with invalid files fails at once and names the file.
     drop(server);
     files.write("key.pem", "");
     let serve = [&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"], &arguments[..]];

@@ -1,4 +1,4 @@
-//! Credentials that are none: never let in, never a defect, and slow for who makes a habit of it.
+//! Invalid credentials are never accepted and never cause a 5xx. Repeated failures are delayed.
 
 use axum::http::{HeaderName, HeaderValue, Method, Request, header};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ async fn wrong_and_unknown_and_revoked_sound_alike() {
     assert_eq!(texts.len(), 1, "{texts:?}");
 }
 
-/// What a client may put into a header, from well-formed to hopeless.
+/// Header values from well-formed to garbage.
 fn credentials(good: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
     let good = good.to_owned();
     let part = "[A-Za-z0-9_-]{0,40}";

@@ -1,4 +1,4 @@
-//! Tokens of outside issuers, with real key sets over HTTP: who is believed, and what is not.
+//! Tokens of external issuers, with real key sets over HTTP: accepted and rejected ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ async fn trusting(issuers: &[(&str, IssuerSettings)]) -> Served {
         settings.authn.insecure_no_auth = false;
         settings.authn.issuers =
             issuers.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-        // The tests are about what is refused, not about how late.
+        // The tests cover rejections, not their delay.
         settings.authn.failures_before_delay = u32::MAX;
     })
     .await;
@@ -47,7 +47,7 @@ async fn a_token_of_a_trusted_issuer_lets_its_subject_in() {
             })
         );
     }
-    // A role that an issuer gives counts as one that a key has.
+    // A role from an issuer has the same effect as a role of an API key.
     let mut claims = issuer.claims("root");
     claims["realm_access"]["roles"] = json!(["admin"]);
     let keys = server.get("/management/v1/api-keys").bearer_auth(ec.sign(&claims)).send().await;
@@ -78,7 +78,7 @@ async fn clients_are_told_where_their_issuer_gives_tokens() {
     };
     let token_url = json!(format!("{}/token", issuer.iss));
     assert_eq!(told(&key.sign(&issuer.claims("a"))).await, token_url);
-    // Who has a key gets tokens here, where clients look anyway.
+    // The server itself issues tokens to holders of API keys, at the default path of clients.
     assert_eq!(told(server.app.credential()).await, Value::Null);
 }
 
@@ -163,7 +163,7 @@ async fn the_issuer_says_how_it_signs_and_not_the_token() {
         forged.push(format!("{header}.{payload}."));
         forged.push(format!("{header}.{payload}.{}", BASE64_URL_SAFE_NO_PAD.encode([0; 64])));
     }
-    // The public key is no secret: whoever signs with it as if it were one is not believed.
+    // The public key is not a secret: a signature that uses it as an HMAC key is rejected.
     let public = key.public();
     let member = |name: &str| public[name].as_str().expect("a member").to_owned();
     let raw = |name: &str| BASE64_URL_SAFE_NO_PAD.decode(member(name)).expect("base 64");
@@ -177,7 +177,7 @@ async fn the_issuer_says_how_it_signs_and_not_the_token() {
             forged.push(encode(&header, &claims, &secret).expect("it signs"));
         }
     }
-    // Keys that the token itself brings or points to.
+    // Keys that the token contains or refers to.
     let own = TestKey::es256("k");
     for (name, value) in [
         ("jwk", own.public()),
@@ -214,7 +214,7 @@ async fn an_algorithm_that_is_not_the_issuers_is_refused() {
 #[tokio::test]
 async fn rsa_keys_sign_by_the_algorithms_that_are_set() {
     let (rs, ps) = (TestKey::rsa("rs", Algorithm::RS256), TestKey::rsa("ps", Algorithm::PS256));
-    // Some issuers do not say by which algorithm a key signs.
+    // Some issuers do not publish the algorithm of a key.
     let any = TestKey::rsa("any", Algorithm::RS256);
     let mut silent = any.public();
     silent.as_object_mut().expect("an object").remove("alg");
@@ -232,10 +232,10 @@ async fn rsa_keys_sign_by_the_algorithms_that_are_set() {
         (ps.clone(), 200, 401),
         (any.clone(), 200, 200),
         (any.by(Algorithm::PS256), 200, 401),
-        // What is not set is not taken, whatever the key could do.
+        // Algorithms that are not configured are rejected, even if the key supports them.
         (any.by(Algorithm::RS384), 401, 401),
         (any.by(Algorithm::PS512), 401, 401),
-        // Nor does a key sign by another algorithm than the one that it is published for.
+        // A key is only accepted for the algorithm that it is published for.
         (rs.by(Algorithm::PS256), 401, 401),
         (ps.by(Algorithm::RS256), 401, 401),
         (TestKey::rsa("rs", Algorithm::RS256), 401, 401),
@@ -245,7 +245,7 @@ async fn rsa_keys_sign_by_the_algorithms_that_are_set() {
         assert_eq!(both.status(&token).await, with_both, "{shown}");
         assert_eq!(one.status(&token).await, with_one, "{shown}");
     }
-    // The oldest trick: the public key, taken for a secret that is shared.
+    // The classic attack: the public key as a shared secret.
     let modulus = rs.public()["n"].as_str().expect("a member").to_owned();
     let raw = BASE64_URL_SAFE_NO_PAD.decode(&modulus).expect("base 64");
     for secret in [modulus.into_bytes(), raw, rs.public().to_string().into_bytes()] {
@@ -287,7 +287,7 @@ async fn keys_are_rotated_without_a_request_that_fails() {
 
     let new = TestKey::eddsa("2026-2");
     issuer.publish(&[&old, &new]);
-    // Many at once, of which the first makes the server look.
+    // Many concurrent requests, the first of which triggers the fetch.
     let token = new.sign(&claims);
     let statuses = futures::future::join_all((0..20).map(|_| server.status(&token))).await;
     assert_eq!(statuses, vec![200; 20]);
@@ -302,7 +302,7 @@ async fn a_key_that_an_issuer_has_taken_back_is_good_no_more() {
     let token = stolen.sign(&issuer.claims("thief"));
     assert_eq!(server.status(&token).await, 200);
     issuer.publish(&[&new]);
-    // It is in no key set any more, and what was remembered of it goes with the set that it was in.
+    // The key is no longer in the set, and cached tokens are dropped with the set.
     assert_eq!(server.status(&new.sign(&issuer.claims("a"))).await, 200);
     assert_eq!(server.status(&token).await, 401);
 }

@@ -1,4 +1,4 @@
-//! API keys: who gets in, how far, and for how long.
+//! API keys: access, limits and lifetime.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::support::table::create_table;
 
 const KEYS: &str = "/management/v1/api-keys";
 
-/// Everything that is served, but for what is open to everybody.
+/// All routes except the public ones.
 async fn closed_routes(app: &TestApp) -> Vec<(Method, String)> {
     let config = app.get("/v1/config").await.expect(200);
     let advertised = config.body["endpoints"].as_array().expect("a list").clone();
@@ -102,7 +102,7 @@ async fn the_first_start_mints_an_admin_key_and_later_ones_do_not() {
     let app = app.restart().await;
     assert!(app.app.runtime.minted_key.is_none());
     app.get_as(&key, "/v1/config").await.expect(200);
-    // A start after the forced revocation of every key creates none either.
+    // A start after the forced revocation of all keys creates none either.
     let id = whoami["id"].as_str().expect("an id").to_owned();
     app.delete(&format!("{KEYS}/{id}?force=true")).await.expect(204);
     let app = app.restart().await;
@@ -245,7 +245,7 @@ async fn a_key_for_one_warehouse_does_not_see_the_others() {
     app.get_as(&key, "/v1/lake/namespaces/ns/tables/t").await.expect(200);
     app.get_as(&key, "/v1/config?warehouse=lake").await.expect(200);
 
-    // What is not for it looks like what is not there, whatever is asked of it.
+    // Responses for a warehouse outside of the key's limit equal those for a missing one.
     let (absent, there) = ("/v1/nope/namespaces/ns", "/v1/default/namespaces/ns");
     for below in ["", "/tables", "/tables/t", "/tables/u"] {
         for method in [Method::GET, Method::POST, Method::DELETE] {
@@ -308,7 +308,7 @@ async fn a_key_that_cannot_be_is_refused() {
         json!({ "name": "x", "warehouses": [] }),
         json!({ "name": "x", "expires-at-ms": "tomorrow" }),
         json!({ "name": "x", "expires-at-ms": 0 }),
-        // Taken for nothing, it would make a key for every warehouse.
+        // If ignored, it would create a key for all warehouses.
         json!({ "name": "x", "warehouse": ["default"] }),
     ] {
         let answer = app.refused(KEYS, wanted.clone()).await;
@@ -335,9 +335,9 @@ async fn a_server_that_lets_everybody_in_makes_no_keys() {
     assert!(app.app.runtime.minted_key.is_none());
     let whoami = app.get("/management/v1/whoami").await.expect(200).body;
     assert_eq!((&whoami["kind"], &whoami["method"]), (&json!("anonymous"), &json!("none")));
-    // It would be good once the server asks for credentials.
+    // The key would be valid once the server requires credentials.
     app.refused(KEYS, json!({ "name": "x" })).await.expect_error(403, "ForbiddenException");
-    // Whatever clients send is of no interest.
+    // Credentials of clients are ignored.
     app.get_as("sb_whatever", "/v1/config").await.expect(200);
 }
 

@@ -1,4 +1,4 @@
-//! Client certificates: whom they speak for, beside which credentials, and until when.
+//! Client certificates: their principals, other credentials beside them, and reloads.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::app::TestApp;
 use crate::support::certificates::{TestCa, TestCertificate, TlsFiles};
 use crate::support::served::Served;
 
-/// A server that asks for certificates of `clients`, and the CA of its own.
+/// A server that requests certificates of `clients`, and its own CA.
 struct Scene {
     server: Served,
     own: TestCa,
@@ -50,7 +50,8 @@ impl Scene {
         Served::client(&self.own, shows)
     }
 
-    /// What `whoami` answers over a connection of this client; nothing if there is no connection.
+    /// Returns the response of `whoami` over a connection of this client. `None`: the connection
+    /// failed.
     async fn whoami_with(&self, client: &Client, credential: &str) -> Option<(u16, Value)> {
         let mut request = client.get(format!("{}/management/v1/whoami", self.server.uri));
         if !credential.is_empty() {
@@ -109,7 +110,7 @@ async fn a_certificate_says_who_it_is_and_the_settings_what_they_are() {
             })
         )
     );
-    // Somebody of whom nothing is said is somebody, with no rights.
+    // A principal without any mapping is authenticated, and has no permissions.
     assert_eq!(
         who("etl").await,
         (
@@ -133,7 +134,7 @@ async fn a_certificate_says_who_it_is_and_the_settings_what_they_are() {
     };
     assert_eq!(creates("root").await, 200);
     assert_eq!(creates("alice").await, 403);
-    // A principal without permissions learns just that.
+    // A principal without permissions gets a 403 with this reason.
     assert_eq!(creates("etl").await, 403);
     assert_eq!(keys("root").await, 200);
     assert_eq!(keys("etl").await, 403);
@@ -186,7 +187,7 @@ async fn what_a_request_says_itself_comes_before_its_connection() {
     let key = scene.server.app.credential();
     let (status, who) = scene.whoami_with(&certified, key).await.expect("a connection");
     assert_eq!((status, &who["method"]), (200, &json!("api-key")));
-    // A credential that is no good is not made good by a certificate.
+    // A certificate does not make an invalid credential valid.
     for (client, credential, status) in
         [(&certified, "sb_nonsense", 401), (&bare, "", 401), (&bare, key, 200)]
     {
@@ -195,7 +196,7 @@ async fn what_a_request_says_itself_comes_before_its_connection() {
     }
     let (status, who) = scene.whoami_with(&certified, "").await.expect("a connection");
     assert_eq!((status, &who["id"]), (200, &json!("mtls/etl")));
-    // What is open is open to those without one.
+    // Public routes need no certificate.
     let health = bare.get(format!("{}/health", scene.server.uri)).send().await;
     assert_eq!(health.expect("it answers").status(), 200);
 }
@@ -220,11 +221,11 @@ async fn certificates_that_are_no_good_end_in_the_handshake() {
     assert!(scene.whoami(&of_its_time(2020, 2099)).await.is_some());
     assert_eq!(scene.whoami(&of_its_time(2020, 2021)).await, None);
     assert_eq!(scene.whoami(&of_its_time(2098, 2099)).await, None);
-    // A CA of the same name is another.
+    // A CA with the same name is a different one.
     assert_eq!(scene.whoami(&TestCa::new().client("etl")).await, None);
-    // So is the server's own, whose certificates are public.
+    // The server's own CA is not a client CA.
     assert_eq!(scene.whoami(&scene.own.client("etl")).await, None);
-    // A certificate for servers is none for clients.
+    // A server certificate is not valid for clients.
     assert_eq!(scene.whoami(&scene.clients.server()).await, None);
 }
 
@@ -239,11 +240,11 @@ async fn who_is_trusted_no_more_is_so_on_connections_that_are_there() {
     scene.soon(&client, 401).await;
     assert_eq!(scene.whoami(&shown).await, None, "a new connection does not come about");
     assert!(scene.whoami(&other.client("etl")).await.is_some());
-    // A file that is no good changes nothing.
+    // An invalid file changes nothing.
     scene.files.write("clients.pem", "");
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(scene.whoami(&other.client("etl")).await.is_some());
-    // Both CAs: who was trusted before is so again.
+    // With both CAs, clients of the old one are accepted again.
     scene.files.write("clients.pem", &(other.pem() + &scene.clients.pem()));
     scene.soon(&client, 200).await;
     assert!(scene.whoami(&other.client("etl")).await.is_some());
@@ -281,7 +282,7 @@ async fn a_page_does_nothing_in_the_name_of_who_has_a_certificate_in_the_browser
     let client = scene.client(Some(&scene.clients.client("admin")));
     let create = async |name: &str, origin: Option<&str>| {
         let url = format!("{}/v1/namespaces", scene.server.uri);
-        // As a page sends it that asks nobody: text, and no header of its own.
+        // Like a page without a CORS preflight: plain text, and no custom header.
         let mut request = client.post(url).header("content-type", "text/plain");
         if let Some(origin) = origin {
             request = request.header("origin", origin);

@@ -1,4 +1,4 @@
-//! `POST /v1/oauth/tokens`: API keys for short-lived tokens.
+//! `POST /v1/oauth/tokens`: exchange of API keys for short-lived tokens.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ async fn ask(app: &TestApp, authorization: Option<&str>, form: &[(&str, &str)]) 
     app.send(request.body(Body::from(body)).expect("a request")).await
 }
 
-/// As PyIceberg, Spark and Trino ask with `credential=id:secret`.
+/// Sends the request of PyIceberg, Spark and Trino with `credential=id:secret`.
 async fn by_credential(app: &TestApp, id: &str, secret: &str) -> Answer {
     let form = [
         ("grant_type", "client_credentials"),
@@ -68,7 +68,7 @@ async fn a_key_gets_a_token_that_speaks_for_it() {
         app.get_as(credential, "/management/v1/whoami").await.expect(200).body
     };
     assert_eq!(whoami(&token(&given)).await, whoami(&key).await);
-    // Twice, so that it is remembered once.
+    // Twice, so that the second request uses the cache.
     assert_eq!(whoami(&token(&given)).await, whoami(&key).await);
 
     let grant = ("grant_type", "client_credentials");
@@ -205,12 +205,12 @@ async fn a_token_is_exchanged_for_a_newer_one() {
     clock.advance_seconds(3000);
     let bearer = format!("Bearer {first}");
     let second = token(&exchange(&first, Some(&bearer)).await.expect(200));
-    // As Java does it for who has nothing but the key as its token.
+    // Java clients send this if their token is the API key.
     exchange(&key, None).await.expect(200);
     clock.advance_seconds(1000);
     app.get_as(&second, "/management/v1/whoami").await.expect(200);
     app.get_as(&first, "/management/v1/whoami").await.expect_error(401, "NotAuthorizedException");
-    // It has expired: only who shows the key as well gets a newer one.
+    // The token has expired: a newer one requires the API key too.
     assert_eq!(exchange(&first, None).await.expect(400).body["error"], "invalid_grant");
     exchange(&first, Some(&basic(&id, &key))).await.expect(200);
 }
@@ -228,7 +228,7 @@ async fn signing_keys_are_published_and_rotated() {
     let old = token(&by_credential(&app, &id, &key).await.expect(200));
     assert_eq!((published().await.keys.len(), rotate().await), (1, 0));
 
-    // Whoever has the published keys can verify a token.
+    // Anyone with the published keys can verify a token.
     let kid = decode_header(&old).expect("a token").kid.expect("a key id");
     let verifying = DecodingKey::from_jwk(published().await.find(&kid).expect("it is published"));
     let mut validation = Validation::new(Algorithm::EdDSA);
@@ -246,7 +246,7 @@ async fn signing_keys_are_published_and_rotated() {
     for token in [&last, &new] {
         app.get_as(token, "/management/v1/whoami").await.expect(200);
     }
-    // Once nothing that it signed can be good any more, the old one goes.
+    // The old key is removed when all tokens that it signed have expired.
     clock.advance_seconds(3601);
     assert_eq!((rotate().await, published().await.keys.len()), (1, 1));
     let kept = app.get_as("", "/v1/oauth/jwks").await.body;

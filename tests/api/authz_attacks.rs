@@ -1,4 +1,4 @@
-//! Ways around a policy, each tried in earnest.
+//! Attempts to bypass policies.
 
 use axum::http::{HeaderMap, Method};
 use futures::future::join_all;
@@ -14,8 +14,8 @@ const SALES: &str = "/v1/default/namespaces/sales";
 const ONCE: &str = "0190b6ad-1c2d-7000-8000-000000000001";
 const HR: &str = "/v1/default/namespaces/hr";
 
-/// Whoever has the role `team` may do what writers do in sales, and see that there is hr; who has the role
-/// `appender` may append there.
+/// Role `team` may do in sales the same as writers, and may see that hr exists. Role `appender` may
+/// append in sales.
 const POLICIES: &str = r#"
 @id("team") permit (
   principal in Role::"team",
@@ -101,7 +101,7 @@ async fn an_update_is_not_smuggled_in_under_a_weaker_action() {
             commit(updates).await.expect_error(403, "ForbiddenException");
         }
     }
-    // A branch is moved to where it goes with its snapshot.
+    // Moves a branch together with its snapshot.
     let mut updates = append(2, Some(1), 2);
     updates.push(json!({ "action": "remove-snapshots", "snapshot-ids": [2] }));
     commit(updates).await.expect_error(403, "ForbiddenException");
@@ -154,7 +154,7 @@ async fn nothing_is_renamed_into_or_out_of_a_namespace_that_one_may_not_write() 
     rename("sales", "sales").await.expect(204);
 }
 
-/// Requests for the table TABLE in the namespace SPACE, whose metadata is in FILE.
+/// Requests for the table TABLE in the namespace SPACE, with its metadata in FILE.
 fn requests() -> Vec<(Method, &'static str, Value)> {
     let rename = json!({
         "source": { "namespace": ["SPACE"], "name": "TABLE" },
@@ -207,7 +207,7 @@ fn requests() -> Vec<(Method, &'static str, Value)> {
     ]
 }
 
-/// What is answered to all of the requests, as if the names were still to be filled in.
+/// Returns the responses to all requests, with the names replaced by their placeholders.
 async fn answers(app: &TestApp, key: &str, names: [(&str, &str); 3]) -> Vec<String> {
     let fill =
         |text: &str| names.iter().fold(text.to_owned(), |text, (is, name)| text.replace(is, name));
@@ -230,12 +230,12 @@ async fn what_one_may_not_see_is_answered_as_what_is_not_there() {
     let table = app.get(&format!("{HR}/tables/t")).await;
     let file = table.body["metadata-location"].as_str().expect("a file");
     let names = |space, table| [("SPACE", space), ("TABLE", table), ("FILE", file)];
-    // Whoever sees nothing of hr.
+    // A principal that sees nothing of hr.
     let nobody = app.key_with_role("nobody").await;
     let absent = answers(&app, &nobody, names("xx", "t")).await;
     assert_eq!(answers(&app, &nobody, names("hr", "t")).await, absent);
     assert_eq!(answers(&app, &nobody, names("hr", "u")).await, absent);
-    // Whoever sees that there is hr, but nothing of what is in it.
+    // A principal that sees that hr exists, but not its contents.
     let team = app.key_with_role("team").await;
     let absent = answers(&app, &team, names("hr", "x")).await;
     for (there, absent) in answers(&app, &team, names("hr", "t")).await.iter().zip(absent) {
@@ -249,7 +249,7 @@ async fn what_one_may_not_see_is_answered_as_what_is_not_there() {
     app.get(&format!("{HR}/tables/t")).await.expect(200);
 }
 
-/// What headers say but for when.
+/// Returns the headers without dates.
 fn plain(headers: &HeaderMap) -> Vec<String> {
     headers
         .iter()
@@ -312,7 +312,7 @@ async fn a_table_that_policies_close_while_commits_wait_takes_none_of_them() {
     }
     assert_eq!(properties["frozen"], "yes");
     assert_eq!(commit(99).await.1, 403);
-    // Whoever froze it may not thaw it.
+    // The principal that froze the table may not thaw it.
     let thaw = json!({ "action": "remove-properties", "removals": ["frozen"] });
     let thaw = json!({ "requirements": [], "updates": [thaw] });
     post_as(&app, &key, &table, thaw.clone()).await.expect_error(403, "ForbiddenException");

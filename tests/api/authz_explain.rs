@@ -1,4 +1,5 @@
-//! What policies say, asked over the API: for oneself, and for others by those who may read policies.
+//! Explanations of policies over the API: for the caller, and for others if the caller may read
+//! policies.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ async fn scene() -> TestApp {
     app
 }
 
-/// Which policies decided, and how.
+/// Returns the decision and the policies that determined it.
 fn decided(answer: &Value) -> (String, Vec<String>) {
     let policies = answer["policies"].as_array().expect("a list").iter();
     let ids = policies.map(|policy| policy["id"].as_str().expect("an id").to_owned());
@@ -53,10 +54,10 @@ async fn a_decision_is_told_with_the_policies_that_made_it() {
 
     let insider = json!({ "user": "corp/pam", "roles": ["reader"], "groups": ["privacy"] });
     assert_eq!(decided(&ask(insider, "Load", people).await), told("allow", &["role-reader"]));
-    // What is not there is asked about by its name.
+    // A missing resource is evaluated by its name.
     let answer = ask(reader.clone(), "Load", "table:default/hr/offices").await;
     assert_eq!(decided(&answer), told("allow", &["role-reader"]));
-    // What would be, if the table had other properties.
+    // A decision with hypothetical properties of the table.
     let body = json!({
         "principal": reader, "action": "Load", "resource": people,
         "attributes": { "properties": {} },

@@ -1,4 +1,4 @@
-//! What a listing shows is exactly what a load allows, page by page, whatever the policies.
+//! A listing shows exactly the names that can be loaded, page by page, under arbitrary policies.
 
 use axum::http::Method;
 use rand::rngs::StdRng;
@@ -12,7 +12,7 @@ use crate::support::path;
 use crate::support::table::create_table;
 use crate::support::view::create_view;
 
-/// Everybody may ask for names; what else they may is drawn.
+/// All principals may list names. Other permissions are random.
 const EVERYBODY: &str = r#"
 @id("way-in") permit (principal, action in [Action::"ReadConfig", Action::"List"], resource);
 "#;
@@ -85,7 +85,7 @@ async fn grow(app: &TestApp, random: &mut StdRng) {
     }
 }
 
-/// All names of a listing, got page by page.
+/// Returns all names of a listing, read page by page.
 async fn listed(app: &TestApp, key: &str, path: &str, member: &str, size: usize) -> Vec<Value> {
     let mut all = Vec::new();
     let mut token = String::new();
@@ -105,7 +105,7 @@ async fn listed(app: &TestApp, key: &str, path: &str, member: &str, size: usize)
     }
 }
 
-/// Of the names that there are, those that a load finds.
+/// Returns those of the names that can be loaded.
 async fn loaded(app: &TestApp, key: &str, names: Vec<Value>, what: &str) -> Vec<Value> {
     let mut seen = Vec::new();
     for name in names {
@@ -163,7 +163,7 @@ when { resource.hasTag("pii") && resource.getTag("pii") == "no" };
 when { resource.hasTag("pii") && resource.getTag("pii") == "no" };
 "#;
 
-/// Changes one of four tables or namespaces in `a` in a way that is drawn.
+/// Applies a random change to one of four tables or namespaces in `a`.
 async fn change_something(app: &TestApp, random: &mut StdRng) {
     let pii = ["no", "yes"].choose(random).expect("there are two");
     let name = format!("x{}", random.random_range(0..4));

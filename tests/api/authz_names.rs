@@ -1,5 +1,5 @@
-//! Names that nothing can have, from those without rights: refused before any policy is asked, which would go
-//! through all levels of them.
+//! Invalid names from callers without permissions: rejected before any policy is evaluated, because
+//! the evaluation would process all levels.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::support::path;
 use crate::support::table::{create_table, set_property};
 use crate::support::view::create_view;
 
-/// Whoever has the role `guest` sees that the warehouse is there, and nothing in it. What tables are in can
-/// decide, so that what is known of each level is read.
+/// Role `guest` sees that the warehouse exists, but not its contents. A policy depends on
+/// attributes of namespaces, so that those of each level are read.
 const POLICIES: &str = r#"
 @id("way-in") permit (
   principal in Role::"guest",
@@ -30,7 +30,7 @@ async fn app() -> TestApp {
     app
 }
 
-/// Requests with a namespace of so many levels in their bodies.
+/// Requests with a namespace of this many levels in the body.
 fn in_bodies(levels: usize) -> Vec<(Method, String, Value)> {
     let deep = vec!["a"; levels];
     let word = |kind: &str| format!("{kind}:default/{}", deep.join("/"));
@@ -64,7 +64,7 @@ fn in_bodies(levels: usize) -> Vec<(Method, String, Value)> {
     cases.map(|(path, body)| (Method::POST, path.to_owned(), body)).into()
 }
 
-/// Requests with such a namespace in their paths.
+/// Requests with such a namespace in the path.
 fn in_paths(levels: usize) -> Vec<(Method, String, Value)> {
     let deep = vec!["a"; levels];
     let (joined, word) = (path::namespace(&deep), deep.join("/"));
@@ -108,7 +108,7 @@ fn in_paths(levels: usize) -> Vec<(Method, String, Value)> {
     ]
 }
 
-/// Sends a request that is to be refused, and at once.
+/// Sends a request that must be rejected quickly.
 async fn refused(
     app: &TestApp,
     key: &str,
@@ -132,7 +132,7 @@ async fn refused(
 async fn a_name_of_a_hundred_thousand_levels_is_put_to_no_policy() {
     let app = app().await;
     let (nobody, guest) = (app.key_with_role("nobody").await, app.key_with_role("guest").await);
-    // A path goes no deeper: it is then longer than any URI.
+    // Paths are limited by the maximum length of a URI.
     let requests = [in_bodies(100_000), in_paths(10_000)].concat();
     for request in &requests {
         for key in [&nobody, &guest] {
@@ -146,7 +146,7 @@ async fn a_name_of_a_hundred_thousand_levels_is_put_to_no_policy() {
 async fn a_name_that_cannot_be_is_answered_alike_to_those_with_rights_and_without() {
     let app = app().await;
     let guest = app.key_with_role("guest").await;
-    // One level too many for a table whose namespace is the rest of the word.
+    // One level too many for a table, whose namespace is the rest of the notation.
     for request in [in_bodies(34), in_paths(34)].concat() {
         let (with, without) = (
             refused(&app, app.credential(), &request).await,
@@ -175,7 +175,7 @@ async fn what_cannot_be_made_is_refused_before_anybody_is_asked() {
         let answer = app.request_as(&guest, Method::POST, &path, &body).await;
         answer.expect_error(400, "IllegalArgumentException");
     }
-    // What can be made is answered as before.
+    // Valid names get the same response as before.
     let fits = json!({ "namespace": ["x"], "properties": { "a": "b" } });
     let answer = app.request_as(&guest, Method::POST, spaces, &fits).await;
     answer.expect_error(403, "ForbiddenException");

@@ -1,4 +1,5 @@
-//! A load is decided about the table that it shows, whatever comes to its name while it is decided.
+//! A load returns the table that its decision was based on, even if another table takes the name
+//! concurrently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ const OPEN_UNLESS_PII: &str = r#"
 unless { resource is Table && resource.hasTag("pii") };
 "#;
 const TABLE: &str = "/v1/default/namespaces/ns/tables/t";
-/// Tasks that load the table, as fast as they are answered.
+/// Number of tasks that load the table continuously.
 const READERS: usize = 4;
 
 async fn set_pii(app: &TestApp, pii: bool) {
@@ -37,7 +38,7 @@ async fn rename(app: &TestApp, from: &str, to: &str) {
     app.post("/v1/default/tables/rename", body).await.expect(204);
 }
 
-/// Makes a table that is open closed, in each of the ways in which that happens, and open again.
+/// Closes an open table in each possible way, and opens it again.
 async fn open_and_close(app: &TestApp) {
     set_pii(app, true).await;
     set_pii(app, false).await;
@@ -63,7 +64,8 @@ async fn a_table_is_shown_by_a_decision_about_itself() {
             tokio::spawn(async move {
                 let mut shown = 0_u64;
                 while !done.load(Ordering::Relaxed) {
-                    // A load is answered from memory, and would leave its thread to nobody else.
+                    // A load from the cache never yields, and would block its thread for other
+                    // tasks.
                     tokio::task::yield_now().await;
                     let answer = app.get_as(&team, TABLE).await;
                     if answer.status.as_u16() == 404 {

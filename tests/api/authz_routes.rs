@@ -1,8 +1,8 @@
-//! Every route, tried by everybody: what each gets is in a file that a person can read,
-//! `authz_routes.txt`. A route that is not in it fails the test, so that there is none that nobody without
-//! rights has tried.
+//! Every route, called by every role. The file `authz_routes.txt` contains the status codes in
+//! readable form. A route that is not in it fails the test, so that every route is tested without
+//! permissions.
 //!
-//! `UPDATE_MATRIX=1 cargo test --test api authz_routes` writes it anew.
+//! `UPDATE_MATRIX=1 cargo test --test api authz_routes` writes the file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -25,7 +25,7 @@ const INTRODUCTION: &str = "\
 # writer whose key is good for another warehouse. stranger: no credential.
 ";
 
-/// Rights beside those of the roles that come with the program.
+/// Permissions in addition to those of the default roles.
 const POLICIES: &str = r#"
 @id("team")
 permit (
@@ -49,7 +49,7 @@ permit (principal in Role::"browser", action in Action::"Browse", resource);
 const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
-/// Routes in the words of the specification, some of them in several variants.
+/// Routes as in the specification, some of them in several variants.
 const ROUTES: [(&str, &str); 83] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
@@ -136,10 +136,10 @@ const ROUTES: [(&str, &str); 83] = [
     ("GET /management/v1/permissions", "of others"),
 ];
 
-/// The id of a thing that is not there.
+/// Id of a resource that does not exist.
 const ID: &str = "0190b6ad-0000-7000-8000-000000000000";
 
-/// What a request finds: made anew for each, so that none sees what another has done.
+/// The resources for one request, created anew so that requests do not affect each other.
 struct Place {
     number: usize,
     table: String,
@@ -161,7 +161,7 @@ impl Place {
         Self { number, table: file(&table.body), view: file(&view.body) }
     }
 
-    /// The request that tries a route here.
+    /// Returns the request that tests a route here.
     fn request(&self, route: &str, variant: &str) -> (Method, String, Value) {
         let (method, template) = route.split_once(' ').expect("a method and a path");
         let n = self.number;
@@ -235,7 +235,7 @@ impl Place {
             "views" => create_view(&format!("newview{n}")),
             "{table}" => commit(variant),
             "{view}" => json!({ "requirements": [], "updates": replace_query("SELECT 2") }),
-            // The warehouse is in memory, so that nothing is signed for whoever may ask.
+            // The warehouse is in memory, so nothing is signed even for permitted callers.
             "sign" => json!({
                 "method": "GET", "region": "r", "uri": "http://h/b/k", "headers": {},
             }),
@@ -278,7 +278,7 @@ impl Place {
     }
 }
 
-/// A policy that matters to nobody.
+/// Returns a policy that affects no caller.
 fn policy(id: &str) -> Value {
     let text = format!(
         "@id(\"{id}\") permit (principal == User::\"x\", action == Action::\"Load\", resource);"
@@ -294,7 +294,7 @@ fn commit(variant: &str) -> Value {
             { "id": 1, "name": "id", "required": true, "type": "long" },
         ]}})],
         "properties" => vec![set_property("a", "b")],
-        // That there is no such branch is said to those only who may remove it.
+        // The missing branch is reported only to callers that may remove it.
         "refs" => vec![json!({ "action": "remove-snapshot-ref", "ref-name": "none" })],
         "location" => {
             vec![json!({ "action": "set-location", "location": "memory:///warehouse/moved" })]
@@ -323,7 +323,7 @@ async fn everybody_gets_from_every_route_what_the_matrix_says() {
     let lake = WarehouseSettings { location: "memory:///lake".to_owned(), ..Default::default() };
     let app = TestApp::with_policies(POLICIES, |settings| {
         settings.warehouses.insert("lake".to_owned(), lake);
-        // Each request is sent by everybody, for the same location.
+        // All roles send each request for the same location.
         settings.catalog.overlapping_locations = true;
     })
     .await;

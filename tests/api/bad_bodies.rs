@@ -1,4 +1,5 @@
-//! Bad bodies: huge, deep, truncated, wrongly typed. A clear 4xx each, and nothing is written.
+//! Invalid bodies: huge, deep, truncated, of wrong types. Each gets a clear 4xx, and nothing is
+//! written.
 
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request};
@@ -9,7 +10,7 @@ use crate::support::app::{Answer, TestApp};
 use crate::support::table::{append, create_table, main_is, set_property};
 use crate::support::view::{create_view, replace_query};
 
-/// Every endpoint that takes a body, with one that it would take.
+/// All endpoints that accept a body, each with a valid one.
 fn endpoints(file: &Value) -> Vec<(&'static str, Value)> {
     let rename = json!({ "source": { "namespace": ["ns"], "name": "nope" },
                          "destination": { "namespace": ["ns"], "name": "x" } });
@@ -46,7 +47,7 @@ async fn post_bytes(app: &TestApp, path: &str, body: impl Into<Body>) -> Answer 
     app.send(Request::post(path).body(body.into()).expect("a request")).await
 }
 
-/// Sends bytes that have to be refused, and to leave everything as it was.
+/// Sends bytes that must be rejected without any change.
 async fn check_refused(app: &TestApp, path: &str, body: Vec<u8>, status: u16) -> Answer {
     let before = app.dump().await;
     let told = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
@@ -84,7 +85,7 @@ async fn what_is_no_json_is_refused() {
         ]
         .map(|text| text.as_bytes().to_vec())
         .into();
-        // Cut off at every eleventh byte, and with what is no UTF-8 in it.
+        // Truncated at every eleventh byte, and with invalid UTF-8.
         bodies.extend((1..whole.len()).step_by(11).map(|end| whole.as_bytes()[..end].to_vec()));
         bodies.push([whole.as_bytes(), b"x"].concat());
         bodies.push([&whole.as_bytes()[..whole.len() - 1], b",\"\xff\":1}"].concat());
@@ -97,7 +98,7 @@ async fn what_is_no_json_is_refused() {
     }
 }
 
-/// `{}` alone may be a whole request: then it asks for nothing.
+/// `{}` alone may be a valid request without effect.
 #[tokio::test]
 async fn what_is_required_has_to_be_there() {
     let (app, endpoints) = with_endpoints().await;
@@ -152,7 +153,7 @@ async fn a_body_may_not_nest_without_end() {
     }
 }
 
-/// Types within types, updates within updates: deep where a body is not read at first.
+/// Nested types and updates, deep in parts of a body that are parsed late.
 #[tokio::test]
 async fn nor_may_what_is_kept_as_text_at_first() {
     let (app, _) = with_endpoints().await;
@@ -228,7 +229,8 @@ async fn a_body_has_a_longest_length() {
     let refused = check_refused(&app, "/v1/namespaces", create("b", 4096).into_bytes(), 413).await;
     assert_eq!(refused.error(), (413, "BadRequestException", message));
 
-    // One that tells its length is refused by it, one that comes in pieces when it has become too long.
+    // A body with a declared length is rejected by it, and a chunked body when it exceeds the
+    // limit.
     let announced = Request::post("/v1/namespaces").header("content-length", "999999999999");
     let refused = app.send(announced.body(Body::empty()).expect("a request")).await;
     assert_eq!(refused.error(), (413, "BadRequestException", message));

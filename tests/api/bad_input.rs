@@ -1,4 +1,4 @@
-//! Bad input: names and values that nothing may have. A clear 4xx each, and nothing is written.
+//! Invalid names and values. Each gets a clear 4xx, and nothing is written.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::path;
 use crate::support::table::{create_table, schema, set_property};
 use crate::support::view::create_view;
 
-/// Names that nothing may have, with the reason.
+/// Invalid names, with the reason.
 fn broken_names() -> Vec<(String, &'static str)> {
     let control = "contains a control character";
     let mut names: Vec<_> = [
@@ -76,7 +76,7 @@ async fn nothing_is_found_under_a_broken_name() {
     let app = TestApp::with_table_and_view().await;
     for (name, _) in broken_names() {
         let name = path::segment(&name);
-        // Nothing has no segment in a path, and the longest is longer than any URI.
+        // An empty name has no path segment, and the longest exceeds any URI.
         if name.is_empty() || name.len() > 10_000 {
             continue;
         }
@@ -141,7 +141,7 @@ async fn a_namespace_has_levels_and_not_ten_thousand() {
         format!("/v1/namespaces/{joined}/tables/t"),
         format!("/v1/namespaces?parent={joined}"),
     ] {
-        // Longer than what HTTP libraries take for a URI is nobody's, and never reaches the catalog.
+        // HTTP libraries reject such a URI before it reaches the catalog.
         let Ok(request) = axum::http::Request::get(&path).body(axum::body::Body::empty()) else {
             continue;
         };
@@ -191,7 +191,7 @@ async fn properties_of_a_namespace_are_bounded() {
             )
         );
     }
-    // And they are bounded together: what is set in many small steps adds up.
+    // The properties are also limited together, across several updates.
     let half = |key: &str| json!({ "updates": { key: "x".repeat(600_000) } });
     app.post("/v1/namespaces/ns/properties", half("a")).await.expect(200);
     app.refused("/v1/namespaces/ns/properties", half("b")).await;

@@ -1,4 +1,4 @@
-//! Checkpoints of a whole catalog, and going back to them.
+//! Checkpoints of a whole catalog, and their restore.
 
 mod cli;
 mod clones;
@@ -28,12 +28,12 @@ fn seams(bucket: &Arc<dyn ObjectStore>) -> Seams {
     Seams { opener: bucket_opener(Arc::clone(bucket)), ..Seams::default() }
 }
 
-/// Keeps the state of a catalog under a name.
+/// Creates a checkpoint with this name.
 async fn keep(app: &TestApp, name: &str) {
     app.post(PATH, json!({ "name": name })).await.expect(201);
 }
 
-/// What a stopped catalog is taken back to.
+/// Restores a stopped catalog to a checkpoint.
 async fn restore(
     bucket: &Arc<dyn ObjectStore>,
     settings: &Settings,
@@ -49,7 +49,7 @@ async fn restore(
     restored
 }
 
-/// A catalog that was taken back to a checkpoint, and serves again.
+/// Restores a catalog to a checkpoint and starts it again.
 async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
     app.app.runtime.catalog.close().await.expect("the catalog closes");
     let settings = Settings::clone(&app.app.runtime.settings);
@@ -57,12 +57,13 @@ async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
     (app.restart_closed().await, done)
 }
 
-/// Everything that clients see, without what no restore brings back: the versions in entity tags are not seen.
+/// Returns the state visible to clients, without the versions in entity tags, which a restore does
+/// not bring back.
 async fn seen(app: &TestApp) -> Value {
     app.seen("/v1").await
 }
 
-/// A catalog with something of every kind.
+/// Returns a catalog with resources of every kind.
 async fn furnished() -> TestApp {
     let app = TestApp::secured().await;
     app.create_namespace(&["ns"]).await;
@@ -83,14 +84,14 @@ async fn grant(app: &TestApp, to: &str) {
     app.post("/management/v1/grants", grant).await.expect(201);
 }
 
-/// What is in force of what was made at run time.
+/// Returns the policies and grants from run time that are in force.
 async fn book(app: &TestApp) -> (Value, Value) {
     let grants = app.get("/management/v1/grants").await.expect(200).body;
     let policies = app.get("/management/v1/policies?page_size=1000").await.expect(200).body;
     (grants["grants"].clone(), policies["policies"].clone())
 }
 
-/// Changes something of every kind.
+/// Changes resources of every kind.
 async fn change(app: &TestApp) {
     app.commit("ns", "t", vec![], vec![set_property("later", "yes")]).await.expect(200);
     app.delete("/v1/namespaces/ns/tables/dropped").await.expect(204);
@@ -135,7 +136,7 @@ async fn everything_comes_back_and_the_way_back_can_be_gone_too() {
     let again = done.undo.name.expect("it has a name");
     let (app, _) = restored(app, &again).await;
     assert_eq!(seen(&app).await, before);
-    // What was restored is a catalog like any other.
+    // The restored catalog works normally.
     app.commit("ns", "t", vec![], vec![set_property("more", "yes")]).await.expect(200);
     app.post("/v1/namespaces/ns/tables", create_table("fresh")).await.expect(200);
 }
@@ -155,7 +156,7 @@ async fn no_version_comes_twice() {
     let all = std::collections::BTreeSet::from([&before, &between, &after, &last]);
     assert_eq!(all.len(), 4, "{all:?}");
 
-    // The same of a table that was gone in between, and had gone on after the checkpoint.
+    // The same for a table that was dropped and had changed after the checkpoint.
     let app = furnished().await;
     keep(&app, "before").await;
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
@@ -166,7 +167,7 @@ async fn no_version_comes_twice() {
     assert_ne!(tag(&app).await, between);
 }
 
-/// The tag of the table after a commit that sets this.
+/// Returns the tag of the table after a commit that sets this value.
 async fn tag_after(app: &TestApp, value: &str) -> String {
     app.commit("ns", "t", vec![], vec![set_property("a", value)]).await.expect(200);
     app.get(TABLE).await.expect(200).header("etag").to_owned()
@@ -240,7 +241,7 @@ async fn a_metadata_file_that_was_deleted_since_is_written_again() {
 
 #[tokio::test]
 async fn nothing_is_deleted_because_of_a_restore() {
-    // The job to delete the files of a purged table is there on both sides of the restore.
+    // The job that deletes the files of a purged table exists before and after the restore.
     let app = furnished().await;
     let purged = app.get("/v1/namespaces/ns/tables/purged").await.expect(200).body;
     let location = purged["metadata-location"].as_str().expect("a file").to_owned();
@@ -290,7 +291,7 @@ async fn what_was_answered_since_is_not_answered_again() {
 async fn a_time_is_that_of_the_newest_checkpoint_until_then() {
     let app = furnished().await;
     keep(&app, "first").await;
-    // Times of checkpoints are kept in whole seconds.
+    // Checkpoints have a time resolution of one second.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     let after_first = slateberg_base::rfc3339::format(SystemClock.now_ms());
     app.create_namespace(&["second"]).await;
@@ -334,7 +335,7 @@ async fn names_are_unique_and_checkpoints_end() {
     let brief = app.post(PATH, body).await.expect(201).body;
     let lived = brief["expires-at-ms"].as_i64().expect("a time")
         - brief["created-at-ms"].as_i64().expect("a time");
-    // The two times are read one after the other, and a store may be slow.
+    // The two times are read one after the other, and the store may be slow.
     assert!((3_000_000..=3_600_000).contains(&lived), "{lived}");
     let unnamed = app.post(PATH, json!({})).await.expect(201).body;
     assert_eq!(unnamed["name"], Value::Null);

@@ -1,4 +1,4 @@
-//! Compressed answers (`Accept-Encoding`): who gets one, and that it says the same.
+//! Compressed responses (`Accept-Encoding`): negotiation and content.
 
 use std::io::Read;
 
@@ -12,12 +12,12 @@ use crate::support::app::TestApp;
 use crate::support::table::set_property;
 
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
-/// Metadata that is compressed where it is, and some that is long enough for a thread of its own and to
-/// be sent in parts.
+/// Sizes of metadata that is compressed in place, and of metadata that is compressed on a thread of
+/// its own and sent in chunks.
 const LONG: usize = 20_000;
 const VERY_LONG: usize = 2_000_000;
 
-/// What a load was answered, with its body's bytes as they came.
+/// The response to a load, with the body's bytes as received.
 struct Loaded {
     status: u16,
     headers: HeaderMap,
@@ -29,7 +29,7 @@ impl Loaded {
         self.headers.get(name).map_or("", |value| value.to_str().expect("headers are ASCII here"))
     }
 
-    /// The body as the client reads it.
+    /// Returns the decoded body.
     fn json(&self) -> Value {
         let text = match self.header(header::CONTENT_ENCODING) {
             "" => self.body.clone(),
@@ -82,7 +82,7 @@ async fn a_long_table_is_the_same_in_every_coding() {
         assert_eq!(plain.header(header::CONTENT_ENCODING), "");
         assert_eq!(plain.header(header::VARY), "accept-encoding");
         assert!(plain.body.len() > bytes);
-        // The second of each is one that was kept.
+        // The second response of each coding comes from the cache.
         for (taken, coding) in [("gzip", "gzip"), ("gzip", "gzip"), ("zstd", "zstd"), ("*", "zstd")]
         {
             let compressed = load_taking(&app, taken).await;

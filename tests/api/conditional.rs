@@ -1,4 +1,4 @@
-//! The tags of answers (`ETag`): what they tell apart, and 304.
+//! Entity tags of responses (`ETag`) and 304.
 
 use axum::http::Method;
 use serde_json::{Value, json};

@@ -1,11 +1,11 @@
-//! `GET /v1/config`: and whether what it tells is what is served.
+//! `GET /v1/config`, and whether it matches the routes of the server.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::support::app::{Answer, TestApp, WAREHOUSE};
 
-/// A route of the specification with names in the place of its parameters.
+/// Returns a route of the specification with its parameters replaced by names.
 fn concrete(path: &str, prefix: &str) -> String {
     path.replace("/{prefix}", prefix)
         .replace("{namespace}", "ns")
@@ -13,7 +13,7 @@ fn concrete(path: &str, prefix: &str) -> String {
         .replace("{view}", "v")
 }
 
-/// The methods that are advertised, each with its path in the specification's spelling.
+/// Returns the advertised methods, each with its path as in the specification.
 async fn advertised(app: &TestApp) -> Vec<(Method, String)> {
     let config = app.get("/v1/config").await.expect(200);
     let endpoints = config.body["endpoints"].as_array().expect("a list");
@@ -59,7 +59,7 @@ async fn every_advertised_endpoint_is_served_with_and_without_a_prefix() {
         let app = TestApp::with_table_and_view().await;
         let mut endpoints = advertised(&app).await;
         assert_eq!(endpoints.len(), 27);
-        // What takes things away comes last, so that everything else meets them.
+        // Destructive routes come last, so that all others find the resources.
         endpoints.sort_by_key(|(method, path)| {
             (*method == Method::DELETE || path.ends_with("unregister"), path.len())
         });
@@ -85,7 +85,7 @@ async fn nothing_is_served_that_is_not_advertised() {
     for path in paths {
         let served = |method: &Method| endpoints.contains(&(method.clone(), path.clone()));
         for method in methods.map(|method| method.parse::<Method>().expect("a method")) {
-            // Whoever serves GET serves HEAD: HTTP has it so.
+            // A server that supports GET also supports HEAD.
             if served(&method) || (method == Method::HEAD && served(&Method::GET)) {
                 continue;
             }
@@ -102,7 +102,7 @@ async fn nothing_is_served_that_is_not_advertised() {
     }
 }
 
-/// What the specification has and slateberg does not serve (yet).
+/// Routes of the specification that slateberg does not support.
 #[tokio::test]
 async fn what_is_not_built_yet_is_not_served() {
     let app = TestApp::with_table_and_view().await;

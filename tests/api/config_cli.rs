@@ -1,4 +1,4 @@
-//! `slateberg config`, and what the program itself makes of settings.
+//! `slateberg config`, and the settings of the program.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::authn_cli::Server;
 
-/// Runs the program in a directory, with variables.
+/// Runs the program in a directory, with environment variables.
 pub(crate) fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
     command.args(arguments).current_dir(directory).envs(variables.iter().copied());
@@ -19,7 +19,7 @@ pub(crate) fn said(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-/// Checks a file; the exit code, and what was said as JSON.
+/// Checks a file. Returns the exit code and the JSON output.
 pub(crate) fn checked(text: &str, variables: &[(&str, &str)]) -> (i32, Value) {
     let directory = tempfile::tempdir().expect("there is room");
     fs::write(directory.path().join("s.toml"), text).expect("it is written");
@@ -62,7 +62,7 @@ fn everything_that_is_wrong_is_told_with_its_place() {
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
-    // A server says the same of it, and does not start.
+    // A server reports the same and does not start.
     let output = run(directory.path(), &variables, &["serve", "--config", "s.toml"]);
     assert_eq!(output.status.code(), Some(78));
     let text = String::from_utf8(output.stderr).expect("text");
@@ -163,7 +163,7 @@ fn a_start_that_settings_forbid_is_told_from_one_that_may_do_better_later() {
 
 #[test]
 fn a_start_that_waits_for_its_bucket_can_be_stopped() {
-    // It takes connections, and never answers.
+    // The listener accepts connections and never responds.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let endpoint = format!("http://{}", silent.local_addr().expect("it is bound"));
     let directory = tempfile::tempdir().expect("there is room");
@@ -175,7 +175,7 @@ fn a_start_that_waits_for_its_bucket_can_be_stopped() {
     command.args(["serve", "--config", "s.toml", "--listen", "127.0.0.1:0"]);
     let log = fs::File::create(directory.path().join("log")).expect("there is room");
     let mut child = command.current_dir(directory.path()).stdout(log).spawn().expect("it starts");
-    // It has asked the bucket by then.
+    // The server has contacted the bucket.
     drop(silent.accept().expect("it connects"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("it runs").success());
@@ -224,7 +224,7 @@ fn the_first_key_can_be_brought_along() {
     assert_eq!(listed["api-keys"][0]["roles"], serde_json::json!(["admin"]));
     drop(server);
 
-    // Another one in its place changes nothing: the store has had its first start.
+    // A different key has no effect: the store has had its first start.
     let other = said(&run(directory.path(), &[], &["key", "generate"]));
     assert_ne!(other.trim(), key);
     fs::write(directory.path().join("first"), &other).expect("it is written");
@@ -261,8 +261,8 @@ async fn a_warehouse_that_was_taken_out_is_told_of_if_anything_is_in_it() {
     assert!(!has_told(), "it is there again");
 }
 
-/// Settings in which the state and a warehouse, or two warehouses, share files: the key that is reported, and what
-/// is said of it.
+/// Settings in which the state and a warehouse, or two warehouses, share files; with the reported
+/// key and the message.
 const OVERLAPS: [(&str, &str, &str); 6] = [
     (
         "[state]\nurl = \"file://ROOT/wh/state\"\n[warehouses.default]\nlocation = \"file://ROOT/wh\"",
@@ -310,7 +310,7 @@ fn settings_that_let_state_and_tables_overlap_are_rejected_by_every_command_that
         assert_eq!(problems.len(), 1, "{text}: {told}");
         assert_eq!(problems[0]["key"], key, "{text}: {told}");
         assert!(problems[0]["message"].as_str().is_some_and(|it| it.contains(part)), "{told}");
-        // A store that an older binary has served with such settings.
+        // An older binary has served the store with such settings.
         fs::create_dir_all(path.join("wh/state")).expect("it can be created");
         fs::create_dir_all(path.join("slateberg-data/state")).expect("it can be created");
         fs::write(path.join("s.toml"), &text).expect("it is written");

@@ -1,4 +1,4 @@
-//! What `slateberg config check` and `slateberg serve` reject: with the key, its place, the reason and advice.
+//! Rejections of `slateberg config check` and `slateberg serve`: key, position, reason and advice.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::config_cli::{checked, run, said};
 
-/// Settings, and what is said of them: the key, the line, a part of the message, a part of the advice.
+/// Settings and the expected report: key, line, part of the message, part of the advice.
 type Case = (&'static str, &'static str, u64, &'static str, &'static str);
 
 const MINIO: &str = "[state]\nurl = \"s3://b/p\"\n[state.options]\naws_region = \"x\"\n";

@@ -1,4 +1,4 @@
-//! Limits of connections: their number, headers that do not end, and clients that neither ask nor read.
+//! Limits of connections: their number, endless headers, and idle clients.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn server(header_seconds_max: u64, idle_seconds_max: u64) -> Served {
     Served::start(app.await).await
 }
 
-/// A number of `/metrics`, by its name and labels.
+/// Returns a number in `/metrics`, by its name and labels.
 async fn measured(app: &TestApp, series: &str) -> u64 {
     let page = app.get("/metrics").await.expect(200);
     let page = page.body.as_str().expect("text").to_owned();
@@ -42,7 +42,7 @@ async fn a_connection_whose_request_header_does_not_end_in_time_is_closed() {
     let mut silent = Wire::to(&server).await;
     let mut partial = Wire::to(&server).await;
     partial.send(&half).await;
-    // The beginning of what HTTP/2 begins with: the version is not known yet.
+    // A part of the HTTP/2 preface: the version is still undecided.
     let mut undecided = Wire::to(&server).await;
     undecided.send("PRI * HT").await;
     let mut second = Wire::to(&server).await;
@@ -63,7 +63,7 @@ async fn a_request_header_of_64_kib_is_answered_431() {
     wire.send(short).await;
     assert_eq!(wire.answer().await.0, 200);
     for begin in ["GET /health HTTP/1.1\r\nhost: x\r\nx: ", "GET /"] {
-        // Not a byte more: what the server does not read would reset the connection.
+        // Exactly the limit: bytes that the server does not read would reset the connection.
         let mut long = begin.to_owned();
         long.push_str(&"a".repeat((64 << 10) - begin.len()));
         let mut wire = Wire::to(&server).await;
@@ -115,7 +115,7 @@ async fn a_client_that_does_not_read_its_responses_is_disconnected() {
     let server = server(600, 1).await;
     let mut wire = Wire::to(&server).await;
     let mut sent = 0;
-    // More responses than both systems buffer.
+    // More responses than the buffers of both systems.
     let request = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
     while sent < 4000 && timeout(Duration::from_millis(500), wire.send(request)).await.is_ok() {
         sent += 1;
@@ -128,7 +128,7 @@ async fn a_client_that_does_not_read_its_responses_is_disconnected() {
     timeout(Duration::from_secs(30), is_closed).await.expect("the server gives up");
 }
 
-/// Waits until so many connections of clients are open.
+/// Waits until this many connections of clients are open.
 async fn wait_for_open(app: &TestApp, count: u64) {
     let waiting = async {
         while measured(app, "slateberg_connections{port=\"clients\"}").await != count {
@@ -149,7 +149,7 @@ async fn connections_beyond_the_maximum_wait_while_operators_are_answered() {
     let (_stop, stopping) = watch::channel(false);
     let routers = app.app.routers();
     let operators = routers.operators.expect("operators have routes of their own");
-    // The test asks for metrics without a connection.
+    // The test requests metrics without a connection.
     app.router = operators.clone();
     let mut uris = Vec::new();
     let ports = [

@@ -1,4 +1,4 @@
-//! Connections that are used again: a request that is refused does not spoil the next one.
+//! Reused connections: a rejected request does not affect the next one.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tokio::time::{sleep, timeout};
 use crate::support::app::TestApp;
 use crate::support::served::Served;
 
-/// A connection on which requests are written by hand.
+/// A connection for handwritten requests.
 pub(super) struct Wire(TcpStream);
 
 impl Wire {
-    /// Connects to a server that does not encrypt.
+    /// Connects to an unencrypted server.
     pub(super) async fn to(server: &Served) -> Self {
         Self::to_uri(&server.uri).await
     }
@@ -24,21 +24,21 @@ impl Wire {
         Self(TcpStream::connect(address).await.expect("it listens"))
     }
 
-    /// Writes these bytes.
+    /// Sends these bytes.
     pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.write_all(bytes.as_ref()).await.expect("the connection is there");
     }
 
-    /// Waits until the server has closed the connection, and returns what came before that.
+    /// Waits until the server has closed the connection, and returns the bytes received before.
     pub(super) async fn ended(&mut self) -> Vec<u8> {
         let mut read = Vec::new();
         let reading = timeout(Duration::from_secs(30), self.0.read_to_end(&mut read)).await;
-        // A server that has not read everything resets the connection.
+        // A server resets the connection if it has not read all input.
         let _reset = reading.expect("the server closes the connection");
         read
     }
 
-    /// Head and body of a `POST`, as many clients send them: one after the other.
+    /// Sends head and body of a `POST` separately, like many clients.
     async fn post(&mut self, path: &str, length: usize) {
         self.send(format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n"))
             .await;
@@ -46,7 +46,7 @@ impl Wire {
         self.send(" ".repeat(length)).await;
     }
 
-    /// The status and the head of the next answer.
+    /// Returns the status and the head of the next response.
     pub(super) async fn answer(&mut self) -> (u16, String) {
         let mut read = Vec::new();
         let head = loop {
@@ -84,7 +84,7 @@ async fn a_connection_is_good_after_a_request_that_was_refused_unread() {
         assert_eq!(status, 401, "{head}");
         assert!(!head.contains("connection: close"), "{head}");
     }
-    // Nor does it matter who has refused it: here, a route that there is not.
+    // The same for a rejection by another layer: here, a missing route.
     let credential = format!("authorization: Bearer {}\r\n", server.app.credential());
     for (path, length, refused) in [("/nothing", 5_000, 404), ("/v1/namespaces", 20_000, 413)] {
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n");
@@ -108,13 +108,13 @@ async fn who_sends_much_or_does_not_come_to_an_end_is_told_that_the_connection_e
         assert_eq!(status, 401);
         assert!(head.contains("connection: close"), "{head}");
     }
-    // A client that asks first is told before it has sent anything.
+    // A client that sends `Expect: 100-continue` gets the rejection before it has sent the body.
     let mut wire = Wire::to(&server).await;
     wire.send(format!("{head}content-length: 5000\r\nexpect: 100-continue\r\n\r\n")).await;
     assert_eq!(wire.answer().await.0, 401);
 }
 
-/// A server for bodies of 1 MiB, of which two fit at the same time.
+/// A server for bodies of 1 MiB, with memory for two at a time.
 async fn server_with_little_room(seconds: u64) -> Served {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
@@ -126,7 +126,7 @@ async fn server_with_little_room(seconds: u64) -> Served {
     Served::start(app.await).await
 }
 
-/// Requests whose bodies do not come, each on a connection of its own.
+/// Sends requests whose bodies never arrive, each on a connection of its own.
 async fn silent(server: &Served, count: usize, head: &str) -> Vec<Wire> {
     let mut wires = Vec::new();
     for _ in 0..count {
@@ -151,7 +151,7 @@ async fn strangers_whose_bodies_do_not_come_keep_nobody_out() {
     let server = server_with_little_room(600).await;
     let strangers = silent(&server, 200, "POST /v1/oauth/tokens").await;
     assert_eq!(create(&server, "a").await, 200);
-    // Those beyond the few that are waited for are told to come back, after a moment for their bodies.
+    // The server waits only for a few of the bodies, and answers the other requests with 503.
     sleep(Duration::from_secs(4)).await;
     let mut refused = 0;
     for mut wire in strangers {
@@ -166,7 +166,7 @@ async fn strangers_whose_bodies_do_not_come_keep_nobody_out() {
 #[tokio::test]
 async fn a_body_that_does_not_come_in_time_is_not_waited_for() {
     let server = server_with_little_room(2).await;
-    // A deletion has a body that does not matter, and that is read all the same.
+    // The body of a deletion is read although it is ignored.
     let mut silent = silent(&server, 2, "DELETE /v1/namespaces/a").await;
     assert_eq!(create(&server, "a").await, 503, "there is no room");
     for wire in &mut silent {

@@ -1,4 +1,4 @@
-//! CORS: what a browser is told about pages of other origins.
+//! CORS: responses to pages of other origins.
 
 use axum::http::Method;
 use serde_json::Value;
@@ -36,7 +36,7 @@ async fn a_preflight_is_answered_without_a_credential() {
     assert_eq!(told.header("access-control-max-age"), "3600");
     assert_eq!(told.header("access-control-allow-credentials"), "");
 
-    // The request itself needs one, and its answer may be read whatever it says.
+    // The request itself needs a credential. The page may read the response in any case.
     let asked = [("origin", PAGE)];
     let refused = app.request(Method::GET, "/v1/config", &asked, &Value::Null).await.expect(401);
     assert_eq!(refused.header("access-control-allow-origin"), PAGE);

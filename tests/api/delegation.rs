@@ -1,4 +1,4 @@
-//! Access to the files of tables: who is handed what, for how long, and who is told nothing.
+//! Access to the files of tables: credentials, their lifetime, and callers that get none.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const TABLE: &str = "/v1/default/namespaces/ns/tables/t";
 const TABLES: &str = "/v1/default/namespaces/ns/tables";
 const KEY: &str = "s3.access-key-id";
 
-/// Rights beside those of the roles that come with the program.
+/// Permissions in addition to those of the default roles.
 const POLICIES: &str = r#"
 @id("ingest")
 permit (principal in Role::"ingest",
@@ -34,11 +34,11 @@ permit (principal in Role::"part",
         action in [Action::"ReadConfig", Action::"ReadData", Action::"WriteData"], resource);
 "#;
 
-/// A catalog whose warehouse hands out access in these ways.
+/// A catalog whose warehouse has these access-delegation modes.
 async fn lake(sts: &TestSts, ways: &[Delegation]) -> TestApp {
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    // As in a store from the time before overlapping locations were rejected.
+    // As in a store from before overlapping locations were rejected.
     settings.catalog.overlapping_locations = true;
     let directory = tempfile::tempdir().expect("there is room");
     for file in default_policies() {
@@ -104,7 +104,7 @@ async fn who_asks_gets_credentials_for_the_table_and_who_does_not_gets_none() {
     let credential = &answer.body["storage-credentials"][0];
     assert_eq!(credential["prefix"], answer.body["metadata"]["location"]);
     assert_eq!(credential["config"][KEY], "ASIA1");
-    // Nobody stores it, and nobody comes back with its tag.
+    // The response must not be cached, and has no tag.
     assert_eq!(answer.header("cache-control"), "no-store");
     assert_eq!(answer.header("etag"), "");
     let tag = plain.header("etag");
@@ -162,7 +162,7 @@ async fn credentials_are_handed_out_again_for_half_of_their_life() {
     let app = lake(&sts, &[Delegation::VendedCredentials]).await;
     let key = async || load(&app, &VENDED).await.expect(200).body["config"][KEY].clone();
     assert_eq!(key().await, "ASIA1");
-    // A commit changes nothing about where the table is.
+    // A commit does not change the location of the table.
     app.post(TABLE, json!({ "requirements": [], "updates": [set_property("a", "b")] }))
         .await
         .expect(200);
@@ -239,7 +239,7 @@ async fn nobody_gets_at_anothers_files_by_naming_their_place() {
     let policy = sts.last_policy();
     let objects = json!(["arn:aws:s3:::lake/w/place/*", "arn:aws:s3:::lake/w/own/*"]);
     assert_eq!(policy["Statement"][1]["Resource"], objects);
-    // A place that properties have named is a place, too.
+    // A path that properties set is protected too.
     let mut body = create_table("thief");
     body["location"] = json!("s3://lake/w/own");
     let made = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
@@ -383,7 +383,7 @@ async fn a_warehouse_that_cannot_vend_is_not_made() {
     let access = &made.body["storage"]["access"];
     assert_eq!(access["delegation"], json!(["vended-credentials"]));
     assert_eq!((&access["credentials-seconds"], &access["role-arn"]), (&json!(3600), &Value::Null));
-    // What it hands out depends on what it is: after a change, nothing of before is handed out.
+    // Credentials depend on the definition of the warehouse: a change invalidates the cached ones.
     app.post("/v1/made/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
     app.post("/v1/made/namespaces/ns/tables", create_table("t")).await.expect(200);
     let path = "/v1/made/namespaces/ns/tables/t";

@@ -1,4 +1,4 @@
-//! `slateberg doctor`: the surroundings of a configuration.
+//! `slateberg doctor`: checks of a configuration's environment.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::authn_cli::Server;
 use super::config_cli::{run, said};
 
-/// An address on which nothing listens.
+/// Returns an address without a listener.
 fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").to_string()
 }
 
-/// Runs all checks of these settings; the exit code, and the report.
+/// Runs all checks of these settings. Returns the exit code and the report.
 fn examined(directory: &Path, settings: &str) -> (i32, Value) {
     fs::write(directory.join("s.toml"), settings).expect("a written file");
     let arguments = ["doctor", "--config", "s.toml", "--output", "json"];
@@ -71,7 +71,7 @@ fn doctor_names_what_fails_and_what_to_do() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let taken = other.local_addr().expect("an address");
-    // It takes the connection and closes it: it is no slateberg.
+    // The listener accepts connections and closes them: it is not slateberg.
     std::thread::spawn(move || while other.accept().is_ok() {});
     let settings = format!(
         "data_dir = \"data\"\n[server]\nlisten = \"{taken}\"\n[authn.issuers.a]\nissuer = \"a\"\n\

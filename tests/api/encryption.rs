@@ -1,4 +1,4 @@
-//! Encryption of what the catalog keeps: what lies in the bucket then, and what is refused.
+//! Encryption of the state: the content of the bucket, and rejections.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -25,20 +25,20 @@ const ROTATE: &str = "/management/v1/encryption/rotate";
 const REWRAP: &str = "/management/v1/encryption/rewrap";
 const TABLE: &str = "/v1/namespaces/telltale_namespace/tables/telltale_table";
 
-/// Two wrapping keys, as a key file holds them.
+/// Two wrapping keys, in the format of a key file.
 const KEYS: [&str; 2] = [
     "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
     "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU=",
 ];
 
-/// A key file with these keys, the current one first.
+/// Creates a key file with these keys, the current one first.
 fn key_file(keys: &[&str]) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("there is room");
     writeln!(file, "{}", keys.join("\n")).expect("there is room");
     file
 }
 
-/// Settings of a catalog that is encrypted with the keys of this file.
+/// Returns the settings of a catalog that is encrypted with the keys of this file.
 fn settings(file: &NamedTempFile) -> Settings {
     let mut settings = memory_settings();
     settings.encryption.kms = KmsKind::Local;
@@ -46,13 +46,13 @@ fn settings(file: &NamedTempFile) -> Settings {
     settings
 }
 
-/// A new catalog that is encrypted, and the file with its wrapping key.
+/// Returns a new encrypted catalog, and the file with its wrapping key.
 pub(crate) async fn encrypted() -> (TestApp, NamedTempFile) {
     let file = key_file(&KEYS[..1]);
     (TestApp::with(Arc::new(InMemory::new()), settings(&file)).await, file)
 }
 
-/// Why a catalog does not open.
+/// Returns the reason why a catalog does not open.
 async fn refused(bucket: &Arc<dyn ObjectStore>, settings: Settings) -> String {
     let seams = Seams { opener: bucket_opener(Arc::clone(bucket)), ..Seams::default() };
     match App::build(settings, seams).await {
@@ -61,7 +61,7 @@ async fn refused(bucket: &Arc<dyn ObjectStore>, settings: Settings) -> String {
     }
 }
 
-/// Every object of the state, by its path.
+/// Returns all objects of the state, by path.
 async fn state(bucket: &dyn ObjectStore) -> Vec<(String, Vec<u8>)> {
     let listed: Vec<_> =
         bucket.list(Some(&Path::from("state"))).try_collect().await.expect("it can be listed");
@@ -73,7 +73,7 @@ async fn state(bucket: &dyn ObjectStore) -> Vec<(String, Vec<u8>)> {
     objects
 }
 
-/// Puts something of everything into a catalog, under names that would tell.
+/// Creates resources of every kind, with conspicuous names.
 async fn fill(app: &TestApp) {
     let namespace = json!({
         "namespace": ["telltale_namespace"], "properties": { "telltale_key": "telltale_value" },
@@ -96,7 +96,8 @@ async fn fill(app: &TestApp) {
     app.post("/management/v1/warehouses", warehouse).await.expect(201);
 }
 
-/// What no object may hold: names, properties, parts of schemas and of SQL, places and principals.
+/// Strings that no object may contain: names, properties, parts of schemas and of SQL, paths and
+/// principals.
 const TELLTALES: [&[u8]; 9] = [
     b"telltale",
     b"schema",
@@ -121,7 +122,7 @@ async fn the_bucket_tells_no_name_no_property_and_no_schema() {
         let app = TestApp::with(Arc::new(InMemory::new()), settings).await;
         fill(&app).await;
         let mut objects = state(app.bucket.as_ref()).await;
-        // Once more with everything in sorted runs, and their keys in the manifest.
+        // Once more with all data in sorted runs, and their keys in the manifest.
         app.app.runtime.catalog.flush().await.expect("it can be flushed");
         app.app.runtime.catalog.close().await.expect("it closes");
         objects.extend(state(app.bucket.as_ref()).await);
@@ -255,7 +256,7 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
     app.app.runtime.catalog.flush().await.expect("it can be flushed");
     let commit = json!({ "requirements": [], "updates": [set_property("late", "x")] });
     app.post(TABLE, commit).await.expect(200);
-    // As a crash leaves it: the last commit is in the log alone.
+    // The state after a crash: the last commit is only in the log.
     let objects = state(app.bucket.as_ref()).await;
     let copy = || async {
         let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
@@ -267,7 +268,7 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
     };
     for kind in KINDS {
         let of_kind = objects.iter().filter(|(path, _)| path.contains(kind));
-        // The last log objects of some size: fences hold nothing.
+        // The newest log object with data: fences are empty.
         let newest = of_kind.filter(|(path, bytes)| path == RING || bytes.len() > 100).max();
         let (path, bytes) = newest.unwrap_or_else(|| panic!("there is a {kind}"));
         for at in [3, bytes.len() / 2, bytes.len() - 3] {
@@ -278,7 +279,7 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
             let seams = Seams { opener: bucket_opener(Arc::clone(&bucket)), ..Seams::default() };
             let told = match App::build(settings(&file), seams).await {
                 Err(error) => error.to_string(),
-                // What is in sorted runs is read when it is asked for.
+                // Sorted runs are read on demand.
                 Ok(app) => {
                     let app = TestApp::of(app);
                     let answer = app.get(TABLE).await;
@@ -296,7 +297,7 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
 
 #[tokio::test]
 async fn a_rotation_that_is_cut_off_harms_nobody() {
-    // Before the ring is written, while its answer is on the way, and behind it.
+    // Before the ring is written, while the response is in transit, and after it.
     for (verb, fault) in
         [(Verb::Put, Fault::Hang), (Verb::Put, Fault::LoseAnswer), (Verb::Get, Fault::Hang)]
     {
@@ -313,7 +314,7 @@ async fn a_rotation_that_is_cut_off_harms_nobody() {
         if let Ok(answer) = cut {
             assert!(answer.status.is_server_error(), "{}", answer.body);
         }
-        // The catalog goes on with the key that it has, and so does the next one on what it has left.
+        // The catalog continues with its present key, and so does the next one on the same state.
         let commit = json!({ "requirements": [], "updates": [set_property("after", "x")] });
         app.post(TABLE, commit).await.expect(200);
         faults.kill();
@@ -337,7 +338,7 @@ async fn a_catalog_that_is_taken_over_is_read_with_the_keys_that_its_last_writer
     let next = TestApp::with(Arc::clone(&app.bucket), settings(&file)).await;
     let loaded = next.get(TABLE).await.expect(200);
     assert_eq!(loaded.body["metadata"]["properties"]["late"], "x");
-    // The one that was fenced can still write the ring, and does no harm with it.
+    // The fenced catalog can still write the ring, which is harmless.
     let _ = app.post(ROTATE, Value::Null).await;
     next.post(ROTATE, Value::Null).await.expect(200);
     next.restart().await.get(TABLE).await.expect(200);

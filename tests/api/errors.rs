@@ -1,4 +1,4 @@
-//! Errors have one form, whatever goes wrong.
+//! All errors have the same format.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ async fn a_server_with_too_much_to_do_says_so_before_it_does_anything() {
         assert_eq!(answer.header("retry-after"), "1");
         assert!(answer.is_error_model());
     }
-    // Whoever watches over the server is answered all the same.
+    // Monitoring requests are not affected.
     for path in ["/health", "/ready", "/metrics"] {
         app.get(path).await.expect(200);
     }
@@ -69,7 +69,7 @@ async fn bodies_that_do_not_fit_into_memory_together_are_turned_away() {
     .await;
     let padding = "x".repeat(50 << 10);
     let create = |name: &str| json!({ "namespace": [name], "ignored": padding });
-    // One at a time fits; of two at once, the second is told to come back.
+    // One request at a time fits; of two concurrent ones, the second gets 503.
     app.post("/v1/namespaces", create("a")).await.expect(200);
     let (first, second) = futures::future::join(
         app.post("/v1/namespaces", create("b")),

@@ -1,4 +1,4 @@
-//! Format versions 1, 2 and 3: what each has, and what each refuses.
+//! Format versions 1, 2 and 3: their members and validation.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn create_with_column(app: &TestApp, version: u8, column: Value) -> Answer
     app.post(TABLES, body).await
 }
 
-/// The updates that append a snapshot which assigns row ids.
+/// Returns the updates that append a snapshot with row ids.
 fn append_rows(id: i64, parent: Option<i64>, number: i64, first: i64, rows: i64) -> Vec<Value> {
     let mut updates = append(id, parent, number);
     updates[0]["snapshot"]["first-row-id"] = json!(first);
@@ -42,7 +42,7 @@ async fn a_table_has_the_version_that_was_asked_for() {
         assert_eq!(metadata["properties"].get("format-version"), None, "it is used up");
         assert_eq!(metadata.get("next-row-id").is_some(), version == 3);
         assert_eq!(metadata.get("last-sequence-number").is_some(), version > 1);
-        // Version 1 also has the members that its first readers know.
+        // Version 1 also has the members for its first readers.
         assert_eq!(metadata.get("schema").is_some(), version == 1);
         assert_eq!(metadata.get("partition-spec").is_some(), version == 1);
         let current = if version == 3 { None } else { Some(json!(-1)) };
@@ -159,7 +159,7 @@ async fn types_of_version_3_need_version_3() {
                              "destination": { "namespace": ["ns"], "name": format!("c{n}") } });
         app.post("/v1/tables/rename", rename).await.expect(204);
 
-        // And a schema that is added later is judged the same way.
+        // A schema that is added later is validated in the same way.
         let mut schema = schema();
         schema["fields"].as_array_mut().expect("fields").push(column);
         let add = json!({ "action": "add-schema", "schema": schema });

@@ -1,9 +1,9 @@
-//! Generated requests, at least 100,000 of them: valid ones, and valid ones with something wrong.
+//! At least 100,000 generated requests: valid ones, and valid ones with an error.
 //!
-//! Whatever is sent, the answer is never a 5xx and never late, an error is always an `ErrorModel`, and
-//! what is refused leaves nothing behind. Each worker has a catalog of its own, so that one seed
-//! makes one story, whatever the scheduler does. `SLATEBERG_FUZZ_SEED` tells another one, and
-//! `SLATEBERG_FUZZ_REQUESTS` a longer one.
+//! A response is never a 5xx and never late, an error is always an `ErrorModel`, and a rejected
+//! request changes nothing. Each worker has its own catalog, so that a seed determines the
+//! requests, independently of the scheduler. `SLATEBERG_FUZZ_SEED` sets another seed, and
+//! `SLATEBERG_FUZZ_REQUESTS` another number of requests.
 
 mod changes;
 mod grammar;
@@ -29,37 +29,37 @@ use crate::support::path;
 
 const REQUESTS: u64 = 100_000;
 const SEED: u64 = 20_260_901;
-/// Mutations wait for the log, so that two cores have work for many.
+/// Mutations wait for the log, so two cores have work for many workers.
 const WORKERS: u64 = 16;
-/// Longer than this, and a request counts as hanging.
+/// A request that takes longer is considered stuck.
 const ANSWER_SECONDS_MAX: u64 = 30;
-/// Requests between two sweeps, which keep the catalog small.
+/// Number of requests between two sweeps, which keep the catalog small.
 const SWEEP_EVERY: u64 = 200;
-/// One of so many requests is checked for what it leaves behind.
+/// One of this many requests is checked for side effects.
 const CHECK_ONE_OF: u32 = 20;
-/// Bytes of a table's metadata beyond which a sweep drops it.
+/// Size of a table's metadata, in bytes, above which a sweep drops it.
 const METADATA_BYTES_MAX: usize = 64 << 10;
-/// Namespaces, tables and views that may be there after a sweep.
+/// Maximum number of namespaces, tables and views after a sweep.
 const NAMES_MAX: usize = 1000;
-/// Warehouses that there may be.
+/// Maximum number of warehouses.
 const WAREHOUSES_MAX: usize = 4;
-/// One of so many workers asks for no credentials. There, nobody manages policies and keys.
+/// One of this many workers requires no credentials. Policies and keys cannot be managed there.
 const OPEN_ONE_OF: u64 = 4;
-/// How much the process may grow; all buckets are in its memory.
+/// Maximum growth of the process, in bytes; all buckets are in its memory.
 const GROWTH_BYTES_MAX: u64 = 2 << 30;
 
-/// A request that is about to be sent.
+/// A request before it is sent.
 struct Generated {
     method: Method,
     uri: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
-    /// Whether it brings no credential.
+    /// Whether it has no credential.
     anonymous: bool,
 }
 
 impl Generated {
-    /// The request, if HTTP has such a one.
+    /// Builds the request. `None`: HTTP does not allow it.
     fn build(&self, credential: Option<&str>) -> Option<Request<Body>> {
         let mut request = Request::builder().method(self.method.clone()).uri(&self.uri);
         for (name, value) in &self.headers {
@@ -85,12 +85,12 @@ impl std::fmt::Display for Generated {
     }
 }
 
-/// What came of requests.
+/// Statistics of requests.
 #[derive(Debug, Default)]
 struct Tally {
-    /// How many were answered with which status.
+    /// Number of responses by status.
     statuses: BTreeMap<u16, u64>,
-    /// How many made something that operators have in a list.
+    /// Number of created resources by management list.
     made: BTreeMap<&'static str, u64>,
 }
 
@@ -157,7 +157,7 @@ impl Worker {
                 sent += 1;
             }
         }
-        // What is managed stays, so that a restart has something to lose.
+        // Managed resources stay, so that the restart has to preserve them.
         self.sweep().await;
         self.finish().await
     }
@@ -180,7 +180,7 @@ impl Worker {
             assert_eq!(before.seen, after.seen, "{name}: {generated} changed something");
             let managed = managed(&self.app).await;
             assert_eq!(managed_before, managed, "{name}: {generated} changed what is managed");
-            // A refusal under a key is remembered; otherwise not even the log has grown.
+            // A rejection with a key is recorded; otherwise not even the log has grown.
             if !generated.has_key() {
                 assert_eq!(before.objects, after.objects, "{name}: {generated} wrote something");
             }
@@ -188,7 +188,7 @@ impl Worker {
         self.grammar.learn(&answer);
     }
 
-    /// Lets the server do what it does by itself, and takes back what was managed.
+    /// Runs the background tasks of the server, and removes managed resources.
     async fn sweep_managed(&mut self) {
         let catalog = &self.app.app.runtime.catalog;
         catalog.jobs().run_jobs().await.expect("jobs run");
@@ -212,7 +212,7 @@ impl Worker {
         }
     }
 
-    /// The ids of what is listed.
+    /// Returns the ids in a list.
     async fn ids(&self, list: &str) -> Vec<Value> {
         let listed = self.app.get(&format!("{MANAGEMENT}/{list}")).await.expect(200).body;
         let all = listed[list].as_array().unwrap_or_else(|| panic!("{list}: {listed}"));
@@ -220,7 +220,7 @@ impl Worker {
         current.map(|one| one["id"].clone()).collect()
     }
 
-    /// Makes sure that there is something to talk about, and not too much.
+    /// Creates the basic resources, and drops surplus ones.
     async fn sweep(&mut self) {
         for (path, body) in grammar::furniture() {
             let answer = self.app.post(path, body).await;
@@ -248,14 +248,14 @@ impl Worker {
             let known =
                 levels.iter().all(|it| it.as_str().is_some_and(|it| grammar::NAMES.contains(&it)));
             if !known || namespace["itself"].to_string().len() > METADATA_BYTES_MAX {
-                // It may hold something that the next sweep drops.
+                // The namespace may contain resources that the next sweep drops.
                 self.app.delete(&namespace_path).await;
             }
         }
         assert!(names < NAMES_MAX, "{}: {names} names", self.name);
     }
 
-    /// What is there survives a restart, and every invariant holds.
+    /// Restarts the server, and checks that all resources and invariants are preserved.
     async fn finish(self) -> Tally {
         let before = (self.app.seen("/v1").await, managed(&self.app).await);
         let app = self.app.restart().await;
@@ -268,12 +268,13 @@ impl Worker {
     }
 }
 
-/// All that operators see. When a key was used last is not among it: that is written now and then.
+/// Returns all management lists, without the times of last use of keys, which are written
+/// occasionally.
 async fn managed(app: &TestApp) -> Vec<Value> {
     let mut all = Vec::new();
     for list in LISTS {
         let answer = app.get(&format!("{MANAGEMENT}/{list}")).await;
-        // Where nobody is known, policies say who sees what.
+        // A server without authentication rejects requests for some of the lists.
         let mut listed =
             if app.credential.is_some() { answer.expect(200).body } else { answer.body };
         for key in listed["api-keys"].as_array_mut().into_iter().flatten() {
@@ -284,7 +285,7 @@ async fn managed(app: &TestApp) -> Vec<Value> {
     all
 }
 
-/// What is wrong with an answer.
+/// Returns the error in a response, if any.
 fn fault(generated: &Generated, answer: &Answer) -> Option<&'static str> {
     let status = answer.status;
     if status.is_server_error() {
@@ -306,7 +307,7 @@ fn fault(generated: &Generated, answer: &Answer) -> Option<&'static str> {
     (!done).then_some("a status that the specification does not have")
 }
 
-/// Bytes of memory that this process has in use.
+/// Returns the resident memory of this process, in bytes.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
@@ -332,11 +333,11 @@ async fn no_request_breaks_the_catalog() {
     let Tally { statuses, made } = &tally;
     let total: u64 = statuses.values().sum();
     assert!(total >= requests);
-    // Both halves of the catalog were reached: what it does, and what it refuses.
+    // Both successes and rejections occurred.
     for status in [200, 400, 404, 409] {
         assert!(statuses.get(&status).is_some_and(|count| *count > total / 100), "{tally:?}");
     }
-    // So was everything that manages the server.
+    // All management lists were used.
     assert!(LISTS.iter().all(|list| made.contains_key(list)), "{tally:?}");
     #[expect(clippy::print_stdout, reason = "who runs it wants to know what it did")]
     {

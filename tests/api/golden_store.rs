@@ -1,5 +1,5 @@
-//! Stores that earlier versions have written, as `golden/write.py` has filled them: this version opens them,
-//! shows what they showed, and remembers what they remembered.
+//! Stores of earlier versions, filled by `golden/write.py`: this version opens them, returns the
+//! same content, and replays the same responses.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,12 +19,12 @@ use tempfile::TempDir;
 use crate::support::app::{Answer, TestApp};
 use crate::support::clock::HandClock;
 
-/// The data directory that the stores were written in. Locations are absolute.
+/// Data directory in which the stores were written. Locations are absolute.
 const DATA: &str = "file:///golden";
 
 /// A golden store, unpacked.
 struct Golden {
-    /// What clients saw, and the requests whose answers are remembered.
+    /// The content that clients saw, and the requests whose responses are stored.
     written: Value,
     directory: TempDir,
 }
@@ -50,7 +50,7 @@ impl Golden {
         settings
     }
 
-    /// Opens URLs in the data directory where it is now, at the time when it was written.
+    /// Opens URLs in the present data directory, with the clock at the time of the writer.
     fn seams(&self) -> Seams {
         let now = format!("file://{}", self.directory.path().display());
         let opener: Opener = Arc::new(move |url, options| match url.strip_prefix(DATA) {
@@ -72,17 +72,17 @@ impl Golden {
     async fn assert_sound(&self) {
         let report = fsck(&self.settings(), &self.seams(), &Progress::default()).await;
         let mut findings = report.expect("fsck runs").findings();
-        // Locations are absolute: the metadata files are not where the records of this store say.
+        // Locations are absolute: the metadata files are not at the locations in the records.
         findings.retain(|it| !(it.starts_with(DATA) && it.contains("Failed to open input stream")));
         assert_eq!(findings, Vec::<String>::new());
     }
 }
 
-/// Whether an answer has all that an earlier one had. A later version may add members.
+/// Whether a value contains all of an earlier one. A later version may add members.
 fn has_all(now: &Value, before: &Value) -> bool {
     match (now, before) {
         (Value::Object(now), Value::Object(before)) => before.iter().all(|(name, before)| {
-            // The writer went on to use its key.
+            // The writer continued to use its key.
             name == "last-used-at-ms" || now.get(name).is_some_and(|now| has_all(now, before))
         }),
         (Value::Array(now), Value::Array(before)) => {
@@ -92,7 +92,7 @@ fn has_all(now: &Value, before: &Value) -> bool {
     }
 }
 
-/// Sends a remembered request again, byte by byte as it was.
+/// Sends a recorded request again, byte by byte.
 async fn send_again(app: &TestApp, request: &Value) -> Answer {
     let text = |name: &str| request[name].as_str().expect("a text").to_owned();
     let body = text("body");
@@ -119,7 +119,7 @@ async fn a_store_of_commit_326abe4_is_served_as_it_was_and_its_answers_are_remem
         let again = send_again(&app, request).await;
         let status = again.status.as_u16();
         assert_eq!(request["status"], status, "{request}: {}", again.body);
-        // A table or view is answered as it is now.
+        // The replay of a table or view returns its current state.
         let is_state = again.body.get("metadata").is_some();
         assert!(is_state || has_all(&again.body, &request["answer"]), "{request}: {}", again.body);
     }

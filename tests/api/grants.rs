@@ -1,4 +1,4 @@
-//! Grants: by whoever may manage them on the thing, to be seen and revoked by them alone.
+//! Grants: created, seen and revoked by principals that may manage them on the resource.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ async fn a_grant_is_made_once_and_named_by_the_policy_that_it_is() {
     assert_eq!(told["template"], "grant-read");
     assert_eq!(told["grantee"], "role:analysts");
     assert_eq!(told["resource"], "table:default/sales/t");
-    // Again, and by the template's whole name: it is there already.
+    // A repeated request with the template's full name: the grant exists already.
     let again = app.post(GRANTS, wanted).await.expect(200).body;
     assert_eq!((&again["grant"], &again["revision"]), (told, &made["revision"]));
     let whole = grant("grant-read", "role:analysts", "table:default/sales/t");
@@ -53,7 +53,7 @@ async fn a_grant_is_made_once_and_named_by_the_policy_that_it_is() {
     assert_eq!(one["policy"], policy);
     let in_force = app.policies_of("grant").await;
     assert!(in_force.contains(&policy.to_owned()), "{in_force:?}");
-    // What encloses it is seen, too, so that clients find their way.
+    // The grantee also sees the enclosing resources, so that clients can navigate.
     let way = "grant-browse[Role::\"analysts\", Namespace::\"default/sales\"]".to_owned();
     assert!(in_force.contains(&way), "{in_force:?}");
 
@@ -99,10 +99,10 @@ async fn an_owner_grants_what_is_theirs_and_nothing_else() {
     let (app, owner) = scene().await;
     let made = app.grant_as(&owner, grant("read", "group:team", "table:default/sales/t")).await;
     let id = made.expect(201).body["grant"]["id"].as_str().expect("an id").to_owned();
-    // The warehouse can be seen on the way, and is not the owner's.
+    // The owner sees the warehouse, but does not own it.
     let above = app.grant_as(&owner, grant("read", "group:team", "warehouse:default")).await;
     above.expect_error(403, "ForbiddenException");
-    // What cannot be seen is answered as what is not there.
+    // An invisible table gets the same response as a missing one.
     let there = app.grant_as(&owner, grant("read", "group:team", "table:default/hr/t")).await;
     let absent = app.grant_as(&owner, grant("read", "group:team", "table:default/hr/u")).await;
     assert_eq!(there.error(), (404, "NoSuchTableException", "Table does not exist: hr.t"));
@@ -127,7 +127,7 @@ async fn an_owner_grants_what_is_theirs_and_nothing_else() {
     answer.expect_error(404, "NotFoundException");
     let path = format!("{GRANTS}/{id}");
     app.request_as(&owner, Method::DELETE, &path, &Value::Null).await.expect(200);
-    // Rights on things are no rights on policies.
+    // Permissions on resources include no permissions on policies.
     let answer = app.get_as(&owner, "/management/v1/policies").await;
     answer.expect_error(403, "ForbiddenException");
 }
@@ -205,7 +205,7 @@ async fn a_grant_counts_from_the_next_request_and_a_revoked_one_no_more() {
     let wanted = grant("read", &format!("service-account:{id}"), "table:default/hr/t");
     let made = app.post(GRANTS, wanted).await.expect(201).body;
     app.get_as(&key, table).await.expect(200);
-    // The way to it is seen, and nothing beside it.
+    // The grantee sees the enclosing namespace, and nothing else in the warehouse.
     let seen = app.get_as(&key, "/v1/namespaces").await.expect(200).body;
     assert_eq!(seen["namespaces"], json!([["hr"]]));
     let seen = app.get_as(&key, tables).await.expect(200).body;

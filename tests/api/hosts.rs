@@ -1,4 +1,4 @@
-//! The host that a request names.
+//! The host in a request.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ async fn a_request_without_exactly_one_valid_host_is_answered_400() {
     assert_eq!(answer.expect("it answers").status(), 200);
 }
 
-/// What a page gets whose name was made to resolve to the server.
+/// Returns the statuses for a page whose name resolves to the server (DNS rebinding).
 async fn statuses(app: &TestApp, host: &str) -> [u16; 2] {
     let origin = format!("http://{host}");
     let headers = [("host", host), ("origin", origin.as_str()), ("sec-fetch-site", "same-origin")];
@@ -75,7 +75,7 @@ async fn without_authentication_only_addresses_and_configured_names_are_the_serv
     for other in ["evil.example:8181", "localhost.evil.example", "127.0.0.1.evil.example"] {
         assert_eq!(statuses(&app, other).await, [403, 403], "{other}");
     }
-    // Probes and scrapes name the server as they like.
+    // Probes and scrapes may use any host name.
     for path in ["/", "/health", "/ready", "/metrics"] {
         let headers = [("host", "slateberg.catalog.svc:8181")];
         app.request(Method::GET, path, &headers, &Value::Null).await.expect(200);

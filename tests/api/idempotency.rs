@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a mutation that is sent again is done once, and answered as before.
+//! `Idempotency-Key`: a repeated mutation runs once, and gets the response of the first.
 
 use axum::http::Method;
 use futures::future::join_all;
@@ -21,10 +21,10 @@ async fn post(app: &TestApp, key: &str, path: &str, body: &Value) -> Answer {
     send(app, key, &Method::POST, path, body).await
 }
 
-/// A mutation, and the status that answers it.
+/// A mutation, and the status of its response.
 type Mutation = (Method, &'static str, Value, u16);
 
-/// Every mutation that there is, one after the other; each only works once.
+/// Returns all kinds of mutations in an order in which each succeeds exactly once.
 async fn mutations(app: &TestApp) -> Vec<Mutation> {
     app.create_namespace(&["b"]).await;
     let registered = app.create_table("b", "registered").await.body["metadata-location"].clone();
@@ -81,7 +81,7 @@ async fn every_mutation_is_done_once_and_answered_the_same_again() {
             assert_eq!(again.body, first.body, "{method} {path}");
         }
         assert_eq!(app.dump().await, before, "{method} {path} was done again");
-        // Without the key it would not have gone well a second time.
+        // Without the key, the second request would fail.
         if status == 204 || path.ends_with("/unregister") {
             let plain = app.request(method.clone(), path, &[], &body).await;
             assert!(plain.status.is_client_error(), "{method} {path}: {}", plain.status);
@@ -162,7 +162,7 @@ async fn a_refusal_is_remembered() {
     assert_eq!(refused.error(), (409, "CommitFailedException", text));
     let missing = post(&app, &key(2), "/v1/namespaces/ns/tables/u", &commit).await;
     assert_eq!(missing.error(), (404, "NoSuchTableException", "Table does not exist: ns.u"));
-    // Now both would go well.
+    // Now both requests would succeed.
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     app.create_table("ns", "u").await;
     app.commit("ns", "u", vec![], append(1, None, 1)).await.expect(200);

@@ -1,4 +1,4 @@
-//! For how long an `Idempotency-Key` is remembered, and what its answer shows meanwhile.
+//! Lifetime of `Idempotency-Key`s, and the state in replayed responses.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ async fn with_key(app: &TestApp, method: Method, path: &str, body: &Value) -> An
     app.request(method, path, &[("Idempotency-Key", KEY)], body).await
 }
 
-/// A catalog whose clock is in the test's hand.
+/// A catalog with a manual clock.
 async fn with_hand_clock() -> (TestApp, Arc<HandClock>) {
     let clock = Arc::new(HandClock::default());
     let bucket = bucket();
@@ -115,7 +115,7 @@ async fn a_commit_without_effect_is_remembered_too() {
     assert_ne!(loaded.body, first.body);
 }
 
-/// Or else the replay, sent when the table has moved on, would take it back.
+/// Otherwise a replay that is sent after further changes of the table would revert them.
 #[tokio::test]
 async fn a_registration_without_effect_is_remembered_too() {
     let app = TestApp::with_table().await;

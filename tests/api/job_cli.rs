@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::authn_cli::{Server, said};
 use crate::support::table::{create_table, set_property};
 
-/// Commits of the table that is purged: with the first file, and one deletion in a second, enough to be met.
+/// Number of commits of the purged table: including the first file, and at one deletion per second,
+/// enough to observe the running job.
 const COMMITS: usize = 40;
 
 async fn ask(server: &Server, key: &str, path: &str, body: Value) -> Value {
@@ -18,12 +19,12 @@ async fn ask(server: &Server, key: &str, path: &str, body: Value) -> Value {
     answer.json().await.expect("JSON")
 }
 
-/// Lines as their words.
+/// Splits lines into words.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split_whitespace().collect()).collect()
 }
 
-/// The value in a line with this name.
+/// Returns the value in the line with this name.
 fn line<'a>(text: &'a str, name: &str) -> &'a str {
     let found = text.lines().find_map(|line| line.strip_prefix(name));
     found.unwrap_or_else(|| panic!("no {name} in {text}")).trim()
@@ -54,7 +55,7 @@ async fn jobs_are_listed_shown_started_and_cancelled() {
     let place = Path::new(location.strip_prefix("file://").expect("it is in a directory"));
     std::fs::write(place.join("stranger"), "12345").expect("there is room");
 
-    // Only told. The file is as old as the second that it was written in.
+    // A dry run. The file's age is measured in whole seconds.
     let since = std::time::Instant::now();
     let started = loop {
         let arguments = ["remove-orphans", "table:default/ns/t", "--older-than-seconds", "0"];

@@ -1,4 +1,5 @@
-//! Background jobs: what they delete and what not, how they are seen, started and cancelled.
+//! Background jobs: the files that they delete and retain, and how they are listed, started and
+//! cancelled.
 
 use std::sync::Arc;
 
@@ -18,13 +19,13 @@ const JOBS: &str = "/management/v1/jobs";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 const PURGE: &str = "/v1/namespaces/ns/tables/t?purgeRequested=true";
 
-/// Settings under which files of any age may be orphans, and tables may overlap.
+/// Settings that allow orphans of any age, and overlapping tables.
 fn any_age(settings: &mut Settings) {
     settings.catalog.orphan_age_seconds_min = 0;
     settings.catalog.overlapping_locations = true;
 }
 
-/// A table with files in a catalog where files of any age may be orphans.
+/// A table with files, in a catalog that allows orphans of any age.
 async fn filled() -> Filled {
     let app = TestApp::with_settings(any_age).await;
     app.create_namespace(&["ns"]).await;
@@ -32,7 +33,8 @@ async fn filled() -> Filled {
     Filled::of(app).await
 }
 
-/// Lets the files that are there be older than what comes: buckets date by whole seconds.
+/// Waits until existing files are older than new ones: buckets have a time resolution of one
+/// second.
 async fn let_files_age() {
     let ms = if store_url().is_some() { 1100 } else { 5 };
     tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
@@ -64,7 +66,7 @@ async fn cancel(app: &TestApp, id: &Value) -> Answer {
     app.request(Method::POST, &path, &[], &Value::Null).await
 }
 
-/// Registers the state of `ns.t` as `ns.NAME`, too.
+/// Registers the state of `ns.t` as `ns.NAME` too.
 async fn register(app: &TestApp, name: &str) -> Answer {
     let loaded = app.get(TABLE).await.expect(200);
     let body = json!({ "name": name, "metadata-location": loaded.body["metadata-location"] });
@@ -84,7 +86,8 @@ async fn a_purge_is_told_from_its_beginning_to_its_end() {
     assert_eq!(table.run().await, 1);
     let job = only_job(&table.app).await;
     assert_eq!(job["state"], "done", "{job}");
-    // Two data files, manifest, list, statistics and three metadata files; one is not the warehouse's.
+    // Two data files, manifest, list, statistics and three metadata files; one is outside of the
+    // warehouse.
     assert_eq!(job["files"], json!({ "done": 8, "total": 9, "kept": 1, "bytes": null }));
     assert!(job["started-at-ms"].as_i64() >= job["created-at-ms"].as_i64());
     assert!(job["ended-at-ms"].as_i64() >= job["started-at-ms"].as_i64());
@@ -204,7 +207,7 @@ async fn a_registration_that_has_moved_away_keeps_what_it_leads_to() {
     register(&table.app, "second").await;
     let moved = json!({ "action": "set-location", "location": "memory:///warehouse/elsewhere" });
     table.app.commit("ns", "second", vec![], vec![moved]).await.expect(200);
-    // And the first one has gone on in its own way.
+    // The first table has changed in a different way.
     let own = table.at("metadata/snap-2.avro");
     let (own_manifest, own_file) = (table.at("metadata/m2.avro"), table.at("data/own.parquet"));
     table.app.put_file(&own_manifest, manifest(&[&own_file])).await;
@@ -234,7 +237,7 @@ async fn a_purge_keeps_every_file_at_another_tables_location() {
     for file in [&theirs, &uncommitted] {
         table.app.put_file(file, "content").await;
     }
-    // The first table has taken both over.
+    // The first table has adopted both files.
     let files = [table.at("data/1.parquet"), theirs.clone(), uncommitted.clone()];
     let files: Vec<_> = files.iter().map(String::as_str).collect();
     table.app.put_file(&table.at("metadata/m1.avro"), manifest(&files)).await;
@@ -254,7 +257,7 @@ async fn metadata_files_that_another_registration_needs_are_not_cleaned_up() {
     let body = app.get(TABLE).await.expect(200).body;
     let first = body["metadata-location"].as_str().expect("a location").to_owned();
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
-    // It has the first file in its log.
+    // The second table has the first file in its metadata log.
     register(&app, "second").await;
     app.commit("ns", "t", vec![], vec![keep_one]).await.expect(200);
     let waiting = only_job(&app).await;
@@ -351,7 +354,7 @@ async fn a_job_that_is_not_there_is_not_there() {
 async fn orphans_are_told_first_and_then_deleted_and_nothing_else_is() {
     let table = filled().await;
     let app = &table.app;
-    // What a second registration leads to at this place is no orphan either.
+    // Files at this location that are reachable from a second registration are no orphans either.
     register(app, "second").await;
     let (list, one, theirs) =
         (table.at("metadata/s2.avro"), table.at("metadata/m2.avro"), table.at("data/theirs"));
@@ -412,7 +415,7 @@ async fn orphans_are_told_first_and_then_deleted_and_nothing_else_is() {
 #[tokio::test]
 async fn a_file_that_is_not_old_enough_is_no_orphan() {
     let table = filled().await;
-    // By the clock of the store: this is dated behind whatever the job is going to be told.
+    // By the clock of the store, the files are younger than an hour.
     let mut wanted = orphans_of("t", false);
     wanted["older-than-seconds"] = json!(3600);
     table.app.post(JOBS, wanted).await.expect(202);
@@ -548,7 +551,7 @@ async fn jobs_are_seen_and_cancelled_by_those_who_may_purge_or_manage_them() {
         let path = format!("{JOBS}/{}/cancel", job["id"].as_str().expect("an id"));
         app.request_as(key, Method::POST, &path, &Value::Null).await.expect(200);
     }
-    // Who only looks after jobs deletes nobody's files.
+    // A principal that only manages jobs may not delete files of tables.
     app.create_table("ns", "t").await;
     let start = |key: String| {
         let app = &app;

@@ -1,4 +1,4 @@
-//! Revocation of API keys: which one is rejected, and what remains of a revoked key.
+//! Revocation of API keys: rejected ones, and the record of a revoked key.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn own_id(app: &TestApp) -> String {
 async fn the_last_admin_key_is_not_revoked_without_force() {
     let app = TestApp::secured().await;
     let own = format!("{KEYS}/{}", own_id(&app).await);
-    // None of these keeps the catalog manageable.
+    // None of these keys could manage the catalog.
     app.make_key(json!({ "name": "writer", "roles": ["writer"] })).await;
     app.make_key(json!({ "name": "bound", "roles": ["admin"], "warehouses": ["default"] })).await;
     for path in [own.clone(), format!("{own}?force=false")] {
@@ -54,7 +54,7 @@ async fn two_admin_keys_that_revoke_each_other_at_once_leave_one() {
     );
     let mut statuses = [answers.0.status.as_u16(), answers.1.status.as_u16()];
     statuses.sort_unstable();
-    // The second is the last, or has been revoked before its request was authenticated.
+    // The second one is the last, or was revoked before its request was authenticated.
     assert!(matches!(statuses, [204, 401 | 409]), "{statuses:?}");
 }
 
@@ -97,7 +97,7 @@ async fn as_many_revoked_keys_are_kept_as_there_may_be_valid_ones() {
         keys.iter().map(|key| key["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
     };
     for name in ["a", "b", "c"] {
-        // Revoked keys do not count as keys that there are.
+        // Revoked keys do not count as existing keys.
         let (id, _) = app.make_key(json!({ "name": name })).await;
         app.delete(&format!("{KEYS}/{id}")).await.expect(204);
     }

@@ -1,4 +1,4 @@
-//! Rate limits: who comes too often is told when to come back, and nobody else notices.
+//! Rate limits: excess requests get 429 with `Retry-After`, and other clients are not affected.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,8 @@ use slateberg_config::server::listen::RateLimitSettings;
 use crate::support::app::{Answer, TestApp};
 use crate::support::served::Served;
 
-/// Requests among which one has to be refused: nobody sends so many in the time that their limits allow them.
+/// Number of requests of which at least one must be rejected, because the limits do not allow as
+/// many in the time that the requests take.
 const MANY: usize = 5_000;
 
 fn limits(change: impl FnOnce(&mut RateLimitSettings)) -> RateLimitSettings {
@@ -24,7 +25,7 @@ async fn secured(limits: RateLimitSettings) -> TestApp {
     .await
 }
 
-/// Asks until it is refused.
+/// Sends requests until one is rejected.
 async fn until_refused(app: &TestApp, credential: &str) -> Answer {
     for _ in 0..MANY {
         let answer = app.get_as(credential, "/v1/config").await;
@@ -48,7 +49,7 @@ async fn a_principal_that_comes_too_often_is_told_when_to_come_back() {
     let refused = refused.expect_error(429, "SlowDownException");
     assert_eq!(refused.header("retry-after"), "1");
     assert!(refused.message().starts_with("Too many requests"), "{}", refused.message());
-    // Others have tokens of their own, and operators are never counted.
+    // Other clients have their own tokens, and operators are never limited.
     app.get_as(&other, "/v1/config").await.expect(200);
     for path in ["/health", "/ready", "/metrics"] {
         for _ in 0..30 {
@@ -80,7 +81,7 @@ async fn an_address_that_comes_too_often_is_refused_whatever_it_brings() {
     assert_eq!(body["error"]["code"], json!(429));
     let health = server.get("/health").send().await.expect("it answers");
     assert_eq!(health.status().as_u16(), 200);
-    // Requests that came over no connection have no address.
+    // Requests without a connection have no address.
     let credential = server.app.credential().to_owned();
     server.app.get_as(&credential, "/v1/config").await.expect(200);
 }

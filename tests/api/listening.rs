@@ -1,4 +1,4 @@
-//! Addresses that a start listens on.
+//! Addresses on which a server listens.
 
 use std::net::TcpListener;
 use std::time::Duration;

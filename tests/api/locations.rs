@@ -1,4 +1,4 @@
-//! Locations: where files go, and that none goes anywhere else.
+//! Locations: files go to the location of their table and nowhere else.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::app::TestApp;
 use crate::support::table::{create_table, creating_updates, set_property};
 use crate::support::view::create_view;
 
-/// Locations that are not below the warehouse, or not to everybody who reads them.
+/// Returns locations outside of the warehouse, or ambiguous ones.
 fn outside() -> Vec<String> {
     let mut locations: Vec<String> = [
         "memory:///",
@@ -50,10 +50,10 @@ fn outside() -> Vec<String> {
     locations
 }
 
-/// A request that would bring a location in, and where to.
+/// A request that sets a location, and its path.
 type Way = (&'static str, &'static str, fn(&str) -> Value);
 
-/// Every way in which a location can come from a client.
+/// All requests with which a client can set a location.
 const WAYS: [Way; 12] = [
     ("create", "tables", |location| with(create_table("x"), "location", location)),
     ("stage", "tables", |location| {
@@ -108,7 +108,7 @@ fn updates(updates: impl IntoIterator<Item = Value>) -> Value {
 #[tokio::test]
 async fn no_location_outside_of_the_warehouse_is_taken() {
     let app = TestApp::with_table_and_view().await;
-    // Should a location be taken for another, something would be there to be found.
+    // A file at the outside location, which a wrong lookup would find.
     app.put_file("memory:///other/t", "{}").await;
     for (way, path, body) in WAYS {
         for location in outside() {
@@ -224,7 +224,8 @@ async fn a_namespace_tells_where_its_tables_go() {
         let table = made.body["metadata"]["location"].as_str().expect("a location");
         assert!(table.starts_with(&format!("{}/t-", location(name).await)), "{table}");
     }
-    // It is not kept with the others: there is nothing to remove, and one of its own takes its place.
+    // The location is not among the stored properties: it cannot be removed, and one of the
+    // namespace itself replaces it.
     let update = |body| app.post("/v1/namespaces/ns/properties", body);
     let removed = update(json!({ "removals": ["location"] })).await.expect(200);
     assert_eq!(removed.body["missing"], json!(["location"]));
@@ -232,7 +233,7 @@ async fn a_namespace_tells_where_its_tables_go() {
     assert_eq!(location("ns").await, "memory:///warehouse/own");
 }
 
-/// Where objects are files, nothing can be written below one; so it is refused wherever they are.
+/// In a file system nothing can be written below a file, so this is rejected for all stores.
 #[tokio::test]
 async fn nothing_goes_below_a_file() {
     let app = TestApp::with_table_and_view().await;

@@ -46,7 +46,7 @@ impl JsonServer {
         request.send().await.expect("an answer").status().as_u16()
     }
 
-    /// Stops the server; returns the lines of its log, each of which is a JSON object.
+    /// Stops the server and returns the lines of its log, each of which is a JSON object.
     fn stop(mut self, directory: &Path) -> Vec<Value> {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("it runs").success());
@@ -115,7 +115,7 @@ async fn access_log_has_a_line_for_each_request_but_successful_probes() {
 #[tokio::test]
 async fn slow_requests_are_logged_without_an_access_log() {
     let directory = tempfile::tempdir().expect("a directory");
-    // Of a failed attempt beyond the free ones, the response is delayed by 50 ms.
+    // The response to a failed attempt is delayed by 50 ms after the free ones.
     let settings = "[log]\nformat = \"json\"\nslow_request_ms = 50\n\
                     [authn]\nfailures_before_delay = 0\n";
     let server = JsonServer::start(directory.path(), settings);
@@ -148,7 +148,7 @@ async fn rejected_credentials_are_logged_with_their_reason_and_limited() {
 #[test]
 fn a_start_that_waits_for_its_storage_is_logged_with_its_step() {
     let directory = tempfile::tempdir().expect("there is room");
-    // It accepts connections and never answers.
+    // The listener accepts connections and never responds.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let endpoint = format!("http://{}", silent.local_addr().expect("an address"));
     let settings = format!(
@@ -166,7 +166,7 @@ fn a_start_that_waits_for_its_storage_is_logged_with_its_step() {
         .expect("it starts");
     let log = BufReader::new(child.stderr.take().expect("stderr is piped"));
     let lines = log.lines().map_while(Result::ok);
-    // The error at the end is text.
+    // The error at the end is not JSON.
     let lines: Vec<Value> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
     child.wait().expect("it ends");
     let continues = with_message(&lines, "the start continues");

@@ -1,5 +1,5 @@
-//! Tables with so many snapshots that their metadata is kept in pieces: what is answered is what a table
-//! without pieces would answer, and no piece is lost or left.
+//! Tables with so much metadata that it is stored in chunks: responses are the same as for short
+//! tables, and no chunk is lost or left.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::support::table::{append, main_is, set_property};
 
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-/// A table, and what it should hold.
+/// A table with its expected content.
 struct Long {
     app: TestApp,
     bucket: Arc<InMemory>,
@@ -39,7 +39,7 @@ impl Long {
         Self { app, bucket, snapshots: Vec::new(), log: Vec::new(), newest: 0 }
     }
 
-    /// Appends so many snapshots in one commit, the last of which becomes current.
+    /// Appends this many snapshots in one commit. The last one becomes current.
     async fn append(&mut self, count: i64) -> Value {
         let before = (self.newest > 0).then_some(self.newest);
         let mut updates = Vec::new();
@@ -55,11 +55,11 @@ impl Long {
         committed.expect(200).body
     }
 
-    /// Expires what is not to be kept.
+    /// Expires all snapshots except those for which `keep` returns true.
     async fn expire(&mut self, keep: impl Fn(i64) -> bool) -> Value {
         let gone: Vec<i64> = self.snapshots.iter().copied().filter(|id| !keep(*id)).collect();
         self.snapshots.retain(|id| keep(*id));
-        // Everything up to the last entry whose snapshot is gone.
+        // Everything up to the last entry whose snapshot is expired.
         let last_gone = self.log.iter().rposition(|id| gone.contains(id));
         self.log.drain(..last_gone.map_or(0, |at| at + 1));
         let updates = vec![json!({ "action": "remove-snapshots", "snapshot-ids": gone })];
@@ -82,7 +82,7 @@ impl Long {
         }
     }
 
-    /// What was answered to a commit is right, and a load and the metadata file say the same.
+    /// Checks the response of a commit, and that a load and the metadata file are the same.
     async fn check(&self, committed: Value) {
         self.check_metadata(&committed["metadata"]);
         let loaded = self.app.get(TABLE).await.expect(200).body;
@@ -100,7 +100,7 @@ impl Long {
         self.app = TestApp::on(bucket).await;
     }
 
-    /// The store as it is in the bucket now, whatever is written to it later.
+    /// Returns a copy of the store as it is in the bucket.
     async fn store(&self) -> Offline {
         self.app
             .app
@@ -128,7 +128,7 @@ impl Long {
         (id, store.document(id).await.expect("it can be read").expect("it is there"))
     }
 
-    /// Closes the catalog, and changes its store without it.
+    /// Closes the catalog, and changes its store.
     async fn behind_its_back(&self, change: impl AsyncFnOnce(&Db)) {
         self.app.app.runtime.catalog.close().await.expect("the catalog closes");
         let bucket: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(&self.bucket);
@@ -235,7 +235,7 @@ async fn a_store_of_an_earlier_binary_opens_and_gets_pieces_with_the_next_commit
     let format = table.store().await.get(&StoreKey).await.expect("it can be read");
     let mut format = format.expect("it is there");
     format.format_version = 1;
-    // The version of the record's format, that of the record, and all of the text.
+    // The version of the record's format, the version of the record, and the whole metadata.
     let mut whole = vec![1];
     whole.extend_from_slice(&document.version.to_be_bytes());
     whole.extend(zstd::bulk::compress(&document.text.to_bytes(), 1).expect("it can be packed"));

@@ -1,5 +1,5 @@
-//! The HTTP API, endpoint by endpoint: one file for each file of `src/api/iceberg`, and one for each
-//! thing that all endpoints have in common.
+//! The HTTP API: one file for each endpoint group of `src/api/iceberg`, and one for each common
+//! feature.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! A port of its own for operators.
+//! A separate port for operators.
 
 use slateberg::app::connections::{self, Limits};
 use tokio::net::TcpListener;
@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::support::app::TestApp;
 
-/// A catalog whose operators have a port of their own, and both ports.
+/// Returns a catalog with a separate port for operators, and both ports.
 async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
@@ -51,7 +51,7 @@ async fn each_port_serves_what_it_is_for() {
         assert_eq!(status(&clients, path).await, of_clients, "{path} of clients");
         assert_eq!(status(&operators, path).await, of_operators, "{path} of operators");
     }
-    // It asks for credentials like the other one.
+    // This port requires credentials too.
     let asked = client.get(format!("{operators}/management/v1/whoami")).send().await;
     assert_eq!(asked.expect("it answers").status().as_u16(), 401);
 }

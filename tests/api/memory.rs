@@ -1,4 +1,4 @@
-//! Memory: the sizes of caches, the budget that they share, and the number of threads.
+//! Memory: the sizes of caches, their common budget, and the number of threads.
 
 use std::process::Command;
 
@@ -23,7 +23,8 @@ async fn metric(app: &TestApp, name: &str) -> f64 {
 async fn every_cache_reports_its_size_and_its_limit() {
     let app = TestApp::with_table().await;
     app.get("/v1/namespaces/ns/tables").await.expect(200);
-    // The records are in a sorted run now, so that the next read of the table brings its blocks into the caches.
+    // The records are in a sorted run now, so the next read of the table loads its blocks into the
+    // caches.
     app.app.runtime.catalog.flush().await.expect("it is flushed");
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     app.get("/v1/namespaces/ns/tables/t").await.expect(200);
@@ -32,7 +33,7 @@ async fn every_cache_reports_its_size_and_its_limit() {
         let limit = metric(&app, &format!("slateberg_{cache}_cache_limit_bytes")).await;
         assert!(0.0 < used && used <= limit, "{cache}: {used} of {limit} bytes");
     }
-    // Without credentials there is nothing to decide.
+    // Without authentication there are no decisions to cache.
     assert!(metric(&app, "slateberg_decision_cache_limit_bytes").await > 0.0);
 }
 
@@ -81,7 +82,8 @@ async fn the_smallest_budget_takes_a_body_of_the_longest_size_and_serves_it() {
     assert_eq!(properties["a"], properties["b"]);
 }
 
-/// What `slateberg config COMMAND` prints as JSON with these variables, and whether it succeeds.
+/// Returns the JSON output of `slateberg config COMMAND` with these variables, and whether it
+/// succeeds.
 fn config(command: &str, variables: &[(&str, &str)]) -> (bool, Value) {
     let directory = tempfile::tempdir().expect("there is room");
     let mut program = Command::new(env!("CARGO_BIN_EXE_slateberg"));

@@ -1,4 +1,4 @@
-//! Metadata files: their names, places and compression, and how long old ones are kept.
+//! Metadata files: names, locations, compression, and retention of old ones.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use crate::support::view::replace_query;
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
 async fn with_properties(properties: Value) -> (TestApp, Answer) {
-    // One of them registers its file a second time.
+    // One of the tests registers its file a second time.
     let app = TestApp::with_settings(|it| it.catalog.overlapping_locations = true).await;
     app.create_namespace(&["ns"]).await;
     let mut body = create_table("t");
@@ -29,7 +29,7 @@ fn file(answer: &Answer) -> &str {
     answer.body["metadata-location"].as_str().expect("a location")
 }
 
-/// Directory, number and rest of a metadata file's name.
+/// Returns the directory, number and rest of a metadata file's name.
 #[track_caller]
 fn parts(location: &str) -> (&str, &str, &str) {
     let (directory, name) = location.rsplit_once('/').expect("a directory");
@@ -100,7 +100,7 @@ async fn files_are_compressed_if_the_table_says_so() {
     GzDecoder::new(stored.as_slice()).read_to_string(&mut text).expect("gzip");
     let stored: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(stored, made.body["metadata"]);
-    // A compressed file can be registered, whatever its name says.
+    // A compressed file can be registered under any name.
     let body = json!({ "name": "r", "metadata-location": file(&made) });
     app.post("/v1/namespaces/ns/register", body).await.expect(200);
     let plain = set(&app, codec, "none").await;
@@ -152,7 +152,7 @@ async fn files_that_left_the_log_are_deleted_in_the_background_if_the_table_want
     for file in &written {
         assert!(app.file(file).await.is_some(), "no request deletes a file");
     }
-    // A restart before the background has come to it loses nothing.
+    // A restart before the background job runs loses nothing.
     let app = app.restart().await;
     app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     let (outdated, kept) = written.split_at(3);

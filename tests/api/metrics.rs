@@ -11,7 +11,7 @@ use crate::support::table::set_property;
 
 const REPORTS: &str = "/v1/namespaces/ns/tables/t/metrics";
 
-/// A report as Java's client sends it.
+/// A report of the Java client.
 fn scan_report() -> Value {
     json!({
         "report-type": "scan-report",
@@ -45,7 +45,7 @@ async fn counted(app: &TestApp) -> String {
     text.lines().filter(|line| line.contains("_reports_total{")).collect::<Vec<_>>().join("\n")
 }
 
-/// The number behind a name.
+/// Returns the value of a metric.
 async fn metric(app: &TestApp, name: &str) -> u64 {
     let metrics = app.get("/metrics").await.expect(200);
     let text = metrics.body.as_str().expect("text").to_owned();
@@ -53,7 +53,7 @@ async fn metric(app: &TestApp, name: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
-/// How often a cache had what was asked of it, and how often not.
+/// Returns the hits and misses of a cache.
 async fn hits_and_misses(app: &TestApp, cache: &str) -> (u64, u64) {
     let name = |result| format!("slateberg_{cache}_cache_requests_total{{result=\"{result}\"}}");
     (metric(app, &name("hit")).await, metric(app, &name("miss")).await)
@@ -69,7 +69,7 @@ async fn loads_of_a_table_that_was_used_lately_are_answered_from_the_caches() {
     }
     assert_eq!(hits_and_misses(&app, "answer").await, (9, 1));
     assert_eq!(hits_and_misses(&app, "version").await, (1, 0), "the creation has cached it");
-    // The namespace's name, the table's, and its record.
+    // The names of the namespace and of the table, and its record.
     assert_eq!(hits_and_misses(&app, "record").await, (hits + 27, misses));
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
@@ -136,7 +136,7 @@ async fn a_report_that_is_none_is_refused_and_not_counted() {
     "#);
 }
 
-/// The lines of a metric's series.
+/// Returns the lines of a metric's series.
 async fn series(app: &TestApp, name: &str) -> Vec<String> {
     let metrics = app.get("/metrics").await.expect(200);
     let text = metrics.body.as_str().expect("text").to_owned();
@@ -163,7 +163,7 @@ async fn requests_are_told_by_method_route_and_status() {
         );
         assert!(found.contains(&line), "{line}\n{found}");
     }
-    // Who asks is under way.
+    // The scrape itself is active.
     let active = series(&app, "http_server_active_requests{http_request_method=\"GET\"").await;
     assert!(active[0].ends_with(" 1"), "{active:?}");
 }
@@ -189,7 +189,7 @@ async fn the_parts_of_a_commit_and_how_it_ended_are_told() {
     }
     assert!(metric(&app, "slateberg_commit_group_size_count ").await >= 2);
     assert!(metric(&app, "slateberg_store_flush_group_size_count ").await >= 1);
-    // And SlateDB's own.
+    // Metrics of SlateDB.
     assert!(!series(&app, "slatedb_db_").await.is_empty());
     let puts = "slateberg_object_store_request_duration_seconds_count{store=\"warehouse\",operation=\"put\"} ";
     assert!(metric(&app, puts).await >= 2);

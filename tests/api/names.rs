@@ -1,4 +1,4 @@
-//! Names of every kind: whatever is not ambiguous may be a name, and stays what it is.
+//! Names of every kind: every unambiguous name is allowed, and is stored unchanged.
 
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ async fn a_space_may_come_as_a_plus_and_a_plus_comes_encoded() {
 #[tokio::test]
 async fn names_that_look_alike_are_not_the_same() {
     let app = TestApp::new().await;
-    // The last two look the same to people, and are different texts.
+    // The last two look the same, but are different strings.
     for name in ["a", "A", "a ", " a", "ü", "u\u{308}"] {
         app.create_namespace(&[name]).await;
     }
@@ -111,7 +111,7 @@ async fn names_that_look_alike_are_not_the_same() {
     assert_eq!(listed.body["namespaces"].as_array().map(Vec::len), Some(6));
 }
 
-/// `ns.t.snapshots` is first looked for as the table `snapshots` of the namespace `ns.t`.
+/// Clients look up `ns.t.snapshots` as the table `snapshots` of the namespace `ns.t` first.
 #[tokio::test]
 async fn a_metadata_table_is_no_table_of_the_catalog() {
     let app = TestApp::with_table().await;
@@ -149,7 +149,7 @@ async fn the_longest_name_works_and_a_longer_one_does_not() {
     let namespace = format!("/v1/namespaces/{}", path::segment(&longest));
     let made = app.post(&format!("{namespace}/tables"), create_table(&longest)).await.expect(200);
     let file = made.body["metadata-location"].as_str().expect("a location");
-    // Every part of a location fits into a file system.
+    // Each segment of a location fits the limits of file systems.
     assert!(file.split('/').all(|part| part.len() <= 255), "{file}");
     app.get(&format!("{namespace}/tables/{}", path::segment(&longest))).await.expect(200);
     let longer = format!("{longest}x");

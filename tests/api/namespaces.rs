@@ -16,7 +16,7 @@ async fn update(app: &TestApp, body: Value) -> Answer {
     app.post("/v1/namespaces/ns/properties", body).await
 }
 
-/// The properties of a namespace that was loaded, but for the location that every namespace has.
+/// Returns the properties of a namespace without the location that every namespace has.
 async fn own_properties(app: &TestApp, name: &str) -> Value {
     let loaded = app.get(&format!("/v1/namespaces/{name}")).await.expect(200);
     let mut properties = loaded.body["properties"].clone();

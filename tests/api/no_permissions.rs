@@ -1,4 +1,4 @@
-//! A valid credential to which no policy permits anything learns exactly that.
+//! A valid credential without any permission gets exactly this information.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::table::create_table;
 
 const GRANTS: &str = "/management/v1/grants";
 
-/// Requests about what exists, and the same about what does not.
+/// Requests for existing resources, and the same for missing ones.
 const PAIRS: [(&str, &str); 5] = [
     ("/v1/config", "/v1/config?warehouse=nope"),
     ("/v1/config?warehouse=default", "/v1/config?warehouse=memory:///nope"),
@@ -47,7 +47,7 @@ async fn a_credential_without_permissions_is_told_so_whatever_exists() {
         refused.expect_error(403, "ForbiddenException");
         app.get_as(&key, "/management/v1/whoami").await.expect(200);
     }
-    // Without a valid credential, nothing is told.
+    // Without a valid credential, the response discloses nothing.
     app.get_as("sb_wrong", "/v1/config").await.expect_error(401, "NotAuthorizedException");
 }
 
@@ -66,7 +66,7 @@ async fn a_credential_with_any_grant_finds_hidden_things_absent() {
     hidden.expect_error(404, "NoSuchNamespaceException");
     let absent = app.get_as(&key, "/v1/nope/namespaces").await;
     absent.expect_error(404, "NoSuchWarehouseException");
-    // The next request after the grant is gone.
+    // The revocation of the grant applies to the next request.
     let grant = granted["grant"]["id"].as_str().expect("an id");
     app.delete(&format!("{GRANTS}/{grant}")).await.expect(200);
     app.get_as(&key, "/v1/namespaces/ns").await.expect_error(403, "ForbiddenException");

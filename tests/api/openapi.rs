@@ -1,5 +1,5 @@
-//! The OpenAPI document of the management API: every route is in it, what is in it exists, and answers are
-//! what it says.
+//! The OpenAPI document of the management API: it contains exactly the existing routes, and
+//! responses match it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn document() -> Value {
     serde_json::from_str(&read("docs/openapi/management.json")).expect("JSON")
 }
 
-/// What a document has, as `METHOD path`.
+/// Returns the operations of a document, as `METHOD path`.
 fn documented(document: &Value) -> BTreeSet<String> {
     let paths = document["paths"].as_object().expect("paths");
     let all = paths.iter().flat_map(|(path, item)| {
@@ -32,7 +32,7 @@ fn documented(document: &Value) -> BTreeSet<String> {
     all.collect()
 }
 
-/// What the page with all routes has.
+/// Returns the operations of the router's source.
 fn routed() -> BTreeSet<String> {
     let page = read("src/api/router.rs");
     let (_, routes) = page.split_once("fn management_routes()").expect("the routes");
@@ -96,7 +96,7 @@ async fn what_is_documented_is_served() {
         let (method, path) = operation.split_once(' ').expect("a method and a path");
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         let answer = app.request_as("", method, path, &Value::Null).await;
-        // At the door, or open: what does not exist says so only behind it.
+        // 200 or 401: a missing route would return 404 only after authentication.
         assert!([200, 401].contains(&answer.status.as_u16()), "{operation}: {}", answer.status);
         let method = operation.split(' ').next().expect("a method").parse().expect("a method");
         let answer = app.request(method, path, &[], &Value::Null).await;
@@ -113,14 +113,14 @@ async fn the_document_is_given_to_everybody() {
     assert_eq!(answer.body, document());
 }
 
-/// A catalog, and what its answers have to be.
+/// A catalog, and the document that its responses must match.
 struct Pinned {
     app: TestApp,
     document: Value,
 }
 
 impl Pinned {
-    /// Follows a reference, if this is one.
+    /// Resolves a reference, if this is one.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
             Some(target) => {
@@ -131,7 +131,7 @@ impl Pinned {
         }
     }
 
-    /// Asserts that an answer is one that the document has for this operation.
+    /// Asserts that the document contains this response for the operation.
     #[track_caller]
     fn check(&self, method: &str, template: &str, answer: &Answer) {
         let operation = &self.document["paths"][template][method];
@@ -153,7 +153,7 @@ impl Pinned {
         self.app.request_as(credential, method, path, &body).await
     }
 
-    /// Sends a request whose template is its path, and checks the answer.
+    /// Sends a request whose template is its path, and checks the response.
     async fn ask(&self, credential: &str, method: &str, path: &str, body: Value) -> Answer {
         let answer = self.send(credential, method, path, body).await;
         self.check(method, path, &answer);
@@ -162,7 +162,7 @@ impl Pinned {
 }
 
 impl Pinned {
-    /// Asks all that can be asked of warehouses.
+    /// Sends all requests on warehouses.
     async fn warehouses(&self) {
         let admin = self.app.credential().to_owned();
         let reader = &self.app.key_with_role("reader").await;
@@ -196,7 +196,7 @@ impl Pinned {
 }
 
 impl Pinned {
-    /// Asks all that can be asked of encryption, here and where there is some.
+    /// Sends all requests on encryption, here and on an encrypted catalog.
     async fn encryption(&self) {
         let admin = self.app.credential().to_owned();
         let reader = self.app.key_with_role("reader").await;
@@ -224,7 +224,7 @@ impl Pinned {
 }
 
 impl Pinned {
-    /// Asks all that can be asked of background jobs.
+    /// Sends all requests on background jobs.
     async fn jobs(&self) {
         let admin = self.app.credential().to_owned();
         let reader = &self.app.key_with_role("reader").await;
@@ -262,7 +262,7 @@ impl Pinned {
         }
     }
 
-    /// Asks all that can be asked of checkpoints.
+    /// Sends all requests on checkpoints.
     async fn checkpoints(&self) {
         let admin = self.app.credential().to_owned();
         let reader = self.app.key_with_role("reader").await;

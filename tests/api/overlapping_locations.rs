@@ -1,4 +1,5 @@
-//! Locations that overlap: with those of other tables, views and namespaces, and with the state of the catalog.
+//! Overlapping locations: with those of other tables, views and namespaces, and with the state of
+//! the catalog.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ fn commit(updates: Value) -> Value {
     json!({ "requirements": [], "updates": updates })
 }
 
-/// The requests by which a table or view can get a location.
+/// The requests that can set the location of a table or view.
 fn requests(location: &str) -> Vec<(&'static str, Value)> {
     let mut staged = at("x", location);
     staged["stage-create"] = json!(true);
@@ -67,7 +68,7 @@ fn requests(location: &str) -> Vec<(&'static str, Value)> {
     all
 }
 
-/// A catalog with two namespaces, and in `hidden` a table and a view at locations of their own.
+/// A catalog with two namespaces, and in `hidden` a table and a view with locations of their own.
 async fn scene() -> TestApp {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
@@ -141,7 +142,8 @@ async fn a_percent_encoded_spelling_of_a_taken_location_is_rejected() {
             assert!(message.contains("overlaps"), "{path} {body}: {message}");
         }
     }
-    // A location that becomes free is free in every spelling, and the store keeps no key of it.
+    // A location that becomes free is free in every spelling, and its keys are removed from the
+    // store.
     app.delete("/v1/namespaces/hidden/tables/encoded").await.expect(204);
     app.post(TABLES, at("x", "memory:///warehouse/spelled/c d")).await.expect(200);
     app.delete("/v1/namespaces/hidden/tables/decoded").await.expect(204);
@@ -169,7 +171,7 @@ async fn a_registered_table_does_not_overlap_either() {
         let refused = app.refused("/v1/namespaces/ns/register", body).await;
         assert!(refused.message().contains("overlaps"), "{}", refused.message());
     }
-    // Where the table was dropped, its location is free.
+    // The location of a dropped table is free.
     app.delete("/v1/namespaces/hidden/tables/secret").await.expect(204);
     let body = json!({ "name": "again", "metadata-location": loaded.body["metadata-location"] });
     app.post("/v1/namespaces/ns/register", body).await.expect(200);
@@ -226,14 +228,14 @@ async fn tables_that_overlap_already_go_on() {
         app.get(&format!("{TABLES}/{name}")).await.expect(200);
         app.commit("ns", name, vec![], vec![set_property("a", "b")]).await.expect(200);
     }
-    // A table at the root of the warehouse prevents nobody from creating others.
+    // A table at the root of the warehouse does not prevent the creation of others.
     app.create_namespace(&["free"]).await;
     app.create_table("free", "t").await;
     app.refused(TABLES, at("third", "memory:///warehouse/ns/x")).await;
 }
 
-/// A catalog with the namespaces `a` and `b`, where tables may overlap, and a key that owns `a` and sees nothing
-/// of `b`.
+/// A catalog with the namespaces `a` and `b`, with or without overlapping tables, and a key that
+/// owns `a` and sees nothing of `b`.
 async fn tenants(overlapping: bool) -> (TestApp, String) {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
@@ -296,7 +298,8 @@ async fn a_metadata_file_of_a_hidden_table_is_answered_as_one_that_does_not_exis
             let refused = app.request_as(&owner, Method::POST, path, &body).await;
             assert_eq!(refused.error(), (404, "NotFoundException", message.as_str()));
         }
-        // The metadata of one's own table is no secret, and an administrator may load all tables.
+        // The owner may register metadata of its own table, and an administrator that of all
+        // tables.
         let own = app.get("/v1/namespaces/a/tables/t").await.expect(200).body;
         let own = own["metadata-location"].as_str().expect("a location").to_owned();
         let status = if overlapping { 200 } else { 400 };
@@ -343,7 +346,7 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
         }
     }
     assert!(app.file(&in_flight).await.is_some(), "a writer may be about to commit it");
-    // The owner of the location itself finds it.
+    // A search for orphans of the table at the location itself finds the file.
     let mut body = orphans("t", true);
     body["resource"] = json!("table:default/b/t");
     app.delete("/v1/namespaces/a/tables/inside").await.expect(204);
@@ -355,7 +358,7 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
     assert!(found.contains(&json!(in_flight)), "{job}");
 }
 
-/// A catalog on a directory, as a server opens it.
+/// A catalog on a directory, opened like by a server.
 async fn local(directory: &Path) -> TestApp {
     let mut settings = Settings { data_dir: directory.join("data"), ..Settings::default() };
     settings.authn.insecure_no_auth = true;
@@ -379,7 +382,7 @@ async fn no_table_and_no_job_reaches_the_state_through_a_symbolic_link() {
         names.sort();
         names
     };
-    // The location of a table.
+    // As the location of a table.
     for body in [
         at("x", &format!("{location}/link")),
         at("x", &format!("file://{}/data/warehouse/default/ns/x", root.display())),
@@ -393,7 +396,7 @@ async fn no_table_and_no_job_reaches_the_state_through_a_symbolic_link() {
         let message = refused.message();
         assert!(message.contains("the catalog's own state is there"), "{message}");
     }
-    // A search for orphans, and a purge by forged metadata.
+    // As the target of a search for orphans, and of a purge by forged metadata.
     let manifests = state("manifest");
     assert!(!manifests.is_empty());
     let forged = format!("{location}/link/manifest/{}", manifests[0].to_string_lossy());

@@ -1,4 +1,4 @@
-//! Pages of listings, and tokens that stay right while names come and go.
+//! Pages of listings, with tokens that stay valid under concurrent changes.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::app::TestApp;
 use crate::support::path;
 use crate::support::table::create_table;
 
-/// One page: the names on it, and the token of the next.
+/// Returns one page: its names, and the token of the next page.
 async fn page(app: &TestApp, listing: &str, query: &str) -> (Vec<String>, Option<String>) {
     let separator = if listing.contains('?') { '&' } else { '?' };
     let answer = app.get(&format!("{listing}{separator}{query}")).await.expect(200);
@@ -21,7 +21,7 @@ async fn page(app: &TestApp, listing: &str, query: &str) -> (Vec<String>, Option
     (names, answer.body["next-page-token"].as_str().map(ToOwned::to_owned))
 }
 
-/// All pages of this size.
+/// Returns all pages of this size.
 async fn pages(app: &TestApp, listing: &str, size: usize) -> Vec<Vec<String>> {
     let mut pages = Vec::new();
     let mut token = Some(String::new());
@@ -74,7 +74,7 @@ async fn who_knows_no_pages_gets_everything() {
         let (names, next) = page(&app, listing, query).await;
         assert_eq!((names.len(), next), (5, None), "{query}");
     }
-    // Who knows them and names no size, or one that is too large, gets the server's.
+    // The server's page size applies if the client sets none or a larger one.
     for query in ["pageToken=", "pageToken=&pageSize=1000"] {
         let (names, next) = page(&app, listing, query).await;
         assert_eq!(names, ["a", "b"], "{query}");
@@ -88,7 +88,7 @@ async fn names_that_come_and_go_do_not_disturb_the_others() {
     let listing = "/v1/namespaces/ns/tables";
     let (first, token) = page(&app, listing, "pageToken=&pageSize=2").await;
     assert_eq!(first, ["a", "b"]);
-    // The name that the token stands for goes, one behind it goes, and on both sides some come.
+    // The name in the token is dropped, a later one too, and some are added before and after it.
     app.delete("/v1/namespaces/ns/tables/b").await.expect(204);
     app.delete("/v1/namespaces/ns/tables/d").await.expect(204);
     for name in ["aa", "bb", "ee"] {
@@ -139,7 +139,7 @@ async fn a_broken_token_or_size_is_refused() {
     let app = five_of_each().await;
     for listing in LISTINGS {
         let separator = if listing.contains('?') { '&' } else { '?' };
-        // The last is one of a server before tokens held their listing.
+        // The last token is from a server before tokens contained their listing.
         for token in ["!", "AA", "YWJj", "a", "%00", "Af8", "b", "%FF", "AWE%3D%3D", "AWI"] {
             let answer = app.get(&format!("{listing}{separator}pageToken={token}")).await;
             let (status, kind, message) = answer.error();

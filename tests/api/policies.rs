@@ -1,4 +1,4 @@
-//! Policies made through the API: they decide the next request, or are refused as a whole.
+//! Policies created through the API: they apply to the next request, or are rejected entirely.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::support::fsck::assert_sound;
 const POLICIES: &str = "/management/v1/policies";
 const KEYS: &str = "/management/v1/api-keys";
 
-/// A policy by which one API key may list the keys.
+/// A policy that permits one API key to list the keys.
 fn lists_keys(id: &str, key: &str) -> String {
     format!(
         "@id(\"{id}\")\n@description(\"One who lists keys.\")\npermit (\n  principal == \
@@ -22,13 +22,13 @@ fn lists_keys(id: &str, key: &str) -> String {
 }
 
 impl TestApp {
-    /// `PUT` of a policy.
+    /// Sends `PUT` for a policy.
     pub(crate) async fn put_policy(&self, id: &str, text: &str) -> Answer {
         let path = format!("{POLICIES}/{id}");
         self.request(Method::PUT, &path, &[], &json!({ "text": text })).await
     }
 
-    /// The ids of the policies and templates in force that have this origin.
+    /// Returns the ids of the policies and templates in force with this origin.
     pub(crate) async fn policies_of(&self, origin: &str) -> Vec<String> {
         let listed = self.get(POLICIES).await.expect(200).body;
         let all = listed["policies"].as_array().expect("a list");
@@ -194,7 +194,7 @@ async fn a_change_on_an_old_view_of_things_is_refused() {
     let late = change(lists_keys("p", "y"), 0).await.expect_error(409, "CommitFailedException");
     assert_eq!(late.message(), "Expected policy revision 0, but the newest is 1");
     change(lists_keys("p", "y"), 1).await.expect(200);
-    // What is so already is no change.
+    // A request without effect creates no revision.
     assert_eq!(change(lists_keys("p", "y"), 2).await.expect(200).body["revision"], 2);
     let path = format!("{POLICIES}/p?expected_revision=1");
     app.delete(&path).await.expect_error(409, "CommitFailedException");
@@ -213,7 +213,7 @@ async fn nobody_is_locked_out() {
         "{}",
         refused.message()
     );
-    // With somebody left it is their own business.
+    // With another administrator, the change is allowed.
     let (id, other) = app.make_key(json!({ "name": "other", "roles": ["admin"] })).await;
     let all_but = format!(
         "{} unless {{ principal == ServiceAccount::\"{id}\" }};",
@@ -317,7 +317,7 @@ async fn what_is_stored_can_be_left_out_of_force_and_taken_back() {
     app.app.runtime.catalog.close().await.expect("the catalog closes");
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    // Files that take a name which a stored policy has.
+    // Policy files that use the id of a stored policy.
     let directory = tempfile::tempdir().expect("there is room");
     let admins = "@id(\"admins\") permit (principal in Role::\"admin\", action, resource);";
     let text = format!("{admins}\n{}", lists_keys("p", "y"));

@@ -1,4 +1,4 @@
-//! The log of policies and grants: every revision is told, compared, and can be gone back to.
+//! The log of policies and grants: revisions can be listed, compared and rolled back to.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::support::app::TestApp;
 const POLICIES: &str = "/management/v1/policies";
 const GRANTS: &str = "/management/v1/grants";
 
-/// A policy that matters to nobody.
+/// Returns a policy that affects no caller.
 fn policy(id: &str, whom: &str) -> String {
     format!(
         "@id(\"{id}\") permit (principal == User::\"{whom}\", action == Action::\"Load\", resource);"
@@ -108,7 +108,7 @@ async fn going_back_is_a_revision_like_any_other() {
     assert_eq!((&now["policies"], &now["in-force"]), (&then["policies"], &then["in-force"]));
     let sixth = app.get(&format!("{POLICIES}/revisions/6")).await.expect(200).body;
     assert_eq!((&sixth["rolled-back-to"], &sixth["comment"]), (&json!(2), &json!("as it was")));
-    // And forward again.
+    // Roll back to the later revision.
     app.post(&rollback, json!({ "to": 5 })).await.expect(200);
     let fifth = app.get(&format!("{POLICIES}/revisions/5")).await.expect(200).body;
     let seventh = app.get(&format!("{POLICIES}/revisions/7")).await.expect(200).body;
@@ -118,14 +118,14 @@ async fn going_back_is_a_revision_like_any_other() {
     assert_eq!(app.policies_of("grant").await, Vec::<String>::new());
 }
 
-/// What was made at run time, as a test believes it to be.
+/// Expected policies and grants from run time.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Model {
     policies: BTreeMap<String, String>,
     grants: Vec<Value>,
 }
 
-/// What is in force says the same as the log, and as the model.
+/// Asserts that the policies in force match the log and the model.
 async fn assert_is(app: &TestApp, model: &Model, revision: usize, seed: u64) {
     let listed = app.get(POLICIES).await.expect(200).body;
     assert_eq!(listed["revision"], revision, "seed {seed}");
@@ -146,7 +146,7 @@ async fn assert_is(app: &TestApp, model: &Model, revision: usize, seed: u64) {
     assert_eq!(policies.len(), model.grants.len(), "seed {seed}: {policies:?}");
 }
 
-/// A grant without the name of its policy.
+/// Returns a grant without its policy id.
 fn of_grant(listed: &Value) -> Value {
     let mut grant = listed.clone();
     grant.as_object_mut().expect("an object").remove("policy");

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::authn_cli::{Server, said};
 
-/// A server with policy files of its own, and its admin key.
+/// Starts a server with policy files of its own, and returns it with its admin key.
 fn server(directory: &Path) -> (Server, String) {
     let policies = directory.join("policies");
     std::fs::create_dir(&policies).expect("it can be made");
@@ -23,7 +23,7 @@ fn server(directory: &Path) -> (Server, String) {
     (server, admin)
 }
 
-/// Lines as their words.
+/// Splits lines into words.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split_whitespace().collect()).collect()
 }
@@ -122,7 +122,7 @@ fn grants_are_made_listed_asked_about_and_revoked() {
     assert_eq!(oneself["policies"][0]["id"], "role-admin");
     let twice = ask(&["--user", "x", "--policies", "policies", "--url", &server.uri]);
     assert_eq!(twice.status.code(), Some(2));
-    // The policies at hand do not know the grant, and know nobody by a credential.
+    // The local policies contain no grants, and cannot resolve credentials.
     for at_hand in [&["--policies", "policies"][..], &["--offline"]] {
         let denied = ask(&[at_hand, &["--user", "corp/ann", "--group", "team"]].concat());
         assert_eq!(denied.status.code(), Some(3), "{at_hand:?}");
@@ -167,7 +167,7 @@ fn sighup_brings_policy_files_in_force() {
         }
     };
     let policy = "@id(\"more\") permit (principal == User::\"x\", action, resource);";
-    // A server that answers listens to signals.
+    // A server that responds handles signals.
     wait_for(false);
     std::fs::write(&file, policy).expect("it can be written");
     hang_up();

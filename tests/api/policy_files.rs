@@ -1,4 +1,4 @@
-//! Policy files that change while the server runs: in force all of them, or none.
+//! Policy files that change at run time: either all of them apply or none.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::support::app::TestApp;
 
 const KEYS: &str = "/management/v1/api-keys";
 
-/// Writes the default policies, and this one besides them.
+/// Writes the default policies and this additional one.
 fn write(directory: &Path, more: &str) {
     for file in default_policies() {
         let name = Path::new(&file.name).file_name().expect("a name").to_owned();
@@ -29,7 +29,7 @@ async fn app_with(directory: &Path) -> (TestApp, PolicyFiles) {
     (app, files)
 }
 
-/// What `/metrics` says of a series.
+/// Returns the value of a series in `/metrics`.
 async fn measured(app: &TestApp, series: &str) -> u64 {
     let metrics = app.get("/metrics").await.expect(200).body;
     let text = metrics.as_str().expect("text");
@@ -41,7 +41,7 @@ async fn reloads(app: &TestApp, result: &str) -> u64 {
     measured(app, &format!("slateberg_policy_reloads_total{{result=\"{result}\"}}")).await
 }
 
-/// Whether what is in the files is in force: 1, or 0 if it was refused.
+/// Returns 1 if the files are in force, or 0 if they were rejected.
 async fn last_successful(app: &TestApp) -> u64 {
     measured(app, "slateberg_policy_last_reload_successful").await
 }
@@ -91,7 +91,7 @@ async fn files_that_do_not_fit_change_nothing() {
     for (refused, broken) in (1..).zip([
         "@id(\"mine\") permit (principal",
         "@id(\"mine\") permit (principal, action == Action::\"Fly\", resource);",
-        // Taken by a policy that was made at run time.
+        // The id belongs to a policy that was created at run time.
         stored,
     ]) {
         write(directory.path(), broken);
@@ -101,11 +101,11 @@ async fn files_that_do_not_fit_change_nothing() {
         assert_eq!(reloads(&app, "refused").await, refused, "once, and not at every look");
         assert_eq!(last_successful(&app).await, 0, "{broken}");
     }
-    // As they were before.
+    // Restores the original file.
     write(directory.path(), mine);
     files.look().await;
     assert_eq!(last_successful(&app).await, 1);
-    // Without its template, a grant would be nothing.
+    // The grants would be invalid without their template.
     let grants = directory.path().join("grants.cedar");
     std::fs::write(&grants, "").expect("it can be written");
     files.look().await;
@@ -114,7 +114,7 @@ async fn files_that_do_not_fit_change_nothing() {
     assert_eq!(last_successful(&app).await, 0);
     assert_eq!(app.get("/management/v1/policies").await.body, before);
     assert_eq!(reloads(&app, "in_force").await, 0);
-    // What is made at run time goes together with the files that are in force, not with those that are not.
+    // A policy from the API is combined with the files in force, not with the rejected ones.
     let other = stored.replace("stored", "other");
     app.put_policy("other", &other).await.expect(200);
 }

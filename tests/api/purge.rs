@@ -1,4 +1,4 @@
-//! Drop with purge: a table's files are deleted in the background, and nothing else is.
+//! Drop with purge: the background job deletes the table's files, and no others.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ async fn a_purge_deletes_what_the_table_leads_to() {
     assert_eq!(table.left().await, ALL, "the request itself deletes nothing");
     assert_eq!(table.metadata_files().await, 3);
     assert_eq!(table.run().await, 1);
-    // What the table does not name is not the table's, even below its location.
+    // A file that the table does not name is not deleted, even below its location.
     assert_eq!(table.left().await, ["stranger"]);
     assert_eq!(table.metadata_files().await, 0);
-    // And what lies outside of the warehouse is not the warehouse's.
+    // Files outside of the warehouse are not deleted.
     assert!(table.app.file("memory:///other/3.parquet").await.is_some());
     assert_eq!(table.run().await, 0, "the job is done");
 }
 
 #[tokio::test]
 async fn the_files_of_a_small_table_are_deleted_when_its_purge_is_answered() {
-    // Far longer than the job takes, so that a slow machine changes nothing.
+    // Much longer than the job takes, so that the test also passes on a slow machine.
     let patient = |settings: &mut Settings| settings.catalog.purge_wait_ms = 600_000;
     let app = TestApp::with_settings(patient).await;
     app.create_namespace(&["ns"]).await;
@@ -67,7 +67,7 @@ async fn a_purge_that_was_cut_off_is_finished() {
     use object_store::ObjectStoreExt;
     let table = Filled::new().await;
     table.app.delete(PURGE).await.expect(204);
-    // An earlier run got as far as this.
+    // An earlier run has deleted these files.
     for file in ["data/1.parquet", "metadata/m1.avro"] {
         let path = table.at(file).strip_prefix("memory:///").expect("in memory").into();
         table.app.bucket.delete(&path).await.expect("the file can be deleted");
@@ -95,7 +95,7 @@ async fn a_manifest_that_is_too_long_or_unfolds_to_too_much_does_not_stop_a_purg
     for (file, content, left) in [
         ("metadata/m1.avro", &long, &["data/1.parquet", "data/2.parquet", "stranger"][..]),
         ("metadata/m1.avro", &much, &["data/1.parquet", "data/2.parquet", "stranger"]),
-        // Nothing else leads to the manifest.
+        // The manifest is only reachable through this list.
         (
             "metadata/snap-1.avro",
             &long,

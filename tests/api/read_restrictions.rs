@@ -1,4 +1,4 @@
-//! Which rows and columns of a table somebody may read, as `loadTable` tells their client.
+//! Restrictions on rows and columns, as `loadTable` returns them to clients.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -29,7 +29,8 @@ fn people() -> Value {
     ] } })
 }
 
-/// The policy by which a role may read, and change, the tables of crm, with these annotations.
+/// Returns the policy that permits a role to read and change the tables of crm, with these
+/// annotations.
 fn reads(role: &str, annotations: &str) -> String {
     format!(
         "@id(\"{role}\")\n{annotations}\npermit (\n  principal in Role::\"{role}\",\n  action in \
@@ -38,7 +39,7 @@ fn reads(role: &str, annotations: &str) -> String {
     )
 }
 
-/// An annotation, with what it says in quotes.
+/// Returns an annotation with its quoted value.
 fn row_filter(expression: &Value) -> String {
     format!("@row_filter({})", Value::String(expression.to_string()))
 }
@@ -51,7 +52,7 @@ fn of_region(region: &str) -> Value {
     json!({ "type": "eq", "term": "region", "value": region })
 }
 
-/// What a client is told of [`of_region`].
+/// Returns [`of_region`] in the form for clients.
 fn of_region_by_id(region: &str) -> Value {
     json!({
         "type": "eq",
@@ -60,7 +61,7 @@ fn of_region_by_id(region: &str) -> Value {
     })
 }
 
-/// The names of an object's members, in alphabetical order.
+/// Returns the names of an object's members, in alphabetical order.
 fn members(object: &Value) -> Vec<&str> {
     let members = object.as_object().expect("an object").keys();
     let mut names: Vec<_> = members.map(String::as_str).collect();
@@ -78,12 +79,12 @@ async fn app(policies: &[String]) -> TestApp {
 }
 
 impl TestApp {
-    /// A key with all of these roles.
+    /// Creates a key with all of these roles.
     async fn key_with_roles(&self, roles: &[&str]) -> String {
         self.make_key(json!({ "name": roles.join("-"), "roles": roles })).await.1
     }
 
-    /// The `read-restrictions` that whoever has these roles is told.
+    /// Returns the `read-restrictions` for a principal with these roles.
     async fn restrictions_of(&self, roles: &[&str]) -> Value {
         let key = self.key_with_roles(roles).await;
         self.get_as(&key, TABLE).await.expect(200).body["read-restrictions"].clone()
@@ -101,7 +102,7 @@ impl TestApp {
         self.post(TABLE, body).await.expect(200);
     }
 
-    /// Gives `people` other columns, in the place of what it has.
+    /// Replaces the columns of `people`.
     async fn change_columns(&self, fields: Value) {
         let schema = json!({ "type": "struct", "fields": fields });
         self.change_people(vec![
@@ -265,11 +266,11 @@ async fn what_a_policy_means_follows_the_names_of_columns() {
     let field = |id: i32, name: &str| json!({ "id": id, "name": name, "required": false, "type": "string" });
     let id = json!({ "id": 1, "name": "id", "required": true, "type": "long" });
 
-    // The filter's column has another name: nobody knows any more which rows are meant.
+    // The filter's column has another name: the rows cannot be determined.
     app.change_columns(json!([id, field(2, "area"), field(3, "email")])).await;
     let told = app.get_as(&us, TABLE).await.expect(200).body;
     assert_eq!(told["read-restrictions"], json!({ "required-row-filter": false }));
-    // The mask's column has another name: it would be shown as it is.
+    // The mask's column has another name: its values would be visible.
     app.change_columns(json!([id, field(2, "region"), field(3, "mail")])).await;
     app.get_as(&eu, TABLE).await.expect_error(403, "ForbiddenException");
     app.change_columns(json!([id, field(2, "region")])).await;
@@ -310,7 +311,7 @@ async fn a_tag_is_good_for_those_alone_who_may_read_as_much() {
             }
         }
     }
-    // Who may read the same is told the same.
+    // Principals with the same restrictions get the same tag.
     let europe = app.key_with_role("europe").await;
     let tag = app.get_as(&europe, TABLE).await.expect(200).header("etag").to_owned();
     assert!(tags.iter().any(|(whose, _, other)| **whose == keys[1] && *other == tag));
@@ -387,7 +388,7 @@ async fn whoever_makes_a_table_is_told_what_they_may_read_of_it() {
     let registered = app.request_as(&eu, Method::POST, register, &body).await.expect(200);
     assert_eq!(registered.body["read-restrictions"], filter);
 
-    // The table was made, so that the answer says so; of its rows they are shown none.
+    // The table was created, so the response reports this, but shows none of its rows.
     let nothing = json!({ "required-row-filter": false });
     for role in ["masked", "maker"] {
         let key = app.key_with_role(role).await;
@@ -466,7 +467,7 @@ async fn a_grant_of_a_filtered_template_is_filtered() {
         app.restrictions_of(&["analysts"]).await,
         json!({ "required-row-filter": of_region_by_id("EU") })
     );
-    // Whoever may read everything besides is not held up by it.
+    // The restriction has no effect on a principal with another, unrestricted permission.
     assert_eq!(app.restrictions_of(&["analysts", "reader"]).await, Value::Null);
 }
 

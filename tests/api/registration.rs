@@ -82,7 +82,7 @@ async fn an_overwrite_gives_the_table_the_registered_metadata() {
     let forth = committed.body["metadata-location"].as_str().expect("a location");
     app.post(REGISTER, overwrite("t", forth)).await.expect(200);
     assert_eq!(app.get(TABLE).await.expect(200).body["metadata"], committed.body["metadata"]);
-    // And where nothing is there, it registers as ever.
+    // Without an existing table, it registers normally.
     app.post(REGISTER, overwrite("fresh", &first)).await.expect(200);
 }
 
@@ -99,7 +99,7 @@ async fn an_overwrite_brings_another_tables_identity() {
     assert_eq!(app.get(TABLE).await.expect(200).body, other.body);
 }
 
-/// A file that somebody else has compressed is not, byte for byte, what slateberg would write.
+/// A file compressed by another program differs from the bytes that slateberg would write.
 #[tokio::test]
 async fn a_crash_after_an_overwrite_leaves_the_registered_file_alone() {
     let app = TestApp::with_table().await;
@@ -111,7 +111,7 @@ async fn a_crash_after_an_overwrite_leaves_the_registered_file_alone() {
     let file = "memory:///warehouse/foreign.gz.metadata.json";
     app.put_file(file, content.clone()).await;
     app.post(REGISTER, overwrite("t", file)).await.expect(200);
-    // The first catalog is never closed: the second one opens on what a crash leaves.
+    // The first catalog is never closed: the second one opens the state after a crash.
     let opening = TestApp::on(app.bucket.clone());
     let anew = timeout(Duration::from_secs(10), opening).await.expect("the catalog opens");
     assert_eq!(anew.get(TABLE).await.expect(200).body["metadata"], metadata);

@@ -1,4 +1,4 @@
-//! The bill: what the object store is asked, while nothing happens and for commits.
+//! Number of requests to the object store, of an idle server and for commits.
 
 #![expect(clippy::print_stdout, reason = "the bill is for whoever runs it with --nocapture")]
 
@@ -18,12 +18,12 @@ use crate::support::knobs::knob;
 use crate::support::served::Served;
 use crate::support::table::set_property;
 
-/// How long an idle server is watched.
+/// Seconds for which an idle server is observed.
 const IDLE_SECONDS: &str = "SLATEBERG_TEST_IDLE_SECONDS";
-/// How many commits are made, one after the other.
+/// Number of sequential commits.
 const COMMITS: &str = "SLATEBERG_TEST_BILLED_COMMITS";
 
-/// How often each kind of request has arrived so far, by verb and directory.
+/// Counts the requests so far, by verb and directory.
 fn bill(bucket: &FaultStore) -> BTreeMap<String, usize> {
     let mut bill = BTreeMap::new();
     for (verb, path) in bucket.requests() {
@@ -36,7 +36,7 @@ fn bill(bucket: &FaultStore) -> BTreeMap<String, usize> {
     bill
 }
 
-/// What came to the bill since, and its sum.
+/// Returns the requests since `before`, and their sum.
 fn since(
     before: &BTreeMap<String, usize>,
     now: &BTreeMap<String, usize>,
@@ -49,7 +49,7 @@ fn since(
     (added, sum)
 }
 
-/// A served catalog with a table, with the tasks that it has in the background.
+/// A running server on a catalog with a table, including its background tasks.
 async fn served() -> (Arc<FaultStore>, Served) {
     let bucket = FaultStore::new(bucket());
     let app = TestApp::with(Arc::clone(&bucket) as _, memory_settings()).await;
@@ -62,13 +62,13 @@ async fn served() -> (Arc<FaultStore>, Served) {
 async fn an_idle_server_asks_its_bucket_now_and_then() {
     let seconds = knob(IDLE_SECONDS, 6);
     let (bucket, _served) = served().await;
-    // What starting and stopping to work brings along.
+    // Exclude the requests of the start and of the end of work.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let before = bill(&bucket);
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let (kinds, asked) = since(&before, &bill(&bucket));
     println!("idle for {seconds} s: {asked} requests, {kinds:#?}");
-    // Two looks a second at most, and what the end of the work before brings.
+    // At most two polls a second, and the requests after the end of work.
     assert!(asked as u64 <= 3 * seconds + 12, "{asked} requests in {seconds} s: {kinds:?}");
 }
 
@@ -90,7 +90,7 @@ async fn a_commit_is_two_puts() {
     assert_eq!(bucket.count(Verb::Delete, ""), of_the_start, "no commit deletes anything");
 }
 
-/// How many requests for sorted runs it takes to open a catalog anew, and to load its table.
+/// Returns the number of requests for sorted runs to open a catalog and load its table.
 async fn cold_load(bucket: &Arc<FaultStore>, cache: &Path) -> usize {
     let mut settings = memory_settings();
     settings.store.object_cache_dir = cache.to_owned();

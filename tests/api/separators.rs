@@ -1,4 +1,4 @@
-//! The separator of namespace levels that a warehouse advertises to its clients.
+//! The namespace separator that a warehouse advertises to its clients.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn nested_namespaces_are_found_with_the_advertised_separator_and_with_the_
     let app = with_separator("%2E").await;
     let config = app.get("/v1/config").await.expect(200);
     assert_eq!(config.body["overrides"]["namespace-separator"], "%2E");
-    // Encoded by Java clients, as it is by PyIceberg, and the default by all older clients.
+    // As encoded by Java clients, as sent by PyIceberg, and the default of all older clients.
     for path in ["a%2Eb", "a%2eb", "a.b", "a%1Fb"] {
         let found = app.get(&format!("/v1/namespaces/{path}")).await.expect(200);
         assert_eq!(found.body["namespace"], json!(["a", "b"]), "{path}");

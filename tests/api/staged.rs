@@ -1,4 +1,4 @@
-//! Staged tables: metadata without a table, and the commit that makes the table.
+//! Staged tables: metadata without a table, and the commit that creates the table.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ async fn stage(app: &TestApp, name: &str) -> Answer {
     app.post("/v1/namespaces/ns/tables", body).await
 }
 
-/// The updates that make a table out of staged metadata, as Java's client sends them.
+/// Returns the updates that create a table from staged metadata, as the Java client sends them.
 fn updates_of(metadata: &Value) -> Vec<Value> {
     vec![
         json!({ "action": "assign-uuid", "uuid": metadata["table-uuid"] }),

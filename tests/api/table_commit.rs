@@ -1,4 +1,4 @@
-//! Commits to tables: what they require, and what they answer.
+//! Commits to tables: requirements and responses.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -188,7 +188,7 @@ async fn those_who_do_not_get_into_each_others_way_all_pass() {
     let properties = loaded.body["metadata"]["properties"].as_object().expect("an object");
     assert_eq!(properties.keys().filter(|key| key.starts_with('k')).count(), 32);
     let log = loaded.body["metadata"]["metadata-log"].as_array().expect("a list");
-    // What waits together becomes one version.
+    // Commits that wait together become one version.
     assert!((1..=32).contains(&log.len()), "{} files", log.len());
     for entry in log {
         let file = entry["metadata-file"].as_str().expect("a location");

@@ -1,4 +1,4 @@
-//! The updates of tables, but for those of snapshots: what each changes, and what it refuses.
+//! Updates of tables except those of snapshots: effects and rejections.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::table::{schema, set_property};
 
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-/// Commits updates that have to be taken, and answers the metadata that they lead to.
+/// Commits updates that must succeed, and returns the new metadata.
 async fn updated(app: &TestApp, updates: Value) -> Value {
     let body = json!({ "requirements": [], "updates": updates });
     let answer = app.post(TABLE, body).await.expect(200);
@@ -15,7 +15,7 @@ async fn updated(app: &TestApp, updates: Value) -> Value {
     answer.body["metadata"].clone()
 }
 
-/// Commits updates that have to be refused, one by one.
+/// Commits updates that must be rejected, one by one.
 async fn check_refused(app: &TestApp, cases: &[(Value, &str)]) {
     for (update, message) in cases {
         let updates = if update.is_array() { update.clone() } else { json!([update]) };

@@ -109,7 +109,7 @@ async fn a_table_is_made_as_it_was_asked_for() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
     let mut body = create_table("t");
-    // The client's own ids; the catalog assigns new ones, and everything that refers to them follows.
+    // The client's own ids. The catalog assigns new ones and updates all references to them.
     body["schema"]["fields"][0]["id"] = json!(71);
     body["schema"]["fields"][1]["id"] = json!(72);
     body["schema"]["identifier-field-ids"] = json!([71]);
@@ -226,7 +226,7 @@ async fn a_table_gets_another_name_and_stays_the_same() {
     assert_eq!(after.body, before.body);
     assert_eq!(names(&app, "ns").await, Vec::<String>::new());
     assert_eq!(names(&app, "other").await, ["t"]);
-    // Its namespace is held by it, and the one that it left is not.
+    // The new namespace contains it, and the old one does not.
     app.delete("/v1/namespaces/other%1Fdeep").await.expect(204);
     app.delete("/v1/namespaces/other").await.expect_error(409, "NamespaceNotEmptyException");
     app.commit("other", "t", vec![], append(2, Some(1), 2)).await.expect(200);

@@ -1,4 +1,4 @@
-//! Encrypted connections: what is spoken on them, files that change, and clients that dawdle.
+//! Encrypted connections: protocols, reloaded files, and slow clients.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ async fn encrypted(tls: TlsSettings) -> Served {
     Served::start(TestApp::with_settings(|settings| settings.server.tls = tls).await).await
 }
 
-/// Whether a server's certificate, as it is shown to a new connection, is one of this CA.
+/// Whether the server shows a certificate of this CA to a new connection.
 async fn shows_one_of(server: &Served, ca: &TestCa) -> bool {
     Served::client(ca, None).get(format!("{}/health", server.uri)).send().await.is_ok()
 }
 
-/// What `/metrics` says of the server's TLS.
+/// Returns a TLS metric of the server.
 async fn measured(server: &Served, ca: &TestCa, name: &str) -> f64 {
     let client = Served::client(ca, None);
     let answer = client.get(format!("{}/metrics", server.uri)).send().await.expect("it answers");
@@ -53,10 +53,10 @@ async fn clients_speak_http_1_or_2_as_they_like() {
     assert_eq!(version(Served::client(&ca, None)).await, Version::HTTP_2);
     let old = Served::client_with(&ca, None, |client| client.http1_only());
     assert_eq!(version(old).await, Version::HTTP_11);
-    // Without a word of encryption, nothing is answered.
+    // Unencrypted requests get no response.
     let plain = Client::new().get(server.uri.replace("https", "http")).send().await;
     assert!(plain.is_err());
-    // Nor is a client content with a certificate of somebody else.
+    // Clients reject a certificate of another CA.
     assert!(!shows_one_of(&server, &TestCa::new()).await);
 }
 
@@ -74,7 +74,7 @@ async fn a_client_that_dawdles_keeps_nobody_waiting() {
     let begun = Instant::now();
     assert!(shows_one_of(&server, &ca).await);
     assert!(begun.elapsed() < Duration::from_secs(2), "it waited for {:?}", begun.elapsed());
-    // They are not waited for without end.
+    // The server does not wait for them forever.
     for mut stream in idle {
         let ended = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut [0; 1])).await;
         assert_eq!(ended.expect("it is closed").unwrap_or(0), 0);
@@ -94,7 +94,7 @@ async fn certificates_change_without_a_restart_and_all_or_nothing() {
     assert_eq!(ready().await, 200);
     assert_eq!(measured(&server, &old, "last_reload_successful").await, 1.0);
 
-    // Half a change: the certificate is there, and its key is not yet.
+    // A partial update: the certificate is new, and its key is not.
     let (begins, ends) = (date_time_ymd(2026, 1, 1), date_time_ymd(2126, 1, 1));
     let next = new.server_with(|params| {
         params.not_before = begins;
@@ -104,7 +104,7 @@ async fn certificates_change_without_a_restart_and_all_or_nothing() {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(shows_one_of(&server, &old).await, "what is no good changes nothing");
     assert_eq!(measured(&server, &old, "last_reload_successful").await, 0.0);
-    // Or something that is no certificate at all, or none.
+    // An invalid certificate file.
     files.write("server.pem", "nothing of the kind");
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(shows_one_of(&server, &old).await);
@@ -120,7 +120,7 @@ async fn certificates_change_without_a_restart_and_all_or_nothing() {
         let told = measured(&server, &new, &format!("certificate_{name}_timestamp_seconds")).await;
         assert_eq!(told, date.unix_timestamp() as f64);
     }
-    // Connections that are there go on.
+    // Existing connections continue.
     assert_eq!(ready().await, 200);
 }
 

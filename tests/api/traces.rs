@@ -1,4 +1,4 @@
-//! Traces of a server, as a collector gets them.
+//! Traces of a server, as received by a collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ use crate::support::program::Server;
 const CLIENT_SPAN: &str = "00f067aa0ba902b7";
 const TABLE_ROUTE: &str = "/v1/namespaces/{namespace}/tables/{table}";
 
-/// A collector that keeps the spans that it gets. It responds while a test waits for the end of a server.
+/// A collector that stores the received spans. It responds while a test waits for a server to stop.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Span>>>);
 
@@ -37,7 +37,7 @@ impl Collector {
         (collector, address)
     }
 
-    /// The spans of a trace.
+    /// Returns the spans of a trace.
     fn spans(&self, trace: &str) -> Vec<Span> {
         let spans = self.0.lock().expect("no panic");
         spans.iter().filter(|span| hex(&span.trace_id) == trace).cloned().collect()
@@ -74,7 +74,7 @@ fn attributes(span: &Span) -> BTreeMap<&str, String> {
     span.attributes.iter().map(|it| (it.key.as_str(), value(it))).collect()
 }
 
-/// The names of a span's parts, and of theirs.
+/// Returns the names of all descendants of a span.
 fn inside<'a>(spans: &'a [Span], of: &Span) -> BTreeSet<&'a str> {
     let parts = spans.iter().filter(|span| span.parent_span_id == of.span_id);
     parts.flat_map(|span| inside(spans, span).into_iter().chain([span.name.as_str()])).collect()
@@ -86,7 +86,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     found.unwrap_or_else(|| panic!("no {name} in {:?}", names()))
 }
 
-/// A client of a server in a directory, whose spans go to a collector.
+/// A client of a server in a directory that sends its spans to a collector.
 struct Client {
     server: Server,
     http: reqwest::Client,
@@ -94,7 +94,7 @@ struct Client {
 }
 
 impl Client {
-    /// Starts the server. Of its own accord, it samples nothing.
+    /// Starts the server. By itself, it samples nothing.
     fn start(directory: &Path, collector: SocketAddr, key: Option<String>) -> Self {
         let settings = format!(
             "[log]\nlevel = \"warn,slateberg=debug\"\n[telemetry.otlp]\nendpoint = \"http://{collector}\"\n\
@@ -191,7 +191,7 @@ async fn sampled_commit_is_one_tree_of_spans_below_its_client() {
         (told["slateberg.request_id"].as_str(), told["url.scheme"].as_str()),
         ("r1", "http")
     );
-    // Nothing is beside the request, and the work is in the parts of its commit.
+    // There are no spans outside of the request, and its work is in the phases of its commit.
     assert_eq!(
         inside(&spans, request).len(),
         spans.iter().map(|span| &span.name).collect::<BTreeSet<_>>().len() - 1
@@ -244,7 +244,7 @@ async fn leader_of_a_group_commit_is_linked_to_its_members() {
     let directory = TempDir::new().expect("there is room");
     let client = Client::start(directory.path(), address, None);
     client.create_table().await;
-    // Those that come while one commit is on its way become a group.
+    // Commits that arrive while another one is in progress form a group.
     for round in 0..16_u8 {
         let traces: Vec<_> =
             (1..=8).map(|number| traceparent(&trace(round * 8 + number), "01")).collect();

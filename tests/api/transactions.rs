@@ -93,7 +93,7 @@ async fn no_table_changes_if_one_cannot() {
         ),
     ];
     for (bad, status, kind, message) in cases {
-        // Wherever in the list the bad one stands.
+        // With the invalid change at either end of the list.
         for changes in [vec![good("a"), good("b"), bad.clone()], vec![bad, good("b"), good("a")]] {
             let refused = app.refused(COMMIT, transaction(changes)).await;
             assert_eq!(refused.error(), (status, kind, message));
@@ -152,7 +152,7 @@ async fn transactions_that_cross_each_other_end_and_agree() {
     let names = ["a", "b", "c", "d"];
     let app = with_tables(&names).await;
     let transactions = (0..24).map(|n: usize| {
-        // Each takes two tables, in either order.
+        // Each transaction changes two tables, in either order.
         let (first, second) = (names[n % 4], names[(n + 1 + n / 4 % 3) % 4]);
         let value = n.to_string();
         let set = json!([set_property("first-and-second", &value)]);

@@ -1,5 +1,4 @@
-//! Stores that an older binary has left are taken over when they are opened: what has keys since then gets
-//! them.
+//! Stores of older binaries are upgraded when they are opened: missing index keys are added.
 
 use std::sync::Arc;
 
@@ -12,13 +11,13 @@ use crate::support::app::TestApp;
 use crate::support::filled::{ALL, Filled};
 use crate::support::fsck::{assert_sound, findings};
 
-/// The bytes that keys of these spaces begin with.
+/// First bytes of keys in these key spaces.
 const STORE: u8 = 0x01;
 const TABULARS: u8 = 0x32;
 const PLACES: u8 = 0x35;
 const UUIDS: u8 = 0x36;
 
-/// A record, without the byte in front that says how it is written.
+/// Returns a record without its leading format byte.
 fn record(bytes: &[u8]) -> Value {
     serde_json::from_slice(&bytes[1..]).expect("small records are JSON")
 }
@@ -27,7 +26,7 @@ fn bytes(record: &Value, as_before: &[u8]) -> Vec<u8> {
     [&as_before[..1], record.to_string().as_bytes()].concat()
 }
 
-/// Takes out of a store what a binary of this format would not have written.
+/// Removes the keys that a binary of this format would not have written.
 async fn set_back(bucket: Arc<dyn ObjectStore>, format: u32) {
     let db = Db::builder("state", bucket).build().await.expect("it opens");
     let mut later = vec![UUIDS];
@@ -73,7 +72,7 @@ async fn places_and_uuids_get_their_keys_from_whatever_format_they_come() {
         assert_eq!(findings(Arc::clone(&bucket)).await, Vec::<String>::new(), "it lacks nothing");
         let table = Filled { app: TestApp::on(Arc::clone(&bucket)).await, location };
         assert_sound(bucket).await;
-        // By those keys it is known that another registration needs the files.
+        // The index shows that another registration needs the files.
         table.app.delete("/v1/namespaces/ns/tables/t?purgeRequested=true").await.expect(204);
         assert_eq!(table.run().await, 1);
         assert_eq!(table.left().await, ALL, "format {format}");

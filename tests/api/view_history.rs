@@ -1,4 +1,4 @@
-//! Commits to views: their versions, and the log of which was current when.
+//! Commits to views: their versions, and the version log.
 
 use serde_json::{Value, json};
 

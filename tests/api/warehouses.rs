@@ -1,5 +1,5 @@
-//! Several warehouses in one server: each with its own names and files, the default one also without
-//! a prefix.
+//! Several warehouses in one server, each with its own names and files; the default one also
+//! without a prefix.
 
 use serde_json::{Value, json};
 use slateberg_config::WarehouseSettings;
@@ -8,7 +8,7 @@ use crate::support::app::TestApp;
 use crate::support::table::{create_table, set_property};
 use crate::support::view::create_view;
 
-/// The default warehouse, and `lake`, which also may use `memory:///shared`.
+/// The default warehouse, and `lake`, which may also use `memory:///shared`.
 async fn two_warehouses() -> TestApp {
     TestApp::with_settings(|settings| {
         let lake = WarehouseSettings {
@@ -100,7 +100,7 @@ async fn a_warehouse_keeps_to_its_own_locations() {
         let message = format!("Location '{location}' is outside of the warehouse");
         assert_eq!(refused.error(), (400, "IllegalArgumentException", message.as_str()));
     }
-    // Nor does it register what lies in another.
+    // A file of another warehouse cannot be registered.
     let file = app.get(&format!("{lake}/a")).await.expect(200).body["metadata-location"].clone();
     let body = json!({ "name": "x", "metadata-location": file });
     let refused = app.refused("/v1/namespaces/ns/register", body).await;

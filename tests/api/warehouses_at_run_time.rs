@@ -1,4 +1,4 @@
-//! Warehouses that are made, changed and deleted while the server runs.
+//! Warehouses that are created, changed and deleted at run time.
 
 mod cli;
 mod places;
@@ -18,7 +18,7 @@ use crate::support::table::{create_table, set_property};
 const WAREHOUSES: &str = "/management/v1/warehouses";
 const LAKE: &str = "/management/v1/warehouses/lake";
 
-/// What makes the warehouse `lake`.
+/// Returns the request that creates the warehouse `lake`.
 fn lake() -> Value {
     at("lake", "memory:///lake")
 }
@@ -32,7 +32,7 @@ impl TestApp {
         self.request(Method::PUT, path, &[], &body).await
     }
 
-    /// The names of the warehouses that somebody sees.
+    /// Returns the names of the warehouses that a key sees.
     async fn warehouses_of(&self, key: &str) -> Vec<String> {
         let listed = self.get_as(key, WAREHOUSES).await.expect(200).body;
         let all = listed["warehouses"].as_array().expect("a list");
@@ -40,7 +40,7 @@ impl TestApp {
     }
 }
 
-/// Fills the warehouse `lake`: a namespace, a table, a commit.
+/// Fills the warehouse `lake` with a namespace, a table and a commit.
 async fn fill(app: &TestApp) {
     app.post("/v1/lake/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
     app.post("/v1/lake/namespaces/ns/tables", create_table("t")).await.expect(200);
@@ -71,7 +71,7 @@ async fn a_warehouse_that_was_made_is_one_like_any_other_also_after_a_restart() 
     });
     assert_eq!((&made["storage"], &made["version"]), (&storage, &json!(1)));
     assert_eq!(app.get(LAKE).await.expect(200).body, made);
-    // Nothing is left of the try.
+    // The probe leaves no files.
     let files: Vec<_> = app.objects().await;
     assert!(!files.iter().any(|file| file.contains("probe")), "{files:?}");
 
@@ -91,7 +91,7 @@ async fn a_warehouse_that_was_made_is_one_like_any_other_also_after_a_restart() 
     assert_sound(app.bucket.clone()).await;
 }
 
-/// One more commit, which writes a file.
+/// Commits once more, which writes a file.
 async fn fill_more(app: &TestApp) {
     let change = json!({ "requirements": [], "updates": [set_property("b", "2")] });
     let answer = app.post("/v1/lake/namespaces/ns/tables/t", change).await.expect(200).body;
@@ -117,14 +117,14 @@ async fn a_change_leaves_the_location_and_counts_at_once() {
     let changed = app.put(LAKE, change.clone()).await.expect(200).body;
     assert_eq!(changed["version"], 2);
     app.post(tables, table).await.expect(200);
-    // What is so already is no change; what was seen at another version is refused.
+    // A request without effect is no change; one with an outdated version is rejected.
     let mut same = change.clone();
     same["expected-version"] = json!(2);
     assert_eq!(app.put(LAKE, same).await.expect(200).body, changed);
     let late = app.put(LAKE, change).await;
     let message = "Expected version 1 of warehouse lake, but it is at 2";
     assert_eq!(late.error(), (409, "CommitFailedException", message));
-    // All of it is said anew.
+    // A change replaces all properties.
     let bare = json!({ "storage": { "location": "memory:///lake/" } });
     let bare = app.put(LAKE, bare).await.expect(200).body;
     assert_eq!((&bare["version"], &bare["client-defaults"]), (&json!(3), &json!({})));
@@ -261,14 +261,14 @@ async fn who_may_not_see_a_warehouse_is_told_what_is_told_of_none() {
             let text = hidden.body.to_string().replace("lake", "lakf");
             assert_eq!(text, absent.body.to_string());
         }
-        // That a name is taken is told to nobody who may not make it.
+        // Callers that may not create a warehouse do not learn that its name exists.
         for name in ["lake", "new"] {
             let wanted = at(name, "memory:///new");
             let refused = app.request_as(key, Method::POST, WAREHOUSES, &wanted).await;
             refused.expect_error(403, "ForbiddenException");
         }
     }
-    // What may be seen and not changed is forbidden, and where its files are is not told.
+    // A change of a visible warehouse is forbidden, without disclosing the location.
     for (method, body) in [(Method::PUT, &body), (Method::DELETE, &Value::Null)] {
         let refused = app.request_as(&reader, method, LAKE, body).await;
         let message = "Not allowed: ManageWarehouse on Warehouse::\"lake\"";
@@ -277,7 +277,7 @@ async fn who_may_not_see_a_warehouse_is_told_what_is_told_of_none() {
     let seen = app.get_as(&reader, LAKE).await.expect(200).body;
     assert_eq!(seen.get("storage"), None);
     assert!(!seen.to_string().contains("memory:"), "{seen}");
-    // A key is bound to a name: also to that of one that is made later.
+    // A key is bound to a name, also to that of a warehouse created later.
     let forbid = format!(
         "@id(\"f\") forbid (principal == ServiceAccount::\"{id}\", action == Action::\"ReadConfig\", resource);"
     );

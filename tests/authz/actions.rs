@@ -1,4 +1,4 @@
-//! The schema and the code speak of the same actions.
+//! The schema and the code have the same actions.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,8 @@ fn every_action_of_the_schema_is_a_type_and_the_other_way_round() {
     ]);
     let schema = Schema::bundled();
     assert_eq!(schema.actions().collect::<BTreeSet<_>>(), types);
-    // A permit to commit stands for permits for the kinds of the commit; no policy speaks of maintenance.
+    // A permit to commit implies the permits for the kinds of the commit; policies have no
+    // maintenance action.
     assert_eq!(
         schema.members(Commit::NAME),
         ["CommitData", "CommitProperties", "CommitRefs", "CommitSchema"]

@@ -1,11 +1,11 @@
-//! `slateberg policy`, as a program: what it prints, and how it ends.
+//! `slateberg policy`, as a program: output and exit codes.
 
 use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Runs `slateberg policy` in a directory: exit code, standard output, standard error.
+/// Runs `slateberg policy` in a directory. Returns exit code, standard output and standard error.
 fn policy(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_slateberg"))
         .current_dir(directory)
@@ -71,7 +71,7 @@ fn valid_policies_are_counted_and_broken_ones_are_shown_with_their_place() {
     let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
     assert_eq!(json["valid"], false);
     assert_eq!(json["errors"][0]["line"], 3);
-    // Two files are one set: the name is taken.
+    // The two files form one set: the id is a duplicate.
     let (code, out, _) =
         policy(files.path(), &["validate", "policies/team.cedar", "policies/team.cedar"]);
     assert_eq!(code, 1);

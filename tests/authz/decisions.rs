@@ -1,4 +1,4 @@
-//! Single decisions: attributes, circumstances, scopes, and what is remembered of them.
+//! Single decisions: attributes, context, scopes, and caching.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn with_property(resource: Resource, key: &str, value: &str) -> Resource {
     resource.with(Arc::new(Attributes { properties, ..Attributes::default() }))
 }
 
-/// Asks whether somebody without roles may load a table.
+/// Whether a principal without roles may load a table.
 fn loads(policies: &PolicySet, resource: &Resource, context: &Context) -> bool {
     let ann = person("ann", None);
     policies.decide("Load", Request { identity: &ann, resource, context }).allow
@@ -236,12 +236,12 @@ fn a_commit_needs_every_one_of_its_kinds() {
     assert!(!commits("writer", &[CommitKind::Data, CommitKind::Location]));
     assert!(commits("reader", &[]), "an empty commit is a load");
     assert!(!commits("nobody", &[]));
-    // A permit for the group would pass by what is said of its members.
+    // A permit for the group would bypass policies on its members.
     let admin = Principal::Identified(person("ann", Some("admin")));
     assert!(authority.authorize::<Commit>(&admin, &orders(), &context).is_err());
 }
 
-/// Asks twice, so that the second answer is the remembered one.
+/// Decides twice, so that the second decision comes from the cache.
 fn remembered(
     cache: &DecisionCache,
     policies: &PolicySet,
@@ -270,7 +270,7 @@ fn what_is_remembered_depends_on_everything_that_the_answer_depends_on() {
     let local = Some(IpAddr::from([127, 0, 0, 1]));
     let here = Context { source_address: local, ..Context::default() };
     let there = Context { source_address: Some(IpAddr::from([10, 0, 0, 1])), ..Context::default() };
-    // The conditions are on views' properties, which the schema has.
+    // The conditions use properties of views, which the schema contains.
     assert!(remembered(&cache, &policies, &ann, &open, &here));
     assert!(!remembered(&cache, &policies, &ann, &closed, &here));
     assert!(!remembered(&cache, &policies, &ann, &open, &there));

@@ -1,4 +1,4 @@
-//! What the documents show is valid and does what they say.
+//! Policies in the documentation are valid and behave as described.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,8 @@ use slateberg_authz::expectations::Expectations;
 
 use crate::support::{defaults_and, only};
 
-/// The blocks of a language in a document, in order, with the policy block that stands before each.
+/// Returns the code blocks of a language in a document, in order, with the policy block before
+/// each.
 fn blocks(document: &str) -> Vec<(String, String)> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
     let text = std::fs::read_to_string(file).expect("the document can be read");

@@ -1,4 +1,4 @@
-//! No change of policies leaves a catalog that nobody can manage.
+//! Every change of policies leaves at least one principal that can manage the catalog.
 
 use slateberg_authz::context::Context;
 use slateberg_authz::lockout::{LockedOut, check};

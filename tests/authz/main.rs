@@ -1,5 +1,5 @@
-//! Authorization: what the default policies allow, and that decisions are what policies say, however they
-//! are asked for.
+//! Authorization: permissions of the default policies, and consistent decisions across all ways of
+//! evaluation.
 
 mod actions;
 mod cli;

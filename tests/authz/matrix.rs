@@ -1,7 +1,7 @@
-//! The golden matrix: every role, every action, every kind of resource, by the default policies. It is a
-//! file that a person can read, `matrix.txt`; whoever changes what a role may do, changes it.
+//! The golden matrix: every role, every action, every kind of resource, by the default policies.
+//! The file `matrix.txt` is readable; a change of a role's permissions changes it.
 //!
-//! `UPDATE_MATRIX=1 cargo test --test authz matrix` writes it anew.
+//! `UPDATE_MATRIX=1 cargo test --test authz matrix` writes the file.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Whatever the policies: a forbid overrides, silence denies, and a page is answered as its names would be
-//! one by one.
+//! Properties of arbitrary policies: a forbid overrides, the default is to deny, and a page gets
+//! the same decisions as its names one by one.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use slateberg_authz::schema::Schema;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 
-/// Names are few, so that policies meet resources.
+/// Few names, so that policies match resources.
 const NAMES: [&str; 4] = ["a", "b", "a/b", "t"];
 
 fn name() -> impl Strategy<Value = String> {
@@ -48,7 +48,7 @@ fn container() -> impl Strategy<Value = Resource> {
     )
 }
 
-/// Something that a policy or grant can be about.
+/// A resource that a policy or grant can refer to.
 fn place() -> impl Strategy<Value = Resource> {
     (container(), prop::option::of((any::<bool>(), name()))).prop_map(
         |(container, leaf)| match leaf {
@@ -160,13 +160,13 @@ fn identity() -> impl Strategy<Value = Arc<Identity>> {
     )
 }
 
-/// A policy with a name, as a file of its own.
+/// Returns a policy with an id, as a file of its own.
 fn file(number: usize, text: &str) -> PolicyFile {
     let text = format!("@id(\"p{number}\")\n{text}");
     PolicyFile { name: format!("{number}.cedar"), text }
 }
 
-/// The policies that the schema accepts; a condition does not fit every scope.
+/// Returns the policies that the schema accepts; a condition does not fit every scope.
 fn accepted(schema: &Arc<Schema>, texts: Vec<String>) -> Vec<String> {
     let is_valid =
         |text: &String| PolicySet::build(Arc::clone(schema), &[file(0, text)], &[]).is_ok();
@@ -180,7 +180,7 @@ fn build(schema: &Arc<Schema>, texts: &[String], grants: &[Grant]) -> PolicySet 
     PolicySet::build(Arc::clone(schema), &files, grants).expect("each of them is valid")
 }
 
-/// The kinds that a container can hold, each with an action that a listing asks for, and others.
+/// Returns the kinds that a container can hold, each with the action of its listing, and others.
 fn questions(container: &Resource) -> Vec<(Kind, &'static str)> {
     let mut questions =
         vec![(Kind::Namespace, "DescribeNamespace"), (Kind::Namespace, "CreateNamespace")];
@@ -198,7 +198,7 @@ fn leaf(container: &Resource, kind: Kind, node: &Node) -> Resource {
     }
 }
 
-/// Nodes by name, each once: a namespace holds a name once.
+/// Generates nodes with unique names, as in a namespace.
 fn page() -> impl Strategy<Value = Vec<Node>> {
     prop::collection::vec(attributes(), NAMES.len()).prop_map(|attributes| {
         let nodes = NAMES.iter().zip(attributes);
@@ -238,7 +238,7 @@ proptest! {
     }
 }
 
-// Every case puts several sets together, and checks each of them.
+// Every case builds and validates several sets.
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
@@ -257,7 +257,7 @@ proptest! {
         let texts = accepted(&schema, texts);
         let decide = |texts: &[String]| build(&schema, texts, &[]).decide(action, request);
         let decision = decide(&texts);
-        // By the permits alone it is allowed at least as often, and without permits never.
+        // Without the forbids, at least as much is allowed, and without permits nothing.
         let (permits, forbids): (Vec<_>, Vec<_>) =
             texts.iter().cloned().partition(|text| text.starts_with("permit"));
         let by_permits = decide(&permits);
@@ -269,7 +269,7 @@ proptest! {
         let mut forbidden = texts.clone();
         forbidden.push("forbid (principal, action, resource);".to_owned());
         prop_assert!(!decide(&forbidden).allow);
-        // A permit for everything allows exactly what no forbid matches.
+        // With a permit for everything, all requests that match no forbid are allowed.
         let mut open = texts;
         open.push("permit (principal, action, resource);".to_owned());
         let forbidden_by = decide(&forbids).policies;

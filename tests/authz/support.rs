@@ -12,7 +12,7 @@ use slateberg_authz::resource::{Kind, Resource};
 use slateberg_authz::schema::Schema;
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 
-/// A person with a role.
+/// Returns a person with a role.
 pub(crate) fn person(id: &str, role: Option<&str>) -> Arc<Identity> {
     Arc::new(Identity {
         kind: IdentityKind::User,
@@ -25,24 +25,24 @@ pub(crate) fn person(id: &str, role: Option<&str>) -> Arc<Identity> {
     })
 }
 
-/// What an id stands for.
+/// Parses a resource path.
 pub(crate) fn resource(kind: Kind, path: &str) -> Resource {
     Resource::parse(kind, path).expect("the path is well-formed")
 }
 
-/// The default policies, with further ones.
+/// Returns the default policies with further ones.
 pub(crate) fn defaults_and(text: &str, grants: &[Grant]) -> PolicySet {
     let mut files = default_policies();
     files.push(PolicyFile { name: "test.cedar".to_owned(), text: text.to_owned() });
     set(&files, grants)
 }
 
-/// Policies of one text.
+/// Returns the policies of one source.
 pub(crate) fn only(text: &str) -> PolicySet {
     set(&[PolicyFile { name: "test.cedar".to_owned(), text: text.to_owned() }], &[])
 }
 
-/// A set that has to be valid.
+/// Returns a set, which must be valid.
 pub(crate) fn set(files: &[PolicyFile], grants: &[Grant]) -> PolicySet {
     PolicySet::build(Arc::new(Schema::bundled()), files, grants).unwrap_or_else(|problems| {
         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
@@ -50,7 +50,7 @@ pub(crate) fn set(files: &[PolicyFile], grants: &[Grant]) -> PolicySet {
     })
 }
 
-/// Asks, under no circumstances in particular.
+/// Decides in a default context.
 pub(crate) fn ask(
     policies: &PolicySet,
     identity: &Arc<Identity>,

@@ -1,4 +1,4 @@
-//! Errors name the next step, as text or JSON, and every class of them has an exit code of its own.
+//! Errors name the next step, as text or JSON, and each class of errors has its own exit code.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::program::{Server, said, slateberg};
 
-/// The exit code and standard error.
+/// Returns the exit code and standard error.
 fn failure(mut command: Command) -> (i32, String) {
     let Output { status, stderr, .. } = command.output().expect("the program runs");
     (status.code().expect("it exits"), String::from_utf8(stderr).expect("text"))
 }
 
-/// The error object on standard error, with nothing else beside it.
+/// Returns the error object on standard error, which contains nothing else.
 fn json_error(mut command: Command) -> Value {
     command.args(["--output", "json"]);
     let (code, text) = failure(command);
@@ -24,7 +24,7 @@ fn json_error(mut command: Command) -> Value {
     value["error"].clone()
 }
 
-/// An address on which nothing listens.
+/// Returns an address without a listener.
 fn closed_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     format!("http://{}", listener.local_addr().expect("an address"))

@@ -10,7 +10,7 @@ fn run(arguments: &[&str]) -> String {
     said(slateberg(Path::new("."), arguments).output().expect("the program runs"))
 }
 
-/// The subcommands that a short help lists.
+/// Returns the subcommands in a short help.
 fn subcommands(help: &str) -> Vec<&str> {
     let names = help.lines().filter_map(|line| {
         let name = line.strip_prefix("  ")?.split_whitespace().next()?;
@@ -19,7 +19,7 @@ fn subcommands(help: &str) -> Vec<&str> {
     names.collect()
 }
 
-/// Calls `visit` with the path of each subcommand, those above before those below.
+/// Calls `visit` with the path of each subcommand, parents before children.
 fn walk(path: &[&str], visit: &mut impl FnMut(&[&str], bool)) {
     let short = run(&[path, &["-h"]].concat());
     let below = subcommands(&short);

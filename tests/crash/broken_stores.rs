@@ -1,4 +1,4 @@
-//! Stores that are broken on purpose: `slateberg fsck` finds what is wrong, and says so by its exit code.
+//! Deliberately broken stores: `slateberg fsck` reports the problems and sets its exit code.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::client::Client;
 use crate::server::{Server, assert_sound, fsck};
 
-/// A directory with the table `ns.t` and no server on it, and the table's metadata file.
+/// Returns a directory with the table `ns.t` and no running server, and the table's metadata file.
 async fn data_dir_with_table() -> (tempfile::TempDir, PathBuf) {
     let data_dir = tempfile::tempdir().expect("there is room");
     let server = Server::start(data_dir.path());
@@ -37,7 +37,7 @@ fn assert_broken(data_dir: &Path, finding: &str) {
     assert!(said.contains(finding), "expected {finding:?} in: {said}");
 }
 
-/// Writes into the store behind the server's back.
+/// Writes into the store of a stopped server.
 async fn write_record(data_dir: &Path, key: &[u8], value: Option<&[u8]>) {
     let directory = data_dir.join("state");
     let object_store = LocalFileSystem::new_with_prefix(directory).expect("the directory is there");

@@ -1,4 +1,4 @@
-//! Checkpoints under load, and restores and clones that are killed.
+//! Checkpoints under load, and killed restores and clones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,15 +14,15 @@ use crate::server::{Server, assert_sound, run, run_and_kill};
 use crate::support::knobs::{knob, seed};
 
 const WRITERS: usize = 4;
-/// Checkpoints that are made under load, and restores and clones that are killed.
+/// Number of checkpoints under load, and of killed restores and clones.
 const ROUNDS: u64 = 6;
-/// When a restore or a clone is killed, in milliseconds after it was started.
+/// Time from the start of a restore or clone until it is killed, in milliseconds.
 const KILL_AFTER_MS: std::ops::Range<u64> = 0..400;
 
-/// What an export tells of tables: their names, and the properties that the tests have set.
+/// The tables in an export: their names, and the properties that the tests have set.
 type Tables = BTreeMap<String, BTreeSet<String>>;
 
-/// The tables at a checkpoint, or now.
+/// Returns the tables at a checkpoint, or the current ones.
 fn tables(data_dir: &Path, checkpoint: Option<&str>) -> Tables {
     let mut arguments = vec!["-"];
     arguments.extend(checkpoint.iter().flat_map(|name| ["--checkpoint", name]));
@@ -75,7 +75,7 @@ async fn a_checkpoint_under_load_has_every_commit_that_was_acknowledged_before()
         client.checkpoint(&name).await.expect(201);
         kept.push((name, before));
     }
-    // Some are read while the server writes on, the others when it is dead.
+    // Some are read while the server is writing, the others after it was killed.
     let (name, before) = &kept[0];
     assert_holds(&tables(data_dir.path(), Some(name)), before, name);
     server.kill();
@@ -96,7 +96,7 @@ fn assert_holds(tables: &Tables, acknowledged: &[(usize, String)], name: &str) {
     }
 }
 
-/// A server whose catalog has a table, and a checkpoint of that.
+/// Starts a server whose catalog has a table and a checkpoint with it.
 async fn with_checkpoint(at: &Path) -> Server {
     let server = Server::start(at);
     let client = Client::of(&server.uri);
@@ -123,7 +123,7 @@ async fn a_restore_that_is_killed_has_happened_or_not() {
         let client = Client::of(&server.uri);
         client.set("namespaces/ns/tables/t", &format!("round-{round}")).await.expect(200);
         client.create_table("ns", &format!("later-{round}")).await.expect(200);
-        // What a kill leaves in the log is there for the restore.
+        // The restore also gets the records that a kill leaves in the log.
         server.kill();
         let new = tables(at, None);
         assert_ne!(old, new);
@@ -158,14 +158,14 @@ async fn a_clone_that_is_killed_leaves_its_parent_whole_and_is_made_when_asked_f
     for round in 0..rounds {
         let clone = at.join(format!("clone-{round}"));
         let to = clone.to_str().expect("it is UTF-8").to_owned();
-        // Half of them begin with the state of now, and go on with the one that they have begun with.
+        // Half of the clones use the current state, and a retry continues with the same one.
         let of: &[&str] = if round % 2 == 0 { &["--checkpoint", "old"] } else { &[] };
         let arguments = [&["--to", to.as_str()], of].concat();
         let after = Duration::from_millis(rng.random_range(KILL_AFTER_MS));
         run_and_kill(at, "clone", &arguments, after);
         assert_sound(at, "after a clone that was killed");
         let (code, said) = run(at, "clone", &arguments);
-        // It may have been done when the kill came.
+        // The clone may have been complete before the kill.
         let is_done = said.contains("there is something else there");
         assert!(code == Some(0) || is_done, "round {round}: {said}");
         let expected = if of.is_empty() { &now } else { &old };

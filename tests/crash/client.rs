@@ -1,4 +1,4 @@
-//! [`Client`]: requests to a real server, which may die before it answers.
+//! [`Client`]: requests to a real server, which may be killed before it responds.
 #![allow(dead_code, reason = "each test crate uses its part of this")]
 
 use std::time::Duration;
@@ -16,22 +16,22 @@ pub struct Client {
     uri: String,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// It was answered.
+    /// The server responded.
     Answered(u16, Value),
-    /// The server died over it: it may have happened or not.
+    /// The server died: the request may have taken effect or not.
     Lost,
 }
 
 impl Reply {
-    /// Whether the server has said that it is done.
+    /// Whether the server acknowledged the request.
     pub fn is_acknowledged(&self) -> bool {
         matches!(self, Self::Answered(200..=299, _))
     }
 
-    /// The body of an answer with this status.
+    /// Returns the body of a response with this status.
     #[track_caller]
     pub fn expect(self, status: u16) -> Value {
         match self {
@@ -40,8 +40,8 @@ impl Reply {
         }
     }
 
-    /// Whether it is done; an answer that is neither that nor one of the refusals in `allowed` is none
-    /// that a healthy server gives.
+    /// Returns whether the request succeeded; `None` if the response was lost. Panics on any status
+    /// except success and those in `allowed`.
     #[track_caller]
     pub fn done_or(&self, allowed: &[u16]) -> Option<bool> {
         match self {
@@ -54,13 +54,13 @@ impl Reply {
 }
 
 impl Client {
-    /// A client of the server at this URI.
+    /// Returns a client of the server at this URI.
     pub fn of(uri: &str) -> Self {
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build();
         Self { http: http.expect("a client can be made"), uri: uri.to_owned() }
     }
 
-    /// Sends a request, with a JSON body unless it is null, and an `Idempotency-Key` if there is one.
+    /// Sends a request, with a JSON body unless it is null, and an `Idempotency-Key` if given.
     pub async fn send(&self, method: Method, path: &str, body: &Value, key: Option<Uuid>) -> Reply {
         let mut request = self.http.request(method, format!("{}/v1/{path}", self.uri));
         if let Some(key) = key {
@@ -81,44 +81,44 @@ impl Client {
         }
     }
 
-    /// `POST`.
+    /// Sends a `POST`.
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
         self.send(Method::POST, path, body, None).await
     }
 
-    /// `GET`.
+    /// Sends a `GET`.
     pub async fn get(&self, path: &str) -> Reply {
         self.send(Method::GET, path, &Value::Null, None).await
     }
 
-    /// Whether a table or namespace is there; it has to be answered.
+    /// Whether a table or namespace exists. Panics if the response was lost.
     pub async fn exists(&self, path: &str) -> bool {
         let reply = self.send(Method::HEAD, path, &Value::Null, None).await;
         reply.done_or(&[404]).expect("the server lives")
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub async fn create_namespace(&self, name: &str) -> Reply {
         self.post("namespaces", &json!({ "namespace": [name] })).await
     }
 
-    /// Makes a table.
+    /// Creates a table.
     pub async fn create_table(&self, namespace: &str, name: &str) -> Reply {
         self.post(&format!("namespaces/{namespace}/tables"), &create_table(name)).await
     }
 
-    /// Sets a property of a table to itself.
+    /// Sets a property of a table, with its key as the value.
     pub async fn set(&self, table: &str, key: &str) -> Reply {
         let body = json!({ "requirements": [], "updates": [set_property(key, key)] });
         self.post(table, &body).await
     }
 
-    /// Keeps the state of the catalog under a name.
+    /// Creates a checkpoint with this name.
     pub async fn checkpoint(&self, name: &str) -> Reply {
         self.post("../management/v1/checkpoints", &json!({ "name": name })).await
     }
 
-    /// A table that has to be there: the answer of `loadTable`.
+    /// Loads a table, which must exist. Returns the response of `loadTable`.
     pub async fn load(&self, table: &str) -> Value {
         self.get(table).await.expect(200)
     }

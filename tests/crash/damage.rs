@@ -1,5 +1,5 @@
-//! Files that are damaged or lost on purpose: the server refuses to start over them, `slateberg fsck` finds
-//! them, and both name the file.
+//! Deliberately damaged or deleted files: the server does not start, `slateberg fsck` reports them,
+//! and both name the file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::server::{Server, assert_sound, fsck, run, serve_in_vain};
 const TABLE: &str = "namespaces/ns/tables/t";
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-/// A running server with the table `ns.t`, which has [`KEYS`] as properties.
+/// Starts a server with the table `ns.t`, which has [`KEYS`] as properties.
 async fn with_table(data_dir: &Path) -> Server {
     let server = Server::start(data_dir);
     let client = Client::of(&server.uri);
@@ -22,14 +22,14 @@ async fn with_table(data_dir: &Path) -> Server {
     server
 }
 
-/// A directory whose server was killed.
+/// Returns the directory of a killed server.
 async fn killed() -> tempfile::TempDir {
     let data_dir = tempfile::tempdir().expect("a temporary directory");
     with_table(data_dir.path()).await.kill();
     data_dir
 }
 
-/// A directory whose server was stopped in order.
+/// Returns the directory of a stopped server.
 async fn stopped() -> tempfile::TempDir {
     let data_dir = tempfile::tempdir().expect("a temporary directory");
     stop(with_table(data_dir.path()).await);
@@ -41,7 +41,7 @@ fn stop(server: Server) {
     assert_eq!(server.ended().code(), Some(0));
 }
 
-/// The newest file in a directory below the state, by its name.
+/// Returns the newest file in a directory of the state, by name.
 fn newest(data_dir: &Path, directory: &str, extension: &str) -> PathBuf {
     files(data_dir, directory, extension).pop().expect("there is one")
 }
@@ -55,14 +55,14 @@ fn files(data_dir: &Path, directory: &str, extension: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The properties of the table that the tests have set.
+/// Returns the properties of the table that the tests have set.
 async fn properties(server: &Server) -> Vec<String> {
     let loaded = Client::of(&server.uri).load(TABLE).await;
     let properties = loaded["metadata"]["properties"].as_object().expect("an object").clone();
     KEYS.iter().filter(|key| properties.contains_key(**key)).map(ToString::to_string).collect()
 }
 
-/// Asserts that neither a server nor `fsck` accepts the directory, and that both name this file in one line.
+/// Asserts that both the server and `fsck` reject the directory, and name this file in one line.
 #[track_caller]
 fn assert_refused(data_dir: &Path, file: &str, what: &str) {
     for (command, (code, said)) in [("serve", serve_in_vain(data_dir)), ("fsck", fsck(data_dir))] {
@@ -72,7 +72,7 @@ fn assert_refused(data_dir: &Path, file: &str, what: &str) {
     }
 }
 
-/// Where each frame of a segment ends.
+/// Returns the end of each frame of a segment.
 fn frame_ends(segment: &[u8]) -> Vec<usize> {
     let mut ends = vec![];
     let mut at = 0;
@@ -229,7 +229,7 @@ async fn a_damaged_metadata_file_of_the_last_commit_is_found_and_the_next_start_
     let data_dir = stopped().await;
     let path = data_dir.path();
     for (key, bytes_left) in [("empty", 0), ("torn", 100)] {
-        // The marker of the last commit goes with the next one.
+        // The marker of the last commit is removed with the next one.
         let server = Server::start(path);
         let client = Client::of(&server.uri);
         client.set(TABLE, key).await.expect(200);
@@ -251,7 +251,7 @@ async fn a_damaged_metadata_file_of_the_last_commit_is_found_and_the_next_start_
     }
 }
 
-/// Mounts are a right that a machine may keep to itself: then this says so, and checks nothing.
+/// Mounting may not be permitted on a machine: then the test reports this, and checks nothing.
 #[tokio::test]
 async fn a_directory_that_is_mounted_read_only_is_checked() {
     let data_dir = killed().await;

@@ -1,4 +1,5 @@
-//! Connections that use up the file descriptors of the real binary, which needs some for its store.
+//! Connections that exhaust the file descriptors of the real binary, which needs some for its
+//! store.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -9,8 +10,8 @@ use serde_json::json;
 use crate::client::Client;
 use crate::server::{Server, assert_sound};
 
-/// Opens connections that send nothing. Those that the system cannot take within a second count as well: a server
-/// without places leaves them alone.
+/// Opens connections that send nothing. Connections that the system does not accept within a second
+/// count too: a server at its limit ignores them.
 fn silent_connections(server: &Server, count: usize) -> Vec<TcpStream> {
     let address = server.uri.strip_prefix("http://").expect("it is not encrypted");
     let address = address.parse().expect("an address");
@@ -22,7 +23,7 @@ fn log_of(data_dir: &Path) -> String {
     std::fs::read_to_string(data_dir.join("test-server.log")).unwrap_or_default()
 }
 
-/// Waits until the server's log has this.
+/// Waits until the server's log contains this message.
 fn wait_for_log(data_dir: &Path, message: &str) {
     let since = Instant::now();
     while !log_of(data_dir).contains(message) {
@@ -43,7 +44,7 @@ async fn silent_connections_leave_file_descriptors_for_commits() {
     client.create_table("ns", "t").await.expect(200);
     client.set("namespaces/ns/tables/t", "key").await.expect(200);
     drop(strangers);
-    // A connection of its own.
+    // On a separate connection.
     Client::of(&server.uri).load("namespaces/ns/tables/t").await;
     server.terminate();
     assert!(server.ended().success());
@@ -53,7 +54,7 @@ async fn silent_connections_leave_file_descriptors_for_commits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_without_a_file_descriptor_waits_for_one_and_the_server_goes_on() {
     let data_dir = tempfile::tempdir().expect("there is room");
-    // More connections than there are descriptors, and all the time in the world for their headers.
+    // More connections than descriptors, with a long deadline for their headers.
     let environment = [
         ("SLATEBERG__SERVER__CONNECTIONS_MAX", "10000"),
         ("SLATEBERG__SERVER__HEADER_SECONDS_MAX", "600"),
@@ -63,7 +64,7 @@ async fn a_journal_without_a_file_descriptor_waits_for_one_and_the_server_goes_o
     client.create_namespace("ns").await.expect(200);
     let strangers = silent_connections(&server, 400);
     wait_for_log(data_dir.path(), "cannot accept a connection");
-    // The journal begins another segment after 64 MiB.
+    // The journal starts another segment after 64 MiB.
     let filling = tokio::spawn(async move {
         for number in 0..160 {
             let text = format!("{number}{}", "x".repeat(500_000));

@@ -1,4 +1,4 @@
-//! An encrypted catalog in a local directory: killed, moved, and touched.
+//! An encrypted catalog in a local directory: killed, moved, and tampered with.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const KEYS: [&str; 2] = [
     "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU=",
 ];
 
-/// Says in the directory of a server that it is encrypted, with this wrapping key.
+/// Configures encryption with this wrapping key in the directory of a server.
 fn encrypt(data_dir: &Path, key: &str) {
     let (file, config) = (data_dir.join("key"), data_dir.join("config"));
     std::fs::write(&file, key).expect("there is room");
@@ -22,7 +22,8 @@ fn encrypt(data_dir: &Path, key: &str) {
     std::fs::write(config.join("encryption.toml"), settings).expect("there is room");
 }
 
-/// A directory whose server was encrypted, has made a table, set these properties, and been killed.
+/// Fills a directory by an encrypted server that creates a table, sets these properties, and is
+/// killed.
 async fn killed(data_dir: &Path, properties: &[&str]) {
     encrypt(data_dir, KEYS[0]);
     let server = Server::start(data_dir);
@@ -35,7 +36,7 @@ async fn killed(data_dir: &Path, properties: &[&str]) {
     server.kill();
 }
 
-/// Every file of the state.
+/// Returns all files of the state.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory).expect("it can be read").flatten() {
@@ -86,7 +87,7 @@ async fn rotations_under_load_and_kills_lose_nothing() {
         let server = Server::start(data_dir.path());
         let (client, rotator) = (Client::of(&server.uri), Client::of(&server.uri));
         let rotating = tokio::spawn(async move {
-            // Ends with the server.
+            // This loop ends with the server.
             let url = "../management/v1/encryption/rotate";
             while rotator.post(url, &serde_json::json!({})).await.is_acknowledged() {}
         });
@@ -155,7 +156,7 @@ async fn what_was_touched_keeps_the_server_from_starting_and_is_left_as_it_is() 
         assert_eq!(code, Some(65), "{kind}: {said}");
         assert_eq!(std::fs::read(path).expect("it is there"), flipped, "{kind} is left");
         std::fs::write(path, bytes).expect("it can be written");
-        // Where the log is what was touched, SlateDB has put a manifest before it looks there.
+        // If the log was damaged, SlateDB has written a manifest before it reads the log.
         let left = files(&data_dir.path().join("state"));
         assert!(kind == ".segment" || left == whole, "{kind}: nothing was written");
     }

@@ -1,4 +1,4 @@
-//! The faults themselves: a test that believes in a fault that does nothing proves nothing.
+//! Tests of the faults themselves: a fault without effect would make other tests meaningless.
 
 use std::time::Duration;
 

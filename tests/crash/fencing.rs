@@ -1,4 +1,4 @@
-//! Two writers on one bucket: the second fences the first, which then acknowledges nothing any more.
+//! Two writers on one bucket: the second fences the first, which then acknowledges nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::scene::{PATIENCE, Scene, TABLE, within};
 use crate::support::faults::{Fault, LOG, METADATA_FILES, Verb};
 
-/// Commits until the server has learned that it is deposed; returns the keys that it acknowledged.
+/// Commits until the server detects that it is fenced. Returns the acknowledged keys.
 async fn until_deposed(scene: &Scene) -> Vec<String> {
     let mut acknowledged = Vec::new();
     let mut unknown = 0;
@@ -64,8 +64,8 @@ async fn a_commit_under_way_when_the_writer_is_deposed_is_unknown_and_never_half
     second.assert_is(&["c"]).await;
 }
 
-/// The first writer's commit is durable and its file is not there: both writers may write the file, and
-/// both write the same.
+/// The first writer's commit is durable, but its file does not exist: both writers may write the
+/// file, with the same content.
 #[tokio::test]
 async fn a_file_that_both_writers_owe_is_written_once() {
     let first = Scene::new().await;
@@ -81,8 +81,8 @@ async fn a_file_that_both_writers_owe_is_written_once() {
     assert_eq!(first.faults.count(Verb::Delete, "warehouse/"), 0);
 }
 
-/// Until it learns better, a deposed writer that nobody writes to answers reads from what it knows: for
-/// one `manifest_poll_ms`, as the documentation says, and not longer.
+/// A fenced writer without writes answers reads from its present state until it detects the fence:
+/// for one `manifest_poll_ms`, as documented, and no longer.
 #[tokio::test]
 async fn an_idle_deposed_writer_stops_answering_reads() {
     let first = Scene::new().await;

@@ -1,5 +1,5 @@
-//! A disk without space: reads are served, writes are rejected with the reason, and accepted again when there
-//! is space. On a small file system of its own, which takes the right to mount one.
+//! A full disk: reads are served, writes are rejected with the reason, and accepted again when
+//! there is space. The tests use a small file system, which needs the permission to mount one.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,23 +14,23 @@ use crate::client::{Client, Reply};
 use crate::server::{Server, assert_sound, serve_in_vain};
 
 const TABLE: &str = "namespaces/ns/tables/t";
-/// Bytes of the small file system.
+/// Size of the small file system, in bytes.
 const DISK_BYTES: usize = 16 << 20;
-/// How long a server may take to find out that there is space.
+/// Time limit for a server to detect that there is space.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Far less than a start waits for storage that does not answer.
+/// Much less than a start waits for unavailable storage.
 const AT_ONCE: Duration = Duration::from_secs(20);
-/// A commit waits for space as long as this.
+/// Time for which a commit waits for space.
 const DEADLINE: (&str, &str) = ("SLATEBERG__CATALOG__COMMIT_DEADLINE_MS", "1000");
 
-/// A small file system. It is unmounted when this is dropped.
+/// A small file system. Dropping this unmounts it.
 struct Disk {
     directory: tempfile::TempDir,
     sudo: bool,
 }
 
 impl Disk {
-    /// Mounts one; `None` where that is not permitted, which is said loudly.
+    /// Mounts a small file system. `None`: mounting is not permitted, which is reported.
     fn mount(test: &str) -> Option<Self> {
         let directory = tempfile::tempdir().expect("there is room");
         for sudo in [false, true] {
@@ -51,7 +51,7 @@ impl Disk {
         data_dir
     }
 
-    /// Takes all space that is left.
+    /// Uses up all free space.
     fn fill(&self) {
         let mut filler = File::create(self.filler()).expect("there is room");
         for bytes in [1 << 20, 4096, 1] {
@@ -89,7 +89,7 @@ fn command(sudo: bool, program: &str) -> Command {
     command
 }
 
-/// A server on this directory with the table `ns.t`, whose commits wait for a second.
+/// Starts a server with the table `ns.t`, whose commits wait for a second.
 async fn with_table(data_dir: &Path) -> (Server, Client) {
     let server = Server::start_with(data_dir, &[DEADLINE]);
     let client = Client::of(&server.uri);
@@ -99,8 +99,8 @@ async fn with_table(data_dir: &Path) -> (Server, Client) {
     (server, client)
 }
 
-/// Sends the same kind of write until it is rejected with 503, and returns the message. Before that, it may be
-/// done, or its outcome be unknown.
+/// Sends writes until one is rejected with 503, and returns the message. Earlier ones may succeed
+/// or have an unknown outcome.
 async fn rejected(mut write: impl AsyncFnMut(usize) -> Reply) -> String {
     for number in 0..1000 {
         match write(number).await {
@@ -117,7 +117,7 @@ async fn rejected(mut write: impl AsyncFnMut(usize) -> Reply) -> String {
     panic!("no write was rejected");
 }
 
-/// Repeats a write that is rejected until it is done.
+/// Repeats a rejected write until it succeeds.
 async fn accepted(mut write: impl AsyncFnMut() -> Reply) {
     let since = Instant::now();
     while !write().await.is_acknowledged() {
@@ -126,7 +126,7 @@ async fn accepted(mut write: impl AsyncFnMut() -> Reply) {
     }
 }
 
-/// Writes into the journal alone.
+/// Writes only to the journal.
 async fn set_long_property(client: &Client, number: usize) -> Reply {
     let body = json!({ "updates": { format!("key-{}", number % 3): "x".repeat(100_000) } });
     client.send(Method::POST, "namespaces/ns/properties", &body, None).await
@@ -200,7 +200,7 @@ async fn a_warehouse_whose_disk_is_full_rejects_commits_and_takes_those_that_wai
     assert!(message.contains("The disk of the warehouse is full"), "{message}");
     assert_says_that_it_is_full(&server, "warehouse").await;
     client.load("namespaces/ns/tables/other").await;
-    // What needs no file of the warehouse is written.
+    // Writes that need no file of the warehouse succeed.
     client.create_namespace("second").await.expect(200);
 
     disk.free();

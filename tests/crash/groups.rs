@@ -1,5 +1,5 @@
-//! Commits that wait for one table go together: faults in the middle of such a group leave each of its
-//! members with its true outcome.
+//! Commits that wait for one table form a group. After faults in the middle of a group, each member
+//! has its true outcome.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::support::app::{Answer, TestApp};
 use crate::support::faults::{EVERYTHING, Fault, LOG, METADATA_FILES, Verb};
 use crate::support::table::{append, main_is, set_property};
 
-/// How many commits wait together.
+/// Number of commits that wait together.
 const MEMBERS: usize = 20;
 
 fn commit(scene: &Scene, requirements: Vec<Value>, updates: Vec<Value>) -> JoinHandle<Answer> {
@@ -20,7 +20,7 @@ fn commit(scene: &Scene, requirements: Vec<Value>, updates: Vec<Value>) -> JoinH
     tokio::spawn(async move { app.commit("ns", "t", requirements, updates).await })
 }
 
-/// A transaction over the table alone, with an idempotency key of its own.
+/// A transaction over a single table, with its own idempotency key.
 fn transaction(scene: &Scene, member: usize, updates: Vec<Value>) -> JoinHandle<Answer> {
     let app = Arc::clone(&scene.app);
     let key = format!("00000000-0000-7000-9000-{member:012}");
@@ -37,7 +37,7 @@ fn key(member: usize) -> String {
     format!("k{member:02}")
 }
 
-/// A commit that holds the lane, because puts to `part` hang.
+/// Starts a commit that holds the lane, because puts to `part` hang.
 async fn hold_lane(scene: &Scene, part: &str) -> JoinHandle<Answer> {
     scene.faults.inject(Verb::Put, part, Fault::Hang);
     let first = commit(scene, Vec::new(), vec![set_property("first", "first")]);
@@ -45,7 +45,7 @@ async fn hold_lane(scene: &Scene, part: &str) -> JoinHandle<Answer> {
     first
 }
 
-/// A commit that holds the lane, and behind it one that sets a property for each member.
+/// Starts a commit that holds the lane, and then one that sets a property for each member.
 async fn gather(scene: &Scene, part: &str) -> Vec<JoinHandle<Answer>> {
     let mut waiting = vec![hold_lane(scene, part).await];
     for member in 0..MEMBERS {
@@ -103,7 +103,7 @@ async fn each_member_is_judged_by_what_the_one_before_it_left() {
     let first = hold_lane(&scene, LOG).await;
     let mut waiting = Vec::new();
     for id in 1..=4 {
-        // Each expects an empty table: only the first of them finds one.
+        // Each requires an empty table: only the first one gets it.
         waiting.push(commit(&scene, vec![main_is(None)], append(id, None, 1)));
         tokio::time::sleep(A_WHILE / 10).await;
     }
@@ -150,7 +150,7 @@ async fn a_transaction_over_one_table_joins_the_group_of_the_table() {
     scene.assert_is(&properties).await;
 }
 
-/// A refusal leaves nothing behind for those who come after it in the group.
+/// A rejection does not affect later members of the group.
 #[tokio::test]
 async fn a_bad_member_spoils_nothing_for_the_others() {
     let scene = Scene::new().await;
@@ -179,7 +179,7 @@ async fn a_bad_member_spoils_nothing_for_the_others() {
 async fn a_group_whose_log_entry_is_late_is_unknown_to_all_and_lands_as_one() {
     let scene = Scene::new().await;
     let waiting = gather(&scene, METADATA_FILES).await;
-    // The first commit lands, and the group behind it gets stuck in the log.
+    // The first commit completes, and the group after it hangs in the log.
     scene.faults.lift();
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     tokio::time::sleep(DEADLINE * 2).await;
@@ -231,7 +231,7 @@ async fn retries_with_the_same_key_are_told_the_same_as_the_group() {
     assert_eq!(keyed(Arc::clone(&scene.app), 2).await, 409);
 }
 
-/// Appends this snapshot to the empty table, with an idempotency key of its own.
+/// Appends this snapshot to the empty table, with its own idempotency key.
 async fn keyed(app: Arc<TestApp>, id: i64) -> u16 {
     let key = format!("00000000-0000-7000-8000-{id:012}");
     let body = json!({ "requirements": [main_is(None)], "updates": append(id, None, 1) });

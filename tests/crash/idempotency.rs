@@ -1,4 +1,5 @@
-//! Requests whose outcome is unknown, sent again with the same `Idempotency-Key`: applied exactly once.
+//! Requests with an unknown outcome, repeated with the same `Idempotency-Key`: applied exactly
+//! once.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::support::app::Answer;
 use crate::support::faults::{Fault, LOG, METADATA_FILES, Verb};
 use crate::support::table::{append, create_table, main_is};
 
-/// Sends a request with the one key of a test until its outcome is known.
+/// Sends a request with the key of the test until its outcome is known.
 async fn until_known(scene: &Scene, path: &str, body: &Value) -> Answer {
     within(PATIENCE, "an outcome", async {
         loop {
@@ -30,12 +31,12 @@ async fn with_key(scene: &Scene, path: &str, body: &Value) -> Answer {
     scene.app.request(Method::POST, path, &[("idempotency-key", &key)], body).await
 }
 
-/// Sends a request while `part` hangs, then again while it still hangs and after it goes on; returns the
-/// answer that ends it.
+/// Sends a request while `part` hangs, again while it still hangs, and after it continues. Returns
+/// the final response.
 async fn unknown_then_known(scene: &Scene, part: &str, path: &str, body: &Value) -> Answer {
     scene.faults.inject(Verb::Put, part, Fault::Hang);
     with_key(scene, path, body).await.expect_error(500, "CommitStateUnknownException");
-    // Nothing is known yet, and nothing that sounds as if nothing had been written may be said.
+    // The outcome is still unknown, so the response must not claim that nothing was written.
     with_key(scene, path, body).await.expect_error(500, "CommitStateUnknownException");
     let lifting = async {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -96,7 +97,7 @@ async fn a_rename_whose_log_hangs() {
     unknown_then_known(&scene, LOG, "/v1/tables/rename", &rename).await.expect(204);
 }
 
-/// A transaction that appends to `ns.t`.
+/// Returns a transaction that appends to `ns.t`.
 fn transaction() -> Value {
     let change = json!({
         "identifier": { "namespace": ["ns"], "name": "t" },
@@ -112,7 +113,8 @@ async fn a_transaction_whose_log_hangs() {
     unknown_then_known(&scene, LOG, path, &transaction()).await.expect(204);
 }
 
-/// It is not acknowledged before its files are there, by the answer to a retry as little as by its own.
+/// The transaction is not acknowledged before its files exist, neither by its response nor by a
+/// replay.
 #[tokio::test]
 async fn a_transaction_whose_metadata_file_hangs() {
     let scene = Scene::new().await;
@@ -122,7 +124,7 @@ async fn a_transaction_whose_metadata_file_hangs() {
     scene.assert_is(&[]).await;
 }
 
-/// The unknown request dies with its process; its retry meets the next one.
+/// The process dies during the first request; the retry goes to the next process.
 #[tokio::test]
 async fn a_commit_whose_process_dies() {
     for part in [LOG, METADATA_FILES] {

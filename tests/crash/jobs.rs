@@ -1,5 +1,5 @@
-//! Background jobs over crashes, and while the object store misbehaves: all that is to go goes, and nothing
-//! else.
+//! Background jobs during crashes and faults of the object store: all unneeded files are deleted,
+//! and no others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::support::table::append;
 const JOBS: &str = "/management/v1/jobs";
 const PURGE: &str = "/v1/namespaces/ns/tables/t?purgeRequested=true";
 
-/// The updates that make `list` the manifest list of a first snapshot.
+/// Returns the updates that make `list` the manifest list of a first snapshot.
 fn snapshot(list: &str) -> Vec<Value> {
     let mut updates = append(1, None, 1);
     updates[0]["snapshot"]["manifest-list"] = json!(list);
     updates
 }
 
-/// The table of a scene, with two manifests of two data files each. Returns its location.
+/// Fills the table of a scene with two manifests of two data files each. Returns its location.
 async fn fill(scene: &Scene) -> String {
     let loaded = scene.app.get(TABLE).await.expect(200);
     let location = loaded.body["metadata"]["location"].as_str().expect("a text").to_owned();
@@ -50,7 +50,7 @@ async fn fill(scene: &Scene) -> String {
     location
 }
 
-/// The background tasks of a catalog in the process, until they are stopped.
+/// The background tasks of an in-process catalog, until they are stopped.
 struct Tasks {
     stop: watch::Sender<bool>,
     all: Vec<JoinHandle<()>>,
@@ -70,7 +70,7 @@ impl Tasks {
     }
 }
 
-/// Waits until the only job is like this.
+/// Waits until the only job satisfies a condition.
 async fn job_that(app: &TestApp, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     within(PATIENCE, what, async {
         loop {
@@ -95,7 +95,7 @@ async fn a_store_that_fails_makes_a_purge_wait_and_nobody_else() {
     let job = job_that(&scene.app, "failing", |job| job["failures"] == 2).await;
     assert!(job["last-error"].as_str().is_some_and(|it| it.contains("injected failure")), "{job}");
     assert_eq!((&job["kind"], &job["files"]["done"]), (&json!("purge"), &json!(0)));
-    // Two tries, and no storm of them.
+    // Two attempts, and not a storm of retries.
     let tried = scene.faults.count(Verb::Delete, "warehouse/");
     assert!(tried <= 12, "{tried} deletions were tried");
     let commit = vec![crate::support::table::set_property("a", "b")];
@@ -157,7 +157,7 @@ async fn a_purge_that_was_stopped_goes_on_where_it_was() {
     let tasks = Tasks::of(&scene.app);
     scene.app.delete(PURGE).await.expect(204);
     scene.faults.arrived(Verb::Delete, "data/1-", 2).await;
-    // Nobody waits for a store that does not answer.
+    // The stop does not wait for a store that does not respond.
     tasks.stop().await;
     let scene = scene.crash().await;
     let waiting = job_that(&scene.app, "it", |job| job["state"] == "waiting").await;
@@ -180,7 +180,7 @@ async fn a_file_that_is_committed_while_orphans_are_looked_for_stays() {
     let late = at("data/late");
     scene.app.put_file(&late, "content").await;
     tokio::time::sleep(Duration::from_millis(if store_url().is_some() { 1100 } else { 5 })).await;
-    // The job has found out what the table leads to, but for a manifest.
+    // The job has read all reachable files except one manifest.
     scene.faults.inject(Verb::Get, "m2.avro", Fault::Hang);
     let tasks = Tasks::of(&scene.app);
     let body = json!({
@@ -205,10 +205,10 @@ async fn a_file_that_is_committed_while_orphans_are_looked_for_stays() {
     tasks.stop().await;
 }
 
-/// Data files of the large table, and manifests that name them.
+/// Numbers of data files of the large table, and of manifests that name them.
 const FILES: usize = 3000;
 const MANIFESTS: usize = 6;
-/// Fast enough to get somewhere, and slow enough to be met in the middle of it.
+/// Fast enough for progress, and slow enough to be interrupted in the middle.
 const RATE: [(&str, &str); 1] = [("SLATEBERG__CATALOG__FILE_DELETIONS_PER_SECOND_MAX", "1500")];
 
 fn path_of(location: &str) -> PathBuf {
@@ -244,12 +244,12 @@ async fn fill_directory(client: &Client, table: &str, files: usize) -> PathBuf {
     directory
 }
 
-/// All files below a directory, from there.
+/// Returns all files below a directory, as relative paths.
 fn files_below(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];
     while let Some(next) = open.pop() {
-        // What is being deleted may be gone by now.
+        // The entry may have been deleted concurrently.
         let Ok(entries) = std::fs::read_dir(&next) else { continue };
         for entry in entries.flatten() {
             match entry.file_type() {
@@ -276,7 +276,7 @@ async fn jobs(server: &Server) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_purge_that_is_killed_again_and_again_ends_with_all_gone_and_nothing_else() {
     if store_url().is_some() {
-        // The files are looked at in a directory.
+        // The test inspects files in a directory.
         return;
     }
     let data_dir = tempfile::tempdir().expect("there is room");
@@ -294,7 +294,7 @@ async fn a_purge_that_is_killed_again_and_again_ends_with_all_gone_and_nothing_e
     let mut server = Some(server);
     let mut left = files_below(&purged).len();
     for kill in 0..3 {
-        // Some hundred files further on, wherever that is.
+        // After some hundred further files.
         within(PATIENCE, "getting on", async {
             while files_below(&purged).len() + 300 > left {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -347,8 +347,8 @@ async fn orphans_are_what_is_old_and_not_what_somebody_has_just_written() {
         std::fs::create_dir_all(path.parent().expect("it is below")).expect("there is room");
         std::fs::write(path, "content").expect("there is room");
     }
-    // All that is there is older than the bound of three days but for the new files, and the stranger lies
-    // just within it.
+    // All files are older than the limit of three days except the new ones; the foreign file is
+    // just within the limit.
     let age = |file: &str, age: Duration| {
         let file = std::fs::File::options().write(true).open(directory.join(file));
         let file = file.expect("it is there");

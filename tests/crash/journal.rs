@@ -1,5 +1,5 @@
-//! The journal of a server that was killed: what a cut-off write leaves behind harms nobody, and what was
-//! acknowledged is there or the server does not start.
+//! The journal of a killed server: a truncated write is harmless, and acknowledged writes either
+//! exist or prevent the start.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,8 @@ use crate::server::{Server, assert_sound, fsck, serve_in_vain};
 
 const TABLE: &str = "namespaces/ns/tables/t";
 
-/// A directory whose server has made the table `ns.t`, set these properties of it, and been killed.
+/// Fills a directory by a server that creates the table `ns.t`, sets these properties, and is
+/// killed.
 async fn killed(data_dir: &Path, keys: &[&str]) {
     let server = Server::start(data_dir);
     let client = Client::of(&server.uri);
@@ -20,7 +21,7 @@ async fn killed(data_dir: &Path, keys: &[&str]) {
     server.kill();
 }
 
-/// The segment that the killed server wrote to last, and what is in it.
+/// Returns the last segment of the killed server, with its content.
 fn last_segment(data_dir: &Path) -> (PathBuf, Vec<u8>) {
     let entries = std::fs::read_dir(data_dir.join("state/journal")).expect("there is a journal");
     let paths = entries.flatten().map(|entry| entry.path());
@@ -66,7 +67,7 @@ async fn a_damaged_journal_keeps_the_server_from_starting_and_is_left_as_it_is()
         assert!(said.contains(&*segment.to_string_lossy()), "{said}");
     }
     assert_eq!(std::fs::read(&segment).expect("it is there"), bytes, "nothing was cut off");
-    // Whoever has a copy puts it back.
+    // Restore the segment from a copy.
     bytes[middle] ^= 1;
     std::fs::write(&segment, &bytes).expect("it can be written");
     let server = Server::start(data_dir.path());

@@ -1,7 +1,7 @@
-//! `kill -9` at random moments under load, again and again on one directory or bucket.
+//! `kill -9` at random moments under load, repeatedly on one directory or bucket.
 //!
-//! `SLATEBERG_CRASH_ROUNDS` says how often, `SLATEBERG_CRASH_SEED` repeats a run's choices (though not its
-//! timing, which is the machine's).
+//! `SLATEBERG_CRASH_ROUNDS` sets the number of rounds. `SLATEBERG_CRASH_SEED` repeats the choices
+//! of a run, but not its timing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::support::bucket::read_location;
 use crate::support::knobs::{knob, seed};
 use crate::workload::{Expectation, Place, WORKERS, Worker};
 
-/// Kills, unless the environment wants another number.
+/// Default number of kills.
 const ROUNDS: u64 = 20;
-/// When the server is killed, in milliseconds after the load began.
+/// Time from the start of the load until the kill, in milliseconds.
 const KILL_AFTER_MS: std::ops::Range<u64> = 20..300;
-/// When a server that only starts is killed.
+/// Time until the kill of a server that only starts, in milliseconds.
 const KILL_START_AFTER_MS: std::ops::Range<u64> = 0..60;
 
-/// Tables as a client saw them, by their path.
+/// Tables as loaded by a client, by path.
 type Loaded = BTreeMap<String, Value>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,7 +80,7 @@ fn delay(range_ms: std::ops::Range<u64>, rng: &mut StdRng) -> Duration {
     Duration::from_millis(rng.random_range(range_ms))
 }
 
-/// One round's load, and the kill in the middle of it.
+/// Runs the load of one round and kills the server in the middle.
 async fn load_and_kill(data_dir: &Path, place: &Place, rng: &mut StdRng) -> Vec<Expectation> {
     let server = Server::start(data_dir);
     let client = Client::of(&server.uri);
@@ -104,7 +104,7 @@ async fn load_and_kill(data_dir: &Path, place: &Place, rng: &mut StdRng) -> Vec<
     journal
 }
 
-/// Sends every request with an `Idempotency-Key` again, and again. Returns where the metadata is of every
+/// Repeats every request with an `Idempotency-Key` twice. Returns the metadata location of every
 /// table that the round has left.
 async fn retry(client: &Client, journal: &[Expectation], what: &str) -> BTreeMap<String, Value> {
     for _ in 0..2 {
@@ -134,7 +134,7 @@ impl Expectation {
         }
     }
 
-    /// Tables that have to be there for it.
+    /// Returns the tables that must exist for this expectation.
     fn tables(&self) -> Vec<String> {
         match self {
             Self::Property { tables, .. } => tables.clone(),
@@ -145,7 +145,7 @@ impl Expectation {
     }
 }
 
-/// What a restarted server tells of the tables of a journal.
+/// The tables of a journal on a restarted server.
 struct Check {
     loaded: Loaded,
 }
@@ -160,7 +160,7 @@ impl Check {
         Self { loaded }
     }
 
-    /// Asserts all that has to hold.
+    /// Asserts all expectations.
     async fn all(&self, client: &Client, journal: &[Expectation], what: &str) {
         for loaded in self.loaded.values() {
             assert_published(loaded, what).await;
@@ -205,7 +205,7 @@ impl Check {
         }
     }
 
-    /// Asserts that a retried append is there once, and that the main branch is one unbroken line.
+    /// Asserts that a retried append exists once, and that the main branch is one unbroken line.
     fn snapshots_are_unique(&self, table: &str, body: &Value, what: &str) {
         let Some(id) = body["updates"][0]["snapshot"]["snapshot-id"].as_i64() else { return };
         let ids = self.snapshot_ids(table);
@@ -229,7 +229,7 @@ impl Check {
     }
 }
 
-/// Asserts that a table's metadata file is there and holds what the server tells.
+/// Asserts that a table's metadata file exists with the content that the server returns.
 async fn assert_published(loaded: &Value, what: &str) {
     let location = loaded["metadata-location"].as_str().expect("it is not staged");
     let text = read_location(location).await;

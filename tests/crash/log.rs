@@ -1,5 +1,5 @@
-//! A write-ahead log that does not take what it is given: nothing is told before it is durable, and what
-//! was handed to it ends as done or as unknown.
+//! A write-ahead log that rejects writes: nothing is acknowledged before it is durable, and each
+//! commit ends as done or as unknown.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::scene::{A_WHILE, PATIENCE, Scene, TABLE, namespace, within};
 use crate::support::faults::{EVERYTHING, Fault, LOG, MANIFESTS, METADATA_FILES, Verb};
 use crate::support::table::set_property;
 
-/// How many commits to tables ended in this way.
+/// Returns the number of commits to tables with this outcome.
 async fn counted(scene: &Scene, outcome: &str) -> u64 {
     let metrics = scene.app.get("/metrics").await.expect(200);
     let name = format!(
@@ -104,8 +104,8 @@ async fn slow_puts_delay_answers_and_change_nothing_else() {
     scene.assert_is(&["a", "b", "c", "d"]).await;
 }
 
-/// S3 answers `409 ConditionalRequestConflict` now and then, which `object_store` takes for "exists
-/// already" and SlateDB for "another writer has been here". Nobody has: the put is sent again.
+/// S3 sometimes returns `409 ConditionalRequestConflict`, which `object_store` interprets as
+/// "exists already" and SlateDB as another writer. Without another writer, the put is retried.
 #[tokio::test]
 async fn a_false_conflict_costs_neither_the_writer_nor_a_commit() {
     let scene = Scene::new().await;
@@ -123,7 +123,7 @@ async fn a_false_conflict_costs_neither_the_writer_nor_a_commit() {
     next.assert_is(&["a", "b", "c"]).await;
 }
 
-/// The try whose answer was lost, and one more that met it in the store while it was at work.
+/// An attempt with a lost response, and a second one that conflicts with it in the store.
 #[tokio::test]
 async fn an_answer_that_was_lost_and_a_conflict_after_it_are_one_put() {
     let scene = Scene::new().await;

@@ -1,10 +1,10 @@
-//! What is left after a crash, and what is told while the object store misbehaves.
+//! State after a crash, and responses during faults of the object store.
 //!
-//! Two kinds of tests. Those of [`kills`], [`journal`], [`descriptors`], [`processes`], [`encryption`],
-//! [`checkpoints`], [`damage`] and in part [`policies`] and [`warehouses`] run the real binary on a real directory and kill
-//! it at random moments.
-//! The others run the catalog in the process, on a bucket that fails, delays or loses the answers of
-//! requests, and stop that bucket dead where a kill would be too coarse.
+//! There are two kinds of tests. Those of [`kills`], [`journal`], [`descriptors`], [`processes`],
+//! [`encryption`], [`checkpoints`], [`damage`] and in part [`policies`] and [`warehouses`] run the
+//! real binary on a real directory and kill it at random moments. The others run the catalog in the
+//! process, on a bucket that fails or delays requests or loses their responses, and stop the bucket
+//! where a kill would be too imprecise.
 
 #![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
 #![expect(

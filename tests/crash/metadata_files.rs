@@ -1,5 +1,5 @@
-//! A warehouse that does not take metadata files: a commit waits for its file, or its outcome is unknown,
-//! and nobody is told of a `metadata-location` that does not exist.
+//! A warehouse that rejects metadata files: a commit waits for its file, or its outcome is unknown,
+//! and no response contains a `metadata-location` that does not exist.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::scene::{DEADLINE, PATIENCE, Scene, TABLE, within};
 use crate::support::faults::{Fault, METADATA_FILES, Verb};
 use crate::support::table::{create_table, creating_updates, set_property};
 
-/// A change that makes the table `ns.u`.
+/// Returns a change that creates the table `ns.u`.
 fn making() -> Value {
     json!({
         "identifier": { "namespace": ["ns"], "name": "u" },
@@ -43,7 +43,8 @@ async fn a_put_that_hangs_makes_the_outcome_unknown_and_the_table_wait() {
     scene.set("a").await.expect(200);
     scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
     scene.set("b").await.expect_error(500, "CommitStateUnknownException");
-    // The new version is durable and its file is not there: its location may be told to nobody.
+    // The new version is durable, but its file does not exist: no response may contain its
+    // location.
     scene.app.get(TABLE).await.expect(503);
     scene.set("c").await.expect(503);
     scene.app.head(TABLE).await.expect(204);
@@ -82,7 +83,7 @@ async fn a_table_whose_first_file_hangs_is_told_to_nobody() {
     let created = scene.app.post(tables, create_table("new")).await;
     created.expect_error(500, "CommitStateUnknownException");
     scene.app.get("/v1/namespaces/ns/tables/new").await.expect(503);
-    // Other tables are not held up.
+    // Other tables are not delayed.
     scene.app.get(TABLE).await.expect(200);
     scene.faults.lift();
     let new = "/v1/namespaces/ns/tables/new";
@@ -127,12 +128,12 @@ async fn a_transaction_is_seen_in_none_of_its_tables_before_all_of_their_files_a
     scene.assert_is(&["a"]).await;
 }
 
-/// From the moment that it is accepted, others find a table that a transaction makes: none of them commits
-/// on top of a version whose file a crash could leave out.
+/// A table that a transaction creates is visible when the transaction is accepted. No other request
+/// commits on top of a version whose file could be lost in a crash.
 #[tokio::test]
 async fn a_table_that_a_transaction_makes_waits_for_its_first_file() {
     let scene = Scene::new().await;
-    // The first file alone hangs: that of a second version would get there.
+    // Only the first file hangs: that of a second version would be written.
     scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::Hang, 1);
     let transaction = json!({ "table-changes": [making()] });
     let made = scene.app.post("/v1/transactions/commit", transaction).await;

@@ -1,4 +1,4 @@
-//! A bucket that does not answer at all for a while.
+//! A bucket that does not respond for a while.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::scene::{PATIENCE, Scene, within};
 use crate::support::faults::{EVERYTHING, Fault, Verb};
 
-/// Commits through an outage and out of it again; returns the keys that were acknowledged.
+/// Commits during and after an outage. Returns the acknowledged keys.
 async fn commit_through(scene: &Scene, fault: Fault) -> BTreeSet<String> {
     let mut acknowledged = BTreeSet::new();
     scene.set("before").await.expect(200);

@@ -1,4 +1,5 @@
-//! Policies: what was acknowledged survives, and what is in force is what the log says, whatever happens.
+//! Policies: acknowledged changes survive, and the policies in force match the log after every
+//! failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +18,13 @@ use crate::support::fsck;
 
 const POLICIES: &str = "/management/v1/policies";
 
-/// A policy that matters to nobody.
+/// Returns a policy that affects no caller.
 fn policy(id: &str) -> Value {
     let text = format!("@id(\"{id}\") permit (principal == User::\"{id}\", action, resource);");
     json!({ "text": text })
 }
 
-/// A catalog that asks for credentials, its bucket, and the faults between the two.
+/// A catalog that requires credentials, its bucket, and the faults between them.
 struct Secured {
     bucket: Arc<dyn ObjectStore>,
     faults: Arc<FaultStore>,
@@ -47,7 +48,7 @@ impl Secured {
         Self { bucket, faults, app: Arc::new(app) }
     }
 
-    /// The process dies here and now, and another one opens the same bucket.
+    /// Stops the process like a crash, and opens the same bucket again.
     async fn crash(self) -> Self {
         self.faults.kill();
         Self::on(self.bucket, self.app.credential.clone()).await
@@ -57,7 +58,7 @@ impl Secured {
         self.app.request(Method::PUT, &format!("{POLICIES}/{id}"), &[], &policy(id)).await
     }
 
-    /// The policies of the API that are in force, and the revision that they are of.
+    /// Returns the API policies in force, with their revision.
     async fn in_force(&self) -> (u64, Vec<String>) {
         let listed = self.app.get(POLICIES).await.expect(200).body;
         let all = listed["policies"].as_array().expect("a list").iter();
@@ -66,7 +67,7 @@ impl Secured {
         (listed["revision"].as_u64().expect("a number"), ids)
     }
 
-    /// Asserts that these are in force, and that the log says so, and is sound.
+    /// Asserts that these are in force and in the log, and that the store is sound.
     async fn assert_is(&self, ids: &[&str]) {
         let (revision, in_force) = self.in_force().await;
         assert_eq!(in_force, ids);
@@ -94,7 +95,7 @@ async fn a_change_that_takes_too_long_is_unknown_and_comes_into_force_when_it_is
     scene.put("a").await.expect(200);
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     scene.put("b").await.expect_error(500, "CommitStateUnknownException");
-    // Nobody goes by what a crash could take back, and nobody overtakes it.
+    // The change is not in force before it is durable, and no other change overtakes it.
     assert_eq!(scene.in_force().await, (1, vec!["a".to_owned()]));
     scene.put("c").await.expect_error(503, "SlowDownException");
     scene.faults.lift();
@@ -173,7 +174,7 @@ async fn a_client_that_goes_away_cancels_nothing() {
     scene.assert_is(&["a"]).await;
 }
 
-/// The real program, killed while policies are changed as fast as it can.
+/// The real program, killed while policies are changed continuously.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_survives_a_kill() {
     let data_dir = tempfile::tempdir().expect("there is room");
@@ -218,7 +219,7 @@ fn http() -> reqwest::Client {
     http.expect("a client can be made")
 }
 
-/// Puts the policy with this number; whether that was acknowledged.
+/// Puts the policy with this number. Returns whether it was acknowledged.
 async fn put(uri: &str, key: &str, number: u64) -> bool {
     let id = format!("p{number}");
     let url = format!("{uri}{POLICIES}/{id}");

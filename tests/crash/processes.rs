@@ -1,4 +1,4 @@
-//! Starting, stopping and locking: one server for one directory, which ends in order when it is told to.
+//! Start, stop and locking: one server per directory, which stops gracefully on a signal.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::server::{Server, assert_sound, fsck, serve_in_vain};
 
 const TABLE: &str = "namespaces/ns/tables/t";
 
-/// A server with the table `ns.t`.
+/// Starts a server with the table `ns.t`.
 async fn with_table(data_dir: &Path) -> (Server, Client) {
     let server = Server::start(data_dir);
     let client = Client::of(&server.uri);
@@ -29,7 +29,7 @@ async fn a_directory_in_use_is_left_alone_by_others() {
     assert!(said.contains("in use"), "{said}");
     client.set(TABLE, "a").await.expect(200);
     server.kill();
-    // The lock goes with the process, however it ended.
+    // The lock is released with the process, even after a kill.
     assert_sound(data_dir.path(), "after a kill");
 }
 
@@ -48,8 +48,8 @@ async fn a_server_that_is_told_to_stop_answers_what_is_under_way() {
                     match client.set(TABLE, &key).await {
                         Reply::Answered(200, _) => acknowledged.push(key),
                         Reply::Answered(status, body) => panic!("{status}: {body}"),
-                        // No request that was taken is left without an answer: this one found the
-                        // door shut.
+                        // Accepted requests always get a response, so this one was sent after the
+                        // listener had closed.
                         Reply::Lost => return (acknowledged, key),
                     }
                 }

@@ -1,5 +1,5 @@
-//! Answers that were judged by state which is not durable yet wait until it is: a crash must not make
-//! them a lie.
+//! Rejections that are based on state that is not durable yet are delayed until it is, so that they
+//! are still true after a crash.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::support::app::Answer;
 use crate::support::faults::{Fault, LOG, Verb};
 use crate::support::table::create_table;
 
-/// Sends requests one after the other into a log that hangs: the first one's change is accepted, and the
-/// others are judged by it. Returns what each is answered once the log goes on.
+/// Sends requests one after the other while the log hangs: the change of the first one is accepted,
+/// and the others depend on it. Returns their responses after the log continues.
 async fn while_the_log_hangs(scene: &Scene, requests: Vec<(&str, Value)>) -> Vec<Answer> {
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     let mut waiting: Vec<JoinHandle<Answer>> = Vec::new();
@@ -70,7 +70,7 @@ async fn a_namespace_that_is_not_empty_is_kept_once_its_content_is_durable() {
     assert_eq!(answers[1].error_type(), "NamespaceNotEmptyException");
 }
 
-/// A change that finds everything as it wants it writes nothing; what it found has to last all the same.
+/// A change without effect writes nothing, but the state that it was compared with must be durable.
 #[tokio::test]
 async fn properties_that_are_set_already_are_acknowledged_once_they_are_durable() {
     let scene = Scene::new().await;
@@ -95,8 +95,8 @@ async fn a_commit_that_changes_nothing_is_acknowledged_once_what_it_found_is_dur
     assert_eq!(version(&answers[0]), version(&answers[1]));
 }
 
-/// Many at the same time want one name: whoever loses may have read the winner's change the very moment
-/// that it was accepted.
+/// Many concurrent requests for one name: a losing request may read the winner's change immediately
+/// after it was accepted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn losers_of_a_race_are_refused_once_the_winner_is_durable() {
     const ROUNDS: usize = 40;

@@ -1,4 +1,4 @@
-//! What a process that died left undone is finished by the next one before it serves.
+//! Unfinished work of a dead process is completed by the next one before it serves.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -72,7 +72,8 @@ async fn a_table_and_a_view_that_were_durable_without_their_files_are_published(
     scene.assert_is(&[]).await;
 }
 
-/// The next process dies over the same work: before the file is there, or before its marker is gone.
+/// The next process dies during the same work: before the file exists, or before its marker is
+/// removed.
 #[tokio::test]
 async fn publishing_survives_its_own_crashes() {
     for part in [METADATA_FILES, LOG] {
@@ -97,8 +98,7 @@ async fn publishing_survives_its_own_crashes() {
     }
 }
 
-/// A registered file is somebody else's: it is there already, and how it was compressed is not ours to
-/// know.
+/// A registered file belongs to another program: it exists already, and its compression is unknown.
 #[tokio::test]
 async fn a_table_that_was_registered_over_another_survives_a_crash() {
     let scene = Scene::new().await;
@@ -121,7 +121,7 @@ async fn a_table_that_was_registered_over_another_survives_a_crash() {
     assert!(scene.bucket.head(&path).await.is_ok(), "the registered file is as it was");
 }
 
-/// What a warm-up has fetched is not fetched again by the first who reads.
+/// Data fetched by a warm-up is not fetched again by the first read.
 #[tokio::test]
 async fn after_a_warm_up_the_first_read_asks_the_bucket_for_nothing() {
     const SORTED_RUNS: &str = "state/compacted/";

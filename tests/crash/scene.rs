@@ -1,4 +1,4 @@
-//! [`Scene`]: a catalog with the table `ns.t` on a bucket that can be made to misbehave.
+//! [`Scene`]: a catalog with the table `ns.t` on a bucket that can inject faults.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use crate::support::faults::{FaultStore, Verb};
 use crate::support::fsck::assert_sound;
 use crate::support::table::set_property;
 
-/// How long a commit may take before its outcome counts as unknown.
+/// Commit deadline, after which the outcome is unknown.
 pub const DEADLINE: Duration = Duration::from_millis(600);
-/// How long something may take that has to happen.
+/// Time limit for expected events.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// Long enough for an answer that must not come to have come.
+/// Long enough for an unexpected response to arrive.
 pub const A_WHILE: Duration = Duration::from_millis(150);
 
 /// The table of every scene.
 pub const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-/// A catalog in the process, its bucket, and the faults between the two.
+/// A catalog in the process, its bucket, and the faults between them.
 pub struct Scene {
     /// The bucket itself.
     pub bucket: Arc<dyn ObjectStore>,
-    /// What stands in front of it.
+    /// The fault injection in front of the bucket.
     pub faults: Arc<FaultStore>,
     /// The catalog.
     pub app: Arc<TestApp>,
 }
 
 impl Scene {
-    /// A catalog with the namespace `ns` and in it the table `t`.
+    /// Returns a catalog with the namespace `ns` and the table `ns.t`.
     pub async fn new() -> Self {
         let scene = Self::on(bucket()).await;
         scene.app.create_namespace(&["ns"]).await;
@@ -43,7 +43,7 @@ impl Scene {
         scene
     }
 
-    /// A catalog on a bucket that an earlier one has used.
+    /// Returns a catalog on the bucket of an earlier one.
     pub async fn on(bucket: Arc<dyn ObjectStore>) -> Self {
         let faults = FaultStore::new(Arc::clone(&bucket));
         let app = Self::open(Arc::clone(&faults)).await;
@@ -59,13 +59,13 @@ impl Scene {
         within(PATIENCE, "opening", async { Arc::new(TestApp::with(faults, settings).await) }).await
     }
 
-    /// The process dies here and now, and another one opens the same bucket.
+    /// Stops the process like a crash, and opens the same bucket again.
     pub async fn crash(self) -> Self {
         self.faults.kill();
         Self::on(self.bucket).await
     }
 
-    /// Sets a property of `ns.t` to itself.
+    /// Sets a property of `ns.t`, with its key as the value.
     pub async fn set(&self, key: &str) -> Answer {
         set(&self.app, key).await
     }
@@ -76,7 +76,7 @@ impl Scene {
         tokio::spawn(async move { set(&app, key).await })
     }
 
-    /// The properties of `ns.t` that the tests have set; it has to be there.
+    /// Returns the properties of `ns.t` that the tests have set. The table must exist.
     pub async fn properties(&self) -> Vec<String> {
         let loaded = self.app.get(TABLE).await.expect(200);
         let properties = loaded.body["metadata"]["properties"].as_object().cloned();
@@ -84,20 +84,20 @@ impl Scene {
         keys.filter(|key| !key.starts_with("write.")).collect()
     }
 
-    /// The table's metadata file, as it is in the bucket.
+    /// Returns the table's metadata file in the bucket.
     pub async fn file_of(&self, loaded: &Answer) -> Option<Value> {
         self.file_at(loaded.body["metadata-location"].as_str().expect("it is not staged")).await
     }
 
-    /// The metadata file at a location, as it is in the bucket.
+    /// Returns the metadata file at a location in the bucket.
     pub async fn file_at(&self, location: &str) -> Option<Value> {
         let path = Path::from(location.trim_start_matches("memory:///"));
         let content = self.bucket.get(&path).await.ok()?.bytes().await.expect("memory is read");
         Some(serde_json::from_slice(&content).expect("metadata files hold JSON"))
     }
 
-    /// Asserts that `ns.t` has exactly these properties, that its metadata file holds what is told, that
-    /// the whole catalog is sound, and that nobody has deleted a file.
+    /// Asserts that `ns.t` has exactly these properties, that its metadata file matches the
+    /// response, that the whole catalog is sound, and that no file was deleted.
     pub async fn assert_is(&self, properties: &[&str]) {
         assert_eq!(self.properties().await, properties);
         let loaded = self.app.get(TABLE).await.expect(200);
@@ -109,17 +109,17 @@ impl Scene {
     }
 }
 
-/// Sets a property of `ns.t` to itself.
+/// Sets a property of `ns.t`, with its key as the value.
 pub async fn set(app: &TestApp, key: &str) -> Answer {
     app.commit("ns", "t", vec![], vec![set_property(key, key)]).await
 }
 
-/// A new namespace, as the body of a request.
+/// Returns the body of a request that creates a namespace.
 pub fn namespace(name: &str) -> Value {
     json!({ "namespace": [name] })
 }
 
-/// Waits for something that has to happen in time.
+/// Waits for `work`. Panics on expiry.
 pub async fn within<T>(bound: Duration, what: &str, work: impl Future<Output = T>) -> T {
     match tokio::time::timeout(bound, work).await {
         Ok(value) => value,

@@ -1,4 +1,4 @@
-//! A catalog whose log is in a bucket of its own.
+//! A catalog whose write-ahead log is in a separate bucket.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::support::faults::{Fault, FaultStore, LOG, Verb};
 
 const LOG_URL: &str = "memory:///fast";
 
-/// Two buckets, with faults before each.
+/// Two buckets with fault injection.
 struct Buckets {
     rest: Arc<FaultStore>,
     log: Arc<FaultStore>,
@@ -90,12 +90,12 @@ async fn a_log_elsewhere_is_sealed_like_the_rest() {
         let log = contents(&buckets.log).await;
         assert!(log.len() > 4, "commits are in the log");
         let told = log.iter().any(|bytes| bytes.windows(8).any(|window| window == b"metadata"));
-        // Without the control, the scan might look for what no log holds.
+        // Without this control, the scan might search for strings that no log contains.
         assert_eq!(told, tells);
     }
 }
 
-/// What the objects of a bucket hold.
+/// Returns the contents of all objects in a bucket.
 async fn contents(bucket: &Arc<FaultStore>) -> Vec<Vec<u8>> {
     let objects: Vec<_> = bucket.list(None).try_collect().await.expect("it can be listed");
     let mut contents = Vec::new();
@@ -117,7 +117,7 @@ async fn commits_survive_in_the_log(buckets: &Buckets, settings: Settings) {
     buckets.log.kill();
     buckets.rest.lift();
     buckets.log.lift();
-    // The old one was never closed: the new one fences it.
+    // The old catalog was never closed: the new one fences it.
     let next = buckets.start(settings.clone()).await.expect("it starts");
     assert_eq!(properties(&next).await, 1);
     set(&next, "b").await.expect(200);

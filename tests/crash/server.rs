@@ -1,4 +1,4 @@
-//! [`Server`]: the real binary on a directory, or on a bucket if the tests have one, started and killed.
+//! [`Server`]: the real binary on a directory, or on a bucket if configured, started and killed.
 #![allow(dead_code, reason = "each test crate uses its part of this")]
 
 use std::io::{BufRead, BufReader};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use crate::support::bucket::server_environment;
 
-/// How long a server may take to start, or a process to end.
+/// Time limit for a server to start, or for a process to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running server. It is killed when this is dropped.
+/// A running server. Dropping this kills it.
 pub struct Server {
     child: Child,
-    /// Where it listens: `http://127.0.0.1:PORT`.
+    /// Its URL: `http://127.0.0.1:PORT`.
     pub uri: String,
 }
 
-/// The binary, in a directory without settings of its own.
+/// Returns the command in a directory without settings.
 fn slateberg(data_dir: &Path, subcommand: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
     command.args(subcommand.split(' ')).arg("--data-dir").arg(data_dir).current_dir(data_dir);
@@ -40,19 +40,19 @@ fn serving_secured(data_dir: &Path) -> Command {
 }
 
 impl Server {
-    /// Starts a server, and waits until it says that it is ready.
+    /// Starts a server, and waits until it reports that it is ready.
     pub fn start(data_dir: &Path) -> Self {
         Self::started(serving(data_dir), data_dir).0
     }
 
-    /// The same, with more in its environment.
+    /// Like [`start`](Self::start), with additional environment variables.
     pub fn start_with(data_dir: &Path, environment: &[(&str, &str)]) -> Self {
         let mut command = serving(data_dir);
         command.envs(environment.iter().copied());
         Self::started(command, data_dir).0
     }
 
-    /// The same, with a limit of open files that it cannot raise.
+    /// Like [`start`](Self::start), with a limit of open files that it cannot raise.
     pub fn start_with_open_files(
         data_dir: &Path,
         open_files_max: u32,
@@ -67,7 +67,7 @@ impl Server {
         Self::started(command, data_dir).0
     }
 
-    /// Starts a server that asks for credentials; returns the admin key, too, if it printed one.
+    /// Starts a server that requires credentials. Also returns the admin key if it printed one.
     pub fn start_secured(data_dir: &Path) -> (Self, Option<String>) {
         Self::started(serving_secured(data_dir), data_dir)
     }
@@ -110,7 +110,7 @@ impl Server {
         }
     }
 
-    /// Starts a server and kills it soon after, wherever it has got to.
+    /// Starts a server and kills it soon after, at an arbitrary point of its start.
     pub fn start_and_kill(data_dir: &Path, after: Duration) {
         let child = serving(data_dir).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.expect("the server can be started");
@@ -118,13 +118,13 @@ impl Server {
         Self { child, uri: String::new() }.kill();
     }
 
-    /// `kill -9`, at this very moment.
+    /// Sends `kill -9` immediately.
     pub fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it can be waited for");
     }
 
-    /// Asks it to stop.
+    /// Sends a termination signal.
     pub fn terminate(&self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status();
@@ -156,33 +156,33 @@ fn ended(child: &mut Child) -> ExitStatus {
     panic!("the process did not end within {PATIENCE:?}");
 }
 
-/// Runs `slateberg fsck`; returns its exit code and all that it said.
+/// Runs `slateberg fsck`. Returns its exit code and output.
 pub fn fsck(data_dir: &Path) -> (Option<i32>, String) {
     said(slateberg(data_dir, "fsck").output().expect("fsck can be started"))
 }
 
-/// Runs another subcommand; returns its exit code and all that it said.
+/// Runs another subcommand. Returns its exit code and output.
 pub fn run(data_dir: &Path, subcommand: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = slateberg(data_dir, subcommand);
     said(command.args(arguments).output().expect("it can be started"))
 }
 
-/// Starts a subcommand and kills it soon after, wherever it has got to.
+/// Starts a subcommand and kills it soon after, at an arbitrary point.
 pub fn run_and_kill(data_dir: &Path, subcommand: &str, arguments: &[&str], after: Duration) {
     let mut command = slateberg(data_dir, subcommand);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().expect("it can be started");
     std::thread::sleep(after);
-    // It may have ended by itself.
+    // The process may have ended by itself.
     drop(Server { child, uri: String::new() });
 }
 
-/// Starts a server that has to give up; returns its exit code and all that it said.
+/// Starts a server that must fail. Returns its exit code and output.
 pub fn serve_in_vain(data_dir: &Path) -> (Option<i32>, String) {
     serve_in_vain_with(data_dir, &[])
 }
 
-/// The same, with more in its environment.
+/// Like [`serve_in_vain`], with additional environment variables.
 pub fn serve_in_vain_with(data_dir: &Path, environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut command = serving(data_dir);
     command.envs(environment.iter().copied());
@@ -197,7 +197,7 @@ fn said(output: Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Asserts that `slateberg fsck` finds nothing.
+/// Asserts that `slateberg fsck` reports no problem.
 pub fn assert_sound(data_dir: &Path, when: &str) {
     let (code, said) = fsck(data_dir);
     assert_eq!(code, Some(0), "fsck {when}: {said}");

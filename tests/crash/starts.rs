@@ -1,4 +1,4 @@
-//! Starts on an object store that is not there, not yet there, no longer there, or not safe.
+//! Starts on an object store that is missing, late, lost, or unsafe.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::support::faults::{EVERYTHING, Fault, FaultStore, MANIFESTS, METADATA_
 use crate::support::fsck::assert_sound;
 use crate::support::table::set_property;
 
-/// Starts on this bucket, and waits for it at most so long.
+/// Starts on this bucket, and waits for it at most `seconds`.
 async fn start(faults: &Arc<FaultStore>, seconds: u64) -> Result<App, BuildError> {
     let mut settings: Settings = memory_settings();
     settings.state.start_seconds_max = seconds;
@@ -32,7 +32,7 @@ fn refusal(started: Result<App, BuildError>) -> BuildError {
     started.map(|_| ()).expect_err("it does not start")
 }
 
-/// What is in a bucket that a probe has written.
+/// Returns the files of probes in a bucket.
 async fn probe_files(bucket: &Arc<dyn ObjectStore>) -> Vec<Path> {
     let all = bucket.list(None).map_ok(|object| object.location);
     let all: Vec<_> = all.try_collect().await.expect("it is listed");
@@ -92,7 +92,7 @@ async fn a_store_that_falls_silent_while_it_is_opened_ends_the_start() {
     assert!(matches!(refused, BuildError::Silent { .. }), "{refused}");
 }
 
-/// The bucket answers, and one kind of its objects cannot be read: SlateDB would retry that forever.
+/// The bucket responds, but objects of one kind are unreadable: SlateDB would retry this forever.
 #[tokio::test]
 async fn a_start_whose_store_answers_and_whose_manifests_fail_ends_with_the_last_error() {
     let faults = FaultStore::new(bucket());
@@ -104,7 +104,8 @@ async fn a_start_whose_store_answers_and_whose_manifests_fail_ends_with_the_last
     assert!(said.contains("within 1 s; last error: cannot read state/manifest/"), "{said}");
 }
 
-/// What answers takes its time: the log of a busy hour is read for longer than a store may be silent.
+/// Slow progress is not a failure: reading the log of a busy hour takes longer than the store may
+/// be silent.
 #[tokio::test]
 async fn an_opening_that_takes_long_is_not_given_up() {
     let faults = FaultStore::new(bucket());
@@ -132,7 +133,7 @@ async fn a_store_that_overwrites_what_is_there_is_refused() {
 async fn a_store_that_ignores_the_tag_of_an_object_is_refused() {
     let bucket = bucket();
     let faults = FaultStore::new(Arc::clone(&bucket));
-    // The first two puts ask whether anything is there.
+    // The first two puts check for existing objects.
     let probe = async {
         faults.arrived(Verb::Put, ".slateberg-probe-", 2).await;
         faults.inject(Verb::Put, ".slateberg-probe-", Fault::IgnoreCondition);
@@ -159,7 +160,8 @@ async fn a_state_that_fsck_cannot_reach_is_no_sound_one() {
     assert!(matches!(refused, BuildError::Silent { .. }), "{refused}");
 }
 
-/// A commit that has not landed when the process dies, and a warehouse that is down at the next start.
+/// A commit that is incomplete when the process dies, and a warehouse that is down at the next
+/// start.
 #[tokio::test]
 async fn a_warehouse_that_is_down_is_not_waited_for_for_ever() {
     let scene = Scene::new().await;
@@ -176,7 +178,7 @@ async fn a_warehouse_that_is_down_is_not_waited_for_for_ever() {
     settings.catalog.commit_deadline_ms = 300;
     let opened = TestApp::with(Arc::clone(&faults) as Arc<dyn ObjectStore>, settings);
     let app = within(PATIENCE, "starting", opened).await;
-    // What does not need the file is served; what does says that it is on its way.
+    // Requests that do not need the file are served; the others get 503.
     app.get("/v1/namespaces/ns/tables/other").await.expect(200);
     app.get(TABLE).await.expect_error(503, "SlowDownException");
     app.commit("ns", "t", vec![], vec![set_property("late", "late")]).await.expect(503);

@@ -1,4 +1,4 @@
-//! Files of the store that cannot be used: the server and `fsck` end at once, and name them.
+//! Unusable files of the store: the server and `fsck` fail at once, and name them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use crate::client::Client;
 use crate::server::{Server, fsck, run, serve_in_vain};
 use crate::support::bucket::ambient_options;
 
-/// Far less than the time for which a start waits for storage that does not answer, and far more than a
+/// Much less than the time for which a start waits for unavailable storage, and much more than a
 /// start takes.
 const AT_ONCE: Duration = Duration::from_secs(25);
 
-/// A directory whose server was stopped in order, and one of its sorted runs.
+/// Returns the directory of a stopped server, and one of its sorted runs.
 async fn stopped() -> (tempfile::TempDir, PathBuf) {
     let data_dir = tempfile::tempdir().expect("there is room");
     let server = Server::start(data_dir.path());
@@ -59,7 +59,7 @@ async fn a_sorted_run_that_is_a_directory_ends_a_start_and_fsck_at_once_and_is_n
     assert_ends_naming(data_dir.path(), &run, "a directory");
 }
 
-/// A port of this machine that refuses connections.
+/// Returns a local URL that refuses connections.
 fn nowhere() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     format!("http://{}", listener.local_addr().expect("it is bound"))

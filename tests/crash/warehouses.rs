@@ -1,4 +1,5 @@
-//! Warehouses: what was acknowledged survives, and what is served is what the store says, whatever happens.
+//! Warehouses: acknowledged changes survive, and the served warehouses match the store after every
+//! failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ fn wanted(name: &str) -> Value {
     json!({ "name": name, "storage": { "location": format!("memory:///{name}") } })
 }
 
-/// A catalog, its bucket, and the faults between the two.
+/// A catalog, its bucket, and the faults between them.
 struct Scene {
     bucket: Arc<dyn ObjectStore>,
     faults: Arc<FaultStore>,
@@ -44,7 +45,7 @@ impl Scene {
         Self { bucket, faults, app: Arc::new(app) }
     }
 
-    /// The process dies here and now, and another one opens the same bucket.
+    /// Stops the process like a crash, and opens the same bucket again.
     async fn crash(self) -> Self {
         self.faults.kill();
         Self::on(self.bucket).await
@@ -58,7 +59,7 @@ impl Scene {
         self.app.delete(&format!("{WAREHOUSES}/{name}")).await
     }
 
-    /// The warehouses that were made at run time.
+    /// Returns the warehouses that were created at run time.
     async fn made(&self) -> Vec<String> {
         let listed = self.app.get(WAREHOUSES).await.expect(200).body;
         let all = listed["warehouses"].as_array().expect("a list").iter();
@@ -66,7 +67,7 @@ impl Scene {
         own.map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
     }
 
-    /// Waits until these are served.
+    /// Waits until these warehouses are served.
     async fn until(&self, names: &[&str]) {
         within(PATIENCE, "a change under way", async {
             while self.made().await != names {
@@ -76,7 +77,7 @@ impl Scene {
         .await;
     }
 
-    /// Asserts that these are served and can be used, and that the store is sound.
+    /// Asserts that these are served and usable, and that the store is sound.
     async fn assert_is(&self, names: &[&str]) {
         assert_eq!(self.made().await, names);
         for name in names {
@@ -92,7 +93,7 @@ async fn a_change_that_takes_too_long_is_unknown_and_is_served_when_it_is_durabl
     scene.create("a").await.expect(201);
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     scene.create("b").await.expect_error(500, "CommitStateUnknownException");
-    // Nobody goes by what a crash could take back, and nobody overtakes it.
+    // The change is not visible before it is durable, and no other change overtakes it.
     assert_eq!(scene.made().await, ["a"]);
     scene.create("c").await.expect_error(503, "SlowDownException");
     scene.delete("a").await.expect_error(503, "SlowDownException");
@@ -100,12 +101,12 @@ async fn a_change_that_takes_too_long_is_unknown_and_is_served_when_it_is_durabl
     scene.until(&["a", "b"]).await;
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     scene.delete("a").await.expect_error(500, "CommitStateUnknownException");
-    // One that goes takes nothing new from the moment at which it may be gone.
+    // A warehouse accepts no new contents while its deletion is pending.
     let refused = scene.app.post("/v1/a/namespaces", namespace("ns")).await;
     refused.expect_error(503, "SlowDownException");
     scene.faults.lift();
     scene.until(&["b"]).await;
-    // Nor does one go that something is being made in.
+    // A warehouse is not deleted while a creation in it is pending.
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     let made = scene.app.post("/v1/b/namespaces", namespace("ns")).await;
     made.expect_error(500, "CommitStateUnknownException");
@@ -180,8 +181,8 @@ async fn a_metadata_file_that_a_crash_left_out_is_written_at_the_next_start() {
     scene.assert_is(&["a"]).await;
 }
 
-/// The file is there, its writer does not know, and by the time that it looks the place is not the warehouse's
-/// any more.
+/// The file was written, but its writer does not know this. When the writer checks, the location is
+/// no longer that of the warehouse.
 #[tokio::test]
 async fn a_metadata_file_counts_as_written_also_where_its_place_is_gone_since() {
     let scene = Scene::new().await;
@@ -205,7 +206,7 @@ async fn a_metadata_file_counts_as_written_also_where_its_place_is_gone_since() 
     .await;
 }
 
-/// The real program, killed while warehouses are made as fast as it can.
+/// The real program, killed while warehouses are created continuously.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_survives_a_kill() {
     let data_dir = tempfile::tempdir().expect("there is room");
@@ -248,7 +249,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     assert!(acknowledged > 3, "the client got somewhere");
 }
 
-/// Asks about all warehouses: the status and the answer, unless the server is gone.
+/// Sends a request on all warehouses. Returns the status and the body. `None`: the server is gone.
 async fn send(uri: &str, key: &str, method: Method, body: &Value) -> Option<(u16, Value)> {
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build();
     let http = http.expect("a client can be made");

@@ -1,8 +1,8 @@
-//! What clients do while the server is killed under them, and what each of them may expect afterwards.
+//! Requests of clients while the server is killed, and their expectations for the state afterwards.
 //!
-//! Every worker goes on until its server dies, and writes down what has to hold from then on. A request
-//! that was acknowledged has happened; the one that was lost with the server has happened or not, but
-//! never by half.
+//! Every worker continues until its server dies, and records its expectations. An acknowledged
+//! request has taken effect. A request that was lost with the server has taken effect entirely or
+//! not at all.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -13,44 +13,47 @@ use uuid::Uuid;
 use crate::client::{Client, Reply};
 use crate::support::table::{append, create_table, main_is, set_property};
 
-/// Something that has to hold after a crash.
+/// An expectation for the state after a crash.
 #[derive(Debug, Clone)]
 pub enum Expectation {
-    /// All of these tables have this property or, if that was not acknowledged, none of them.
+    /// All of these tables have this property or, if it was not acknowledged, possibly none of
+    /// them.
     Property {
         /// Paths of the tables.
         tables: Vec<String>,
         /// The property.
         key: String,
-        /// Whether the server said so.
+        /// Whether the server acknowledged it.
         acknowledged: bool,
     },
-    /// The namespace has all of these properties or, if that was not acknowledged, none of them.
+    /// The namespace has all of these properties or, if they were not acknowledged, possibly none
+    /// of them.
     NamespaceProperties {
         /// Path of the namespace.
         namespace: String,
         /// The properties.
         keys: [String; 2],
-        /// Whether the server said so.
+        /// Whether the server acknowledged them.
         acknowledged: bool,
     },
-    /// The table's main branch holds this snapshot; it may, if that was not acknowledged.
+    /// The table's main branch contains this snapshot, or possibly not if it was not acknowledged.
     Snapshot {
         /// Path of the table.
         table: String,
         /// The snapshot.
         id: i64,
-        /// Whether the server said so.
+        /// Whether the server acknowledged it.
         acknowledged: bool,
     },
-    /// The table is at exactly one of these places, none being nowhere, and at no other of its places.
+    /// The table is at exactly one of the possible paths (`None`: it does not exist), and at no
+    /// other of its paths.
     Place {
-        /// Where it may be.
+        /// The possible paths.
         possible: Vec<Option<String>>,
-        /// Where it could ever have been.
+        /// All paths that it may have had.
         places: Vec<String>,
     },
-    /// The request, sent again with its key, is answered well: it is applied exactly once.
+    /// The request, repeated with its key, succeeds: it is applied exactly once.
     Retry {
         /// Path of the request.
         path: String,
@@ -66,22 +69,22 @@ pub enum Expectation {
 pub struct Place {
     /// The round's namespace.
     pub namespace: String,
-    /// Another one, to move tables into.
+    /// Another namespace, to which tables are moved.
     pub attic: String,
 }
 
-/// Tables that few workers share.
+/// Number of tables that few workers share.
 pub const HOT: usize = 2;
-/// Tables that are there so that there are many.
+/// Number of additional tables.
 pub const MANY: usize = 6;
 
 impl Place {
-    /// The names of this round.
+    /// Returns the names of this round.
     pub fn of_round(round: u64) -> Self {
         Self { namespace: format!("r{round}"), attic: format!("r{round}-attic") }
     }
 
-    /// Tables that are there before the load begins.
+    /// Returns the tables that exist before the load begins.
     pub fn tables() -> Vec<String> {
         let hot = (0..HOT).map(|table| format!("hot{table}"));
         let many = (0..MANY).map(|table| format!("many{table}"));
@@ -94,32 +97,32 @@ impl Place {
     }
 }
 
-/// One client under load.
+/// A client under load.
 pub struct Worker {
-    /// Its number, which makes its names its own.
+    /// Its number, which makes its names unique.
     pub number: usize,
-    /// Where it works.
+    /// The names of its round.
     pub place: Place,
-    /// How it speaks to the server.
+    /// Its connection to the server.
     pub client: Client,
     rng: StdRng,
     journal: Vec<Expectation>,
 }
 
-/// Workers of each round.
+/// Number of workers in each round.
 pub const WORKERS: usize = 14;
-/// The first of those that send an `Idempotency-Key` with each request. Each of them appends to a table
-/// of its own, so that nobody else can be the reason why a retry is refused.
+/// The first worker that sends an `Idempotency-Key` with each request. Each of these appends to its
+/// own table, so that no other worker can cause the rejection of a retry.
 const WITH_KEY: usize = 12;
 
 impl Worker {
-    /// The worker of this number.
+    /// Returns the worker with this number.
     pub fn new(number: usize, place: Place, client: Client, seed: u64) -> Self {
         let rng = StdRng::seed_from_u64(seed ^ (number as u64) << 32);
         Self { number, place, client, rng, journal: Vec::new() }
     }
 
-    /// Works until the server is gone, and tells what has to hold now.
+    /// Works until the server is gone, and returns the expectations.
     pub async fn run(mut self) -> Vec<Expectation> {
         let mut step = 0;
         while self.step(step).await {
@@ -128,7 +131,7 @@ impl Worker {
         self.journal
     }
 
-    /// Does one thing. False if the server is gone.
+    /// Sends the requests of one step. Returns `false` if the server is gone.
     async fn step(&mut self, step: usize) -> bool {
         match self.number {
             0..3 => self.set(vec![format!("hot{}", step % HOT)], step).await,
@@ -174,7 +177,7 @@ impl Worker {
         acknowledged
     }
 
-    /// Appends as a client does: on top of what it has read, and again from the start if that has moved.
+    /// Appends like a client: on top of the loaded state, starting again if it has changed.
     async fn append(&mut self, _step: usize) -> bool {
         let table = self.place.table("log");
         let Reply::Answered(200, loaded) = self.client.get(&table).await else { return false };
@@ -192,7 +195,7 @@ impl Worker {
         true
     }
 
-    /// Makes a table, moves it to another namespace, and drops it or not.
+    /// Creates a table, moves it to another namespace, and possibly drops it.
     async fn move_about(&mut self, step: usize) -> bool {
         let name = self.key(step);
         let (here, there) = (self.place.namespace.clone(), self.place.attic.clone());
@@ -233,7 +236,7 @@ impl Worker {
         acknowledged
     }
 
-    /// Does something with an `Idempotency-Key` that could not be done twice.
+    /// Sends a request with an `Idempotency-Key` that would fail if it were applied twice.
     async fn with_key(&mut self, step: usize) -> bool {
         let name = self.key(step);
         let (path, body) = match self.rng.random_range(0..3) {
@@ -260,7 +263,7 @@ impl Worker {
     }
 }
 
-/// A new snapshot on top of what was loaded, and the commit that appends it.
+/// Returns a new snapshot on top of the loaded state, and the commit that appends it.
 fn next_append(loaded: &Value, rng: &mut StdRng) -> (i64, Value) {
     let metadata = &loaded["metadata"];
     let parent = metadata["refs"]["main"]["snapshot-id"].as_i64();

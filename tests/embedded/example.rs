@@ -1,10 +1,10 @@
-//! The example runs, and the page on embedding shows what it does.
+//! The example runs, and the page on embedding contains its code.
 
 #[path = "../../crates/embedded/examples/embedded.rs"]
 #[allow(dead_code, reason = "a test is its own main")]
 mod embedded;
 
-/// The blocks of Rust in a page, line by line and without indentation.
+/// Returns the Rust code blocks in a page, line by line and without indentation.
 fn blocks(page: &str) -> Vec<Vec<&str>> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();

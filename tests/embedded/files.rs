@@ -1,4 +1,4 @@
-//! Which files of tables are read and written, and by what.
+//! Files of tables that are read and written through an embedded catalog.
 
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ fn properties(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The properties of a namespace, but for the location that all have.
+/// Returns the properties of a namespace without the location that all have.
 async fn own_properties(catalog: &dyn Catalog, ident: &NamespaceIdent) -> HashMap<String, String> {
     let found = catalog.get_namespace(ident).await.expect("it is there");
     assert_eq!(found.name(), ident);
@@ -51,7 +51,8 @@ async fn an_update_sets_all_properties_and_leaves_the_location_where_it_was() {
     catalog.update_namespace(&ns, shown).await.expect("it is updated");
     assert_eq!(own_properties(&catalog, &ns).await, properties(&[("kept", "1"), ("new", "3")]));
 
-    // A location of its own is a property like others, and without it the namespace is where it was.
+    // A location of its own is a normal property. Without it, the namespace has the default
+    // location.
     let by_default = catalog.get_namespace(&ns).await.expect("it is there");
     let own = properties(&[("location", "memory:///warehouse/elsewhere")]);
     catalog.update_namespace(&ns, own.clone()).await.expect("it is updated");

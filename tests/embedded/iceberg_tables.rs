@@ -1,4 +1,4 @@
-//! `iceberg::Catalog`: tables, but for commits.
+//! `iceberg::Catalog`: tables, without commits.
 
 use iceberg::spec::{FormatVersion, NullOrder, SortDirection, SortField, SortOrder, Transform};
 use iceberg::spec::{UnboundPartitionField, UnboundPartitionSpec};
@@ -162,7 +162,7 @@ async fn what_fails_says_how() {
         ErrorKind::DataInvalid,
     ];
     assert_eq!(kinds, wanted);
-    // What was refused has left nothing.
+    // The rejected requests have no effect.
     let there = [t, table_ident("ns", "u")];
     assert_eq!(catalog.list_tables(&ns).await.expect("a list"), there);
 }

@@ -1,4 +1,4 @@
-//! The catalog in another program's process: one file for each thing that the page on it promises.
+//! The embedded catalog: one file for each feature on its documentation page.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -17,10 +17,10 @@ use crate::support::embedded::{
 };
 use crate::support::fsck::assert_sound;
 
-/// How long something may take that has to happen.
+/// Time limit for expected events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The catalog in this directory, as `slateberg serve` opens it.
+/// Opens the catalog in this directory like `slateberg serve`.
 async fn serve_in(directory: &Path) -> TestApp {
     let app = App::build(settings_in(directory), Seams::default()).await;
     TestApp::of(app.expect("the catalog opens"))
@@ -115,7 +115,7 @@ async fn a_second_opening_of_a_bucket_takes_the_store_over() {
     let t = make_table(&with_any_files(&first)).await;
     let second = open_on(Arc::clone(&bucket)).await;
     let lost = tokio::time::timeout(PATIENCE, async {
-        // Whoever writes learns it; an idle one looks now and then.
+        // A write detects the fence; an idle catalog polls for it.
         let late = set_property(&with_any_files(&first), &t, ("late", "1")).await;
         assert!(late.is_err(), "the first acknowledges nothing any more");
         first.closed().await
@@ -133,7 +133,7 @@ async fn what_a_server_refuses_to_start_with_is_refused() {
     let wrong = EmbeddedCatalog::open(settings).await.expect_err("there is no such warehouse");
     assert!(wrong.to_string().starts_with("default_warehouse: "), "{wrong}");
 
-    // What is about coming in from outside does not count.
+    // Settings of the server have no effect.
     let directory = tempfile::tempdir().expect("there is room");
     let mut settings = Settings { ..settings_in(directory.path()) };
     settings.server.listen = "0.0.0.0:1".parse().expect("an address");

@@ -1,4 +1,5 @@
-//! Policies decide for whom the host names, and everything is told of as of requests.
+//! Policies for the principals that the host names, with the same audit log and metrics as for
+//! requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +20,7 @@ use crate::support::embedded::{
     builder_on, make_table, namespace, open_on, set_property, settings_in, with_any_files,
 };
 
-/// What a token says of its subject stands behind the name of its issuer.
+/// The ids of principals from a token begin with the name of its issuer.
 #[test]
 fn no_issuer_speaks_for_programs_that_embed_the_catalog() {
     let named = |name: &str| BTreeMap::from([(name.to_owned(), IssuerSettings::default())]);
@@ -58,7 +59,7 @@ async fn what_one_may_not_see_is_not_there() {
     let opened = open_on(bucket()).await;
     let t = make_table(&with_any_files(&opened)).await;
     let nobody = with_any_files(&opened.acting_as(Identity::embedded("nobody")));
-    // A principal without any permission learns just that.
+    // A principal without permissions gets exactly this error.
     let error = nobody.load_table(&t).await.expect_err("it has no permissions");
     assert!(matches!(cause(&error), Some(Error::Forbidden(_))), "{error}");
     assert!(error.message().contains("has no permissions in this catalog"), "{error}");
@@ -66,7 +67,7 @@ async fn what_one_may_not_see_is_not_there() {
     assert_eq!(elsewhere.err(), Some(Error::NoSuchWarehouse("elsewhere".to_owned())));
 }
 
-/// The identity is what policies see, whatever the host has put together.
+/// Policies see the identity exactly as the host defined it.
 #[tokio::test]
 async fn policies_see_the_principal_that_the_host_names() {
     let directory = tempfile::tempdir().expect("there is room");
@@ -90,7 +91,7 @@ async fn policies_see_the_principal_that_the_host_names() {
     let bob = with_any_files(&opened.acting_as(Identity::embedded("corp/alice")));
     bob.load_table(&t).await.expect_err("a service account is no user");
 
-    // The crate would scan every row: only the typed API can say that some are not to be seen.
+    // The crate would scan all rows: only the typed API supports restrictions.
     let some_rows = opened.acting_as(with_role("some-rows"));
     let refused = with_any_files(&some_rows).load_table(&t).await.expect_err("it is restricted");
     assert_eq!(refused.kind(), ErrorKind::FeatureUnsupported);

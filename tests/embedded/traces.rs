@@ -1,4 +1,4 @@
-//! Calls in the host's own traces: each is a span where its caller is, and tells how it ended.
+//! Calls in the host's own traces: each is a span inside of its caller's, with its outcome.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,16 +45,17 @@ impl Visit for Told {
     }
 }
 
-/// What a host's subscriber was told: spans of the catalog as they end, and the spans that errors were logged in.
+/// The events of a host's subscriber: spans of the catalog as they end, and the spans of logged
+/// errors.
 #[derive(Debug, Clone, Default)]
 struct Host(Arc<Mutex<(Vec<Told>, Vec<&'static str>)>>);
 
-/// As long as there is one subscriber alone, a place in the code that another thread comes to first is not heard of
-/// again: nobody listens there.
+/// With a single subscriber, `tracing` caches a callsite as disabled if a thread without the
+/// subscriber reaches it first. A second subscriber prevents this.
 static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
 
 impl Host {
-    /// Listens to everything up to this level that this thread does.
+    /// Subscribes to everything up to this level on this thread.
     fn listening(level: LevelFilter) -> (Self, DefaultGuard) {
         LazyLock::force(&ANOTHER);
         let host = Self::default();
@@ -62,7 +63,7 @@ impl Host {
         (host, tracing::subscriber::set_default(subscriber))
     }
 
-    /// The spans of the catalog that have ended by now, each told once.
+    /// Returns the ended spans of the catalog since the last call.
     fn ended(&self) -> Vec<Told> {
         std::mem::take(&mut self.0.lock().expect("nobody panics").0)
     }

@@ -18,7 +18,7 @@ use crate::support::embedded::{
     append, data_files, make_table, open_in, open_on, set_property, with_any_files,
 };
 
-/// A catalog whose first two commits wait for each other, so that both are for the same state.
+/// A catalog whose first two commits wait for each other, so that both are based on the same state.
 #[derive(Debug)]
 struct Together {
     catalog: IcebergCatalog,

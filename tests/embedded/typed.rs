@@ -1,4 +1,4 @@
-//! The typed API: what `iceberg::Catalog` has no word for.
+//! The typed API: features that `iceberg::Catalog` does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,7 +74,7 @@ fn view(name: &str) -> CreateView {
     }
 }
 
-/// A catalog with the namespace `ns`.
+/// Returns a catalog with the namespace `ns`.
 async fn opened() -> EmbeddedCatalog {
     let catalog = open_on(bucket()).await;
     catalog.create_namespace(namespace("ns"), BTreeMap::new()).await.expect("it is made");
@@ -102,7 +102,7 @@ async fn each_handle_is_in_its_own_warehouse() {
     assert_eq!(other.namespace_exists(&namespace("ns")).await, Ok(false));
     assert_eq!(other.in_warehouse("lake").table_exists(&named("t")).await, Ok(true));
 
-    // Somebody who is good for one warehouse does not see that there is another.
+    // A principal that is limited to one warehouse does not see the other.
     let scoped = Identity {
         warehouses: Some(BTreeSet::from(["default".to_owned()])),
         ..Identity::embedded("etl").with_roles(["admin"])
@@ -136,7 +136,7 @@ async fn a_change_under_a_key_is_made_once() {
     let made = catalog.once(fresh_id()).create_table(table("t")).await.expect("it is made");
     let first = catalog.once(key).commit_table(change()).await.expect("it is committed");
     assert_ne!(made.state.version, first.version);
-    // A later commit takes the property away: a repetition of the first must not set it again.
+    // A later commit removes the property: a repetition of the first must not set it again.
     let removal = TableUpdate::RemoveProperties { removals: vec!["a".to_owned()] };
     let later = TableChange { updates: vec![removal], ..change() };
     let last = catalog.commit_table(later).await.expect("it is committed");
@@ -146,7 +146,7 @@ async fn a_change_under_a_key_is_made_once() {
 
     let other = catalog.once(key).drop_table(named("t"), false).await;
     assert!(matches!(other, Err(Error::Unprocessable(_))), "{other:?}");
-    // A key is its principal's.
+    // Keys of different principals are independent.
     let somebody = catalog.acting_as(Identity::embedded("etl").with_roles(["writer"]));
     somebody.once(key).commit_table(change()).await.expect("it is another's key");
     assert!(properties(&catalog, "t").await.contains_key("a"));
@@ -222,7 +222,7 @@ async fn namespaces_change_property_by_property() {
     assert_eq!(catalog.namespace_exists(&ns()).await, Ok(false));
 }
 
-/// What a client is told over HTTP as the body of an error is the text of the error here.
+/// The message of an error is the same as in a response over HTTP.
 #[tokio::test]
 async fn bad_input_is_refused_in_the_same_words() {
     let catalog = opened().await;

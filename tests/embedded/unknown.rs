@@ -1,4 +1,4 @@
-//! A commit whose end is not known says so, and is not retried by anybody.
+//! A commit with an unknown outcome reports it, and is not retried.
 
 use std::sync::Arc;
 

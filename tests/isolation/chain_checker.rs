@@ -1,12 +1,13 @@
-//! Checking what clients of few tables were answered, by the order that the tables themselves tell.
+//! Checks the responses to clients of few tables, using the order of commits in the tables
+//! themselves.
 
-/// Tables of a course.
+/// Number of tables in a run.
 pub const TABLES: usize = 3;
 
 /// Ids of snapshots, in the order of their commits.
 pub type Chain = Vec<i64>;
 
-/// One request and its answer.
+/// One request with its response.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub called: u64,
@@ -18,16 +19,17 @@ pub struct Step {
 pub enum What {
     /// A table had these snapshots.
     Read { table: usize, seen: Chain },
-    /// A snapshot was appended to a table, which then had these; with a requirement, on top of that one.
+    /// A snapshot was appended to a table, which then had the snapshots `seen`; with a requirement,
+    /// on top of that one.
     Append { table: usize, id: i64, required: Option<Option<i64>>, seen: Chain },
-    /// The requirement that the table ends with this snapshot was refused.
+    /// A commit was rejected because of the requirement that the table ends with this snapshot.
     Refused { table: usize, id: i64, required: Option<i64> },
-    /// A snapshot was appended to several tables as one.
+    /// A snapshot was appended to several tables atomically.
     Transact { tables: Vec<usize>, id: i64 },
 }
 
 impl What {
-    /// The commits that this is, by table.
+    /// Returns the commits of this step, by table.
     pub fn writes(&self) -> Vec<(usize, i64)> {
         match self {
             Self::Append { table, id, .. } => vec![(*table, *id)],
@@ -37,14 +39,14 @@ impl What {
     }
 }
 
-/// What a course has left: every step of it, and the tables at its end.
+/// The result of a run: all its steps, and the final tables.
 pub struct Outcome {
     pub steps: Vec<Step>,
     pub chains: Vec<Chain>,
 }
 
 impl Outcome {
-    /// What is wrong, in words.
+    /// Returns a description of the first violation.
     pub fn check(&self) -> Result<(), String> {
         self.every_commit_is_there_once()?;
         self.every_answer_is_a_prefix()?;
@@ -100,7 +102,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// A refusal is a lie if what it required was there from before its call until after its answer.
+    /// A rejection is wrong if its requirement was true from before the call until after the
+    /// response.
     fn every_refusal_was_true(&self) -> Result<(), String> {
         for step in &self.steps {
             let What::Refused { table, id, required } = &step.what else { continue };
@@ -125,9 +128,10 @@ impl Outcome {
         Ok(())
     }
 
-    /// Every step comes before another by one of these: it was answered before the other was called; it
-    /// wrote to a table before the other; it wrote what the other saw; it did not see what the other wrote.
-    /// There is a serial order if these make no circle.
+    /// One step precedes another for one of these reasons: its response was before the call of the
+    /// other; it wrote to a table before the other; it wrote a snapshot that the other read; it did
+    /// not read a snapshot that the other wrote. A serial order exists if this relation has no
+    /// cycle.
     fn there_is_a_serial_order(&self) -> Result<(), String> {
         let places: Vec<Vec<(usize, usize, bool)>> =
             self.steps.iter().map(|step| self.places(step)).collect();
@@ -159,8 +163,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// The places of a step in the tables' chains: the number of its own commit there, or of the last one
-    /// that it saw; and whether it is its own.
+    /// Returns the positions of a step in the tables' chains: the number of its own commit, or of
+    /// the last one that it read; and whether it is its own.
     fn places(&self, step: &Step) -> Vec<(usize, usize, bool)> {
         if let What::Read { table, seen } = &step.what {
             return vec![(*table, seen.len(), false)];
@@ -183,7 +187,7 @@ impl Outcome {
     }
 }
 
-/// The checker has to refuse what is wrong, or its consent means nothing.
+/// The checker must reject violations.
 #[test]
 fn what_is_wrong_is_found() {
     let step = |called, answered, what| Step { called, answered, what };

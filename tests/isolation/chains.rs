@@ -1,9 +1,9 @@
-//! Many clients commit to few tables: no update is lost or done twice, transactions are whole, and all of
-//! it has one serial order.
+//! Many clients commit to few tables: no update is lost or applied twice, transactions are atomic,
+//! and there is a serial order.
 //!
-//! Each commit appends a snapshot of its own, so that a table's snapshots tell in which order its commits
-//! were applied. The tables have format version 1, which takes snapshots in any order of their sequence
-//! numbers: a commit without a requirement is never refused.
+//! Each commit appends its own snapshot, so that a table's snapshots show the order of its commits.
+//! The tables have format version 1, which accepts snapshots in any order of their sequence
+//! numbers: a commit without a requirement is never rejected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::support::fsck::findings;
 use crate::support::knobs::{knob, seed};
 use crate::support::table::{create_table, main_is};
 
-/// Histories, unless the environment wants another number.
+/// Default number of histories.
 const SEEDS: u64 = 240;
-/// Histories that are made at the same time.
+/// Number of concurrent histories.
 const SIDE_BY_SIDE: usize = 6;
 const CLIENTS: std::ops::RangeInclusive<usize> = 8..=16;
 const OPS_PER_CLIENT: usize = 5;
@@ -45,7 +45,7 @@ fn appending(id: i64) -> Value {
     ])
 }
 
-/// Everybody's clock and everybody's catalog.
+/// The common clock and catalog of all clients.
 struct Course {
     app: Arc<TestApp>,
     clock: AtomicU64,
@@ -56,7 +56,7 @@ impl Course {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// One client, from its first request to its last.
+    /// Runs one client from its first request to its last.
     async fn run(self: Arc<Self>, client: usize, mut rng: StdRng) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut known: HashMap<usize, Option<i64>> = HashMap::new();

@@ -1,4 +1,4 @@
-//! [`History`]: what was asked and answered, and when.
+//! [`History`]: requests and responses, with their times.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,23 +6,23 @@ use std::sync::{Mutex, PoisonError};
 
 use super::model::{Op, Outcome};
 
-/// A request that was answered.
+/// A request with its response.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Who asked.
+    /// The client.
     pub client: usize,
-    /// For what.
+    /// The operation.
     pub op: Op,
-    /// What the answer was.
+    /// The outcome in the response.
     pub outcome: Outcome,
-    /// When the request was sent, on the history's own clock.
+    /// The time of the call, on the history's own clock.
     pub called: u64,
-    /// When the answer was there.
+    /// The time of the response.
     pub answered: u64,
 }
 
-/// Requests as they come. Its clock ticks with each call and each answer, so that no two have the same
-/// moment.
+/// Recorder of requests. Its clock advances with each call and each response, so that all times are
+/// different.
 #[derive(Default)]
 pub struct History {
     clock: AtomicU64,
@@ -30,19 +30,19 @@ pub struct History {
 }
 
 impl History {
-    /// The moment before a call, or after an answer.
+    /// Returns the time before a call, or after a response.
     pub fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Writes down a request that was called at this moment, and has been answered just now.
+    /// Records a request that was called at this time and has just been answered.
     pub fn answered(&self, client: usize, op: Op, outcome: Outcome, called: u64) {
         let answered = self.tick();
         let event = Event { client, op, outcome, called, answered };
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
-    /// All of it, in the order of the calls.
+    /// Returns all events, in the order of the calls.
     pub fn events(&self) -> Vec<Event> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
         events.sort_by_key(|event| event.called);
@@ -50,7 +50,7 @@ impl History {
     }
 }
 
-/// Events, one to a line.
+/// Formats events, one per line.
 pub struct Listing<'a>(pub &'a [Event]);
 
 impl fmt::Display for Listing<'_> {

@@ -1,17 +1,17 @@
-//! Concurrent clients, and a checker that looks for a serial order of what they were answered.
+//! Concurrent clients, and a checker that searches for a serial order of their responses.
 //!
-//! A **history** holds every request with the moments of its call and of its answer ([`history`]). It is
-//! **linearizable** if the requests can be put into one order that respects those moments and in which a
-//! catalog that does one thing after the other ([`model`]) gives the same answers ([`search`]).
+//! A **history** contains every request with the times of its call and of its response
+//! ([`history`]). It is **linearizable** if there is an order of the requests that respects those
+//! times and in which a sequential catalog ([`model`]) gives the same responses ([`search`]).
 //!
-//! - [`names`] checks short histories of everything at once: namespaces and tables made, dropped,
-//!   renamed, changed and read.
-//! - [`chains`] checks longer histories of commits to few tables, whose snapshots tell their order.
-//! - [`moving_tables`] forces a read and a rename to meet.
-//! - [`records`] reads what the store keeps in process, beside a writer.
+//! - [`names`] checks short histories of all operations: namespaces and tables are created,
+//!   dropped, renamed, changed and read.
+//! - [`chains`] checks longer histories of commits to few tables, whose snapshots show their order.
+//! - [`moving_tables`] forces a read and a rename to overlap.
+//! - [`records`] reads the store's in-process caches concurrently with a writer.
 //!
-//! `SLATEBERG_ISOLATION_SEEDS` says how many histories of each kind there are, and
-//! `SLATEBERG_ISOLATION_SEED` where they begin.
+//! `SLATEBERG_ISOLATION_SEEDS` sets the number of histories of each kind, and
+//! `SLATEBERG_ISOLATION_SEED` the first seed.
 
 #![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
 #![expect(

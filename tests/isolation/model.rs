@@ -1,19 +1,19 @@
-//! [`State`]: a catalog that does one thing after the other.
+//! [`State`]: a sequential catalog.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A namespace, by its levels.
+/// The levels of a namespace.
 pub type Namespace = &'static [&'static str];
 /// A table's name: its namespace, and its own.
 pub type Name = (Namespace, &'static str);
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
     CreateNamespace(Namespace),
     DropNamespace(Namespace),
     NamespaceExists(Namespace),
-    /// Sets a property that nobody else sets.
+    /// Sets a property that no other request sets.
     Describe(Namespace, u32),
     LoadNamespace(Namespace),
     ListTables(Namespace),
@@ -22,16 +22,17 @@ pub enum Op {
     Rename(Name, Name),
     Exists(Name),
     Load(Name),
-    /// Sets a property that nobody else sets.
+    /// Sets a property that no other request sets.
     Set(Name, u32),
-    /// Appends a snapshot, if the main branch still ends with the one that the client saw last.
+    /// Appends a snapshot, if the main branch still ends with the one that the client read last.
     Append {
         table: Name,
         id: i64,
         parent: Option<i64>,
         sequence_number: i64,
     },
-    /// Sets a property in several tables at once, if the first one's main branch still ends there.
+    /// Sets a property in several tables atomically, if the first one's main branch still ends
+    /// there.
     Transact {
         tables: Vec<Name>,
         property: u32,
@@ -39,7 +40,7 @@ pub enum Op {
     },
 }
 
-/// What a client is answered.
+/// The outcome in a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,
@@ -53,16 +54,16 @@ pub enum Outcome {
     Conflict,
 }
 
-/// What can be seen of a table.
+/// The visible state of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Table {
-    /// Tells it from every other table that had the same name.
+    /// Distinguishes it from other tables with the same name at other times.
     pub uuid: String,
     pub properties: BTreeSet<u32>,
     pub snapshots: Vec<i64>,
 }
 
-/// Everything that a catalog holds.
+/// The state of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct State {
     namespaces: BTreeMap<Namespace, BTreeSet<u32>>,
@@ -70,21 +71,22 @@ pub struct State {
 }
 
 impl State {
-    /// The state after an operation, if this outcome is the one that it has here.
+    /// Returns the state after an operation. `None`: the operation has another outcome in this
+    /// state.
     pub fn after(&self, op: &Op, outcome: &Outcome) -> Option<Self> {
         let mut next = self.clone();
         let expected = match (op, outcome) {
-            // A transaction that is wrong in two ways may be told either.
+            // A transaction with two errors may be rejected for either.
             (Op::Transact { tables, parent, .. }, Outcome::Conflict) => {
                 let first = self.tables.get(&tables[0])?;
                 let fits = first.snapshots.last().copied() == *parent;
                 return (!fits).then_some(next);
             }
-            // That it is done, and not what the table is then.
+            // The response contains success, but not the resulting table.
             (Op::Set(..) | Op::Append { .. }, Outcome::Done) => {
                 return matches!(next.apply(op), Outcome::Table(_)).then_some(next);
             }
-            // Only the catalog knows what it called the new table.
+            // The catalog chooses the UUID of the new table.
             (Op::CreateTable(name), Outcome::Table(table)) => {
                 let new = Table { uuid: table.uuid.clone(), ..Table::default() };
                 next.create_table(*name, new)

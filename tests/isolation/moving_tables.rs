@@ -1,7 +1,7 @@
-//! A read that meets a change half way: what it finds has been so at one moment.
+//! Reads that overlap with a change: the result is that of one moment.
 //!
-//! A read finds a table in steps: its namespace, its name there, its record, its metadata. Here, some
-//! steps are done before a change and the others after it, for every way to divide them.
+//! A read looks up a table in steps: its namespace, its name there, its record, its metadata. These
+//! tests do some steps before a change and the others after it, for every possible division.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,10 +22,10 @@ use uuid::Uuid;
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
 use crate::support::table::{append, set_property};
 
-/// More steps than any read of one table needs.
+/// Maximum number of steps of a read of one table.
 const STEPS_MAX: usize = 40;
 
-/// Reads from one state for some steps, and from a later one from then on.
+/// Reads some steps from one state, and the others from a later state.
 struct Straddling<'a> {
     before: &'a Offline,
     after: &'a Offline,
@@ -52,15 +52,15 @@ impl Read for Straddling<'_> {
     }
 }
 
-/// The state of a bucket as it is now, whatever is written to it later: an open store follows its bucket,
-/// and a copy of the bucket stays what it is.
+/// Returns the present state of a bucket. The copy is necessary because an open store follows its
+/// bucket.
 async fn state_of(bucket: &InMemory) -> Offline {
     let copy: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
     let seams = Seams { opener: bucket_opener(copy), ..Seams::default() };
     OfflineCatalog::open(&memory_settings(), &seams).await.expect("the store opens").store
 }
 
-/// The version and the metadata of a table, read as a load does.
+/// Reads the version and the metadata of a table like a load.
 async fn load(
     store: &impl Read,
     warehouse: Uuid,
@@ -75,13 +75,13 @@ async fn load(
     }
 }
 
-/// Asserts that a read of `ns.t`, wherever the changes of `change` come in between its steps, finds it as
-/// it was before them or as it is after them, and never anything else.
+/// Asserts that a read of `ns.t` returns its state from before or from after the changes of
+/// `change`, regardless of the steps between which these occur.
 async fn assert_whole(change: impl AsyncFnOnce(&TestApp)) {
     assert_whole_after(async |_| {}, change).await;
 }
 
-/// The same of a table that was prepared before.
+/// Like [`assert_whole`], for a table after `prepare`.
 async fn assert_whole_after(
     prepare: impl AsyncFnOnce(&TestApp),
     change: impl AsyncFnOnce(&TestApp),
@@ -121,7 +121,7 @@ async fn assert_whole_after(
     }
 }
 
-/// Renames `ns.t` to `other.t`, and back again if `there` is false.
+/// Renames `ns.t` to `other.t`, or back if `there` is false.
 async fn rename(app: &TestApp, there: bool) {
     let identifier = |namespace: &str| json!({ "namespace": [namespace], "name": "t" });
     let (from, to) = if there { ("ns", "other") } else { ("other", "ns") };
@@ -139,8 +139,8 @@ async fn a_commit() {
     assert_whole(async |app| set(app, "ns").await).await;
 }
 
-/// Metadata that lies in pieces, some of which go and some of which come with the change: few that are
-/// read one by one, and many that are scanned.
+/// Metadata in chunks, some of which the change adds and removes: few that are read one by one, and
+/// many that are scanned.
 #[tokio::test]
 async fn a_commit_that_changes_pieces() {
     for count in [70, 400] {
@@ -170,7 +170,7 @@ async fn a_rename() {
     assert_whole(async |app| rename(app, true).await).await;
 }
 
-/// Under the old name, nobody may see what happened to the table after it had lost that name.
+/// Under the old name, no read may return changes from after the rename.
 #[tokio::test]
 async fn a_rename_and_a_commit_under_the_new_name() {
     assert_whole(async |app| {

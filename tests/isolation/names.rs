@@ -1,4 +1,4 @@
-//! Everything at once on few names: the answers have a serial order.
+//! All operations on few names: the responses have a serial order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::support::app::TestApp;
 use crate::support::fsck::findings;
 use crate::support::knobs::{knob, seed};
 
-/// Histories, unless the environment wants another number.
+/// Default number of histories.
 const SEEDS: u64 = 1000;
-/// Histories that are made at the same time.
+/// Number of concurrent histories.
 const SIDE_BY_SIDE: usize = 6;
 const CLIENTS: usize = 6;
 const OPS_PER_CLIENT: usize = 6;
@@ -29,13 +29,13 @@ const NESTED: Namespace = &["a", "c"];
 const NAMESPACES: [Namespace; 3] = [A, B, NESTED];
 const NAMES: [Name; 5] = [(A, "t"), (A, "u"), (B, "t"), (B, "u"), (NESTED, "t")];
 
-/// What the clients of a history are fond of.
+/// The preferred operations of a history's clients.
 #[derive(Debug, Clone, Copy)]
 enum Taste {
     Everything,
-    /// Namespaces that come and go under their tables.
+    /// Namespaces that are created and dropped under their tables.
     Namespaces,
-    /// Commits to tables that move and vanish.
+    /// Commits to tables that are renamed and dropped.
     Commits,
 }
 
@@ -44,8 +44,8 @@ impl Taste {
         [Self::Everything, Self::Namespaces, Self::Commits][(seed % 3) as usize]
     }
 
-    /// How often each kind of operation comes: namespaces made, dropped, looked at; tables made, dropped,
-    /// renamed, looked at, committed to.
+    /// Returns the weight of each kind of operation: namespaces created, dropped, read; tables
+    /// created, dropped, renamed, read, committed to.
     fn weights(self) -> [u32; 8] {
         match self {
             Self::Everything => [2, 2, 4, 3, 2, 3, 4, 6],
@@ -55,7 +55,7 @@ impl Taste {
     }
 }
 
-/// One client, and the snapshots that it saw last in each table.
+/// One client, and the snapshots that it read last in each table.
 struct Client {
     number: usize,
     rng: StdRng,
@@ -98,7 +98,8 @@ impl Client {
         }
     }
 
-    /// The end of the main branch as this client saw it last, and the next sequence number.
+    /// Returns the end of the main branch as this client read it last, and the next sequence
+    /// number.
     fn parent(&self, name: Name) -> (Option<i64>, i64) {
         let seen = self.seen.get(&name).map_or(&[][..], Vec::as_slice);
         (seen.last().copied(), i64::try_from(seen.len()).expect("histories are short") + 1)
@@ -131,7 +132,7 @@ async fn record(app: &TestApp, history: &History, client: usize, op: Op) -> Outc
     outcome
 }
 
-/// Lets the clients of a seed work, reads at the end what they have left, and checks what is in the store.
+/// Runs the clients of a seed, reads the final state, and checks the store.
 async fn history_of(seed: u64) -> Vec<Event> {
     let mut rng = StdRng::seed_from_u64(seed);
     let (app, bucket) = catalog(rng.random_bool(0.7)).await;

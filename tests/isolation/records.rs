@@ -1,10 +1,10 @@
-//! What the store keeps in process, beside a writer: never older than what anybody has seen, and never
-//! newer than what is durable.
+//! In-process caches of the store, concurrent with a writer: never older than any earlier read, and
+//! never newer than the durable state.
 //!
-//! Each transaction of the writer counts one up, in every way in which a record can change: two records, a
-//! name that goes and one that comes, and so the page that shows it. Readers ask for them in turn, straight
-//! from the store. Whatever shows a count has to show at least the greatest that was shown or acknowledged
-//! before it was asked for.
+//! Each transaction of the writer increments a count in every kind of record change: two records, a
+//! name that is removed and one that is added, and thus the page that contains it. Readers read
+//! these in turn, directly from the store. Each read must return at least the greatest count that
+//! was returned or acknowledged before it started.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,14 +27,14 @@ use crate::support::knobs::knob;
 
 const PARENT: Uuid = Uuid::from_u128(1);
 const RECORDS: [Uuid; 2] = [Uuid::from_u128(2), Uuid::from_u128(3)];
-/// Transactions of the writer, and readers beside it.
+/// Numbers of transactions of the writer, and of concurrent readers.
 const TRANSACTIONS: u64 = 2000;
 const READERS: usize = 4;
-/// So many transactions follow on each other before their durability is awaited.
+/// Number of transactions between two waits for durability.
 const UNDER_WAY_MAX: u64 = 3;
-/// So many counts the writer is never ahead of what a reader was shown, while that one looks for a name.
+/// The writer stays within this many counts of a read, so that a search for a name ends.
 const READ_AHEAD_MAX: u64 = TRANSACTIONS * 100;
-/// The store's bucket is copied, as a crash would leave it, once in so many transactions.
+/// The store's bucket is copied, as after a crash, once in this many transactions.
 const CRASH_EVERY: u64 = 100;
 
 fn place(object_store: Arc<dyn ObjectStore>) -> Place {
@@ -49,12 +49,12 @@ fn place(object_store: Arc<dyn ObjectStore>) -> Place {
     }
 }
 
-/// The store's settings of a usual catalog.
+/// Returns the store settings of a default catalog.
 fn settings() -> Settings {
     slateberg_config::Settings::default().with_memory_shares().store
 }
 
-/// A store whose log takes its time, on a bucket.
+/// Returns a store with a slow log on a bucket.
 async fn slow_store(settings: Settings) -> (Store, Arc<InMemory>, Arc<FaultStore>) {
     let bucket = Arc::new(InMemory::new());
     let faults = FaultStore::new(Arc::clone(&bucket) as Arc<dyn ObjectStore>);
@@ -66,7 +66,7 @@ fn name(count: u64) -> TabularNameKey {
     TabularNameKey { kind: TabularKind::Table, namespace: PARENT, name: format!("{count:08}") }
 }
 
-/// Lets everything show this count. Accepted, and not durable yet.
+/// Writes this count everywhere. The transaction is accepted, but not durable yet.
 async fn count_to(store: &Store, count: u64) -> Accepted {
     let permit = Permit::for_task(Task::Open);
     let counting = store.transact("count", &permit, |t| async move {
@@ -94,7 +94,7 @@ async fn in_record(store: &impl Read, id: Uuid) -> u64 {
     store.get(&NamespaceKey(id)).await.expect("it is read").map_or(0, |record| record.version)
 }
 
-/// The count that the page shows, which holds one name and no other.
+/// Returns the count in the page, which contains exactly one name.
 async fn on_page(store: &Store, limit: Option<usize>) -> u64 {
     let names = store.durable().names(space::TABLE_NAMES, PARENT, None, limit).await;
     let names = names.expect("it is read");
@@ -102,7 +102,7 @@ async fn on_page(store: &Store, limit: Option<usize>) -> u64 {
     names.get(0).map_or(0, |name| name.parse().expect("names are numbers"))
 }
 
-/// The count that names show, by what is there and what is not.
+/// Returns the count in the names, by their presence and absence.
 async fn by_name(store: &Store, at_least: u64) -> u64 {
     let durable = store.durable();
     let mut count = at_least;
@@ -112,7 +112,7 @@ async fn by_name(store: &Store, at_least: u64) -> u64 {
                 assert_eq!(entry.id, Uuid::from_u128(u128::from(count)));
                 return count;
             }
-            // Before the first transaction there is no name at all.
+            // Before the first transaction there is no name.
             None if count == 0 => return 0,
             None => count += 1,
         }
@@ -120,7 +120,7 @@ async fn by_name(store: &Store, at_least: u64) -> u64 {
     }
 }
 
-/// Asks in every way in turn until the writer is done. `shown` is the greatest count that anybody was shown.
+/// Reads in all ways in turn until the writer is done. `shown` is the greatest count of all reads.
 async fn read_along(store: Store, shown: Arc<AtomicU64>, done: Arc<AtomicBool>, number: usize) {
     let mut turn = number;
     while !done.load(Ordering::SeqCst) {
@@ -155,7 +155,7 @@ async fn read_beside_a_writer(settings: Settings) {
             shown.fetch_max(count, Ordering::SeqCst);
         }
         if count.is_multiple_of(CRASH_EVERY) {
-            // In this order: what was shown before the crash has to be there after it.
+            // In this order: counts that were read before the crash must exist after it.
             let seen = shown.load(Ordering::SeqCst);
             let left: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
             let left = Store::open_offline(&place(left)).await.expect("the store opens");
@@ -178,7 +178,7 @@ async fn readers_beside_a_writer_never_see_a_count_go_back() {
     read_beside_a_writer(settings()).await;
 }
 
-/// Nothing stays in process for long.
+/// With tiny caches, entries are evicted quickly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nor_do_they_where_nothing_fits_into_memory() {
     let settings = Settings { record_cache_bytes: 600, page_cache_bytes: 300, ..settings() };
@@ -217,7 +217,7 @@ async fn what_is_not_durable_is_shown_to_nobody_and_what_is_to_everybody() {
     }
 }
 
-/// Otherwise the tests above would test nothing.
+/// Makes sure that the tests above use the caches.
 #[tokio::test]
 async fn what_nobody_writes_is_read_from_the_store_once() {
     let (store, _, _) = slow_store(settings()).await;

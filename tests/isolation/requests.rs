@@ -1,4 +1,4 @@
-//! From operations to requests, and from answers to outcomes.
+//! Conversion of operations to requests, and of responses to outcomes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
 use crate::support::table::{append, create_table, main_is, set_property};
 
-/// What a property of the tests begins with.
+/// Prefix of the tests' properties.
 const PROPERTY: &str = "p";
-/// How long one history may take.
+/// Time limit of one history.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A catalog on memory whose puts take a moment, each another one, if `jitter` wants it.
+/// Returns a catalog on memory. With `jitter`, each put takes a random time.
 pub async fn catalog(jitter: bool) -> (Arc<TestApp>, Arc<dyn ObjectStore>) {
     let bucket = bucket();
     let faults = FaultStore::new(Arc::clone(&bucket));
@@ -34,7 +34,7 @@ fn path_of(namespace: Namespace) -> String {
     format!("/v1/namespaces/{}", namespace.join("%1F"))
 }
 
-/// The path of a table.
+/// Returns the path of a table.
 pub fn table_path((namespace, table): Name) -> String {
     format!("{}/tables/{table}", path_of(namespace))
 }
@@ -47,7 +47,7 @@ fn property(number: u32) -> Value {
     set_property(&format!("{PROPERTY}{number}"), "yes")
 }
 
-/// Does an operation.
+/// Performs an operation.
 pub async fn perform(app: &TestApp, op: &Op) -> Outcome {
     let answer = match op {
         Op::CreateNamespace(namespace) => {
@@ -120,13 +120,13 @@ fn names(body: &Value) -> Outcome {
     Outcome::Names(identifiers.iter().map(name).collect())
 }
 
-/// The numbers of the properties that the tests have set.
+/// Returns the numbers of the properties that the tests have set.
 fn numbers(properties: &Value) -> BTreeSet<u32> {
     let number = |(key, _): (&String, &Value)| key.strip_prefix(PROPERTY)?.parse().ok();
     properties.as_object().into_iter().flatten().filter_map(number).collect()
 }
 
-/// What can be seen of a table in its metadata.
+/// Returns the visible state of a table from its metadata.
 pub fn table(metadata: &Value) -> Table {
     Table {
         uuid: metadata["table-uuid"].as_str().expect("tables have a uuid").to_owned(),
@@ -135,7 +135,7 @@ pub fn table(metadata: &Value) -> Table {
     }
 }
 
-/// The ids of a table's snapshots, in their order.
+/// Returns the ids of a table's snapshots, in order.
 pub fn snapshot_ids(metadata: &Value) -> Vec<i64> {
     let snapshots = metadata["snapshots"].as_array().into_iter().flatten();
     snapshots.map(|it| it["snapshot-id"].as_i64().expect("snapshots have ids")).collect()

@@ -1,22 +1,22 @@
-//! Looking for a serial order, as Wing and Gong do it: try every request that could have been the next,
-//! and never the same remainder from the same state twice.
+//! Search for a serial order by the algorithm of Wing and Gong: try every request that could be the
+//! next, and never the same remainder from the same state twice.
 
 use std::collections::HashSet;
 
 use super::history::Event;
 use super::model::{Op, Outcome, State};
 
-/// Requests that were put in order so far, one bit each.
+/// Set of the requests that are in order so far, one bit each.
 type Done = u128;
 
-/// Whether a history has a serial order that respects its moments.
+/// Whether a history has a serial order that respects its times.
 pub fn is_linearizable(events: &[Event]) -> bool {
     let events: Vec<Event> = events.iter().flat_map(moments).collect();
     has_order(&events)
 }
 
-/// A commit takes effect at one moment and is answered what the table is at another: commits that become
-/// one version are all answered that version.
+/// Splits a commit into its effect and its response, which shows the table at a later moment: all
+/// commits of a group get the same version in their responses.
 fn moments(event: &Event) -> Vec<Event> {
     let (Op::Set(name, _) | Op::Append { table: name, .. }) = &event.op else {
         return vec![event.clone()];
@@ -46,7 +46,7 @@ fn has_order(events: &[Event]) -> bool {
     false
 }
 
-/// Those that may come next: no other one that is left was answered before they were called.
+/// Returns the events that may come next: no other remaining one was answered before their call.
 fn candidates(events: &[Event], done: Done) -> impl Iterator<Item = (Done, &Event)> {
     let left = move || {
         let bits = events.iter().enumerate().map(|(at, event)| (1 << at, event));
@@ -56,7 +56,7 @@ fn candidates(events: &[Event], done: Done) -> impl Iterator<Item = (Done, &Even
     left().filter(move |(_, event)| event.called < first_answer)
 }
 
-/// The checker has to refuse what is wrong, or its consent means nothing.
+/// The checker must reject violations.
 mod tests {
     use super::super::model::{Name, Namespace, Op, Outcome, Table};
     use super::*;
@@ -69,7 +69,7 @@ mod tests {
         Outcome::Table(Table { uuid: "1".to_owned(), properties, snapshots: Vec::new() })
     }
 
-    /// Events of which each is called and answered at these moments.
+    /// Returns events with these times of call and response.
     fn history(events: &[(u64, u64, Op, Outcome)]) -> Vec<Event> {
         let made = [(0, 1, Op::CreateNamespace(A), Outcome::Done)];
         let created = [(2, 3, Op::CreateTable(T), table(&[]))];

@@ -1,4 +1,4 @@
-//! An honest writer, and a store whose answers to its conditional puts are not what they seem.
+//! A single writer on a store that returns wrong responses to conditional puts.
 
 use slateberg::app::App;
 use slateberg_config::Settings;
@@ -13,7 +13,7 @@ const LOG: &str = "/state/wal/";
 const MANIFESTS: &str = "/state/manifest/";
 const METADATA_FILES: &str = ".metadata.json";
 
-/// A catalog in a prefix of its own that reaches the store through this proxy.
+/// Returns a catalog in a new prefix that accesses the store through this proxy.
 async fn catalog(proxy: &Proxy) -> TestApp {
     let base = format!("{}/proxied-{}", store_url().expect("there is a store"), fresh_id());
     let mut settings: Settings = memory_settings();

@@ -1,4 +1,4 @@
-//! Writers of one table that go on until they are told to stop, and what they were answered.
+//! Concurrent writers of one table, and the outcomes of their commits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use tokio::task::JoinHandle;
 
 use crate::client::{Client, Reply};
 
-/// The table that is written to.
+/// The table that is written.
 pub const TABLE: &str = "namespaces/ns/tables/t";
 const WRITERS: usize = 8;
 
-/// Writers at work.
+/// Running writers.
 pub struct Load {
     stop: Arc<AtomicBool>,
     writers: Vec<JoinHandle<Answers>>,
 }
 
-/// What became of the commits of a load, by the property that each of them sets.
+/// Outcomes of the commits, by the property that each of them sets.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// Those that were said to be done.
+    /// Acknowledged commits.
     pub done: BTreeSet<String>,
-    /// Those that were said not to be: 503.
+    /// Rejected commits: 503.
     pub refused: BTreeSet<String>,
-    /// Those of which nothing was said for sure: 500.
+    /// Commits with an unknown outcome: 500.
     pub unknown: BTreeSet<String>,
-    /// The longest time that any answer took.
+    /// The longest response time.
     pub slowest: Duration,
 }
 
 impl Load {
-    /// Lets writers loose. `name` keeps the keys of two loads apart.
+    /// Starts the writers. `name` distinguishes the keys of several loads.
     pub fn start(client: &Client, name: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let writers = (0..WRITERS).map(|writer| {
@@ -45,7 +45,7 @@ impl Load {
         Self { writers: writers.collect(), stop }
     }
 
-    /// Stops them, and waits for the last answers.
+    /// Stops them, and waits for the last responses.
     pub async fn stop(self) -> Answers {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Answers::default();
@@ -88,7 +88,7 @@ async fn write(client: &Client, stop: &AtomicBool, name: &str) -> Answers {
 }
 
 impl Answers {
-    /// Asserts that a table has what was done, and nothing of what was refused.
+    /// Asserts that a table contains all acknowledged changes and no rejected ones.
     pub fn check(&self, loaded: &Value, what: &str) {
         let properties = &loaded["metadata"]["properties"];
         let has = |key: &&String| !properties[key.as_str()].is_null();

@@ -1,8 +1,7 @@
-//! What only a real S3 store can show: races between writers, answers that a network loses, and a store that
-//! goes away for a while.
+//! Tests that need a real S3 store: races between writers, lost responses, and outages.
 //!
-//! `make stores` starts the stores and runs this, with the other suites on the same stores; a plain `cargo test`
-//! leaves it out, as there is no store.
+//! `make stores` starts the stores and runs this, with the other suites on the same stores. A plain
+//! `cargo test` skips it, because there is no store.
 
 #![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
 #![expect(clippy::print_stderr, reason = "figures are for whoever reads the test's output")]

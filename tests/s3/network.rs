@@ -1,9 +1,9 @@
-//! A network between the server and its store that is slow, that cuts connections, that loses answers, or
-//! that is not there.
+//! A network between the server and its store that is slow, cuts connections, loses responses, or
+//! is down.
 //!
-//! Whatever it does, no acknowledged commit is lost, every request is answered in time, with 200, 503 or an
-//! unknown outcome, and the server recovers by itself. `SLATEBERG_OUTAGE_SECONDS` says how long the store is
-//! away, `SLATEBERG_TOXIC_SECONDS` how long each of the other ills lasts.
+//! In all cases, no acknowledged commit is lost, every request gets a response in time (200, 503 or
+//! an unknown outcome), and the server recovers by itself. `SLATEBERG_OUTAGE_SECONDS` sets the
+//! duration of an outage, `SLATEBERG_TOXIC_SECONDS` that of each other fault.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,18 +18,18 @@ use crate::toxics::{Link, Toxic};
 
 const OUTAGE_SECONDS: u64 = 6;
 const TOXIC_SECONDS: u64 = 4;
-/// How long a commit may take before its outcome counts as unknown, in milliseconds.
+/// Commit deadline in milliseconds, after which the outcome is unknown.
 const DEADLINE_MS: u64 = 3000;
-/// No answer takes longer than two deadlines, one in the lane and one in the log.
+/// Longest response time: two deadlines, one in the lane and one in the log.
 const ANSWER_MAX: Duration = Duration::from_millis(DEADLINE_MS * 2 + 2000);
-/// How long recovery may take: the longest pause between two tries, and what was waiting.
+/// Time limit for the recovery: the longest pause between two attempts, and the waiting requests.
 const RECOVERY_MAX: Duration = Duration::from_secs(15);
 
 fn seconds(name: &str, default: u64) -> Duration {
     Duration::from_secs(knob(name, default))
 }
 
-/// A server on a link, with the table that loads are for.
+/// Starts a server on a link, with the table for the load.
 async fn server(data_dir: &Path, link: &Link) -> (Server, Client) {
     let deadline = DEADLINE_MS.to_string();
     let environment = [
@@ -43,7 +43,7 @@ async fn server(data_dir: &Path, link: &Link) -> (Server, Client) {
     (server, client)
 }
 
-/// Commits until one is done again; returns how long that took.
+/// Commits until one succeeds again. Returns the time that this took.
 async fn recovered(client: &Client, what: &str) -> Duration {
     let since = Instant::now();
     loop {
@@ -57,7 +57,8 @@ async fn recovered(client: &Client, what: &str) -> Duration {
     }
 }
 
-/// Lets a server suffer under load, and checks what is left: while it runs on, after a kill, and by fsck.
+/// Injects a fault under load, and checks the result: on the running server, after a kill, and by
+/// fsck.
 async fn suffer(what: &str, ill: impl AsyncFnOnce(&Link), has_to_fail: bool) {
     let data_dir = tempfile::tempdir().expect("there is room");
     let link = Link::open().await;
@@ -109,7 +110,7 @@ async fn a_store_that_is_away_for_a_while() {
     suffer("an outage", ill, true).await;
 }
 
-/// Nothing says that the store is away: packets are swallowed.
+/// Packets are dropped silently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs an S3 store and toxiproxy: make stores"]
 async fn a_store_that_swallows_every_request_for_a_while() {
@@ -144,7 +145,7 @@ async fn a_network_that_is_slow() {
     poisoned(Toxic { kind: "slow_close", share: 1.0, attributes: json!({ "delay": 700 }) }).await;
 }
 
-/// A start waits for a store that is not there yet, and a store that is never there ends it.
+/// A start waits for a store that is late, and fails if the store never responds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs an S3 store and toxiproxy: make stores"]
 async fn a_start_without_a_store() {

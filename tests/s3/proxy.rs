@@ -1,7 +1,6 @@
-//! [`Proxy`]: what stands in front of a real S3 store and answers in its place now and then.
+//! [`Proxy`]: a proxy in front of a real S3 store that sometimes responds in its place.
 //!
-//! Everything else goes through as it is, signatures included: the store is told the name that the client
-//! has asked for.
+//! All other requests are forwarded unchanged, with their signatures: the host header is preserved.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +13,14 @@ use axum::response::{IntoResponse, Response};
 use reqwest::Client;
 use tokio::net::TcpListener;
 
-/// What becomes of a put.
+/// Fault of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meddling {
-    /// It has no effect, and is told to have met another request, as S3 does.
+    /// It has no effect, and the response is a conflict with another request, as from S3.
     Conflict,
-    /// It takes effect, and its answer never comes.
+    /// It takes effect, and the response is lost.
     LoseAnswer,
-    /// It takes effect, and is told to have failed.
+    /// It takes effect, and the response is a failure.
     FailAfterwards,
 }
 
@@ -36,15 +35,15 @@ struct Shared {
     rules: Mutex<Vec<Rule>>,
 }
 
-/// A proxy on a port of its own. It ends with the runtime of the test.
+/// A proxy on its own port. It ends with the runtime of the test.
 pub struct Proxy {
-    /// Where clients find it.
+    /// Its URL.
     pub url: String,
     shared: Arc<Shared>,
 }
 
 impl Proxy {
-    /// Starts it in front of this endpoint.
+    /// Starts a proxy in front of this endpoint.
     pub async fn start(upstream: &str) -> Self {
         let client = Client::builder().no_proxy().build().expect("a client");
         let shared =
@@ -56,14 +55,14 @@ impl Proxy {
         Self { url: format!("http://{address}"), shared }
     }
 
-    /// The next puts whose path holds `part` meet these, one after the other.
+    /// Injects these faults into the next puts whose path contains `part`, one after the other.
     pub fn meddle(&self, part: &str, meddlings: &[Meddling]) {
         let mut rules = self.shared.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let part = part.to_owned();
         rules.extend(meddlings.iter().map(|it| Rule { part: part.clone(), meddling: *it }));
     }
 
-    /// How many meddlings have not come to pass yet.
+    /// Returns the number of faults that have not occurred yet.
     pub fn left(&self) -> usize {
         self.shared.rules.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -106,8 +105,7 @@ async fn forward(shared: &Shared, request: Request) -> Response {
     (status, headers, Body::from(body)).into_response()
 }
 
-/// What an answer says of itself, and not of the connection that it came over. A head says how long its body
-/// would be, which has to be told as it is.
+/// Removes the headers on framing. The response to a `HEAD` needs the original length of the body.
 fn without_framing(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     headers.remove(header::TRANSFER_ENCODING);

@@ -1,4 +1,4 @@
-//! Many writers for one name, as `slateberg store check` races them.
+//! Many concurrent writers of one name, as in `slateberg store check`.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::support::bucket::{ambient_options, bucket, fresh_id, store_url};
 use crate::support::faults::{EVERYTHING, Fault, FaultStore, Verb};
 use crate::support::knobs::knob;
 
-/// Names that are raced for, unless the environment wants another number.
+/// Default number of names.
 const ROUNDS: u64 = 100;
 const WRITERS: usize = 32;
 const PUT_MAX: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ async fn of_many_writers_exactly_one_wins() {
     assert_eq!(outcome.puts, rounds * WRITERS * 2);
 }
 
-/// The check itself has to find what is wrong with a store that forgets its conditions now and then.
+/// The check itself must detect a store that sometimes ignores conditions.
 #[tokio::test]
 async fn a_store_with_two_winners_is_found_out() {
     let faults = FaultStore::new(bucket());
@@ -46,7 +46,7 @@ async fn a_store_with_two_winners_is_found_out() {
     assert_eq!((sound.rounds, sound.puts, sound.unknown), (3, 48, 0));
     faults.inject_times(Verb::Put, "/1", Fault::IgnoreCondition, 2);
     let broken = race(&opened, fresh_id(), course).await.broken;
-    // Two that overwrite, and on a store with a network in between the honest one that came first.
+    // Two that overwrite, and on a networked store also the correct winner.
     let several = ["round 1, If-None-Match: 2 writers", "round 1, If-None-Match: 3 writers"];
     assert!(several.iter().any(|said| broken[0].starts_with(said)), "{broken:?}");
     faults.lift();

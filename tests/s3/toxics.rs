@@ -1,20 +1,20 @@
-//! [`Link`]: a way to the store through toxiproxy, which can be made as bad as a network gets.
+//! [`Link`]: a connection to the store through toxiproxy, which can inject network faults.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 use crate::support::bucket::{fresh_id, variable};
 
-/// A way to the store of its own. It is taken away when the proxy is.
+/// A separate link to the store. It ends with the proxy.
 pub struct Link {
-    /// Where a server finds the store by it.
+    /// The endpoint of the store for a server.
     pub endpoint: String,
     api: String,
     client: Client,
 }
 
 impl Link {
-    /// A healthy way to the store.
+    /// Opens a link without faults.
     pub async fn open() -> Self {
         let toxiproxy = variable("TOXIPROXY_URL").expect("TOXIPROXY_URL is set");
         let upstream = variable("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");
@@ -42,7 +42,7 @@ impl Link {
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).expect("JSON") }
     }
 
-    /// From now on, this share of connections suffers from this toxic.
+    /// Injects this fault into this share of connections.
     pub async fn poison(&self, toxic: &Toxic) {
         let wanted = json!({
             "name": "toxic",
@@ -54,23 +54,23 @@ impl Link {
         self.send(Method::POST, &format!("{}/toxics", self.api), &wanted).await;
     }
 
-    /// The link is healthy again.
+    /// Removes the fault.
     pub async fn heal(&self) {
         self.send(Method::DELETE, &format!("{}/toxics/toxic", self.api), &Value::Null).await;
     }
 
-    /// Nobody listens there any more, or somebody does again.
+    /// Closes or opens the port of the link.
     pub async fn set_up(&self, is_up: bool) {
         self.send(Method::POST, &self.api, &json!({ "enabled": is_up })).await;
     }
 }
 
-/// What a link may suffer from, in the words of toxiproxy. Requests arrive: it is answers that suffer.
+/// A fault of a link, in the terms of toxiproxy. It affects responses, not requests.
 pub struct Toxic {
     /// Its type.
     pub kind: &'static str,
-    /// The share of connections.
+    /// The share of affected connections.
     pub share: f64,
-    /// How bad it is.
+    /// Its parameters.
     pub attributes: Value,
 }

@@ -1,7 +1,7 @@
-//! [`TestApp`]: a catalog on memory, and requests to it.
+//! [`TestApp`]: an in-memory catalog, and requests to it.
 //!
-//! The engine, the router and every byte in between are the real ones; only the bucket is memory. A
-//! test that wants the bucket to misbehave hands in its own opener.
+//! Engine and router are the real ones; only the bucket is in memory. Tests of faults pass their
+//! own opener.
 
 use std::sync::Arc;
 
@@ -28,52 +28,52 @@ use super::bucket::{bucket, encrypt_if_wanted};
 /// The warehouse of every test catalog.
 pub const WAREHOUSE: &str = "memory:///warehouse";
 
-/// A catalog, in the process.
+/// An in-process catalog.
 pub struct TestApp {
-    /// What was built.
+    /// The application.
     pub app: App,
     /// Its routes.
     pub router: Guarded,
-    /// The credential that requests are sent with which say nothing else.
+    /// Default credential of requests.
     pub credential: Option<String>,
-    /// The bucket that holds state and warehouse.
+    /// The bucket with the state and the warehouse.
     pub bucket: Arc<dyn ObjectStore>,
     clock: Arc<dyn Clock>,
 }
 
-/// What a request was answered.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, as JSON; null if there is none.
+    /// The body as JSON. Null if it is empty.
     pub body: Value,
 }
 
 impl Answer {
-    /// The exception's name, if this is an error.
+    /// Returns the exception's name of an error.
     pub fn error_type(&self) -> &str {
         self.body["error"]["type"].as_str().unwrap_or("no error")
     }
 
-    /// The exception's text, if this is an error.
+    /// Returns the message of an error.
     pub fn message(&self) -> &str {
         self.body["error"]["message"].as_str().unwrap_or("no error")
     }
 
-    /// A header's value; empty if it is not there.
+    /// Returns a header's value, or an empty string if it is missing.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().expect("headers are ASCII here"))
     }
 
-    /// Status, exception and text of an error.
+    /// Returns status, exception and message of an error.
     pub fn error(&self) -> (u16, &str, &str) {
         (self.status.as_u16(), self.error_type(), self.message())
     }
 
-    /// Whether the body is the specification's `IcebergErrorResponse`, and tells the status.
+    /// Whether the body is the specification's `IcebergErrorResponse` with the same status.
     pub fn is_error_model(&self) -> bool {
         let error = &self.body["error"];
         self.body.as_object().is_some_and(|body| body.len() == 1)
@@ -84,7 +84,7 @@ impl Answer {
             && self.header("content-type") == "application/json"
     }
 
-    /// Asserts the status, and tells the body if it is another.
+    /// Asserts the status. The panic message contains the body.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.body);
@@ -100,19 +100,19 @@ impl Answer {
     }
 }
 
-/// Settings of a catalog whose state and warehouse are both in memory.
+/// Returns settings of a catalog with state and warehouse in memory.
 pub fn memory_settings() -> Settings {
     let mut settings = Settings::default();
     settings.state.url = "memory:///state".to_owned();
     encrypt_if_wanted(&mut settings);
-    // Most tests are not about who asks; those that are change it back.
+    // Most tests need no authentication; the others enable it.
     settings.authn.insecure_no_auth = true;
     let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");
     warehouse.location = WAREHOUSE.to_owned();
     settings
 }
 
-/// Opens every URL in one and the same bucket, as buckets are opened.
+/// Returns an opener that opens every URL in the same bucket.
 pub fn bucket_opener(bucket: Arc<dyn ObjectStore>) -> Opener {
     Arc::new(move |url, _options| {
         let path = Location::parse(url).expect("test URLs are valid").path();
@@ -126,22 +126,22 @@ pub fn bucket_opener(bucket: Arc<dyn ObjectStore>) -> Opener {
 }
 
 impl TestApp {
-    /// A new, empty catalog.
+    /// Returns a new, empty catalog.
     pub async fn new() -> Self {
         Self::on(bucket()).await
     }
 
-    /// A catalog on this bucket: empty, or as an earlier one left it.
+    /// Returns a catalog on this bucket, which may be empty or contain an earlier state.
     pub async fn on(bucket: Arc<dyn ObjectStore>) -> Self {
         Self::with(bucket, memory_settings()).await
     }
 
-    /// A catalog on this bucket with these settings.
+    /// Returns a catalog on this bucket with these settings.
     pub async fn with(bucket: Arc<dyn ObjectStore>, settings: Settings) -> Self {
         Self::with_clock(bucket, settings, Arc::new(SystemClock)).await
     }
 
-    /// A catalog on this bucket with these settings, to which this clock tells the time.
+    /// Returns a catalog on this bucket with these settings and this clock.
     pub async fn with_clock(
         bucket: Arc<dyn ObjectStore>,
         settings: Settings,
@@ -155,7 +155,7 @@ impl TestApp {
         Self { app, router, credential, bucket, clock }
     }
 
-    /// A catalog that was opened otherwise. It has no bucket of the test's.
+    /// Wraps a catalog that was opened otherwise. It has no bucket of the test.
     pub fn of(app: App) -> Self {
         let router = app.router();
         let credential = app.runtime.minted_key.as_ref().map(|key| key.reveal().to_owned());
@@ -163,35 +163,35 @@ impl TestApp {
         Self { app, router, credential, bucket, clock }
     }
 
-    /// A new, empty catalog with some settings changed.
+    /// Returns a new, empty catalog with changed settings.
     pub async fn with_settings(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = memory_settings();
         change(&mut settings);
         Self::with(bucket(), settings).await
     }
 
-    /// Stops the catalog, and opens it anew on what it left.
+    /// Stops the catalog and opens it again on its state.
     pub async fn restart(self) -> Self {
         self.app.runtime.catalog.close().await.expect("the catalog closes");
         self.restart_closed().await
     }
 
-    /// Opens a catalog anew that was closed, on what there is by now.
+    /// Opens a closed catalog again on its present state.
     pub async fn restart_closed(self) -> Self {
         let settings = Settings::clone(&self.app.runtime.settings);
         let credential = self.credential;
         let app = Self::with_clock(self.bucket, settings, self.clock).await;
-        // A later start mints no key: the one that there was is as good as before.
+        // A later start creates no key: the earlier one is still valid.
         Self { credential: app.credential.clone().or(credential), ..app }
     }
 
-    /// A new, empty catalog that asks for credentials. Requests are sent with its admin key, unless they
-    /// bring a credential of their own.
+    /// Returns a new, empty catalog that requires credentials. Requests are sent with its admin key
+    /// unless they have their own credential.
     pub async fn secured() -> Self {
         Self::with_settings(|settings| settings.authn.insecure_no_auth = false).await
     }
 
-    /// The same, by the policies that come with the program and these.
+    /// Like [`secured`](Self::secured), with the default policies and these.
     pub async fn with_policies(policies: &str, change: impl FnOnce(&mut Settings)) -> Self {
         let directory = tempfile::tempdir().expect("there is room");
         let mut files = default_policies();
@@ -208,17 +208,17 @@ impl TestApp {
         .await
     }
 
-    /// The text of a new API key with this role.
+    /// Creates an API key with this role, and returns its secret.
     pub async fn key_with_role(&self, role: &str) -> String {
         self.make_key(json!({ "name": role, "roles": [role] })).await.1
     }
 
-    /// The credential that requests are sent with.
+    /// Returns the default credential of requests.
     pub fn credential(&self) -> &str {
         self.credential.as_deref().expect("the catalog asks for credentials")
     }
 
-    /// Sends a request and reads the whole answer. A request without a host names `localhost`, as a client would.
+    /// Sends a request and reads the whole response. The default host is `localhost`.
     pub async fn send(&self, mut request: Request<Body>) -> Answer {
         let headers = request.headers_mut();
         headers.entry(header::HOST).or_insert(HeaderValue::from_static("localhost"));
@@ -257,32 +257,32 @@ impl TestApp {
             Value::Null => String::new(),
             body => body.to_string(),
         };
-        // What every client announces; without it, a server reckons with the longest body.
+        // All clients send the length; without it, the server reserves memory for the longest body.
         request = request.header(header::CONTENT_LENGTH, body.len());
         self.send(request.body(Body::from(body)).expect("test requests are valid")).await
     }
 
-    /// `GET`.
+    /// Sends a `GET`.
     pub async fn get(&self, path: &str) -> Answer {
         self.request(Method::GET, path, &[], &Value::Null).await
     }
 
-    /// `HEAD`.
+    /// Sends a `HEAD`.
     pub async fn head(&self, path: &str) -> Answer {
         self.request(Method::HEAD, path, &[], &Value::Null).await
     }
 
-    /// `DELETE`.
+    /// Sends a `DELETE`.
     pub async fn delete(&self, path: &str) -> Answer {
         self.request(Method::DELETE, path, &[], &Value::Null).await
     }
 
-    /// `POST` with a body.
+    /// Sends a `POST` with a body.
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.request(Method::POST, path, &[], &body).await
     }
 
-    /// A request with this credential, or with none if it is empty.
+    /// Sends a request with this credential, or with none if it is empty.
     pub async fn request_as(
         &self,
         credential: &str,
@@ -304,12 +304,12 @@ impl TestApp {
         self.send(request.body(Body::from(body)).expect("test requests are valid")).await
     }
 
-    /// `GET` with this credential.
+    /// Sends a `GET` with this credential.
     pub async fn get_as(&self, credential: &str, path: &str) -> Answer {
         self.request_as(credential, Method::GET, path, &Value::Null).await
     }
 
-    /// Makes an API key; returns its id and its text.
+    /// Creates an API key. Returns its id and its secret.
     pub async fn make_key(&self, wanted: Value) -> (String, String) {
         let made = self.post("/management/v1/api-keys", wanted).await.expect(201);
         let text = |name: &str| made.body[name].as_str().expect("a text").to_owned();

@@ -1,9 +1,9 @@
-//! Manifests and manifest lists, as engines write them, with the fields that matter here.
+//! Manifests and manifest lists with the relevant fields, as engines write them.
 
 use apache_avro::types::Value as Avro;
 use apache_avro::{Codec, DeflateSettings, Schema, Writer};
 
-/// A manifest list that names these manifests.
+/// Returns a manifest list with these manifests.
 pub fn manifest_list(manifests: &[&str]) -> Vec<u8> {
     let schema = Schema::parse_str(
         r#"{"type":"record","name":"manifest_file","fields":[
@@ -22,12 +22,13 @@ pub fn manifest_list(manifests: &[&str]) -> Vec<u8> {
     writer.into_inner().expect("a file")
 }
 
-/// A manifest that names these data files.
+/// Returns a manifest with these data files.
 pub fn manifest(files: &[&str]) -> Vec<u8> {
     manifest_as(files, Codec::Null)
 }
 
-/// A short manifest that unfolds to more than so many bytes: a name that begins like this, and goes on.
+/// Returns a short manifest that decompresses to more than `bytes` bytes: it has one long name with
+/// this prefix.
 pub fn unfolding_manifest(beginning: &str, bytes: usize) -> Vec<u8> {
     let name = format!("{beginning}{}", "x".repeat(bytes));
     manifest_as(&[&name], Codec::Deflate(DeflateSettings::default()))

@@ -1,9 +1,9 @@
-//! The bucket that a test keeps its catalog in: memory, or a part of a real one.
+//! The bucket of a test's catalog: in memory, or a part of a real one.
 //!
-//! `SLATEBERG_TEST_STORE=s3://bucket` lets every test have a prefix of its own in that bucket, opened as the
-//! server opens it, with credentials and endpoint from the environment (`AWS_*`, `AZURE_*`). `SLATEBERG_TEST_KEY_FILE=path`
-//! encrypts every state with the key in that file, in memory or in a bucket. `make stores` does both; what of the
-//! tests makes no sense there, `scripts/store-suites` lists.
+//! `SLATEBERG_TEST_STORE=s3://bucket` gives every test its own prefix in that bucket, opened as by
+//! the server, with credentials and endpoint from the environment (`AWS_*`, `AZURE_*`).
+//! `SLATEBERG_TEST_KEY_FILE=path` encrypts every state with the key in that file, in memory or in a
+//! bucket. `make stores` does both; `scripts/store-suites` lists the tests that it skips.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use slateberg_kms::settings::KmsKind;
 use slateberg_objects::open::open_url;
 use uuid::Uuid;
 
-/// The variable with the URL of the bucket.
+/// Variable with the URL of the bucket.
 const STORE: &str = "SLATEBERG_TEST_STORE";
-/// The variable with the file of the key that states are encrypted with.
+/// Variable with the key file for the encryption of states.
 const KEY_FILE: &str = "SLATEBERG_TEST_KEY_FILE";
 
-/// A bucket that holds nothing.
+/// Returns an empty bucket.
 pub fn bucket() -> Arc<dyn ObjectStore> {
     let Some(url) = store_url() else { return Arc::new(InMemory::new()) };
     let opened = open_url(&url, &ambient_options()).expect("the store of the tests opens");
@@ -30,9 +30,9 @@ pub fn bucket() -> Arc<dyn ObjectStore> {
     Arc::new(PrefixStore::new(opened.object_store, prefix))
 }
 
-/// What a server process is to find in its environment, so that its state and its warehouse are in the real
-/// bucket, if there is one, below a prefix that is named after its data directory; and so that its state is
-/// encrypted, if it is to be.
+/// Returns environment variables for a server process. They put its state and its warehouse into
+/// the real bucket, if there is one, below a prefix named after its data directory, and encrypt the
+/// state if configured.
 pub fn server_environment(data_dir: &Path) -> Vec<(String, String)> {
     let set = |key: &str, value: String| (format!("SLATEBERG__{key}"), value);
     let mut environment = Vec::new();
@@ -49,7 +49,7 @@ pub fn server_environment(data_dir: &Path) -> Vec<(String, String)> {
     environment
 }
 
-/// Encrypts the state of these settings, if the tests are to.
+/// Encrypts the state of these settings if configured.
 pub fn encrypt_if_wanted(settings: &mut Settings) {
     if let Some(file) = variable(KEY_FILE) {
         settings.encryption.kms = KmsKind::Local;
@@ -57,7 +57,7 @@ pub fn encrypt_if_wanted(settings: &mut Settings) {
     }
 }
 
-/// The content of a file that a server process has written to its warehouse.
+/// Returns the content of a file in the warehouse of a server process.
 pub async fn read_location(location: &str) -> Result<Vec<u8>, String> {
     if let Some(path) = location.strip_prefix("file://") {
         return std::fs::read(path).map_err(|error| error.to_string());
@@ -67,12 +67,12 @@ pub async fn read_location(location: &str) -> Result<Vec<u8>, String> {
     read.await.map(Vec::from).map_err(|error| error.to_string())
 }
 
-/// The URL of the bucket that the environment names.
+/// Returns the URL of the bucket in the environment.
 pub fn store_url() -> Option<String> {
     variable(STORE).map(|url| url.trim_end_matches('/').to_owned())
 }
 
-/// What the environment says of object stores, as options.
+/// Returns the environment's settings of object stores, as options.
 pub fn ambient_options() -> BTreeMap<String, String> {
     let all = std::env::vars_os();
     let texts =
@@ -82,13 +82,13 @@ pub fn ambient_options() -> BTreeMap<String, String> {
     theirs.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }
 
-/// What a variable of the environment says, if it says anything.
+/// Returns an environment variable, if it is set and not empty.
 pub fn variable(name: &str) -> Option<String> {
     let value = std::env::var_os(name)?.into_string().expect("it is a text");
     Some(value).filter(|value| !value.is_empty())
 }
 
-/// An id that nothing else has.
+/// Returns a unique id.
 pub fn fresh_id() -> Uuid {
     Uuid::from_u128(rand::random())
 }

@@ -1,4 +1,4 @@
-//! [`TestCa`]: a CA that signs certificates for servers and clients, and takes them back.
+//! [`TestCa`]: a CA that signs certificates for servers and clients, and revokes them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ pub struct TestCertificate {
 }
 
 impl TestCertificate {
-    /// Both as one PEM file, as clients want them.
+    /// Returns both as one PEM file for clients.
     pub fn pem(&self) -> String {
         self.certificate.pem() + &self.key.serialize_pem()
     }
 }
 
 impl TestCa {
-    /// A new CA.
+    /// Returns a new CA.
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name = named("CA of a test");
@@ -38,17 +38,17 @@ impl TestCa {
         Self(CertifiedIssuer::self_signed(params, key).expect("it signs"))
     }
 
-    /// Its own certificate.
+    /// Returns its own certificate.
     pub fn pem(&self) -> String {
         self.0.pem()
     }
 
-    /// A certificate for 127.0.0.1 and localhost.
+    /// Returns a certificate for 127.0.0.1 and localhost.
     pub fn server(&self) -> TestCertificate {
         self.server_with(|_| {})
     }
 
-    /// The same, changed.
+    /// Like [`server`](Self::server), with changes.
     pub fn server_with(&self, change: impl FnOnce(&mut CertificateParams)) -> TestCertificate {
         let names = ["127.0.0.1", "localhost"].map(str::to_owned);
         let mut params = CertificateParams::new(names).expect("valid names");
@@ -57,12 +57,12 @@ impl TestCa {
         self.sign(params, 1)
     }
 
-    /// A certificate for a client with this common name and, unless it is changed, nothing else.
+    /// Returns a certificate for a client with this common name and nothing else.
     pub fn client(&self, name: &str) -> TestCertificate {
         self.client_with(name, 2, |_| {})
     }
 
-    /// The same with a serial number, and changed.
+    /// Like [`client`](Self::client), with a serial number and changes.
     pub fn client_with(
         &self,
         name: &str,
@@ -83,7 +83,7 @@ impl TestCa {
         TestCertificate { certificate, serial, key }
     }
 
-    /// A list of what it has taken back.
+    /// Returns a list of revoked certificates.
     pub fn revoke(&self, revoked: &[&TestCertificate]) -> String {
         let revoked_certs = revoked.iter().map(|certificate| RevokedCertParams {
             serial_number: SerialNumber::from(certificate.serial),
@@ -115,14 +115,14 @@ fn named(name: &str) -> DistinguishedName {
 pub struct TlsFiles(tempfile::TempDir);
 
 impl TlsFiles {
-    /// The files of a server with this certificate.
+    /// Creates the files of a server with this certificate.
     pub fn of(server: &TestCertificate) -> Self {
         let files = Self(tempfile::tempdir().expect("there is room"));
         files.write_server(server);
         files
     }
 
-    /// Puts another certificate in the place of the one that is there.
+    /// Replaces the certificate.
     pub fn write_server(&self, server: &TestCertificate) {
         self.write("key.pem", &server.key.serialize_pem());
         self.write("server.pem", &server.certificate.pem());
@@ -133,12 +133,12 @@ impl TlsFiles {
         fs::write(self.path(name), text).expect("it is written");
     }
 
-    /// Where a file is.
+    /// Returns the path of a file.
     pub fn path(&self, name: &str) -> PathBuf {
         Path::join(self.0.path(), name)
     }
 
-    /// Settings that name them, and look at them often.
+    /// Returns settings with these files, which are checked for changes often.
     pub fn settings(&self) -> TlsSettings {
         TlsSettings {
             certificate_file: self.path("server.pem"),
@@ -148,7 +148,7 @@ impl TlsFiles {
         }
     }
 
-    /// The same, asking clients for certificates of this CA.
+    /// Like [`settings`](Self::settings), with client certificates of this CA.
     pub fn asking(&self, ca: &TestCa, client_certificates: ClientCertificates) -> TlsSettings {
         self.write("clients.pem", &ca.pem());
         let client_ca_file = self.path("clients.pem");

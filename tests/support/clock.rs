@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use slateberg_base::clock::Clock;
 
-/// A clock that stands still until it is told to move.
+/// A clock that only moves when the test advances it.
 pub struct HandClock(AtomicI64);
 
 impl Default for HandClock {
@@ -14,12 +14,12 @@ impl Default for HandClock {
 }
 
 impl HandClock {
-    /// A clock that shows this time.
+    /// Returns a clock at this time.
     pub fn at_ms(ms: i64) -> Self {
         Self(AtomicI64::new(ms))
     }
 
-    /// Lets so much time pass.
+    /// Advances the clock.
     pub fn advance_seconds(&self, seconds: u64) {
         let ms = i64::try_from(seconds * 1000).expect("test times are short");
         self.0.fetch_add(ms, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Catalogs in the process of the test, as a program embeds them.
+//! Embedded catalogs in the process of the test.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,57 +20,57 @@ use slateberg_runtime::seams::Seams;
 use super::app::{bucket_opener, memory_settings};
 use super::bucket::encrypt_if_wanted;
 
-/// Settings of a catalog that has everything in this directory.
+/// Returns settings of a catalog in this directory.
 pub fn settings_in(directory: &Path) -> Settings {
     let mut settings = Settings { data_dir: directory.to_owned(), ..Settings::default() };
     encrypt_if_wanted(&mut settings);
     settings
 }
 
-/// An open catalog that has everything in this directory.
+/// Opens a catalog in this directory.
 pub async fn open_in(directory: &Path) -> EmbeddedCatalog {
     EmbeddedCatalog::open(settings_in(directory)).await.expect("the catalog opens")
 }
 
-/// A catalog that is to have its state and its warehouse in this bucket.
+/// Returns a builder of a catalog with its state and its warehouse in this bucket.
 pub fn builder_on(bucket: Arc<dyn ObjectStore>, settings: Settings) -> Builder {
     let seams = Seams { opener: bucket_opener(bucket), ..Seams::default() };
     EmbeddedCatalog::builder(settings).with_seams(seams)
 }
 
-/// An open catalog that has its state and its warehouse in this bucket.
+/// Opens a catalog with its state and its warehouse in this bucket.
 pub async fn open_on(bucket: Arc<dyn ObjectStore>) -> EmbeddedCatalog {
     builder_on(bucket, memory_settings()).open().await.expect("the catalog opens")
 }
 
-/// The same catalog for the crate, with files of tables that nobody writes.
+/// Returns the catalog for the crate. Its files of tables are never written.
 pub fn with_any_files(catalog: &EmbeddedCatalog) -> IcebergCatalog {
     catalog.as_iceberg().with_file_io(FileIO::new_with_memory())
 }
 
-/// A namespace of the crate.
+/// Returns a namespace of the crate.
 pub fn namespace(levels: &[&str]) -> NamespaceIdent {
     NamespaceIdent::from_strs(levels).expect("there is a level")
 }
 
-/// The name of a table in a namespace of one level.
+/// Returns the name of a table in a namespace of one level.
 pub fn table_ident(namespace: &str, name: &str) -> TableIdent {
     TableIdent::from_strs([namespace, name]).expect("there are two names")
 }
 
-/// A schema with a required long `id` and an optional string `data`.
+/// Returns a schema with a required long `id` and an optional string `data`.
 pub fn schema() -> Schema {
     let id = NestedField::required(1, "id", Type::Primitive(PrimitiveType::Long));
     let data = NestedField::optional(2, "data", Type::Primitive(PrimitiveType::String));
     Schema::builder().with_fields([id.into(), data.into()]).build().expect("it is valid")
 }
 
-/// A table of that schema.
+/// Returns the request for a table with that schema.
 pub fn creation(name: &str) -> TableCreation {
     TableCreation::builder().name(name.to_owned()).schema(schema()).build()
 }
 
-/// Makes the namespace `ns` and the table `t` in it.
+/// Creates the namespace `ns` and the table `ns.t`.
 pub async fn make_table(catalog: &dyn Catalog) -> TableIdent {
     let ns = namespace(&["ns"]);
     catalog.create_namespace(&ns, HashMap::new()).await.expect("it is made");
@@ -89,8 +89,8 @@ pub async fn set_property(
     action.apply(transaction)?.commit(catalog).await
 }
 
-/// Appends a data file of one row to a table as it was loaded, unless that has changed: then to the table as
-/// it is by then. Nobody writes or reads the file itself.
+/// Appends a data file of one row to the loaded table, or to its current state if it has changed.
+/// The file itself is never written or read.
 pub async fn append(catalog: &dyn Catalog, loaded: &Table, name: &str) -> iceberg::Result<Table> {
     let file = DataFileBuilder::default()
         .content(DataContentType::Data)
@@ -105,7 +105,7 @@ pub async fn append(catalog: &dyn Catalog, loaded: &Table, name: &str) -> iceber
     action.apply(transaction)?.commit(catalog).await
 }
 
-/// The names of the data files that a scan of a table would read, in order.
+/// Returns the data files in the scan of a table, in order.
 pub async fn data_files(table: &Table) -> Vec<String> {
     let scan = table.scan().build().expect("a scan of everything");
     let tasks = scan.plan_files().await.expect("its files are there");

@@ -1,8 +1,8 @@
-//! [`FaultStore`]: an object store that misbehaves when it is told to.
+//! [`FaultStore`]: an object store that injects faults.
 //!
-//! It stands between the catalog and a healthy bucket. A **rule** names a verb and a part of a path, and
-//! says what becomes of the requests that fit; rules come and go while requests are under way. Every
-//! request is counted when it arrives, whatever becomes of it.
+//! It is between the catalog and a healthy bucket. A **rule** has a verb, a part of a path, and the
+//! fault of matching requests; rules may change while requests are in progress. Every request is
+//! counted on arrival.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,48 +21,48 @@ use object_store::{
 use rand::RngExt;
 use tokio::sync::watch;
 
-/// The log of the catalog's store.
+/// Path of the store's write-ahead log.
 pub const LOG: &str = "state/wal/";
-/// The versions of its manifest.
+/// Path of the store's manifests.
 pub const MANIFESTS: &str = "state/manifest/";
-/// Every metadata file of every table and view.
+/// Suffix of all metadata files.
 pub const METADATA_FILES: &str = ".metadata.json";
 /// Every path.
 pub const EVERYTHING: &str = "";
 
-/// How long [`FaultStore::arrived`] waits before it gives up.
+/// Time limit of [`FaultStore::arrived`].
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
 
-/// What a request wants.
+/// Kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Writing an object.
+    /// Writes an object.
     Put,
-    /// Reading one, or its head.
+    /// Reads an object or its head.
     Get,
-    /// Removing one.
+    /// Deletes an object.
     Delete,
-    /// Listing.
+    /// Lists objects.
     List,
-    /// Any of these; only rules have it.
+    /// Any of these; only for rules.
     Any,
 }
 
-/// What becomes of a request.
+/// Fault of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// It fails, and has no effect.
+    /// It fails without effect.
     Fail,
-    /// It takes effect, and then its answer is lost: the caller sees a failure.
+    /// It takes effect, and its response is lost: the caller gets a failure.
     LoseAnswer,
-    /// It is told that the object is there already, though it is not, and has no effect: what becomes of
-    /// S3's `409 ConditionalRequestConflict` on its way through `object_store`.
+    /// It has no effect, and the response is that the object exists already, although it does not.
+    /// This is the result of S3's `409 ConditionalRequestConflict` in `object_store`.
     FalseConflict,
-    /// It is put whatever is there: what stores do that know no conditions.
+    /// It is put without its condition, as in stores that do not support conditions.
     IgnoreCondition,
-    /// It takes effect some time later, drawn from this range of milliseconds.
+    /// It takes effect after a random delay in this range of milliseconds.
     Delay(Range<u64>),
-    /// It waits until the rule is lifted.
+    /// It waits until the rule is removed.
     Hang,
 }
 
@@ -71,7 +71,7 @@ struct Rule {
     verb: Verb,
     part: String,
     fault: Fault,
-    /// Requests that pass before the first that meets it.
+    /// Number of requests that pass before the first one that is affected.
     passing: usize,
     times_left: usize,
 }
@@ -82,25 +82,25 @@ pub struct FaultStore {
     gate: Arc<Gate>,
 }
 
-/// What every request passes.
+/// Rules and counts for all requests.
 struct Gate {
     rules: watch::Sender<Vec<Rule>>,
     requests: Mutex<Vec<(Verb, String)>>,
 }
 
 impl FaultStore {
-    /// A store on this bucket that behaves well for now.
+    /// Returns a store on this bucket without faults.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Arc<Self> {
         let gate = Gate { rules: watch::Sender::new(Vec::new()), requests: Mutex::default() };
         Arc::new(Self { inner, gate: Arc::new(gate) })
     }
 
-    /// From now on, requests of this verb whose path holds `part` meet this fault.
+    /// Injects this fault into all requests of this verb whose path contains `part`.
     pub fn inject(&self, verb: Verb, part: &str, fault: Fault) {
         self.inject_times(verb, part, fault, usize::MAX);
     }
 
-    /// The next so many requests of this verb whose path holds `part` meet this fault.
+    /// Injects this fault into the next `times` requests of this verb whose path contains `part`.
     pub fn inject_times(&self, verb: Verb, part: &str, fault: Fault, times: usize) {
         let part = part.to_owned();
         let rule = Rule { verb, part, fault, passing: 0, times_left: times };
@@ -109,29 +109,29 @@ impl FaultStore {
         }
     }
 
-    /// The next so many requests of this verb are all that still pass: those behind them hang.
+    /// Lets `passing` requests of this verb pass. All later ones hang.
     pub fn hang_after(&self, verb: Verb, passing: usize) {
         let (part, times_left) = (EVERYTHING.to_owned(), usize::MAX);
         let rule = Rule { verb, part, fault: Fault::Hang, passing, times_left };
         self.gate.rules.send_modify(|rules| rules.push(rule));
     }
 
-    /// Takes back every rule; what hangs goes on.
+    /// Removes all rules. Hanging requests continue.
     pub fn lift(&self) {
         self.gate.rules.send_modify(Vec::clear);
     }
 
-    /// How many rules have not met all their requests yet.
+    /// Returns the number of rules that have not met all their requests yet.
     pub fn left(&self) -> usize {
         self.gate.rules.borrow().len()
     }
 
-    /// Takes back the rules of this part of a path alone.
+    /// Removes the rules for this part of a path.
     pub fn lift_from(&self, part: &str) {
         self.gate.rules.send_modify(|rules| rules.retain(|rule| rule.part != part));
     }
 
-    /// No request has an effect or an answer any more: as seen from the bucket, the process is dead.
+    /// Makes all requests hang without effect: for the bucket, the process is dead.
     pub fn kill(&self) {
         let part = EVERYTHING.to_owned();
         let (verb, fault) = (Verb::Any, Fault::Hang);
@@ -139,7 +139,7 @@ impl FaultStore {
         self.gate.rules.send_modify(|rules| rules.insert(0, rule));
     }
 
-    /// How many requests of this verb for paths that hold `part` have arrived.
+    /// Returns the number of requests of this verb whose path contains `part`.
     pub fn count(&self, verb: Verb, part: &str) -> usize {
         let requests = self.gate.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
@@ -147,12 +147,12 @@ impl FaultStore {
         requests.iter().filter(fits).count()
     }
 
-    /// Every request that has arrived, with its path, in that order.
+    /// Returns all requests with their paths, in the order of arrival.
     pub fn requests(&self) -> Vec<(Verb, String)> {
         self.gate.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until at least so many requests of this verb for paths that hold `part` have arrived.
+    /// Waits for at least `at_least` requests of this verb whose path contains `part`.
     pub async fn arrived(&self, verb: Verb, part: &str, at_least: usize) {
         let waiting = async {
             while self.count(verb, part) < at_least {
@@ -169,8 +169,8 @@ impl Gate {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push((verb, path));
     }
 
-    /// Counts a request, and holds it up or turns it away as the rules want. What is returned has to
-    /// happen after it took effect.
+    /// Counts a request, and delays or fails it by the rules. The caller applies the returned value
+    /// after the request took effect.
     async fn admit(&self, verb: Verb, path: &Path) -> Result<After> {
         let path = path.to_string();
         let mut rules = self.rules.subscribe();
@@ -213,14 +213,14 @@ impl Gate {
                 None => {}
             }
             rules.retain(|rule| rule.times_left > 0);
-            // Nobody who hangs has to look again because a rule was used up by another.
+            // No notification, because a used-up rule does not affect hanging requests.
             false
         });
         found
     }
 }
 
-/// What happens after a request took effect.
+/// Treatment of an admitted request.
 enum After {
     Answer,
     LoseAnswer(String),
@@ -299,7 +299,7 @@ impl ObjectStore for FaultStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        // No rule holds it up: it is counted alone.
+        // No rule applies: listings are only counted.
         self.gate.count(Verb::List, prefix.map(Path::to_string).unwrap_or_default());
         self.inner.list(prefix)
     }

@@ -1,4 +1,4 @@
-//! [`Filled`]: a table with files, in a warehouse in memory.
+//! [`Filled`]: a table with files, in an in-memory warehouse.
 
 use serde_json::json;
 
@@ -10,17 +10,17 @@ use super::table::{append, set_property};
 pub struct Filled {
     /// The catalog.
     pub app: TestApp,
-    /// Where the table is.
+    /// The location of the table.
     pub location: String,
 }
 
 impl Filled {
-    /// In a new catalog, where locations of tables may overlap.
+    /// Creates the table in a new catalog with overlapping locations.
     pub async fn new() -> Self {
         Self::of(TestApp::with_overlapping_tables().await).await
     }
 
-    /// The table `ns.t` of this one.
+    /// Fills the table `ns.t` of this catalog.
     pub async fn of(app: TestApp) -> Self {
         let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
         let location = loaded.body["metadata"]["location"].as_str().expect("one").to_owned();
@@ -45,7 +45,7 @@ impl Filled {
         filled
     }
 
-    /// The location of one of its files.
+    /// Returns the location of one of its files.
     pub fn at(&self, file: &str) -> String {
         format!("{}/{file}", self.location)
     }
@@ -55,26 +55,26 @@ impl Filled {
         self.app.commit("ns", "t", vec![], vec![set_property(key, value)]).await.expect(200);
     }
 
-    /// What is left of the table's files, without the metadata's.
+    /// Returns the remaining files of the table, except metadata files.
     pub async fn left(&self) -> Vec<String> {
         let files = self.app.files(&self.location).await.into_iter();
         let below = |file: String| file[self.location.len() + 1..].to_owned();
         files.map(below).filter(|file| !file.ends_with(".metadata.json")).collect()
     }
 
-    /// How many metadata files are left.
+    /// Returns the number of remaining metadata files.
     pub async fn metadata_files(&self) -> usize {
         let files = self.app.files(&self.location).await;
         files.iter().filter(|file| file.ends_with(".metadata.json")).count()
     }
 
-    /// Runs the background jobs; returns how many have ended.
+    /// Runs the background jobs. Returns the number of ended jobs.
     pub async fn run(&self) -> usize {
         self.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run")
     }
 }
 
-/// Its files, and one that it does not lead to, without the metadata's.
+/// Its files, and one that is not reachable from it, except metadata files.
 pub const ALL: [&str; 6] = [
     "data/1.parquet",
     "data/2.parquet",

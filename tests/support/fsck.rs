@@ -1,4 +1,4 @@
-//! Checking a whole catalog on a bucket, as `slateberg fsck` does it.
+//! Check of a whole catalog on a bucket, as by `slateberg fsck`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use slateberg_runtime::seams::Seams;
 
 use super::app::{bucket_opener, memory_settings};
 
-/// Everything that is wrong with the catalog on this bucket, in words.
+/// Returns all problems of the catalog on this bucket, as text.
 pub async fn findings(bucket: Arc<dyn ObjectStore>) -> Vec<String> {
     let seams = Seams { opener: bucket_opener(bucket), ..Seams::default() };
     let report = fsck(&memory_settings(), &seams, &Progress::default()).await.expect("fsck runs");
@@ -17,7 +17,7 @@ pub async fn findings(bucket: Arc<dyn ObjectStore>) -> Vec<String> {
     report.findings()
 }
 
-/// Asserts that nothing is wrong with the catalog on this bucket.
+/// Asserts that the catalog on this bucket has no problems.
 pub async fn assert_sound(bucket: Arc<dyn ObjectStore>) {
     let findings = findings(bucket).await;
     assert!(findings.is_empty(), "{findings:#?}");

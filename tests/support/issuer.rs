@@ -1,4 +1,4 @@
-//! [`TestIssuer`]: an issuer of tokens with a real key-set endpoint, on a port of its own.
+//! [`TestIssuer`]: an issuer of tokens with a real key-set endpoint on its own port.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use slateberg_authn::settings::IssuerSettings;
 use slateberg_base::clock::{Clock, SystemClock};
 use tokio::net::TcpListener;
 
-/// A key that an issuer signs with.
+/// A signing key of an issuer.
 #[derive(Clone)]
 pub struct TestKey {
     pub kid: String,
@@ -27,7 +27,7 @@ pub struct TestKey {
 }
 
 impl TestKey {
-    /// A new key on P-256.
+    /// Returns a new P-256 key.
     pub fn es256(kid: &str) -> Self {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("randomness");
         let der = pair.to_pkcs8v1().expect("it can be written");
@@ -35,7 +35,7 @@ impl TestKey {
         Self { kid: kid.to_owned(), algorithm: Algorithm::ES256, signing }
     }
 
-    /// A new Ed25519 key.
+    /// Returns a new Ed25519 key.
     pub fn eddsa(kid: &str) -> Self {
         let pair = Ed25519KeyPair::generate().expect("randomness");
         let der = pair.to_pkcs8v1().expect("it can be written");
@@ -43,9 +43,9 @@ impl TestKey {
         Self { kid: kid.to_owned(), algorithm: Algorithm::EdDSA, signing }
     }
 
-    /// A new RSA key, of 2048 bits, that signs by this algorithm.
+    /// Returns a new RSA key of 2048 bits for this algorithm.
     pub fn rsa(kid: &str, algorithm: Algorithm) -> Self {
-        /// What stands before the key itself, of this length, in PKCS #8.
+        /// Length of the PKCS #8 header before a key of this size.
         const HEADER_BYTES: usize = 26;
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("randomness");
         let der = pair.as_der().expect("it can be written");
@@ -53,19 +53,19 @@ impl TestKey {
         Self { kid: kid.to_owned(), algorithm, signing }
     }
 
-    /// The same key, signing by another algorithm.
+    /// Returns the same key with another algorithm.
     pub fn by(&self, algorithm: Algorithm) -> Self {
         Self { algorithm, ..self.clone() }
     }
 
-    /// Its public half.
+    /// Returns its public key.
     pub fn public(&self) -> Value {
         let mut jwk = Jwk::from_encoding_key(&self.signing, self.algorithm).expect("a public half");
         jwk.common.key_id = Some(self.kid.clone());
         serde_json::to_value(jwk).expect("it is JSON")
     }
 
-    /// A token with these claims.
+    /// Returns a token with these claims.
     pub fn sign(&self, claims: &Value) -> String {
         let mut header = Header::new(self.algorithm);
         header.kid = Some(self.kid.clone());
@@ -73,7 +73,7 @@ impl TestKey {
     }
 }
 
-/// What an issuer serves at present, and how often it was asked.
+/// Current content of an issuer, and the number of fetches.
 struct Served {
     keys: Mutex<Vec<Value>>,
     down: Mutex<bool>,
@@ -82,13 +82,13 @@ struct Served {
 
 /// An issuer.
 pub struct TestIssuer {
-    /// Its `iss`, below which its discovery document is.
+    /// Its `iss`, which is also the base URL of its discovery document.
     pub iss: String,
     served: Arc<Served>,
 }
 
 impl TestIssuer {
-    /// An issuer with these keys.
+    /// Starts an issuer with these keys.
     pub async fn start(keys: &[&TestKey]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let iss = format!("http://{}", listener.local_addr().expect("an address"));
@@ -126,27 +126,27 @@ impl TestIssuer {
         issuer
     }
 
-    /// Serves these keys from now on.
+    /// Replaces the published keys.
     pub fn publish(&self, keys: &[&TestKey]) {
         self.publish_raw(keys.iter().map(|key| key.public()).collect());
     }
 
-    /// Serves these members of a key set from now on.
+    /// Replaces the published members of the key set.
     pub fn publish_raw(&self, keys: Vec<Value>) {
         *self.served.keys.lock().expect("no panic") = keys;
     }
 
-    /// Answers nothing but errors, or keys again.
+    /// Makes all responses errors, or restores them.
     pub fn set_down(&self, down: bool) {
         *self.served.down.lock().expect("no panic") = down;
     }
 
-    /// How often its keys were asked for.
+    /// Returns the number of fetches of its keys.
     pub fn key_fetches(&self) -> u64 {
         self.served.key_fetches.load(Ordering::SeqCst)
     }
 
-    /// Settings that trust it.
+    /// Returns settings that trust it.
     pub fn settings(&self) -> IssuerSettings {
         IssuerSettings {
             issuer: self.iss.clone(),
@@ -157,7 +157,7 @@ impl TestIssuer {
         }
     }
 
-    /// Claims of a good token, which is good for an hour.
+    /// Returns the claims of a valid token with a lifetime of one hour.
     pub fn claims(&self, subject: &str) -> Value {
         let now = SystemClock.now_ms() / 1000;
         json!({

@@ -1,13 +1,13 @@
-//! Numbers that a person may set from outside, to run a test longer or again as it was.
+//! Numbers in environment variables, for longer runs of a test or a repetition.
 
-/// The number in this environment variable, or the default.
+/// Returns the number in this environment variable, or the default.
 pub fn knob(name: &str, default: u64) -> u64 {
     let Some(value) = std::env::var_os(name) else { return default };
     let number = value.to_str().and_then(|text| text.parse().ok());
     number.unwrap_or_else(|| panic!("{name}: expected a number, got {}", value.display()))
 }
 
-/// A seed that no earlier run had, unless the environment variable names one.
+/// Returns the seed in this environment variable, or a new one.
 pub fn seed(name: &str) -> u64 {
     knob(name, rand::random_range(0..1_000_000_000))
 }

@@ -1,5 +1,5 @@
-//! What the tests have in common: a whole catalog in the process, on real SlateDB, spoken to over its
-//! own router.
+//! Common parts of the tests: a whole in-process catalog, on real SlateDB, with requests to its own
+//! router.
 
 #![allow(dead_code, reason = "each test crate uses its part of this")]
 #![allow(unreachable_pub, reason = "each test crate is the whole world of this module")]

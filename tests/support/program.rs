@@ -1,21 +1,21 @@
-//! The program itself: a running server, and subcommands against it.
+//! The program: a running server, and subcommands against it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A running server with the banner that it printed. Its log is the file `log` in its directory. Dropping this kills
-/// it.
+/// A running server with the banner that it printed. Its log is the file `log` in its directory.
+/// Dropping this kills it.
 pub struct Server {
     child: Child,
     /// Its URL.
     pub uri: String,
-    /// The text that it printed until it was ready.
+    /// The text that it printed before it was ready.
     pub banner: String,
 }
 
-/// The program with these arguments, in a directory, with no variables of its own in the environment.
+/// Returns the program with these arguments, in a directory, without the variables of the client.
 pub fn slateberg(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
     command.args(arguments).current_dir(directory).stdin(Stdio::null());
@@ -26,12 +26,12 @@ pub fn slateberg(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 impl Server {
-    /// Starts one on the directory `data`.
+    /// Starts a server on the directory `data`.
     pub fn start(directory: &Path, arguments: &[&str]) -> Self {
         Self::start_on(directory, "data", arguments)
     }
 
-    /// Starts one on another data directory.
+    /// Starts a server on another data directory.
     pub fn start_on(directory: &Path, data_dir: &str, arguments: &[&str]) -> Self {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
         let mut command = slateberg(directory, &[&serve[..], arguments].concat());
@@ -58,14 +58,14 @@ impl Server {
         words.filter(|word| word.starts_with("sb_")).map(str::to_owned).collect()
     }
 
-    /// Stops it in order, and waits for its end.
+    /// Stops it gracefully, and waits for its end.
     pub fn stop(mut self) {
         let sent = Command::new("kill").args(["-TERM", &self.pid()]).status().expect("it runs");
         assert!(sent.success());
         assert!(self.child.wait().expect("it ends").success());
     }
 
-    /// The number of its process.
+    /// Returns its process id.
     pub fn pid(&self) -> String {
         self.child.id().to_string()
     }

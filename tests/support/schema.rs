@@ -1,21 +1,21 @@
-//! [`Schemas`]: whether a value is what a schema of an OpenAPI document says.
+//! [`Schemas`]: validation of values by the schemas of an OpenAPI document.
 //!
-//! As much of JSON Schema as our documents use, and not a word more: a keyword that is not known here fails
-//! the test, so that nothing is taken for checked that is not.
+//! It supports only the parts of JSON Schema that slateberg's documents use: an unknown keyword
+//! fails the test, so that no constraint remains unchecked.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Keywords that say something to people alone.
+/// Keywords without constraints.
 const FOR_PEOPLE: [&str; 4] = ["description", "examples", "format", "title"];
 
 /// The schemas of a document.
 pub struct Schemas<'a>(pub &'a Value);
 
 impl Schemas<'_> {
-    /// What is wrong with a value by this schema. Documents leave room for what comes later; an answer of
-    /// today has no member that its schema does not name.
+    /// Returns the violations of a schema. Schemas allow further members in later versions; a
+    /// present response has only members that its schema contains.
     pub fn problems(&self, schema: &Value, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
         let named = self.look(schema, value, "", &mut found);
@@ -28,7 +28,7 @@ impl Schemas<'_> {
         found
     }
 
-    /// Notes what is wrong at `at`; returns the members that the schema names.
+    /// Adds the violations at `at` to `found`. Returns the members that the schema contains.
     fn look(
         &self,
         schema: &Value,
@@ -99,7 +99,7 @@ impl Schemas<'_> {
     }
 }
 
-/// Whether a value is what one keyword says, of those that look at nothing below it.
+/// Whether a value satisfies a keyword that concerns only the value itself.
 fn holds(keyword: &str, says: &Value, value: &Value) -> bool {
     let is = |kind: &Value| match kind.as_str().expect("a type") {
         "object" => value.is_object(),
@@ -128,7 +128,7 @@ fn holds(keyword: &str, says: &Value, value: &Value) -> bool {
         }
         // Only requests have patterns, and these schemas are for responses.
         "pattern" => true,
-        // It is looked at together with the members.
+        // Checked together with the members.
         "additionalProperties" => true,
         other => panic!("the keyword {other} is not known here"),
     }

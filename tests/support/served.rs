@@ -1,4 +1,4 @@
-//! [`Served`]: a catalog of a test, on a port, with its background tasks.
+//! [`Served`]: a test catalog on a port, with its background tasks.
 
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use serde_json::Value;
@@ -12,18 +12,18 @@ use tokio::sync::watch;
 use super::app::TestApp;
 use super::certificates::{TestCa, TestCertificate};
 
-/// A catalog that is spoken to over TCP. Its tasks end when this is dropped.
+/// A catalog that is accessed over TCP. Its tasks end when this is dropped.
 pub struct Served {
     /// The catalog.
     pub app: TestApp,
-    /// Where it listens: `http://127.0.0.1:PORT`, or `https`.
+    /// Its URL: `http://127.0.0.1:PORT`, or `https`.
     pub uri: String,
     client: Client,
     _stop: watch::Sender<bool>,
 }
 
 impl Served {
-    /// Serves a catalog, encrypted if its settings say so.
+    /// Serves a catalog, with TLS if configured.
     pub async fn start(app: TestApp) -> Self {
         let (stop, stopping) = watch::channel(false);
         tasks::spawn(&app.app.runtime, &stopping);
@@ -39,12 +39,12 @@ impl Served {
         Self { app, uri, client: Client::new(), _stop: stop }
     }
 
-    /// A new client with connections of its own, which trusts this CA and shows this certificate.
+    /// Returns a new client that trusts this CA and presents this certificate.
     pub fn client(ca: &TestCa, shows: Option<&TestCertificate>) -> Client {
         Self::client_with(ca, shows, |client| client)
     }
 
-    /// The same, changed.
+    /// Like [`client`](Self::client), with changes.
     pub fn client_with(
         ca: &TestCa,
         shows: Option<&TestCertificate>,
@@ -59,23 +59,23 @@ impl Served {
         change(client).build().expect("a client")
     }
 
-    /// The beginning of a `GET`.
+    /// Returns the builder of a `GET`.
     pub fn get(&self, path: &str) -> RequestBuilder {
         self.client.get(format!("{}{path}", self.uri))
     }
 
-    /// The beginning of a `POST`.
+    /// Returns the builder of a `POST`.
     pub fn post(&self, path: &str) -> RequestBuilder {
         self.client.post(format!("{}{path}", self.uri))
     }
 
-    /// The status of `GET /v1/config` with this credential.
+    /// Returns the status of `GET /v1/config` with this credential.
     pub async fn status(&self, credential: &str) -> u16 {
         let answer = self.get("/v1/config").bearer_auth(credential).send().await;
         answer.expect("it answers").status().as_u16()
     }
 
-    /// Whom a credential speaks for.
+    /// Returns the principal of a credential.
     pub async fn whoami(&self, credential: &str) -> Value {
         let answer = self.get("/management/v1/whoami").bearer_auth(credential).send().await;
         answer.expect("it answers").json().await.expect("JSON")

@@ -1,6 +1,6 @@
 //! Snapshots of JSON that do not depend on the order of members.
 
-/// Sorts the members of what is compared with a snapshot, until this is dropped.
+/// Sorts the members of values in snapshots until this is dropped.
 #[must_use = "the members are sorted until this is dropped"]
 pub fn sorted_members() -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();

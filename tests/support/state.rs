@@ -1,4 +1,5 @@
-//! Everything that a catalog holds, to be compared: what clients see, and which objects were written.
+//! The whole content of a catalog for comparisons: the state visible to clients, and the written
+//! objects.
 
 use axum::http::Method;
 use futures::TryStreamExt;
@@ -9,25 +10,25 @@ use serde_json::{Map, Value, json};
 use super::app::{Answer, TestApp};
 use super::path;
 
-/// What a catalog holds.
+/// The content of a catalog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dump {
-    /// Namespaces, tables and views with all that a load tells of them.
+    /// Namespaces, tables and views, with their loaded state.
     pub seen: Value,
-    /// The write-ahead log's objects and the warehouse's files. A log that got no new object is the
-    /// proof that nothing was written at all, not even what no client can see.
+    /// The objects of the write-ahead log and the files of the warehouse. A log without a new
+    /// object proves that nothing was written, not even invisible records.
     pub objects: Vec<String>,
 }
 
 impl TestApp {
-    /// Everything in the default warehouse. Markers of publications that have landed are taken out
-    /// first: they go with whatever is written next, and that is nothing to be told.
+    /// Returns the content of the default warehouse. Removes the markers of complete publications
+    /// first, which would otherwise be removed with the next write.
     pub async fn dump(&self) -> Dump {
         self.app.runtime.catalog.maintenance().forget_landed().await.expect("the catalog is open");
         Dump { seen: self.seen("/v1").await, objects: self.objects().await }
     }
 
-    /// Sends a request that has to leave everything as it was.
+    /// Sends a request that must not change anything.
     pub async fn harmless(
         &self,
         method: Method,
@@ -43,7 +44,7 @@ impl TestApp {
         answer
     }
 
-    /// `POST` of something that has to be refused, and to leave everything as it was.
+    /// Sends a `POST` that must be rejected and not change anything.
     pub async fn refused(&self, path: &str, body: Value) -> Answer {
         let answer = self.harmless(Method::POST, path, &[], &body).await;
         assert!(answer.status.is_client_error(), "POST {path} {body}: {}", answer.status);
@@ -51,7 +52,7 @@ impl TestApp {
         answer
     }
 
-    /// Everything that clients see below `base`, which is `/v1` or `/v1/{prefix}`.
+    /// Returns the state visible to clients below `base`, which is `/v1` or `/v1/{prefix}`.
     pub async fn seen(&self, base: &str) -> Value {
         let mut namespaces = Map::new();
         let mut parents = vec![None];
@@ -84,7 +85,8 @@ impl TestApp {
         seen
     }
 
-    /// The paths of all objects that a mutation leaves behind: the log's and the warehouse's.
+    /// Returns the paths of all objects that mutations write: those of the log and of the
+    /// warehouse.
     pub async fn objects(&self) -> Vec<String> {
         let objects: Vec<_> =
             self.bucket.list(None).try_collect().await.expect("memory can be listed");
@@ -96,7 +98,7 @@ impl TestApp {
         paths
     }
 
-    /// The warehouse's files below a location.
+    /// Returns the warehouse's files below a location.
     pub async fn files(&self, location: &str) -> Vec<String> {
         let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
         let path = Path::parse(path).expect("a location is a path");
@@ -108,7 +110,7 @@ impl TestApp {
         files
     }
 
-    /// The content of a file; none if it is not there.
+    /// Returns the content of a file. `None`: it does not exist.
     pub async fn file(&self, location: &str) -> Option<Vec<u8>> {
         use object_store::ObjectStoreExt;
         let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
@@ -120,7 +122,7 @@ impl TestApp {
         }
     }
 
-    /// Puts a file into the warehouse, as a client does.
+    /// Puts a file into the warehouse, like a client.
     pub async fn put_file(&self, location: &str, content: impl Into<Vec<u8>>) {
         use object_store::ObjectStoreExt;
         let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");

@@ -1,5 +1,6 @@
-//! [`TestSts`]: what answers `AssumeRole` as AWS does, and tells what it was asked. It checks no signature:
-//! that credentials hold what their policies say is for a real store to show (`tests/e2e`).
+//! [`TestSts`]: an `AssumeRole` endpoint like that of AWS, which records its requests. It checks no
+//! signatures: tests with a real store (`tests/e2e`) show that credentials are limited by their
+//! policies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,18 +15,18 @@ use tokio::net::TcpListener;
 
 use super::clock::HandClock;
 
-/// A service for security tokens, by a clock that a test sets.
+/// A security token service with a clock that a test sets.
 pub struct TestSts {
-    /// Where it is.
+    /// Its URL.
     pub uri: String,
-    /// The time there, and for the catalog.
+    /// The clock of the service and of the catalog.
     pub clock: Arc<HandClock>,
     asked: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
     down: Arc<Mutex<bool>>,
 }
 
 impl TestSts {
-    /// One that answers.
+    /// Starts a service.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let uri = format!("http://{}", listener.local_addr().expect("an address"));
@@ -51,17 +52,17 @@ impl TestSts {
         sts
     }
 
-    /// Whether it refuses.
+    /// Sets whether it fails all requests.
     pub fn set_down(&self, down: bool) {
         *self.down.lock().expect("no panic") = down;
     }
 
-    /// How often it was asked.
+    /// Returns the number of requests.
     pub fn count(&self) -> usize {
         self.asked.lock().expect("no panic").len()
     }
 
-    /// The policy of the session that it was asked for last.
+    /// Returns the session policy of the last request.
     pub fn last_policy(&self) -> Value {
         let asked = self.asked.lock().expect("no panic");
         let last = asked.last().expect("it was asked");

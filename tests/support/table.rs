@@ -1,10 +1,10 @@
-//! Tables, as the tests make and change them.
+//! Tables in tests.
 
 use serde_json::{Value, json};
 
 use super::app::{Answer, TestApp};
 
-/// A schema with a required long `id` and an optional string `data`.
+/// Returns a schema with a required long `id` and an optional string `data`.
 pub fn schema() -> Value {
     json!({ "type": "struct", "schema-id": 0, "fields": [
         { "id": 1, "name": "id", "required": true, "type": "long" },
@@ -12,12 +12,12 @@ pub fn schema() -> Value {
     ]})
 }
 
-/// The body that makes a table of that schema.
+/// Returns the body that creates a table with that schema.
 pub fn create_table(name: &str) -> Value {
     json!({ "name": name, "schema": schema() })
 }
 
-/// The updates of a commit that makes a table with that schema.
+/// Returns the updates of a commit that creates a table with that schema.
 pub fn creating_updates() -> Vec<Value> {
     vec![
         json!({ "action": "upgrade-format-version", "format-version": 2 }),
@@ -30,12 +30,12 @@ pub fn creating_updates() -> Vec<Value> {
     ]
 }
 
-/// The update that sets a property.
+/// Returns the update that sets a property.
 pub fn set_property(key: &str, value: &str) -> Value {
     json!({ "action": "set-properties", "updates": { key: value } })
 }
 
-/// The updates that append a snapshot to `main`, on top of `parent`.
+/// Returns the updates that append a snapshot to `main`, on top of `parent`.
 pub fn append(snapshot_id: i64, parent: Option<i64>, sequence_number: i64) -> Vec<Value> {
     let mut snapshot = json!({
         "snapshot-id": snapshot_id,
@@ -55,18 +55,18 @@ pub fn append(snapshot_id: i64, parent: Option<i64>, sequence_number: i64) -> Ve
     ]
 }
 
-/// The requirement that `main` still points to this snapshot.
+/// Returns the requirement that `main` points to this snapshot.
 pub fn main_is(snapshot_id: Option<i64>) -> Value {
     json!({ "type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": snapshot_id })
 }
 
-/// The properties that ask for a format version, and more.
+/// Returns the properties for a format version.
 pub fn of_version(version: u8) -> Value {
     json!({ "format-version": version.to_string() })
 }
 
 impl TestApp {
-    /// A catalog with the namespace `ns` and in it the table `t`.
+    /// Returns a catalog with the namespace `ns` and the table `ns.t`.
     pub async fn with_table() -> Self {
         let app = Self::new().await;
         app.create_namespace(&["ns"]).await;
@@ -74,7 +74,7 @@ impl TestApp {
         app
     }
 
-    /// The same where locations of tables may overlap.
+    /// Like [`with_table`](Self::with_table), with overlapping locations allowed.
     pub async fn with_overlapping_tables() -> Self {
         let app = Self::with_settings(|it| it.catalog.overlapping_locations = true).await;
         app.create_namespace(&["ns"]).await;
@@ -82,12 +82,12 @@ impl TestApp {
         app
     }
 
-    /// Makes a namespace that has to come about.
+    /// Creates a namespace. Panics on failure.
     pub async fn create_namespace(&self, levels: &[&str]) -> Answer {
         self.post("/v1/namespaces", json!({ "namespace": levels })).await.expect(200)
     }
 
-    /// Makes a table that has to come about.
+    /// Creates a table. Panics on failure.
     pub async fn create_table(&self, namespace: &str, name: &str) -> Answer {
         let path = format!("/v1/namespaces/{namespace}/tables");
         self.post(&path, create_table(name)).await.expect(200)

@@ -1,16 +1,16 @@
-//! Views, as the tests make and change them.
+//! Views in tests.
 
 use serde_json::{Value, json};
 
 use super::app::{Answer, TestApp};
 use super::table::schema;
 
-/// A version of a view: one query for Spark.
+/// Returns a version of a view with one query for Spark.
 pub fn view_version(sql: &str) -> Value {
     view_version_of(json!([{ "type": "sql", "sql": sql, "dialect": "spark" }]))
 }
 
-/// A version of a view with these representations.
+/// Returns a version of a view with these representations.
 pub fn view_version_of(representations: Value) -> Value {
     json!({
         "version-id": 1,
@@ -22,7 +22,7 @@ pub fn view_version_of(representations: Value) -> Value {
     })
 }
 
-/// The body that makes a view.
+/// Returns the body that creates a view.
 pub fn create_view(name: &str) -> Value {
     json!({
         "name": name,
@@ -32,7 +32,7 @@ pub fn create_view(name: &str) -> Value {
     })
 }
 
-/// The updates that give a view another query.
+/// Returns the updates that replace the query of a view.
 pub fn replace_query(sql: &str) -> Vec<Value> {
     let mut version = view_version(sql);
     version["schema-id"] = json!(-1);
@@ -44,14 +44,14 @@ pub fn replace_query(sql: &str) -> Vec<Value> {
 }
 
 impl TestApp {
-    /// A catalog with the namespace `ns`, in it the table `t` and the view `v`.
+    /// Returns a catalog with the namespace `ns`, the table `ns.t` and the view `ns.v`.
     pub async fn with_table_and_view() -> Self {
         let app = Self::with_table().await;
         app.create_view("ns", "v").await;
         app
     }
 
-    /// Makes a view that has to come about.
+    /// Creates a view. Panics on failure.
     pub async fn create_view(&self, namespace: &str, name: &str) -> Answer {
         self.post(&format!("/v1/namespaces/{namespace}/views"), create_view(name)).await.expect(200)
     }

@@ -1,10 +1,11 @@
-//! Import cycles between the files of a crate. A file that is in one cannot be read before the others.
+//! Import cycles between the files of a crate. A file in a cycle cannot be read independently of
+//! the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Source, crate_names, files_below, is_test_file};
 
-/// Knots of files that import each other. The list may only shrink.
+/// Sets of files that import each other. The list may only get shorter.
 const KNOWN: &[(&str, &[&str])] = &[
     ("src", &["api/wire/grants", "api/wire/policies"]),
     (
@@ -27,14 +28,15 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("src", &["cli/policy/ask", "cli/policy/explain"]),
 ];
 
-/// The path of a module below the root of its crate, with slashes. The root is the empty path.
+/// Returns the path of a module below the root of its crate, with slashes. The root is the empty
+/// path.
 fn module(file: &str) -> String {
     let path = file.strip_suffix(".rs").unwrap_or(file);
     let path = path.strip_suffix("/mod").unwrap_or(path);
     if matches!(path, "lib" | "main") { String::new() } else { path.to_owned() }
 }
 
-/// The paths that a use-tree stands for.
+/// Returns the paths of a use-tree.
 fn flatten(prefix: &str, tree: &str, into: &mut Vec<String>) {
     let Some((head, body)) = tree.split_once('{') else {
         let path = tree.split(" as ").next().unwrap_or_default();
@@ -60,8 +62,8 @@ fn flatten(prefix: &str, tree: &str, into: &mut Vec<String>) {
     }
 }
 
-/// The paths that a file names: those of its use-trees, and those in its code that begin with `crate` or
-/// `super`.
+/// Returns the paths in a file: those of its use-trees, and those in its code that begin with
+/// `crate` or `super`.
 fn paths(file: &Source) -> Vec<String> {
     let text = file.code().collect::<Vec<_>>().join("\n");
     let mut found = Vec::new();
@@ -84,7 +86,7 @@ fn paths(file: &Source) -> Vec<String> {
     found
 }
 
-/// The module that a path names, seen from another.
+/// Resolves a path in a module to another module.
 fn target(from: &str, path: &str, modules: &BTreeSet<String>) -> Option<String> {
     let mut base: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
     let mut parts = path.split("::").map(str::trim).peekable();
@@ -111,7 +113,7 @@ fn target(from: &str, path: &str, modules: &BTreeSet<String>) -> Option<String> 
     prefixes.into_iter().find(|name| modules.contains(name)).filter(|name| name != from)
 }
 
-/// The modules of a crate that can be reached from each.
+/// Returns the reachable modules of each module of a crate.
 fn reachable(files: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let files = files.iter().filter(|file| !is_test_file(&file.name) && file.name != "trying.rs");
     let files: BTreeMap<_, _> = files.map(|file| (module(&file.name), file)).collect();
@@ -133,7 +135,7 @@ fn reachable(files: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     edges.keys().map(|start| (start.clone(), from(start))).collect()
 }
 
-/// The knots of a crate: sets of modules that reach each other.
+/// Returns the sets of modules of a crate that reach each other.
 fn knots(files: &[Source]) -> BTreeSet<BTreeSet<String>> {
     let reach = reachable(files);
     let tied = reach.iter().filter(|(module, reached)| reached.contains(*module));

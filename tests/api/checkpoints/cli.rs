@@ -1,4 +1,4 @@
-//! The same by the program itself, on a directory.
+//! Checkpoints with the program, on a directory.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -29,7 +29,7 @@ async fn post(server: &Server, key: &str, path: &str, body: &Value) -> Value {
     answer.json().await.unwrap_or_default()
 }
 
-/// A server whose catalog has a table, and an admin's key.
+/// Starts a server whose catalog has a table, and returns it with an admin's key.
 async fn with_table(at: &Path) -> (Server, String) {
     let server = Server::start(at, &[]);
     let key = server.keys()[0].clone();
@@ -55,7 +55,7 @@ async fn a_checkpoint_is_made_restored_and_exported() {
     let listed = said(server.run(at, &key, &["checkpoint", "list"]));
     assert!(listed.contains("  mine  ") && listed.matches("Z").count() >= 2, "{listed}");
 
-    // Beside a running server a checkpoint can be read, and nothing be changed.
+    // While a server is running, a checkpoint can be read but nothing changed.
     let restore = ["restore", "--to", "mine", "--yes"];
     let told = refused(offline(at, &[&restore[..], &DATA].concat()));
     assert!(told.contains("in use"), "{told}");
@@ -132,7 +132,7 @@ async fn a_restore_without_yes_names_every_change_beside_a_running_server() {
     let changed = json!([renamed, { "kind": "table", "name": "default/ns/t" }]);
     assert_eq!(objects["changed"], changed);
     assert_eq!(objects["removed"].as_array().map(Vec::len), Some(53));
-    // Nothing was changed, and the server goes on.
+    // Nothing was changed, and the server continues.
     assert_eq!(status(&server, &key, "/v1/namespaces/later/tables/t51").await, 200);
     post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["after"] })).await;
 }
@@ -159,7 +159,7 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     let told = refused(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
     assert!(told.contains("all.jsonl"), "it is not written over: {told}");
 
-    // The warehouse stays where it is; only the state is another.
+    // The location of the warehouse stays; only the state is another one.
     let warehouse = format!("file://{}", at.join("data/warehouse/default").display());
     let config = at.join("elsewhere.toml");
     let text = format!("[warehouses.default]\nlocation = {warehouse:?}\n");
@@ -168,7 +168,7 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     let import = [&["import", "all.jsonl"][..], &elsewhere].concat();
     let told = said(offline(at, &import));
     assert!(told.contains("2 tables, 1 view, 0 policies, 1 grant, 1 API key"), "{told}");
-    // Again, it is all there already.
+    // A repeated import has no effect.
     said(offline(at, &import));
     said(offline(at, &[&["fsck"][..], &elsewhere].concat()));
     let again = [&["export", "again.jsonl"][..], &elsewhere].concat();
@@ -179,7 +179,7 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     };
     assert_eq!(lines("again.jsonl"), lines("all.jsonl"));
 
-    // Nothing of it goes into a catalog that holds something else.
+    // A catalog with other contents rejects the import.
     let other = ["--data-dir", "third"];
     let third = Server::start_on(at, "third", &[]);
     let third_key = third.keys()[0].clone();
@@ -208,7 +208,7 @@ async fn a_clone_is_served_beside_its_parent_and_thrown_away() {
     assert!(told.contains("there is something else there"), "{told}");
     assert!(said(server.run(at, &key, &["checkpoint", "list"])).contains(pin));
 
-    // Its warehouse is where the parent's is, though its settings do not say so.
+    // Its warehouse location is the parent's, even though its settings do not contain it.
     let tried = Server::start_on(at, "try", &[]);
     assert!(tried.keys().is_empty(), "the parent's key is good");
     assert_eq!(status(&tried, &key, "/v1/namespaces/later").await, 404);
@@ -226,7 +226,7 @@ async fn a_clone_is_served_beside_its_parent_and_thrown_away() {
     let told = said(offline(at, &["fsck", "--data-dir", "try"]));
     assert!(told.contains("a clone of file://") && told.contains("; 0 broken"), "{told}");
 
-    // Another one, of a directory on which nothing runs, needs no checkpoint.
+    // A clone of a directory without a running server needs no checkpoint.
     server.stop();
     said(offline(at, &[&["clone", "--to", "now"][..], &DATA].concat()));
     let now = Server::start_on(at, "now", &[]);

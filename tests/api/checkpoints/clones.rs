@@ -1,4 +1,4 @@
-//! Clones: a second catalog that begins as a state of the first, and shares its objects.
+//! Clones: a second catalog that starts from a state of the first and shares its objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::support::app::{TestApp, memory_settings};
 use crate::support::faults::{FaultStore, Verb};
 use crate::support::table::{append, set_property};
 
-/// Where the clones of these tests are.
+/// Location of the clones in these tests.
 const CLONE: &str = "memory:///clone";
 
 async fn clone_to(
@@ -41,7 +41,7 @@ async fn clone_to(
     .await
 }
 
-/// A clone of a checkpoint, which serves.
+/// Returns a running clone of a checkpoint.
 async fn cloned(app: &TestApp, of: &str) -> TestApp {
     let settings = Settings::clone(&app.app.runtime.settings);
     let done = clone_to(&app.bucket, &settings, Some(of), CLONE).await.expect("it is made");
@@ -50,7 +50,7 @@ async fn cloned(app: &TestApp, of: &str) -> TestApp {
     served(app, CLONE).await
 }
 
-/// A server on another state in the same bucket, that is asked with the same key.
+/// Returns a server on another state in the same bucket, with the same key.
 async fn served(app: &TestApp, url: &str) -> TestApp {
     let mut settings = Settings::clone(&app.app.runtime.settings);
     settings.state.url = url.to_owned();
@@ -60,7 +60,7 @@ async fn served(app: &TestApp, url: &str) -> TestApp {
     clone
 }
 
-/// Every object of the warehouse.
+/// Returns all objects of the warehouse.
 async fn files(app: &TestApp) -> Vec<String> {
     app.files("memory:///warehouse").await
 }
@@ -107,7 +107,7 @@ async fn a_clone_deletes_no_file_and_says_so() {
     });
     let set = json!({ "action": "set-properties", "updates": kept });
     app.commit("ns", "t", vec![], vec![set]).await.expect(200);
-    // The parent is about to delete the files of this one.
+    // The parent is about to delete the files of this table.
     app.delete("/v1/namespaces/ns/tables/purged?purgeRequested=true").await.expect(204);
     keep(&app, "before").await;
     let before = files(&app).await;
@@ -140,7 +140,7 @@ async fn a_clone_deletes_no_file_and_says_so() {
     assert!(before.iter().all(|file| after.contains(file)), "{before:#?} {after:#?}");
     assert_eq!(after.len(), before.len() + 4);
 
-    // The same in the parent deletes.
+    // The same change deletes files in the parent.
     for number in 0..4 {
         let key = format!("k{number}");
         app.commit("ns", "t", vec![], vec![set_property(&key, "v")]).await.expect(200);
@@ -148,7 +148,7 @@ async fn a_clone_deletes_no_file_and_says_so() {
     app.app.runtime.catalog.jobs().run_jobs().await.expect("they run");
     let now = files(&app).await;
     assert!(before.iter().any(|file| !now.contains(file)));
-    // What it deletes, the clone has the text of.
+    // The clone stores the metadata whose file the parent deletes.
     assert_eq!(
         clone.get("/v1/namespaces/ns/tables/t").await.expect(200).body["metadata"]["properties"]["k3"],
         "v"
@@ -206,7 +206,7 @@ async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
     let before = seen(&app).await;
     let clone = cloned(&app, "before").await;
     assert_eq!(seen(&clone).await, before);
-    // Each has a third key, and each its own.
+    // Each has a third key of its own.
     assert_eq!(rotate(&app).await, (3, vec![1, 2, 3]));
     assert_eq!(rotate(&clone).await, (4, vec![1, 2, 3, 4]));
     for (app, key) in [(&app, "parent"), (&clone, "clone")] {
@@ -221,7 +221,7 @@ async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
     }
     keep(&clone, "of-the-clone").await;
     assert_eq!(clone.get(PATH).await.expect(200).body["checkpoints"][0]["name"], "of-the-clone");
-    // A clone of an encrypted catalog is not opened as a plain one.
+    // A clone of an encrypted catalog cannot be opened without encryption.
     clone.app.runtime.catalog.close().await.expect("it closes");
     let mut settings = memory_settings();
     settings.state.url = CLONE.to_owned();
@@ -269,7 +269,7 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
     assert_eq!(seen(&clone).await, before);
     clone.delete(&format!("{TABLE}?purgeRequested=true")).await.expect(400);
 
-    // Its export is that of a catalog like any other, which is one where it is imported.
+    // Its export is like that of any catalog, and the catalog after an import of it is no clone.
     clone.app.runtime.catalog.close().await.expect("it closes");
     let mut lines = Vec::new();
     let export = slateberg_runtime::stopped::export_lines;
@@ -344,7 +344,7 @@ async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
     assert!(told.contains("this catalog is a clone itself, of memory:///state"), "{told}");
 }
 
-/// A bucket with a catalog that has a checkpoint, and its settings.
+/// Returns a bucket with a catalog that has a checkpoint, and its settings.
 async fn stopped() -> (Arc<dyn ObjectStore>, Settings) {
     let app = furnished().await;
     keep(&app, "before").await;
@@ -360,12 +360,12 @@ async fn a_clone_that_is_cut_off_at_any_write_is_made_when_it_is_asked_for_again
     clone_to(&store, &settings, Some("before"), CLONE).await.expect("it is made");
     let writes = faults.count(Verb::Put, "");
     let cut = join_all((0..writes).map(cut_off_after)).await;
-    // Another time it may have a write or two less.
+    // The number of writes may differ slightly between runs.
     assert!(cut.iter().filter(|cut| **cut).count() + 3 > writes, "{cut:?}");
     assert!(writes > 8, "pin, manifests, log and sorted runs: {:?}", faults.requests());
 }
 
-/// Cuts a clone off after so many writes, and makes it again. Whether it was not done by then.
+/// Interrupts a clone after this many writes and repeats it. Returns whether it was incomplete.
 async fn cut_off_after(writes: usize) -> bool {
     let (bucket, settings) = stopped().await;
     let faults = FaultStore::new(Arc::clone(&bucket));
@@ -377,7 +377,7 @@ async fn cut_off_after(writes: usize) -> bool {
     }
     faults.kill();
 
-    // Whatever there is of the clone, nobody serves it for a catalog of its own.
+    // No server opens an incomplete clone as a catalog.
     let mut theirs = settings.clone();
     theirs.state.url = CLONE.to_owned();
     let manifests = object_store::path::Path::from("clone/manifest");

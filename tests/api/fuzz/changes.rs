@@ -1,4 +1,4 @@
-//! Bodies that make and change tables and views.
+//! Bodies that create and change tables and views.
 
 use rand::RngExt;
 use serde_json::{Value, json};

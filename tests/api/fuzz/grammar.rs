@@ -1,4 +1,4 @@
-//! Requests out of valid pieces, some of which are then broken.
+//! Requests composed of valid parts, some of which are broken afterwards.
 
 use axum::http::Method;
 use rand::RngExt;
@@ -12,12 +12,12 @@ use crate::support::path;
 use crate::support::table::create_table;
 use crate::support::view::create_view;
 
-/// The names of everything that is meant to be there.
+/// Names of the resources that usually exist.
 pub(super) const NAMES: [&str; 6] = ["a", "b", "t", "v", "x.y", "ü /%"];
 
-/// What there is to talk about.
+/// Requests that create the basic resources.
 pub(super) fn furniture() -> Vec<(&'static str, Value)> {
-    // Where a namespace says that its tables go somewhere else, nothing can be made.
+    // A location property that points elsewhere would prevent the creation of tables.
     let nowhere = || json!({ "removals": ["location"] });
     vec![
         ("/v1/namespaces", json!({ "namespace": ["a"] })),
@@ -33,18 +33,18 @@ pub(super) fn furniture() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A source of requests.
+/// A generator of requests.
 pub(super) struct Grammar {
     pub(super) rng: StdRng,
-    /// The newest sequence number: snapshots only fit if it grows.
+    /// The newest sequence number: snapshots are only valid with increasing ones.
     pub(super) sequence: i64,
-    /// Answers' tokens, tags, UUIDs and locations, to be sent back.
+    /// Tokens, tags, UUIDs and locations from responses, for later requests.
     seen: Vec<String>,
-    /// The ids of keys, grants, jobs and checkpoints that were made.
+    /// The ids of created keys, grants, jobs and checkpoints.
     pub(super) made: Vec<String>,
 }
 
-/// A request before it becomes bytes.
+/// A request before its serialization.
 pub(super) struct Draft {
     pub(super) method: Method,
     pub(super) path: String,
@@ -64,7 +64,7 @@ impl Grammar {
         Self { rng, sequence: 0, seen: Vec::new(), made: Vec::new() }
     }
 
-    /// Remembers what an answer holds that a client would send back.
+    /// Remembers the values of a response that a client would send back.
     pub(super) fn learn(&mut self, answer: &Answer) {
         self.learn_made(answer);
         let body = &answer.body;
@@ -97,7 +97,7 @@ impl Grammar {
         }
     }
 
-    /// The next request.
+    /// Generates the next request.
     pub(super) fn request(&mut self) -> Generated {
         let mut draft = self.draft();
         if self.one_of(2)

@@ -1,4 +1,4 @@
-//! Requests to `/management/v1`: whom the server lets in, what they may do, and what it does by itself.
+//! Requests to `/management/v1`: authentication, authorization and background tasks.
 
 use axum::http::Method;
 use rand::RngExt;
@@ -8,9 +8,9 @@ use super::grammar::{Draft, Grammar, bare, post};
 use crate::support::app::Answer;
 use crate::support::path;
 
-/// Where the server is managed.
+/// Prefix of the management API.
 pub(super) const MANAGEMENT: &str = "/management/v1";
-/// What is listed there.
+/// The lists of the management API.
 pub(super) const LISTS: [&str; 6] =
     ["api-keys", "policies", "grants", "warehouses", "jobs", "checkpoints"];
 
@@ -18,14 +18,14 @@ fn put(path: String, body: Value) -> Draft {
     Draft { method: Method::PUT, path, body: Some(body) }
 }
 
-/// The path of one of the things that are listed.
+/// Returns the path of a listed resource.
 fn one(list: &str, name: &str) -> String {
     format!("{MANAGEMENT}/{list}/{}", path::segment(name))
 }
 
 impl Grammar {
-    /// Remembers the id of what was made. That of the credential itself is none of them: nobody takes away
-    /// what the requests are sent with.
+    /// Remembers the id of a created resource, except that of the credential in use, which must not
+    /// be revoked.
     pub(super) fn learn_made(&mut self, answer: &Answer) {
         if !matches!(answer.status.as_u16(), 201 | 202) {
             return;
@@ -39,7 +39,7 @@ impl Grammar {
         self.made.drain(..surplus);
     }
 
-    /// The id of something that was made, or what could be one.
+    /// Returns the id of a created resource, or a value that could be one.
     fn made(&mut self) -> String {
         if self.made.is_empty() || self.one_of(12) {
             return self.name().to_owned();
@@ -48,7 +48,7 @@ impl Grammar {
         self.made[place].clone()
     }
 
-    /// A request that manages something.
+    /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
         match self.rng.random_range(0..40) {
             0..2 => bare(
@@ -94,7 +94,7 @@ impl Grammar {
         }
     }
 
-    /// A policy. None of them forbids what the sweeps do.
+    /// Generates a policy. None of them forbids the requests of the sweeps.
     fn policy(&mut self) -> String {
         let (id, whose, what) = (self.name(), self.name(), self.name());
         let action = self.pick(&["Read", "Browse", "Load", "Write"]);
@@ -149,7 +149,7 @@ impl Grammar {
         }
     }
 
-    /// Something as policies write it, such as `table:default/a/t`.
+    /// Generates a resource in policy notation, such as `table:default/a/t`.
     fn resource(&mut self) -> String {
         let (namespace, name) = (self.name(), self.name());
         let [namespace, name] = [namespace, name].map(|it| it.replace('/', "%2F"));

@@ -1,10 +1,10 @@
-//! What goes wrong with a valid request: its JSON, its bytes, its text.
+//! Mutations of a valid request: of its JSON, its bytes, its strings.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-/// Values that somebody has not thought of.
+/// Returns an unusual value.
 fn odd_value(rng: &mut StdRng) -> Value {
     match rng.random_range(0..24) {
         0 => Value::Null,
@@ -41,9 +41,9 @@ fn nested(depth: usize) -> Value {
     })
 }
 
-/// Changes one place of a value.
+/// Mutates a value at one position.
 pub(super) fn break_json(rng: &mut StdRng, value: &mut Value) {
-    // Down to a place, with the chance to stop at every level.
+    // Descends to a random position, with a chance to stop at every level.
     if rng.random_ratio(5, 6) {
         match value {
             Value::Object(members) if !members.is_empty() => {
@@ -84,7 +84,7 @@ pub(super) fn break_json(rng: &mut StdRng, value: &mut Value) {
     }
 }
 
-/// Changes a body's bytes, whatever they mean.
+/// Mutates a body's bytes.
 pub(super) fn break_bytes(rng: &mut StdRng, bytes: &mut Vec<u8>) {
     let place = rng.random_range(0..=bytes.len());
     match rng.random_range(0..8) {
@@ -94,7 +94,7 @@ pub(super) fn break_bytes(rng: &mut StdRng, bytes: &mut Vec<u8>) {
         3 => bytes.extend_from_slice(&bytes.clone()),
         4 => drop(bytes.splice(place..place, "[".repeat(5000).into_bytes())),
         5 => *bytes = (0..place).map(|_| rng.random_range(0..=255)).collect(),
-        // Longer than what is taken.
+        // Longer than the limit.
         6 if rng.random_ratio(1, 10) => bytes.resize(100 << 10, b' '),
         _ => {
             if let Some(byte) = bytes.get_mut(place) {
@@ -104,7 +104,7 @@ pub(super) fn break_bytes(rng: &mut StdRng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Changes a text: of a path, a query, a header, a name.
+/// Mutates a string: a path, a query, a header, a name.
 pub(super) fn break_text(rng: &mut StdRng, text: &mut String) {
     let pieces = [
         "/",

@@ -1,5 +1,5 @@
-//! Where a warehouse may be: nowhere that is another's, nor the catalog's own, and on this machine only where
-//! the operator has set room aside. A place that does not work is no place.
+//! Locations of warehouses: they may not overlap with other warehouses or with the state of the
+//! catalog, and locally they must be below configured directories. Unusable locations are rejected.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,12 +43,12 @@ async fn no_two_warehouses_share_a_place() {
     let message =
         "Cannot use location 'memory:///lake/x': it overlaps with that of the warehouse lake";
     assert_eq!(refused.message(), message);
-    // Nor is the catalog's own state a place for anything.
+    // The state of the catalog is not allowed either.
     for location in ["memory:///state", "memory:///state/wal"] {
         let refused = app.post(WAREHOUSES, at("w", location)).await;
         assert!(refused.message().ends_with("the catalog's own state is there"), "{location}");
     }
-    // One that hides is not named.
+    // An invisible warehouse is not named.
     let forbid = "@id(\"f\") forbid (principal, action == Action::\"ReadConfig\", resource == Warehouse::\"lake\");";
     app.put_policy("f", forbid).await.expect(200);
     let refused = app.post(WAREHOUSES, at("w", "memory:///lake/x")).await;
@@ -78,13 +78,13 @@ async fn a_place_that_does_not_work_is_refused_with_what_does_not() {
         app.get(LAKE).await.expect_error(404, "NoSuchWarehouseException");
         faults.lift();
     }
-    // That it did not work is not remembered for an Idempotency-Key: next time it may.
+    // The failure is not recorded for the `Idempotency-Key`, because a retry may succeed.
     let key = [("Idempotency-Key", "0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c12")];
     faults.inject(Verb::Put, probe, Fault::Fail);
     app.request(Method::POST, WAREHOUSES, &key, &lake()).await.expect(400);
     faults.lift();
     app.request(Method::POST, WAREHOUSES, &key, &lake()).await.expect(201);
-    // A change of the storage is tried out again, and refused as a whole.
+    // A change of the storage is probed again, and rejected entirely.
     faults.inject(Verb::Put, probe, Fault::Fail);
     let change = json!({ "storage": { "allowed-locations": ["memory:///more"] } });
     app.put(LAKE, change).await.expect_error(400, "IllegalArgumentException");
@@ -93,7 +93,7 @@ async fn a_place_that_does_not_work_is_refused_with_what_does_not() {
     assert_eq!(app.put(LAKE, change).await.expect(200).body["version"], 2);
 }
 
-/// A catalog on a directory, as a server opens it.
+/// A catalog on a directory, opened like by a server.
 async fn local(directory: &Path, change: impl FnOnce(&mut Settings)) -> TestApp {
     let mut settings = Settings { data_dir: directory.join("data"), ..Settings::default() };
     settings.authn.insecure_no_auth = true;
@@ -169,7 +169,7 @@ async fn on_this_machine_a_warehouse_is_where_there_is_room_for_them() {
     app.app.runtime.catalog.close().await.expect("it closes");
     drop(app);
 
-    // Where there is no room any more, nothing is served, and the rest is.
+    // A warehouse outside of the allowed directories is not served, and the others are.
     let app = local(&root, |_| {}).await;
     app.get("/v1/one/namespaces/ns/tables/t").await.expect(200);
     app.get("/v1/two/namespaces/ns/tables/t").await.expect_error(503, "SlowDownException");
@@ -200,7 +200,7 @@ async fn a_bucket_that_does_not_answer_is_refused_in_time() {
         settings.catalog.warehouse_probe_seconds_max = 1;
     })
     .await;
-    // A port that nobody listens on, since it has been given back.
+    // A port without a listener, because it was released.
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = port.local_addr().expect("an address").port();
     let mut wanted = at("lake", "s3://bucket/lake");
@@ -212,7 +212,7 @@ async fn a_bucket_that_does_not_answer_is_refused_in_time() {
     let text = "Cannot use location 's3://bucket/lake': cannot write a probe file: ";
     assert_eq!(refused.error().0, 400);
     assert!(refused.message().starts_with(text), "{}", refused.message());
-    // What the library does not take is refused with its reason.
+    // Options that the library rejects are reported with its reason.
     wanted["storage"]["options"]["aws_checksum_algorithm"] = json!("nonsense");
     let refused = app.post(WAREHOUSES, wanted).await;
     assert!(refused.message().starts_with("cannot open s3://bucket/lake"), "{}", refused.message());

@@ -1,4 +1,5 @@
-//! Many at once: one of two makes a name, and whatever is made in a warehouse keeps it, or finds it gone.
+//! Concurrent changes: of two requests for a name one succeeds, and creations in a warehouse either
+//! keep it or fail because it was deleted.
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ async fn nothing_is_made_in_a_warehouse_that_is_deleted() {
         let making = |number: usize| {
             let app = Arc::clone(&app);
             tokio::spawn(async move {
-                // Now the ones are earlier, now the other.
+                // Vary the order of the tasks.
                 for _ in 0..(number * round) % 16 {
                     tokio::task::yield_now().await;
                 }
@@ -93,7 +94,7 @@ async fn a_namespace_of_a_request_that_came_before_the_delete_is_not_made_in_the
         let made = catalog.namespaces().create_namespace(&cx, ident, Default::default()).await;
         let refused = made.expect_err("its warehouse is gone").to_string();
         assert_eq!(refused, "Warehouse does not exist: lake");
-        // The same once another warehouse has the name.
+        // The same after another warehouse has taken the name.
         app.post(WAREHOUSES, lake()).await;
     }
     assert_eq!(app.seen("/v1/lake").await, json!({}));

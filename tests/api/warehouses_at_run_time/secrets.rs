@@ -1,5 +1,5 @@
-//! Secrets stay in the configuration: none is taken over HTTP, none is told or stored, and they lead nowhere
-//! else than where the operator has sent them.
+//! Secrets stay in the configuration: they are not accepted, returned or stored, and are used only
+//! for the configured endpoints.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ const KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 /// The options that each URL was opened with.
 type Opened = Arc<Mutex<Vec<(String, BTreeMap<String, String>)>>>;
 
-/// A catalog with the credentials `lake`, and what stores are opened with.
+/// Returns a catalog with the credentials `lake`, and the options that stores are opened with.
 async fn with_credentials(bucket: Arc<dyn ObjectStore>) -> (TestApp, Opened) {
     let mut settings = memory_settings();
     let secrets = [
@@ -61,7 +61,8 @@ async fn credentials_are_used_by_their_name_and_told_to_nobody() {
     wanted["storage"]["options"] = json!({ "aws_region": "eu-central-1" });
     let made = app.post(WAREHOUSES, wanted).await.expect(201).body;
     let with = opened.lock().expect("no panic").last().cloned().expect("it was opened").1;
-    // Those of the set over those of the request, and of the environment nothing that is a credential.
+    // Options of the set override those of the request, and no credential comes from the
+    // environment.
     assert_eq!(
         with.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>(),
         [
@@ -71,7 +72,7 @@ async fn credentials_are_used_by_their_name_and_told_to_nobody() {
             ("aws_secret_access_key", KEY),
         ]
     );
-    // What the set says stands, whatever name the request has for it.
+    // The set's value applies, even if the request uses an alias of the option.
     let mut elsewhere = at("other", "s3://bucket/other");
     elsewhere["storage"]["credentials"] = json!("lake");
     elsewhere["storage"]["options"] = json!({ "endpoint_url": "https://other.example.com" });
@@ -83,7 +84,7 @@ async fn credentials_are_used_by_their_name_and_told_to_nobody() {
     assert_eq!(made["storage"]["credentials"], "lake");
     let everything = app.get(WAREHOUSES).await.expect(200).body.to_string() + &made.to_string();
     assert!(!everything.contains(KEY) && !everything.contains("AKIA"), "{everything}");
-    // Nor does it stand in the bucket.
+    // The bucket does not contain them either.
     app.app.runtime.catalog.close().await.expect("it closes");
     let objects: Vec<_> = bucket.list(None).try_collect().await.expect("memory is listed");
     for object in objects {

@@ -1,4 +1,5 @@
-//! What a start makes of warehouses that were made at run time, and of a configuration that names them.
+//! Restarts with warehouses that were created at run time, and with a configuration that contains
+//! them.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::support::app::{TestApp, bucket_opener, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::fsck::assert_sound;
 
-/// The settings with a warehouse `lake` at a location.
+/// Returns settings with a warehouse `lake` at a location.
 fn configured(location: &str) -> Settings {
     let mut settings = memory_settings();
     let lake = WarehouseSettings { location: location.to_owned(), ..Default::default() };
@@ -45,14 +46,15 @@ async fn the_configuration_takes_over_what_is_where_it_says() {
     app.delete(LAKE).await.expect_error(409, "ConflictException");
     app.app.runtime.catalog.close().await.expect("it closes");
 
-    // One that leaves the configuration is not served, and keeps its place and its name.
+    // A warehouse that is removed from the configuration is not served, but keeps its location and
+    // name.
     let app = TestApp::on(Arc::clone(&bucket)).await;
     app.get(LAKE).await.expect_error(404, "NoSuchWarehouseException");
     app.get("/v1/lake/namespaces").await.expect(404);
     let other = app.post(WAREHOUSES, at("other", "memory:///lake/x")).await;
     assert!(other.message().ends_with("that of another warehouse"), "{}", other.message());
     app.post(WAREHOUSES, at("lake", "memory:///elsewhere")).await.expect(409);
-    // Where it was, it is taken over with all that is in it.
+    // At the same location, it is taken over with its contents.
     let again = app.post(WAREHOUSES, lake()).await.expect(201).body;
     assert_eq!((&again["source"], &again["id"]), (&json!("api"), &made["id"]));
     assert_eq!(app.seen("/v1/lake").await, before);
@@ -60,7 +62,7 @@ async fn the_configuration_takes_over_what_is_where_it_says() {
     assert_sound(bucket).await;
 }
 
-/// The settings with credentials of this name.
+/// Returns settings with credentials of this name.
 fn with_credentials(name: &str) -> Settings {
     let mut settings = memory_settings();
     let set = [("aws_region".to_owned(), Secret::new("eu"))];
