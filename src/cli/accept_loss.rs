@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
+use super::arguments::Common;
 use super::exit::{Exit, Failure, Outcome};
+use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
-use super::{Common, print};
 use slateberg_runtime::loss::{Loss, accept_loss};
 use slateberg_runtime::seams::Seams;
 use slateberg_store::loss::AcceptedLoss;

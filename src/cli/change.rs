@@ -1,9 +1,10 @@
 //! The options of all subcommands that change policies or grants of a running server.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::client::{ClientError, Connection, query};
+use super::client::{self, ClientError, Connection, query};
 
 /// The options of a change.
 #[derive(Debug, Args)]
@@ -22,22 +23,30 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Sends the change to the server and returns the response. The common options go into the body, or into
-    /// the query of a request without a body.
-    pub(super) async fn make(
+    /// Sends a change with a body, created from the comment and the expected revision, and returns
+    /// the response.
+    pub(super) async fn send<B: Serialize>(
         &self,
         method: &str,
-        path: String,
-        mut body: Value,
+        path: &str,
+        body: impl FnOnce(Option<String>, Option<u64>) -> B,
     ) -> Result<Value, ClientError> {
-        let mut asked = vec![("dry_run", self.dry_run.then(|| "true".to_owned()))];
-        if body.is_null() {
-            let expected = self.expect.map(|expected| expected.to_string());
-            asked.extend([("comment", self.comment.clone()), ("expected_revision", expected)]);
-        } else {
-            body["comment"] = json!(self.comment);
-            body["expected-revision"] = json!(self.expect);
-        }
-        self.connection.send(method, &(path + &query(&asked)), &body).await
+        let path = format!("{path}{}", query(&[self.dry_run_parameter()]));
+        let body = client::body(&body(self.comment.clone(), self.expect))?;
+        self.connection.send(method, &path, &body).await
+    }
+
+    /// Sends a deletion, with the common options in its query, and returns the response.
+    pub(super) async fn delete(&self, path: &str) -> Result<Value, ClientError> {
+        let query = query(&[
+            self.dry_run_parameter(),
+            ("comment", self.comment.clone()),
+            ("expected_revision", self.expect.map(|expected| expected.to_string())),
+        ]);
+        self.connection.send("DELETE", &format!("{path}{query}"), &Value::Null).await
+    }
+
+    fn dry_run_parameter(&self) -> (&'static str, Option<String>) {
+        ("dry_run", self.dry_run.then(|| "true".to_owned()))
     }
 }

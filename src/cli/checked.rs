@@ -2,12 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::Sources;
 use super::exit::Exit;
 use crate::app::check::{Findings, check};
 use slateberg_config::place::Place;
 use slateberg_config::problem::Problem;
-use slateberg_config::{Read, Settings, read};
+use slateberg_config::{Read, Settings, Sources, read};
 use slateberg_runtime::seams::Seams;
 
 /// Settings, and everything that is wrong with them.

@@ -7,12 +7,17 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::{ClientError, Connection, below};
+use super::arguments::Common;
+use super::client::ask_server;
+use super::client::{ClientError, Connection, below, body, parse};
 use super::duration::{duration, hours};
 use super::exit::Outcome;
-use super::output::{Output, json_text, table, text, time};
-use super::{Common, ask_server, print};
+use super::output::print;
+use super::output::{Output, json_text, table, time};
 use slateberg_config::Settings;
+use slateberg_management::checkpoints::{
+    Checkpoint as CheckpointInfo, CheckpointList, CreateCheckpointRequest,
+};
 use slateberg_runtime::seams::Seams;
 use slateberg_runtime::stopped::{StoppedCatalog, StoppedError};
 use slateberg_store::checkpoints::Checkpoint as Kept;
@@ -98,19 +103,20 @@ impl Checkpoint {
     async fn ask(self) -> Result<String, ClientError> {
         match self.command {
             Command::Create(Create { name, expires_in, expires_in_hours, whom }) => {
-                let mut body = json!({});
-                if let Some(name) = name {
-                    body["name"] = json!(name);
+                let lifetime_seconds = expires_in.or(expires_in_hours).map(|it| it.as_secs());
+                let request = CreateCheckpointRequest { name, lifetime_seconds };
+                let created = whom.connection.send("POST", PATH, &body(&request)?).await?;
+                match whom.connection.output {
+                    Output::Json => Ok(json_text(&created)),
+                    Output::Table => Ok(created_line(&parse(created)?)),
                 }
-                if let Some(lifetime) = expires_in.or(expires_in_hours) {
-                    body["lifetime-seconds"] = json!(lifetime.as_secs());
-                }
-                let made = whom.connection.send("POST", PATH, &body).await?;
-                Ok(told(&whom.connection, &made))
             }
             Command::List(List { whom }) => {
                 let listed = whom.connection.send("GET", PATH, &Value::Null).await?;
-                Ok(told_all(&whom.connection, &listed))
+                match whom.connection.output {
+                    Output::Json => Ok(json_text(&listed)),
+                    Output::Table => Ok(rows(&parse(listed)?)),
+                }
             }
             Command::Delete(Delete { checkpoint, whom }) => {
                 let path = below(PATH, &checkpoint);
@@ -128,11 +134,17 @@ impl Checkpoint {
             Command::Create(Create { name, expires_in, expires_in_hours, whom }) => {
                 let seconds = expires_in.or(*expires_in_hours).map(|lifetime| lifetime.as_secs());
                 let made = catalog.create_checkpoint(name.clone(), seconds).await;
-                made.map(|made| told(&whom.connection, &shown(&made)))
+                made.map(|made| match whom.connection.output {
+                    Output::Json => json_text(&json!(info(made))),
+                    Output::Table => created_line(&info(made)),
+                })
             }
             Command::List(List { whom }) => catalog.checkpoints().await.map(|all| {
-                let all: Vec<_> = all.iter().map(shown).collect();
-                told_all(&whom.connection, &json!({ "checkpoints": all }))
+                let listed = CheckpointList { checkpoints: all.into_iter().map(info).collect() };
+                match whom.connection.output {
+                    Output::Json => json_text(&json!(listed)),
+                    Output::Table => rows(&listed),
+                }
             }),
             Command::Delete(Delete { checkpoint, whom }) => {
                 let deleted = catalog.delete_checkpoint(checkpoint).await;
@@ -145,32 +157,23 @@ impl Checkpoint {
     }
 }
 
-/// A checkpoint as JSON, as the server returns it.
-fn shown(checkpoint: &Kept) -> Value {
-    json!({
-        "id": checkpoint.id,
-        "name": checkpoint.name,
-        "created-at-ms": checkpoint.created_ms,
-        "expires-at-ms": checkpoint.expires_ms,
-    })
-}
-
-fn told(connection: &Connection, made: &Value) -> String {
-    match connection.output {
-        Output::Json => json_text(made),
-        Output::Table => {
-            let name = made["name"].as_str().map_or(String::new(), |name| format!("  {name}"));
-            format!("checkpoint {}{name}\n", text(&made["id"]))
-        }
+/// Returns a checkpoint as the server does.
+fn info(checkpoint: Kept) -> CheckpointInfo {
+    CheckpointInfo {
+        id: checkpoint.id,
+        name: checkpoint.name,
+        created_at_ms: checkpoint.created_ms,
+        expires_at_ms: checkpoint.expires_ms,
     }
 }
 
-fn told_all(connection: &Connection, listed: &Value) -> String {
-    if connection.output == Output::Json {
-        return json_text(listed);
-    }
-    let all = listed["checkpoints"].as_array().cloned().unwrap_or_default();
-    let rows: Vec<_> = all.iter().map(row).collect();
+fn created_line(created: &CheckpointInfo) -> String {
+    let name = created.name.as_ref().map_or(String::new(), |name| format!("  {name}"));
+    format!("checkpoint {}{name}\n", created.id)
+}
+
+fn rows(listed: &CheckpointList) -> String {
+    let rows: Vec<_> = listed.checkpoints.iter().map(row).collect();
     table(["ID", "NAME", "CREATED", "EXPIRES"], &rows)
 }
 
@@ -181,15 +184,12 @@ fn told_deleted(connection: &Connection, word: &str) -> String {
     }
 }
 
-fn row(checkpoint: &Value) -> [String; 4] {
-    let created = time(&checkpoint["created-at-ms"]);
-    let expires = match &checkpoint["expires-at-ms"] {
-        Value::Null => "never".to_owned(),
+fn row(checkpoint: &CheckpointInfo) -> [String; 4] {
+    let created = time(Some(checkpoint.created_at_ms));
+    let expires = match checkpoint.expires_at_ms {
+        None => "never".to_owned(),
         at_ms => time(at_ms),
     };
-    let name = match text(&checkpoint["name"]) {
-        name if name.is_empty() => "-".to_owned(),
-        name => name,
-    };
-    [text(&checkpoint["id"]), name, created, expires]
+    let name = checkpoint.name.clone().unwrap_or_else(|| "-".to_owned());
+    [checkpoint.id.to_string(), name, created, expires]
 }

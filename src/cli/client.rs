@@ -4,17 +4,22 @@ use std::error::Error;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use reqwest::{Certificate, Client, Identity};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
-use super::exit::Exit;
-use super::output::{GLOBAL, OUTPUT_HELP, Output};
+use super::exit::{Exit, Failure, Outcome};
+use super::output::{GLOBAL, OUTPUT_HELP, Output, print};
+use super::runtime::runtime;
 use slateberg_base::secret::Secret;
 use slateberg_config::client as environment;
+use slateberg_management::error::ErrorResponse;
 
 const HEADING: &str = "Connection options";
 const URL_HELP: &str = "URL of the server [env: SLATEBERG_URL] [default: http://127.0.0.1:8181]";
@@ -77,6 +82,12 @@ pub(super) enum ClientError {
         /// What to do next; may be empty.
         hint: String,
     },
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::new(error.exit(), error)
+    }
 }
 
 impl ClientError {
@@ -220,11 +231,12 @@ impl Connection {
         if status.is_success() {
             return Ok(answer);
         }
-        let of = |name: &str| answer["error"][name].as_str().map(str::to_owned);
+        let error = serde_json::from_value::<ErrorResponse>(answer).ok().map(|it| it.error);
+        let (kind, message) = error.map(|error| (error.kind, error.message)).unzip();
         Err(ClientError::Refused {
             status: status.as_u16(),
-            kind: of("type").unwrap_or_else(|| "not a response of slateberg".to_owned()),
-            message: of("message").unwrap_or_else(|| text.chars().take(SHOWN_MAX).collect()),
+            kind: kind.unwrap_or_else(|| "not a response of slateberg".to_owned()),
+            message: message.unwrap_or_else(|| text.chars().take(SHOWN_MAX).collect()),
             hint: self.hint(status.as_u16()),
         })
     }
@@ -258,6 +270,18 @@ fn no_good(file: &Path, error: impl Display) -> ClientError {
     ClientError::Input(format!("{}: {error}", file.display()))
 }
 
+/// Parses the body of a response.
+pub(super) fn parse<T: DeserializeOwned>(response: Value) -> Result<T, ClientError> {
+    serde_json::from_value(response)
+        .map_err(|error| ClientError::Http(format!("unexpected response of the server: {error}")))
+}
+
+/// Returns a request as JSON.
+pub(super) fn body(request: &impl Serialize) -> Result<Value, ClientError> {
+    serde_json::to_value(request)
+        .map_err(|error| ClientError::Http(format!("cannot write the request: {error}")))
+}
+
 /// A path with one more segment, whatever is in it.
 pub(super) fn below(path: &str, segment: &str) -> String {
     format!("{path}/{}", encoded(segment))
@@ -282,4 +306,10 @@ pub(super) fn query(pairs: &[(&str, Option<String>)]) -> String {
         query if query.is_empty() => query,
         query => format!("?{query}"),
     }
+}
+
+/// Sends requests to a running server and prints the result.
+pub(super) fn ask_server(asking: impl Future<Output = Result<String, ClientError>>) -> Outcome {
+    print(&runtime()?.block_on(asking)?);
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,10 +3,12 @@
 use clap::Args;
 use serde_json::json;
 
+use super::arguments::Common;
 use super::exit::Outcome;
+use super::exit::walked;
+use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::progress::progress;
-use super::{Common, print, walked};
 use slateberg_base::rfc3339;
 use slateberg_runtime::clone::{Cloned, clone_catalog};
 use slateberg_runtime::seams::Seams;

@@ -7,7 +7,8 @@ use clap::Args;
 use clap_complete::Shell;
 
 use super::exit::{Exit, Failure, Outcome};
-use super::{help, print};
+use super::help;
+use super::output::print;
 
 /// Print completions for a shell.
 #[derive(Debug, Args)]

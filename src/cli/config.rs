@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::arguments::Common;
 use super::checked::{Checked, add_place};
 use super::exit::{Exit, Failure, Outcome};
+use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
-use super::{Common, print, runtime};
+use super::runtime::runtime;
 use slateberg_config::read;
 use slateberg_runtime::seams::Seams;
 

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::arguments::Common;
 use super::checked::Checked;
 use super::exit::{Exit, Failure, Outcome};
+use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
-use super::{Common, print, runtime};
+use super::runtime::runtime;
 use crate::app::doctor::{Check, Severity, examine};
 use slateberg_runtime::seams::Seams;
 

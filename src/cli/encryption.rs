@@ -1,12 +1,13 @@
 //! `slateberg encryption`: the keys that encrypt what a running server keeps.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::ask_server;
-use super::client::{ClientError, Connection};
+use super::client::ask_server;
+use super::client::{ClientError, Connection, body, parse};
 use super::exit::Outcome;
-use super::output::{Output, json_text, table, text, time};
+use super::output::{Output, json_text, table, time};
+use slateberg_management::encryption::{DataKey, EncryptionStatus, RewrapRequest};
 
 const PATH: &str = "/management/v1/encryption";
 
@@ -49,17 +50,13 @@ impl Encryption {
             match self.command {
                 Command::Status(Ask { connection }) => {
                     let status = connection.send("GET", PATH, &Value::Null).await?;
-                    Ok(told(&connection, &status))
+                    shown(&connection, status)
                 }
                 Command::Rotate(Ask { connection }) => {
                     change(&connection, "rotate", &Value::Null).await
                 }
                 Command::Rewrap(Rewrap { wrapping_key, connection }) => {
-                    let body = match wrapping_key {
-                        Some(key) => json!({ "wrapping-key": key }),
-                        None => json!({}),
-                    };
-                    change(&connection, "rewrap", &body).await
+                    change(&connection, "rewrap", &body(&RewrapRequest { wrapping_key })?).await
                 }
             }
         })
@@ -68,25 +65,23 @@ impl Encryption {
 
 async fn change(connection: &Connection, what: &str, body: &Value) -> Result<String, ClientError> {
     let changed = connection.send("POST", &format!("{PATH}/{what}"), body).await?;
-    Ok(told(connection, &changed))
+    shown(connection, changed)
 }
 
-fn told(connection: &Connection, status: &Value) -> String {
+fn shown(connection: &Connection, status: Value) -> Result<String, ClientError> {
     if connection.output == Output::Json {
-        return json_text(status);
+        return Ok(json_text(&status));
     }
-    let ring = &status["key-ring"];
-    let Some(keys) = ring["data-keys"].as_array() else {
-        return "not encrypted\n".to_owned();
+    let status: EncryptionStatus = parse(status)?;
+    let Some(ring) = status.key_ring else { return Ok("not encrypted\n".to_owned()) };
+    let row = |key: &DataKey| {
+        let active = if key.number == ring.active_data_key { " (active)" } else { "" };
+        let [created, wrapped] = [key.created_at_ms, key.wrapped_at_ms].map(|at| time(Some(at)));
+        let number = format!("{}{active}", key.number);
+        [number, created, wrapped, key.kms.clone(), key.wrapping_key.clone()]
     };
-    let row = |key: &Value| {
-        let number = key["number"].to_string();
-        let active = if key["number"] == ring["active-data-key"] { " (active)" } else { "" };
-        let [created, wrapped] = ["created-at-ms", "wrapped-at-ms"].map(|name| time(&key[name]));
-        [number + active, created, wrapped, text(&key["kms"]), text(&key["wrapping-key"])]
-    };
-    let rows: Vec<_> = keys.iter().map(row).collect();
+    let rows: Vec<_> = ring.data_keys.iter().map(row).collect();
     let head = ["DATA KEY", "CREATED", "WRAPPED", "KMS", "WRAPPING KEY"];
-    let catalog = text(&ring["catalog-id"]);
-    format!("catalog {catalog}, revision {}\n\n{}", ring["revision"], table(head, &rows))
+    let rows = table(head, &rows);
+    Ok(format!("catalog {}, revision {}\n\n{rows}", ring.catalog_id, ring.revision))
 }

@@ -6,9 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::migrate::MigrateError;
 use super::output::Output;
-use super::{client, policy};
 use crate::app::run::RunError;
 use slateberg_catalog::transfer;
 use slateberg_kms as kms;
@@ -16,6 +14,7 @@ use slateberg_runtime::error::BuildError;
 use slateberg_runtime::lock::LockError;
 use slateberg_runtime::stopped::StoppedError;
 use slateberg_store as store;
+use slateberg_store::fsck::Report;
 
 /// Why a subcommand ends without success. The values are those of `sysexits.h` where it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +78,17 @@ impl Failure {
         // The exit code remains if standard error is closed.
         let _ = io::stderr().write_all(text.as_bytes());
         ExitCode::from(code)
+    }
+}
+
+/// Returns the outcome of a subcommand that has checked the records and printed the findings.
+pub(super) fn walked(report: &Report) -> Outcome {
+    match report.broken.len() {
+        0 => Ok(ExitCode::SUCCESS),
+        1 => Err(Failure::new(Exit::Damaged, "1 record is damaged: see the output")),
+        count => {
+            Err(Failure::new(Exit::Damaged, format!("{count} records are damaged: see the output")))
+        }
     }
 }
 
@@ -159,28 +169,6 @@ impl From<RunError> for Failure {
 impl From<slateberg_config::Error> for Failure {
     fn from(error: slateberg_config::Error) -> Self {
         Self::new(Exit::Settings, error)
-    }
-}
-
-impl From<client::ClientError> for Failure {
-    fn from(error: client::ClientError) -> Self {
-        Self::new(error.exit(), error)
-    }
-}
-
-impl From<policy::Error> for Failure {
-    fn from(error: policy::Error) -> Self {
-        match error {
-            policy::Error::Server(error) => error.into(),
-            policy::Error::Usage(_) => Self::new(Exit::Usage, error),
-            other => Self::new(Exit::Failed, other),
-        }
-    }
-}
-
-impl From<MigrateError> for Failure {
-    fn from(error: MigrateError) -> Self {
-        Self::new(error.exit, error)
     }
 }
 

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
+use super::arguments::Common;
 use super::clone::told;
 use super::exit::{Exit, Failure, Outcome};
+use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::progress::progress;
-use super::{Common, print};
 use slateberg_runtime::fsck::{FsckReport, fsck};
 use slateberg_runtime::seams::Seams;
 

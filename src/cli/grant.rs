@@ -1,13 +1,16 @@
 //! `slateberg grant`, `revoke` and `grants`: who was granted what, on a running server.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::ask_server;
 use super::change::Change;
-use super::client::{ClientError, Connection, below, query};
+use super::client::ask_server;
+use super::client::{ClientError, Connection, below, parse, query};
 use super::exit::Outcome;
-use super::output::{Output, json_text, principal, print_warnings, table, text};
+use super::output::{Output, json_text, principal, print_warnings, table};
+use slateberg_management::grants::{
+    self as wire, CreateGrantRequest, CreatedGrant, GrantList, GrantWithPolicy,
+};
 
 const PATH: &str = "/management/v1/grants";
 
@@ -60,20 +63,25 @@ impl Grant {
     pub fn run(self) -> Outcome {
         ask_server(async move {
             let Self { template, to, on, change } = self;
-            let body = json!({ "template": template, "grantee": to, "resource": on });
-            let made = change.make("POST", PATH.to_owned(), body).await?;
-            print_warnings(&made);
-            if change.connection.output == Output::Json {
-                return Ok(json_text(&made));
-            }
-            let grant = &made["grant"];
-            let (template, id) = (template_word(grant), text(&grant["id"]));
-            let to = match grant["grantee"].is_string() {
-                true => grantee(grant),
-                // A grant that was only tried does not exist.
-                false => to,
+            let request = |comment, expected_revision| CreateGrantRequest {
+                template,
+                grantee: to.clone(),
+                resource: on.clone(),
+                comment,
+                expected_revision,
             };
-            let nothing_new = made["changes"]["granted"].as_array().is_none_or(Vec::is_empty);
+            let response = change.send("POST", PATH, request).await?;
+            let created: CreatedGrant = parse(response.clone())?;
+            print_warnings(&created.change.warnings);
+            if change.connection.output == Output::Json {
+                return Ok(json_text(&response));
+            }
+            // A response without a grant leaves only the words of the request.
+            let grant = created.grant.as_ref();
+            let template = grant.map(privilege).unwrap_or_default();
+            let id = grant.map(|it| it.id.as_str()).unwrap_or_default();
+            let to = grant.map_or(to, grantee);
+            let nothing_new = created.change.changes.granted.is_empty();
             Ok(match (change.dry_run, nothing_new) {
                 (_, true) => format!("{template} was granted to {to} on {on} before: {id}\n"),
                 (true, false) => format!("{template} would be granted to {to} on {on}\n"),
@@ -84,17 +92,15 @@ impl Grant {
 }
 
 /// The template of a grant, as the command line takes it.
-pub(super) fn template_word(grant: &Value) -> String {
-    let template = text(&grant["template"]);
-    template.strip_prefix("grant-").map_or(template.clone(), ToOwned::to_owned)
+pub(super) fn privilege(grant: &wire::Grant) -> String {
+    grant.template.strip_prefix("grant-").unwrap_or(&grant.template).to_owned()
 }
 
 /// The grantee of a grant, with the name of the API key that it is.
-pub(super) fn grantee(grant: &Value) -> String {
-    let word = text(&grant["grantee"]);
-    match grant["grantee-name"].as_str() {
-        Some(name) => format!("{word} ({name})"),
-        None => word,
+pub(super) fn grantee(grant: &wire::Grant) -> String {
+    match &grant.grantee_name {
+        Some(name) => format!("{} ({name})", grant.grantee),
+        None => grant.grantee.clone(),
     }
 }
 
@@ -103,7 +109,7 @@ impl Revoke {
     pub fn run(self) -> Outcome {
         ask_server(async move {
             let id = self.id().await?;
-            let done = self.change.make("DELETE", below(PATH, &id), Value::Null).await?;
+            let done = self.change.delete(&below(PATH, &id)).await?;
             Ok(match (self.change.connection.output, self.change.dry_run) {
                 (Output::Json, _) => json_text(&done),
                 (Output::Table, true) => format!("{id} would be revoked\n"),
@@ -120,9 +126,9 @@ impl Revoke {
         let listed = self.change.connection.send("GET", &path, &Value::Null).await?;
         let whole = format!("grant-{}", self.grant);
         let meant = |template: &str| template == self.grant || template == whole;
-        let mut grants = listed["grants"].as_array().into_iter().flatten();
-        let found = grants.find(|grant| grant["template"].as_str().is_some_and(meant));
-        found.map(|grant| text(&grant["id"])).ok_or_else(|| {
+        let mut grants = parse::<GrantList>(listed)?.grants.into_iter();
+        let found = grants.find(|found| meant(&found.grant.template));
+        found.map(|found| found.grant.id).ok_or_else(|| {
             ClientError::Input(format!("{} was not granted to {from} on {on}", self.grant))
         })
     }
@@ -138,11 +144,10 @@ impl Grants {
             if connection.output == Output::Json {
                 return Ok(json_text(&listed));
             }
-            let grants = listed["grants"].as_array().cloned().unwrap_or_default();
-            let row = |grant: &Value| {
-                let [id, resource] = ["id", "resource"].map(|name| text(&grant[name]));
-                let by = principal(&grant["created-by"], &grant["created-by-name"]);
-                [id, template_word(grant), grantee(grant), resource, by]
+            let grants = parse::<GrantList>(listed)?.grants;
+            let row = |GrantWithPolicy { grant, .. }: &GrantWithPolicy| {
+                let by = principal(&grant.created_by, grant.created_by_name.as_deref());
+                [grant.id.clone(), privilege(grant), grantee(grant), grant.resource.clone(), by]
             };
             let rows: Vec<_> = grants.iter().map(row).collect();
             Ok(table(["ID", "TEMPLATE", "TO", "ON", "BY"], &rows))

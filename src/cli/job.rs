@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::ask_server;
-use super::client::{ClientError, Connection, below};
+use super::client::ask_server;
+use super::client::{ClientError, Connection, below, body, parse};
 use super::duration::{duration, seconds};
 use super::exit::Outcome;
-use super::output::{Output, json_text, lines_of, principal, table, text, time};
+use super::output::{Output, json_text, lines_of, principal, table, time};
+use slateberg_management::jobs::{self as wire, JobList, StartJobRequest, StartableJob};
 
 const PATH: &str = "/management/v1/jobs";
 
@@ -84,30 +85,30 @@ impl List {
         if self.connection.output == Output::Json {
             return Ok(json_text(&listed));
         }
-        let rows: Vec<_> = listed["jobs"].as_array().into_iter().flatten().map(row).collect();
+        let rows: Vec<_> = parse::<JobList>(listed)?.jobs.iter().map(row).collect();
         Ok(table(["ID", "KIND", "STATE", "FILES", "ON", "LAST ERROR"], &rows))
     }
 }
 
-fn row(job: &Value) -> [String; 6] {
-    let mut error = text(&job["last-error"]);
+fn row(job: &wire::Job) -> [String; 6] {
+    let mut error = job.last_error.clone().unwrap_or_default();
     if let Some((end, _)) = error.char_indices().nth(60) {
         error.truncate(end);
         error.push_str("...");
     }
-    [text(&job["id"]), kind(job), text(&job["state"]), files(job), text(&job["resource"]), error]
+    let resource = job.resource.clone().unwrap_or_default();
+    [job.id.clone(), kind(job), job.state.as_str().to_owned(), files(job), resource, error]
 }
 
-fn kind(job: &Value) -> String {
-    let dry_run = if job["dry-run"] == true { " (dry run)" } else { "" };
-    format!("{}{dry_run}", text(&job["kind"]))
+fn kind(job: &wire::Job) -> String {
+    let dry_run = if job.dry_run == Some(true) { " (dry run)" } else { "" };
+    format!("{}{dry_run}", job.kind.as_str())
 }
 
-fn files(job: &Value) -> String {
-    let files = &job["files"];
-    match &files["total"] {
-        Value::Null => files["done"].to_string(),
-        total => format!("{}/{total}", files["done"]),
+fn files(job: &wire::Job) -> String {
+    match job.files.total {
+        None => job.files.done.to_string(),
+        Some(total) => format!("{}/{total}", job.files.done),
     }
 }
 
@@ -117,7 +118,7 @@ impl One {
         let job = connection.send("GET", &below(PATH, &id), &Value::Null).await?;
         Ok(match connection.output {
             Output::Json => json_text(&job),
-            Output::Table => lines(&job),
+            Output::Table => lines(&parse(job)?),
         })
     }
 
@@ -127,60 +128,54 @@ impl One {
         let job = connection.send("POST", &path, &Value::Null).await?;
         Ok(match connection.output {
             Output::Json => json_text(&job),
-            Output::Table => format!("cancelled job {id} after {} files\n", files(&job)),
+            Output::Table => {
+                let job: wire::Job = parse(job)?;
+                format!("cancelled job {id} after {} files\n", files(&job))
+            }
         })
     }
 }
 
 /// A job as lines of a name and a value.
-fn lines(job: &Value) -> String {
-    let mut rows = vec![["kind".to_owned(), kind(job)], ["files".to_owned(), files(job)]];
-    let mut add = |name: &str, value: &Value| match value {
-        Value::Null => {}
-        Value::String(text) => rows.push([name.to_owned(), text.clone()]),
-        Value::Array(all) => rows.extend(all.iter().map(|one| [name.to_owned(), text(one)])),
-        other => rows.push([name.to_owned(), other.to_string()]),
-    };
-    add("kept", &job["files"]["kept"]);
-    add("bytes", &job["files"]["bytes"]);
-    if job["created-by"].is_string() {
-        let by = principal(&job["created-by"], &job["created-by-name"]);
-        add("created-by", &Value::String(by));
-    }
-    for name in [
-        "id",
-        "state",
-        "resource",
-        "older-than-seconds",
-        "created-at-ms",
-        "started-at-ms",
-        "ended-at-ms",
-        "failures",
-        "last-error",
-        "next-try-at-ms",
-        "found",
-    ] {
-        match (name.strip_suffix("-ms"), &job[name]) {
-            (Some(name), at_ms @ Value::Number(_)) => add(name, &Value::from(time(at_ms))),
-            (_, value) => add(name, value),
-        }
-    }
-    lines_of(&rows)
+fn lines(job: &wire::Job) -> String {
+    let at = |at_ms: Option<i64>| at_ms.map(|at_ms| time(Some(at_ms)));
+    let by = job.created_by.as_deref().map(|by| principal(by, job.created_by_name.as_deref()));
+    let members = [
+        ("kind", Some(kind(job))),
+        ("files", Some(files(job))),
+        ("kept", Some(job.files.kept.to_string())),
+        ("bytes", job.files.bytes.map(|bytes| bytes.to_string())),
+        ("created-by", by),
+        ("id", Some(job.id.clone())),
+        ("state", Some(job.state.as_str().to_owned())),
+        ("resource", job.resource.clone()),
+        ("older-than-seconds", job.older_than_seconds.map(|seconds| seconds.to_string())),
+        ("created-at", at(Some(job.created_at_ms))),
+        ("started-at", at(job.started_at_ms)),
+        ("ended-at", at(job.ended_at_ms)),
+        ("failures", Some(job.failures.to_string())),
+        ("last-error", job.last_error.clone()),
+        ("next-try-at", at(job.next_try_at_ms)),
+    ];
+    let members = members.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    let found = job.found.iter().flatten().map(|file| ["found".to_owned(), file.clone()]);
+    lines_of(&members.chain(found).collect::<Vec<_>>())
 }
 
 impl RemoveOrphans {
     async fn run(self) -> Result<String, ClientError> {
         let Self { resource, delete, older_than, older_than_seconds, connection } = self;
-        let mut body =
-            json!({ "kind": "orphan-removal", "resource": resource, "dry-run": !delete });
-        if let Some(age) = older_than.or(older_than_seconds) {
-            body["older-than-seconds"] = json!(age.as_secs());
-        }
-        let job = connection.send("POST", PATH, &body).await?;
+        let request = StartJobRequest {
+            kind: StartableJob::OrphanRemoval,
+            resource,
+            dry_run: !delete,
+            older_than_seconds: older_than.or(older_than_seconds).map(|age| age.as_secs()),
+        };
+        let job = connection.send("POST", PATH, &body(&request)?).await?;
         Ok(match connection.output {
             Output::Json => json_text(&job),
             Output::Table => {
-                let id = text(&job["id"]);
+                let wire::Job { id, .. } = parse(job)?;
                 format!("Started job {id}. Follow it with: slateberg job show {id}\n")
             }
         })

@@ -1,19 +1,23 @@
 //! `slateberg key`: the API keys of a running server, and the first one of a server that is to run.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::ask_server;
-use super::client::{ClientError, Connection, below, query};
+use super::client::ask_server;
+use super::client::{ClientError, Connection, below, body, parse, query};
 use super::duration::{days, duration};
 use super::exit::Outcome;
-use super::output::{Output, json_text, principal, print_warnings, table, text, time};
+use super::output::{Output, json_text, principal, print_warnings, table, time};
 use slateberg_authn::key_text;
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::similar::nearest;
+use slateberg_management::api_keys::{
+    ApiKey, ApiKeyList, ApiKeyStatus, CreateApiKeyRequest, CreatedApiKey,
+};
 
 const PATH: &str = "/management/v1/api-keys";
 
@@ -98,20 +102,21 @@ impl Create {
         let lifetime = self.expires_in.or(self.expires_in_days);
         let expires =
             lifetime.map(|lifetime| expiry(lifetime, SystemClock.now_ms())).transpose()?;
-        let mut body = json!({ "name": self.name, "roles": self.roles });
-        if !self.warehouses.is_empty() {
-            body["warehouses"] = json!(self.warehouses);
-        }
-        if let Some(expires) = expires {
-            body["expires-at-ms"] = json!(expires);
-        }
-        let made = self.connection.send("POST", PATH, &body).await?;
-        print_warnings(&made);
+        let unlimited = self.warehouses.is_empty();
+        let request = CreateApiKeyRequest {
+            name: self.name,
+            roles: self.roles.into_iter().collect(),
+            warehouses: (!unlimited).then(|| self.warehouses.into_iter().collect()),
+            expires_at_ms: expires,
+        };
+        let response = self.connection.send("POST", PATH, &body(&request)?).await?;
+        let CreatedApiKey { key, details, warnings } = parse(response.clone())?;
+        print_warnings(&warnings);
         Ok(match self.connection.output {
-            Output::Json => json_text(&made),
+            Output::Json => json_text(&response),
             Output::Table => {
-                let (id, key) = (text(&made["id"]), text(&made["key"]));
-                let roles = if self.roles.is_empty() {
+                let id = details.id;
+                let roles = if request.roles.is_empty() {
                     format!(
                         "It has no role, and may do nothing until something is granted to it:\n  \
                          slateberg grant read --to service-account:{id} --on warehouse:NAME\n"
@@ -131,8 +136,8 @@ impl List {
         if self.connection.output == Output::Json {
             return Ok(json_text(&listed));
         }
-        let keys = listed["api-keys"].as_array().cloned().unwrap_or_default();
-        let listed = keys.iter().filter(|key| !self.active || key["status"] == "active");
+        let keys = parse::<ApiKeyList>(listed)?.api_keys;
+        let listed = keys.iter().filter(|key| !self.active || key.status == ApiKeyStatus::Active);
         let rows: Vec<_> = listed.map(row).collect();
         let columns = [
             "ID",
@@ -167,15 +172,15 @@ impl Revoke {
             return Ok(self.key.clone());
         }
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
-        let keys = listed["api-keys"].as_array().cloned().unwrap_or_default();
-        let valid: Vec<_> = keys.iter().filter(|key| key["status"] != "revoked").collect();
+        let keys = parse::<ApiKeyList>(listed)?.api_keys;
+        let valid: Vec<_> = keys.iter().filter(|key| key.status != ApiKeyStatus::Revoked).collect();
         let name = &self.key;
         let named: Vec<_> =
-            valid.iter().filter(|key| key["name"] == **name).map(|key| text(&key["id"])).collect();
+            valid.iter().filter(|key| key.name == *name).map(|key| key.id.clone()).collect();
         match named.as_slice() {
             [id] => Ok(id.clone()),
             [] => {
-                let meant = nearest(name, valid.iter().filter_map(|key| key["name"].as_str()));
+                let meant = nearest(name, valid.iter().map(|key| key.name.as_str()));
                 let hint = meant.map(|meant| format!(". Did you mean '{meant}'?"));
                 let hint = hint.unwrap_or_default();
                 Err(ClientError::Input(format!("no valid API key has the name '{name}'{hint}")))
@@ -195,32 +200,35 @@ fn expiry(lifetime: Duration, now_ms: i64) -> Result<i64, ClientError> {
     ms.ok_or_else(|| ClientError::Input("--expires-in: the duration is too long".to_owned()))
 }
 
-fn row(key: &Value) -> [String; 9] {
+fn row(key: &ApiKey) -> [String; 9] {
     let now_ms = SystemClock.now_ms();
-    let warehouses = match &key["warehouses"] {
-        Value::Null => "all".to_owned(),
-        some => names(some),
-    };
-    let expires = match key["expires-at-ms"].as_i64() {
+    let warehouses = key.warehouses.as_ref().map_or_else(|| "all".to_owned(), names);
+    let expires = match key.expires_at_ms {
         None => "never".to_owned(),
         Some(at_ms) if at_ms <= now_ms => "expired".to_owned(),
-        Some(_) => time(&key["expires-at-ms"]),
+        at_ms => time(at_ms),
     };
-    let used = time(&key["last-used-at-ms"]);
-    let revoked = match &key["revoked-at-ms"] {
-        Value::Null => "-".to_owned(),
+    let revoked = match key.revoked_at_ms {
+        None => "-".to_owned(),
         at_ms => {
-            let by = principal(&key["revoked-by"], &key["revoked-by-name"]);
-            format!("{} by {by}", time(at_ms))
+            let by = key.revoked_by.as_deref().unwrap_or_default();
+            format!("{} by {}", time(at_ms), principal(by, key.revoked_by_name.as_deref()))
         }
     };
-    let [id, name, status] = ["id", "name", "status"].map(|member| text(&key[member]));
-    let created_by = principal(&key["created-by"], &key["created-by-name"]);
-    let roles = names(&key["roles"]);
-    [id, name, status, roles, warehouses, expires, used, created_by, revoked]
+    [
+        key.id.clone(),
+        key.name.clone(),
+        key.status.as_str().to_owned(),
+        names(&key.roles),
+        warehouses,
+        expires,
+        time(key.last_used_at_ms),
+        principal(&key.created_by, key.created_by_name.as_deref()),
+        revoked,
+    ]
 }
 
-fn names(value: &Value) -> String {
-    let names: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+fn names(names: &BTreeSet<String>) -> String {
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
     if names.is_empty() { "-".to_owned() } else { names.join(",") }
 }

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use clap::Args;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::ask_server;
-use super::client::{ClientError, Connection, encoded, query};
+use super::client::ask_server;
+use super::client::{ClientError, Connection, encoded, parse, query};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table};
 
@@ -99,12 +98,6 @@ pub(super) fn split(path: &str) -> Vec<String> {
 pub(super) fn joined<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     let names = names.into_iter().map(|name| name.replace('%', "%25").replace('/', "%2F"));
     names.collect::<Vec<_>>().join("/")
-}
-
-/// Parses the body of a response.
-pub(super) fn parse<T: DeserializeOwned>(response: Value) -> Result<T, ClientError> {
-    serde_json::from_value(response)
-        .map_err(|error| ClientError::Http(format!("unexpected response of the server: {error}")))
 }
 
 impl<'a> Warehouse<'a> {

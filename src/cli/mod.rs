@@ -1,18 +1,15 @@
 //! Rank 9: the command line, one file for each subcommand.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use exit::{Exit, Failure, Outcome};
 use output::{GLOBAL, OUTPUT_HELP, Output};
-use slateberg_config::{Error as ConfigError, Settings, Sources, load};
-use slateberg_store::fsck::Report;
 
 mod accept_loss;
+mod arguments;
 mod change;
 mod checked;
 pub mod checkpoint;
@@ -35,6 +32,7 @@ mod output;
 pub mod policy;
 mod progress;
 pub mod restore;
+mod runtime;
 pub mod serve;
 pub mod store;
 pub mod table;
@@ -101,51 +99,6 @@ enum Command {
     Man(completions::Man),
 }
 
-/// The location of the settings and of the data.
-#[derive(Debug, Args)]
-pub struct Common {
-    /// Directory for the state and the default warehouse [default: slateberg-data]
-    #[arg(long, value_name = "DIR", help_heading = "Settings")]
-    data_dir: Option<PathBuf>,
-    /// Settings file (TOML) [default: every config/*.toml except examples]
-    #[arg(long, value_name = "FILE", help_heading = "Settings")]
-    config: Option<PathBuf>,
-}
-
-impl Common {
-    fn sources(&self) -> Sources {
-        Sources { config: self.config.clone() }
-    }
-
-    fn settings(&self) -> Result<Settings, ConfigError> {
-        let mut settings = load(&self.sources())?;
-        self.change(&mut settings);
-        Ok(settings)
-    }
-
-    fn change(&self, settings: &mut Settings) {
-        if let Some(data_dir) = &self.data_dir {
-            settings.data_dir.clone_from(data_dir);
-        }
-    }
-
-    /// Runs work that needs the settings and no server.
-    fn work<E: Into<Failure>>(
-        &self,
-        work: impl AsyncFnOnce(&Settings) -> Result<ExitCode, E>,
-    ) -> Outcome {
-        let settings = self.settings()?;
-        runtime()?.block_on(work(&settings)).map_err(Into::into)
-    }
-}
-
-/// Takes `KEY=VALUE` apart.
-fn key_value(text: &str) -> Result<(String, String), String> {
-    let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let (key, value) = split.ok_or_else(|| format!("expected KEY=VALUE, got '{text}'"))?;
-    Ok((key.to_owned(), value.to_owned()))
-}
-
 /// Runs the program with these arguments and returns its exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
@@ -206,44 +159,4 @@ impl Cli {
             Command::Table(table) => table.run(),
         }
     }
-}
-
-/// Prints on standard output; a reader that has gone away is no failure.
-fn print(text: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Returns the outcome of a subcommand that has checked the records and printed the findings.
-fn walked(report: &Report) -> Outcome {
-    match report.broken.len() {
-        0 => Ok(ExitCode::SUCCESS),
-        1 => Err(Failure::new(Exit::Damaged, "1 record is damaged: see the output")),
-        count => {
-            Err(Failure::new(Exit::Damaged, format!("{count} records are damaged: see the output")))
-        }
-    }
-}
-
-/// Sends requests to a running server and prints the result.
-fn ask_server(asking: impl Future<Output = Result<String, client::ClientError>>) -> Outcome {
-    print(&runtime()?.block_on(asking)?);
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Threads for calls that block, which are nearly all calls to local files. Each keeps a heap of
-/// its own: with Tokio's limit of 512, a hundred writers to a local directory leave 190 threads
-/// with 100 MiB behind.
-const BLOCKING_THREADS_MAX: usize = 32;
-/// Time for which an idle thread waits for its next call. Each that ends gives its heap back.
-const BLOCKING_THREAD_IDLE_MAX: Duration = Duration::from_secs(2);
-
-/// A runtime for a subcommand.
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .thread_keep_alive(BLOCKING_THREAD_IDLE_MAX)
-        .build()
 }

@@ -1,9 +1,10 @@
 //! What subcommands print: columns for people, JSON for programs.
 
+use std::io::{self, Write};
+
 use clap::ValueEnum;
 use serde_json::Value;
 
-use super::print;
 pub(super) use slateberg_base::numbers::{count, grouped};
 use slateberg_base::rfc3339;
 
@@ -16,6 +17,12 @@ pub(super) const OUTPUT_HELP: &str = "Format of results and errors";
 pub(super) enum Output {
     Table,
     Json,
+}
+
+/// Writes to standard output. A reader that has closed it is no failure.
+pub(super) fn print(text: &str) {
+    let mut out = io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Prints JSON, with RFC 3339 times beside those in milliseconds.
@@ -50,18 +57,13 @@ fn add_times(value: &mut Value) {
 }
 
 /// A time in milliseconds as a cell of a table.
-pub(super) fn time(value: &Value) -> String {
-    value.as_i64().map_or("-".to_owned(), rfc3339::format_seconds)
+pub(super) fn time(at_ms: Option<i64>) -> String {
+    at_ms.map_or("-".to_owned(), rfc3339::format_seconds)
 }
 
 /// Rows of a name and a value, without a heading.
 pub(super) fn lines_of(rows: &[[String; 2]]) -> String {
     table(["", ""], rows).lines().skip(1).map(|line| format!("{line}\n")).collect()
-}
-
-/// A member of an answer as text; empty if it is none.
-pub(super) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// A size in its largest unit.
@@ -96,21 +98,20 @@ pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -
 const SHORT_ID_CHARS: usize = 13;
 
 /// A principal with its name, if the server knows one, such as `bootstrap (01a204c8-3051...)`.
-pub(super) fn principal(id: &Value, name: &Value) -> String {
-    let id = text(id);
-    match name.as_str() {
+pub(super) fn principal(id: &str, name: Option<&str>) -> String {
+    match name {
         Some(name) => {
             format!("{name} ({}...)", id.chars().take(SHORT_ID_CHARS).collect::<String>())
         }
-        None => id,
+        None => id.to_owned(),
     }
 }
 
 /// Prints the `warnings` of a response on standard error.
-pub(super) fn print_warnings(response: &Value) {
+pub(super) fn print_warnings(warnings: &[String]) {
     use std::io::Write;
-    for warning in response["warnings"].as_array().into_iter().flatten() {
+    for warning in warnings {
         // Without standard error, there is no place for a warning.
-        let _ = writeln!(std::io::stderr(), "slateberg: warning: {}", text(warning));
+        let _ = writeln!(io::stderr(), "slateberg: warning: {warning}");
     }
 }

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::arguments::Common;
 use super::exit::Outcome;
+use super::exit::walked;
 use super::ls::joined;
+use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, grouped, json_text, table};
 use super::progress::progress;
-use super::{Common, print, walked};
 use slateberg_base::progress::Progress;
 use slateberg_base::rfc3339;
 use slateberg_config::Settings;

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::arguments::Common;
 use super::checked::Checked;
 use super::exit::{Exit, Failure, Outcome};
-use super::{Common, print, runtime};
+use super::output::print;
+use super::runtime::runtime;
 use crate::app::banner::{banner, banner_line};
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};

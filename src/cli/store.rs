@@ -10,9 +10,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::accept_loss::AcceptLoss;
+use super::arguments::Common;
+use super::arguments::key_value;
 use super::exit::{Exit, Failure, Outcome};
+use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
-use super::{Common, key_value, print};
 use slateberg_config::Settings;
 use slateberg_objects::open::Opened;
 use slateberg_objects::probe::{Findings, ProbeError, probe_state};

@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::ask_server;
-use super::client::{ClientError, Connection, encoded};
+use super::client::ask_server;
+use super::client::{ClientError, Connection, encoded, parse};
 use super::exit::Outcome;
-use super::ls::{Warehouse, joined, parse, split};
+use super::ls::{Warehouse, joined, split};
 use super::output::{Output, bytes, count, grouped, json_text, lines_of, table};
 use slateberg_base::rfc3339;
 

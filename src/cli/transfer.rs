@@ -8,10 +8,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
+use super::arguments::Common;
 use super::exit::Outcome;
+use super::exit::walked;
+use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, count, print_json};
 use super::progress::progress;
-use super::{Common, print, walked};
 use slateberg_base::progress::Progress;
 use slateberg_catalog::transfer::export::Counts;
 use slateberg_config::Settings;

@@ -3,13 +3,19 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::client::{ClientError, Connection, below};
+use super::arguments::key_value;
+use super::client::ask_server;
+use super::client::{ClientError, Connection, below, body, parse};
 use super::duration::{duration, seconds};
 use super::exit::Outcome;
-use super::output::{Output, json_text, lines_of, principal, table, text};
-use super::{ask_server, key_value};
+use super::output::{Output, json_text, lines_of, principal, table};
+use slateberg_management::Properties;
+use slateberg_management::warehouses::{
+    self as wire, CreateWarehouseRequest, DelegationMode, StorageRequest, UpdateWarehouseRequest,
+    WarehouseList,
+};
 
 const PATH: &str = "/management/v1/warehouses";
 const LOCATION_HELP: &str = "URL below which tables are located, such as s3://bucket/path";
@@ -97,8 +103,8 @@ struct Settings {
     #[arg(long, value_name = "NAME")]
     credentials: Option<String>,
     /// Access of clients to files: vended-credentials or remote-signing. Repeatable, preferred one first
-    #[arg(long = "delegation", value_name = "MODE")]
-    delegation: Vec<String>,
+    #[arg(long = "delegation", value_name = "MODE", value_parser = delegation_mode)]
+    delegation: Vec<DelegationMode>,
     /// Role to assume for a table, as `arn:aws:iam::ACCOUNT:role/NAME`
     #[arg(long, value_name = "ARN")]
     role_arn: Option<String>,
@@ -121,44 +127,42 @@ struct Settings {
     client_overrides: Vec<(String, String)>,
 }
 
+fn delegation_mode(text: &str) -> Result<DelegationMode, String> {
+    serde_json::from_value(Value::from(text)).map_err(|error| error.to_string())
+}
+
 impl Settings {
-    /// Sets the given options in the body of a request.
-    fn put_into(self, body: &mut Value) {
-        let storage = &mut body["storage"];
-        if !self.allowed_locations.is_empty() {
-            storage["allowed-locations"] = json!(self.allowed_locations);
-        }
-        if let Some(credentials) = self.credentials {
-            storage["credentials"] = json!(credentials);
-        }
-        if !self.delegation.is_empty() {
-            storage["access"]["delegation"] = json!(self.delegation);
-        }
+    /// Sets the given options in a request.
+    fn put_into(
+        self,
+        storage: &mut StorageRequest,
+        client_defaults: &mut Option<Properties>,
+        client_overrides: &mut Option<Properties>,
+    ) {
         let lifetime = self.credentials_lifetime.or(self.credentials_seconds);
-        let access = [
-            ("role-arn", self.role_arn.map(Value::from)),
-            ("external-id", self.external_id.map(Value::from)),
-            ("sts-endpoint", self.sts_endpoint.map(Value::from)),
-            ("credentials-seconds", lifetime.map(|lifetime| Value::from(lifetime.as_secs()))),
-        ];
-        for (name, value) in access {
-            if let Some(value) = value {
-                storage["access"][name] = value;
-            }
-        }
+        let seconds = lifetime.map(|it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX));
         let pairs = |pairs: Vec<(String, String)>| {
-            let all = pairs.into_iter().map(|(key, value)| (key, Value::from(value)));
-            Some(Value::from(all.collect::<Map<_, _>>())).filter(|all| *all != json!({}))
+            Some(pairs.into_iter().collect::<Properties>()).filter(|all| !all.is_empty())
         };
-        if let Some(options) = pairs(self.options) {
-            storage["options"] = options;
-        }
-        if let Some(defaults) = pairs(self.client_defaults) {
-            body["client-defaults"] = defaults;
-        }
-        if let Some(overrides) = pairs(self.client_overrides) {
-            body["client-overrides"] = overrides;
-        }
+        let access = storage.access.get_or_insert_default();
+        set(&mut access.delegation, Some(self.delegation).filter(|modes| !modes.is_empty()));
+        set(&mut access.role_arn, self.role_arn);
+        set(&mut access.external_id, self.external_id);
+        set(&mut access.sts_endpoint, self.sts_endpoint);
+        set(&mut access.credentials_seconds, seconds);
+        let locations = Some(self.allowed_locations).filter(|all| !all.is_empty());
+        set(&mut storage.allowed_locations, locations);
+        set(&mut storage.credentials, self.credentials);
+        set(&mut storage.options, pairs(self.options));
+        set(client_defaults, pairs(self.client_defaults));
+        set(client_overrides, pairs(self.client_overrides));
+    }
+}
+
+/// Replaces a member by the value of an option, if the option was given.
+fn set<T>(member: &mut Option<T>, value: Option<T>) {
+    if value.is_some() {
+        *member = value;
     }
 }
 
@@ -183,20 +187,20 @@ impl List {
         if self.connection.output == Output::Json {
             return Ok(json_text(&listed));
         }
-        let warehouses = listed["warehouses"].as_array().cloned().unwrap_or_default();
-        let rows: Vec<_> = warehouses.iter().map(row).collect();
+        let rows: Vec<_> = parse::<WarehouseList>(listed)?.warehouses.iter().map(row).collect();
         Ok(table(["NAME", "SOURCE", "STATUS", "LOCATION"], &rows))
     }
 }
 
-fn row(warehouse: &Value) -> [String; 4] {
-    let name = text(&warehouse["name"]);
-    let name = if warehouse["default"] == true { format!("{name} (default)") } else { name };
-    let location = match &warehouse["storage"]["location"] {
-        Value::String(location) => location.clone(),
-        _ => "-".to_owned(),
-    };
-    [name, text(&warehouse["source"]), text(&warehouse["status"]), location]
+fn row(warehouse: &wire::Warehouse) -> [String; 4] {
+    let default = if warehouse.default { " (default)" } else { "" };
+    let location = warehouse.details.as_ref().map(|it| it.storage.location.clone());
+    [
+        format!("{}{default}", warehouse.name),
+        warehouse.source.as_str().to_owned(),
+        warehouse.status.as_str().to_owned(),
+        location.unwrap_or_else(|| "-".to_owned()),
+    ]
 }
 
 impl Show {
@@ -205,39 +209,44 @@ impl Show {
         let found = connection.send("GET", &below(PATH, &name), &Value::Null).await?;
         Ok(match connection.output {
             Output::Json => json_text(&found),
-            Output::Table => lines(&found),
+            Output::Table => lines(&parse(found)?),
         })
     }
 }
 
 /// A warehouse as lines of a name and a value.
-fn lines(warehouse: &Value) -> String {
-    let storage = &warehouse["storage"];
+fn lines(warehouse: &wire::Warehouse) -> String {
     let mut rows: Vec<[String; 2]> = Vec::new();
-    let mut add = |name: &str, value: &Value| match value {
-        Value::Null => {}
-        Value::String(text) => rows.push([name.to_owned(), text.clone()]),
-        Value::Array(all) => rows.extend(all.iter().map(|one| [name.to_owned(), text(one)])),
-        Value::Object(all) => {
-            let pair = |(key, value): (&String, &Value)| format!("{key}={}", text(value));
-            rows.extend(all.iter().map(|one| [name.to_owned(), pair(one)]));
-        }
-        other => rows.push([name.to_owned(), other.to_string()]),
+    let mut add = |name: &str, values: Vec<String>| {
+        rows.extend(values.into_iter().map(|value| [name.to_owned(), value]));
     };
-    for name in ["name", "id", "source", "status", "problem"] {
-        add(name, &warehouse[name]);
+    let pairs =
+        |all: &Properties| all.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let details = warehouse.details.as_ref();
+    add("name", vec![warehouse.name.clone()]);
+    add("id", vec![warehouse.id.clone()]);
+    add("source", vec![warehouse.source.as_str().to_owned()]);
+    add("status", vec![warehouse.status.as_str().to_owned()]);
+    if let Some(details) = details {
+        let storage = &details.storage;
+        add("problem", details.problem.iter().cloned().collect());
+        add("location", vec![storage.location.clone()]);
+        add("allowed-locations", storage.allowed_locations.clone());
+        add("options", pairs(&storage.options));
+        add("credentials", storage.credentials.iter().cloned().collect());
+        let modes = storage.access.delegation.iter();
+        add("delegation", modes.map(|mode| mode.as_str().to_owned()).collect());
     }
-    for name in ["location", "allowed-locations", "options", "credentials"] {
-        add(name, &storage[name]);
-    }
-    add("delegation", &storage["access"]["delegation"]);
-    for name in ["client-defaults", "client-overrides", "version"] {
-        add(name, &warehouse[name]);
-    }
-    for name in ["created-by", "changed-by"].into_iter().filter(|name| warehouse[*name].is_string())
-    {
-        let by = principal(&warehouse[name], &warehouse[format!("{name}-name")]);
-        add(name, &Value::String(by));
+    add("client-defaults", pairs(&warehouse.client_defaults));
+    add("client-overrides", pairs(&warehouse.client_overrides));
+    if let Some(details) = details {
+        add("version", details.version.iter().map(u64::to_string).collect());
+        let created_by = details.created_by.as_deref();
+        let created_by = created_by.map(|by| principal(by, details.created_by_name.as_deref()));
+        add("created-by", created_by.into_iter().collect());
+        let changed_by = details.changed_by.as_deref();
+        let changed_by = changed_by.map(|by| principal(by, details.changed_by_name.as_deref()));
+        add("changed-by", changed_by.into_iter().collect());
     }
     lines_of(&rows)
 }
@@ -245,14 +254,24 @@ fn lines(warehouse: &Value) -> String {
 impl Create {
     async fn run(self) -> Result<String, ClientError> {
         let Self { name, location, settings, connection } = self;
-        let mut body = json!({ "name": name, "storage": { "location": location } });
-        settings.put_into(&mut body);
-        let made = connection.send("POST", PATH, &body).await?;
+        let mut request = CreateWarehouseRequest {
+            name,
+            storage: StorageRequest { location: Some(location), ..StorageRequest::default() },
+            client_defaults: None,
+            client_overrides: None,
+        };
+        settings.put_into(
+            &mut request.storage,
+            &mut request.client_defaults,
+            &mut request.client_overrides,
+        );
+        let created = connection.send("POST", PATH, &body(&request)?).await?;
         Ok(match connection.output {
-            Output::Json => json_text(&made),
+            Output::Json => json_text(&created),
             Output::Table => {
-                let at = text(&made["storage"]["location"]);
-                format!("created warehouse {name} at {at}\n")
+                let created: wire::Warehouse = parse(created)?;
+                let at = created.details.map(|it| it.storage.location).unwrap_or_default();
+                format!("created warehouse {} at {at}\n", created.name)
             }
         })
     }
@@ -263,26 +282,35 @@ impl Update {
         let Self { name, settings, no_credentials, connection } = self;
         let path = below(PATH, &name);
         let found = connection.send("GET", &path, &Value::Null).await?;
-        if found["storage"].is_null() {
+        let found: wire::Warehouse = parse(found)?;
+        let Some(details) = found.details else {
             return Err(ClientError::Input(format!(
                 "the warehouse {name} cannot be changed with this credential: it may not see its storage settings"
             )));
-        }
+        };
         // The server rejects the update if another client changes the warehouse in between.
-        let mut body = json!({
-            "storage": found["storage"],
-            "client-defaults": found["client-defaults"],
-            "client-overrides": found["client-overrides"],
-            "expected-version": found["version"],
-        });
+        let mut request = UpdateWarehouseRequest {
+            storage: details.storage.into(),
+            client_defaults: Some(found.client_defaults),
+            client_overrides: Some(found.client_overrides),
+            expected_version: details.version,
+        };
         if no_credentials {
-            body["storage"]["credentials"] = Value::Null;
+            request.storage.credentials = None;
         }
-        settings.put_into(&mut body);
-        let changed = connection.send("PUT", &path, &body).await?;
+        settings.put_into(
+            &mut request.storage,
+            &mut request.client_defaults,
+            &mut request.client_overrides,
+        );
+        let changed = connection.send("PUT", &path, &body(&request)?).await?;
         Ok(match connection.output {
             Output::Json => json_text(&changed),
-            Output::Table => format!("warehouse {name} is at version {}\n", changed["version"]),
+            Output::Table => {
+                let changed: wire::Warehouse = parse(changed)?;
+                let version = changed.details.and_then(|it| it.version).unwrap_or_default();
+                format!("warehouse {name} is at version {version}\n")
+            }
         })
     }
 }

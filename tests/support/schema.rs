@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 /// Keywords without constraints.
-const FOR_PEOPLE: [&str; 4] = ["description", "examples", "format", "title"];
+const FOR_PEOPLE: [&str; 5] = ["description", "example", "examples", "format", "title"];
 
 /// The schemas of a document.
 pub struct Schemas<'a>(pub &'a Value);
@@ -68,6 +68,11 @@ impl Schemas<'_> {
                         self.look(says, item, &format!("{at}/{index}"), found);
                     }
                 }
+                "propertyNames" => {
+                    for name in value.as_object().into_iter().flat_map(Map::keys) {
+                        self.look(says, &Value::from(name.as_str()), at, found);
+                    }
+                }
                 keyword if FOR_PEOPLE.contains(&keyword) => {}
                 keyword if holds(keyword, says, value) => {}
                 keyword => found.push(format!("{at}: {value} is not {keyword} {says}")),
@@ -117,10 +122,11 @@ fn holds(keyword: &str, says: &Value, value: &Value) -> bool {
             let names = says.as_array().expect("names").iter();
             names.map(|name| name.as_str().expect("a name")).all(|name| value.get(name).is_some())
         }
-        "minimum" => value.as_i64() >= says.as_i64(),
-        "maximum" => value.as_i64() <= says.as_i64(),
-        "minLength" => value.as_str().map(|text| text.chars().count() as u64) >= says.as_u64(),
-        "maxLength" => value.as_str().map(|text| text.chars().count() as u64) <= says.as_u64(),
+        // These four say nothing about values of other types.
+        "minimum" => value.as_i64().is_none_or(|number| Some(number) >= says.as_i64()),
+        "maximum" => value.as_i64().is_none_or(|number| Some(number) <= says.as_i64()),
+        "minLength" => length(value).is_none_or(|length| Some(length) >= says.as_u64()),
+        "maxLength" => length(value).is_none_or(|length| Some(length) <= says.as_u64()),
         "uniqueItems" => {
             let items = value.as_array().into_iter().flatten().map(Value::to_string);
             let all: Vec<_> = items.collect();
@@ -132,4 +138,9 @@ fn holds(keyword: &str, says: &Value, value: &Value) -> bool {
         "additionalProperties" => true,
         other => panic!("the keyword {other} is not known here"),
     }
+}
+
+/// Returns the number of characters of a string.
+fn length(value: &Value) -> Option<u64> {
+    value.as_str().map(|text| text.chars().count() as u64)
 }

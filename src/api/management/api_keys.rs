@@ -11,9 +11,10 @@ use crate::api::extract::path::Path;
 use crate::api::extract::query::Query;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
-use crate::api::wire::management::{ApiKey, CreateApiKeyRequest, CreatedApiKey, ListApiKeys};
+use crate::api::wire::api_keys::api_key;
 use slateberg_authn::api_keys::{Asker, NewKey};
 use slateberg_catalog::Operation;
+use slateberg_management::api_keys::{ApiKey, ApiKeyList, CreateApiKeyRequest, CreatedApiKey};
 
 /// `POST /management/v1/api-keys`: the only answer with the key's text in it.
 pub async fn create(
@@ -33,7 +34,7 @@ pub async fn create(
     let (secret, known) = keys.create(&asker(&operation), wanted).await?;
     let created = CreatedApiKey {
         key: secret.reveal().to_owned(),
-        about: ApiKey::new(keys.listed(&known), keys),
+        details: api_key(keys.listed(&known), keys),
         warnings: keys.role_warnings(&known.record.roles),
     };
     Ok((StatusCode::CREATED, NO_STORE, Json(created)))
@@ -43,10 +44,10 @@ pub async fn create(
 pub async fn list(
     State(state): State<ApiState>,
     Reading(operation): Reading,
-) -> Result<Json<ListApiKeys>> {
+) -> Result<Json<ApiKeyList>> {
     let keys = state.authn.keys();
     let all = keys.list(&asker(&operation))?;
-    Ok(Json(ListApiKeys { api_keys: all.into_iter().map(|key| ApiKey::new(key, keys)).collect() }))
+    Ok(Json(ApiKeyList { api_keys: all.into_iter().map(|key| api_key(key, keys)).collect() }))
 }
 
 /// `GET /management/v1/api-keys/{id}`.
@@ -56,7 +57,7 @@ pub async fn load(
     Reading(operation): Reading,
 ) -> Result<Json<ApiKey>> {
     let keys = state.authn.keys();
-    Ok(Json(ApiKey::new(keys.get(&asker(&operation), &id)?, keys)))
+    Ok(Json(api_key(keys.get(&asker(&operation), &id)?, keys)))
 }
 
 /// `DELETE /management/v1/api-keys/{id}`.

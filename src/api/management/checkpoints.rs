@@ -8,15 +8,16 @@ use super::Result;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::path::Path;
 use crate::api::state::ApiState;
-use crate::api::wire::checkpoints::{Checkpoint, CreateCheckpointRequest, ListCheckpoints};
+use crate::api::wire::checkpoints::checkpoint as wire;
+use slateberg_management::checkpoints::{Checkpoint, CheckpointList, CreateCheckpointRequest};
 
 /// `GET /management/v1/checkpoints`.
 pub async fn list(
     State(state): State<ApiState>,
     Reading(operation): Reading,
-) -> Result<Json<ListCheckpoints>> {
+) -> Result<Json<CheckpointList>> {
     let all = state.catalog.checkpoints().checkpoints(&operation).await?;
-    Ok(Json(ListCheckpoints { checkpoints: all.into_iter().map(Checkpoint::from).collect() }))
+    Ok(Json(CheckpointList { checkpoints: all.into_iter().map(wire).collect() }))
 }
 
 /// `POST /management/v1/checkpoints`.
@@ -27,7 +28,7 @@ pub async fn create(
     let CreateCheckpointRequest { name, lifetime_seconds } = body;
     let made =
         state.catalog.checkpoints().create_checkpoint(&operation, name, lifetime_seconds).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    Ok((StatusCode::CREATED, Json(wire(made))))
 }
 
 /// `GET /management/v1/checkpoints/{checkpoint}`.
@@ -36,7 +37,7 @@ pub async fn load(
     Path(checkpoint): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Checkpoint>> {
-    Ok(Json(state.catalog.checkpoints().checkpoint(&operation, &checkpoint).await?.into()))
+    Ok(Json(wire(state.catalog.checkpoints().checkpoint(&operation, &checkpoint).await?)))
 }
 
 /// `DELETE /management/v1/checkpoints/{checkpoint}`.

@@ -6,31 +6,33 @@ use axum::extract::State;
 use super::Result;
 use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::state::ApiState;
-use crate::api::wire::encryption::{Encryption, RewrapRequest};
+use crate::api::wire::encryption::encryption_status;
 use slateberg_catalog::encryption::Edit;
+use slateberg_management::encryption::{EncryptionStatus, RewrapRequest};
 
 /// `GET /management/v1/encryption`.
 pub async fn load(
     State(state): State<ApiState>,
     Reading(operation): Reading,
-) -> Result<Json<Encryption>> {
-    let ring = state.catalog.encryption().key_ring(&operation).await?;
-    Ok(Json(ring.map_or_else(Encryption::none, Encryption::from)))
+) -> Result<Json<EncryptionStatus>> {
+    Ok(Json(encryption_status(state.catalog.encryption().key_ring(&operation).await?)))
 }
 
 /// `POST /management/v1/encryption/rotate`.
 pub async fn rotate(
     State(state): State<ApiState>,
     Mutating(operation): Mutating,
-) -> Result<Json<Encryption>> {
-    Ok(Json(state.catalog.encryption().change_key_ring(&operation, Edit::Rotate).await?.into()))
+) -> Result<Json<EncryptionStatus>> {
+    let ring = state.catalog.encryption().change_key_ring(&operation, Edit::Rotate).await?;
+    Ok(Json(encryption_status(Some(ring))))
 }
 
 /// `POST /management/v1/encryption/rewrap`.
 pub async fn rewrap(
     State(state): State<ApiState>,
     MutatingWith(operation, body): MutatingWith<RewrapRequest>,
-) -> Result<Json<Encryption>> {
+) -> Result<Json<EncryptionStatus>> {
     let edit = Edit::Rewrap { wrapping_key: body.wrapping_key };
-    Ok(Json(state.catalog.encryption().change_key_ring(&operation, edit).await?.into()))
+    let ring = state.catalog.encryption().change_key_ring(&operation, edit).await?;
+    Ok(Json(encryption_status(Some(ring))))
 }

@@ -10,11 +10,12 @@ use crate::api::error::ApiError;
 use crate::api::extract::body::{MutatingWith, Reading};
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
-use crate::api::wire::explain::{
-    AuthorizeRequest, AuthorizeResponse, PermissionsResponse, PrincipalWord,
-};
+use crate::api::wire::explain::{authorize_response, identity, permissions_response};
 use slateberg_catalog::Operation;
 use slateberg_catalog::policies::explain::{Given, Question};
+use slateberg_management::decisions::{
+    AuthorizeRequest, AuthorizeResponse, PermissionsResponse, PrincipalSelector,
+};
 use slateberg_model::principal::Identity;
 
 /// `POST /management/v1/authorize`. Nothing is changed by it.
@@ -23,11 +24,11 @@ pub async fn authorize(
     MutatingWith(operation, body): MutatingWith<AuthorizeRequest>,
 ) -> Result<Json<AuthorizeResponse>> {
     let AuthorizeRequest { principal, action, resource, attributes, context } = body;
-    let about = principal.map(|word| somebody(&state, &operation, word)).transpose()?;
-    let given = attributes.map(|word| Given {
-        properties: word.properties,
-        location: word.location,
-        owner: word.owner,
+    let about = principal.map(|it| selected(&state, &operation, it)).transpose()?;
+    let given = attributes.map(|it| Given {
+        properties: it.properties,
+        location: it.location,
+        owner: it.owner,
     });
     let question = Question {
         about,
@@ -38,7 +39,7 @@ pub async fn authorize(
         client: context.client,
     };
     let explained = state.catalog.policies().explain(&operation, &action, question).await?;
-    Ok(Json(AuthorizeResponse::new(action, explained)))
+    Ok(Json(authorize_response(action, explained)))
 }
 
 /// `GET /management/v1/permissions`.
@@ -51,37 +52,45 @@ pub async fn permissions(
     let Some(resource) = own("resource") else {
         return Err(ApiError::bad_request("Missing query parameter: resource"));
     };
-    let word = PrincipalWord {
+    let selector = PrincipalSelector {
         key: own("key"),
         user: own("user"),
         service_account: own("service_account"),
         roles: query.all("role").collect(),
         groups: query.all("group").collect(),
-        ..PrincipalWord::default()
+        ..PrincipalSelector::default()
     };
-    let named = word.key.is_some() || word.user.is_some() || word.service_account.is_some();
-    let describes = !word.roles.is_empty() || !word.groups.is_empty();
-    let about = (named || describes).then(|| somebody(&state, &operation, word)).transpose()?;
+    let named =
+        selector.key.is_some() || selector.user.is_some() || selector.service_account.is_some();
+    let describes = !selector.roles.is_empty() || !selector.groups.is_empty();
+    let about = (named || describes).then(|| selected(&state, &operation, selector)).transpose()?;
     let question = Question { about, resource, ..Question::default() };
-    Ok(Json(state.catalog.policies().permissions(&operation, question).await?.into()))
+    Ok(Json(permissions_response(
+        state.catalog.policies().permissions(&operation, question).await?,
+    )))
 }
 
-/// What is expected of the words for somebody.
+/// The expected members of a selector.
 const WHO: &str = "Invalid principal: expected a key, or one of user, service-account, and roles or groups \
                    alone; warehouses and authentication go with all but key";
 
-/// The identity that words describe. Which keys there are is told to those alone who may read policies.
-fn somebody(state: &ApiState, operation: &Operation, word: PrincipalWord) -> Result<Arc<Identity>> {
+/// Returns the identity that a selector describes. Only callers that may read policies learn which
+/// keys exist.
+fn selected(
+    state: &ApiState,
+    operation: &Operation,
+    selector: PrincipalSelector,
+) -> Result<Arc<Identity>> {
     state.catalog.policies().may_read_policies(operation)?;
-    let Some(id) = &word.key else {
-        return word.identity().map(Arc::new).ok_or_else(|| ApiError::bad_request(WHO));
+    let Some(id) = &selector.key else {
+        return identity(selector).map(Arc::new).ok_or_else(|| ApiError::bad_request(WHO));
     };
-    let alone = word.user.is_none()
-        && word.service_account.is_none()
-        && word.roles.is_empty()
-        && word.groups.is_empty()
-        && word.warehouses.is_none()
-        && word.authentication.is_none();
+    let alone = selector.user.is_none()
+        && selector.service_account.is_none()
+        && selector.roles.is_empty()
+        && selector.groups.is_empty()
+        && selector.warehouses.is_none()
+        && selector.authentication.is_none();
     if !alone {
         return Err(ApiError::bad_request(WHO));
     }

@@ -12,11 +12,13 @@ use crate::api::extract::paging::Paging;
 use crate::api::extract::path::Path;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
-use crate::api::wire::grants::{Grant, GrantRequest, Granted, ListGrants, ListedGrant};
-use crate::api::wire::policies::PoliciesChanged;
+use crate::api::wire::grants as wire;
+use crate::api::wire::policies::policy_change;
 use slateberg_authn::advice::AdvisedGrantee;
 use slateberg_catalog::policies::change::Edit;
 use slateberg_catalog::policies::grants::{GrantFilter, NewGrant};
+use slateberg_management::grants::{CreateGrantRequest, CreatedGrant, GrantList, GrantWithPolicy};
+use slateberg_management::policies::PolicyChange;
 
 /// `GET /management/v1/grants`.
 pub async fn list(
@@ -24,7 +26,7 @@ pub async fn list(
     query: Query,
     Paging(page): Paging,
     Reading(operation): Reading,
-) -> Result<Json<ListGrants>> {
+) -> Result<Json<GrantList>> {
     let own = |name| query.get(name).map(std::borrow::Cow::into_owned);
     let grantee = match own("grantee") {
         Some(word) => Some(state.authn.grantee(&asker(&operation), &word)?.word),
@@ -32,7 +34,7 @@ pub async fn list(
     };
     let filter = GrantFilter { grantee, resource: own("resource") };
     let page = state.catalog.policies().grants(&operation, &filter, &page).await?;
-    Ok(Json(ListGrants::new(page, state.authn.keys())))
+    Ok(Json(wire::grant_list(page, state.authn.keys())))
 }
 
 /// `GET /management/v1/grants/{id}`.
@@ -40,18 +42,18 @@ pub async fn load(
     State(state): State<ApiState>,
     Path(id): Path<String>,
     Reading(operation): Reading,
-) -> Result<Json<ListedGrant>> {
+) -> Result<Json<GrantWithPolicy>> {
     let grant = state.catalog.policies().grant(&operation, &id).await?;
-    Ok(Json(ListedGrant::new(grant, state.authn.keys())))
+    Ok(Json(wire::grant_with_policy(grant, state.authn.keys())))
 }
 
 /// `POST /management/v1/grants`: 201 if there is a grant that was not there before.
 pub async fn create(
     State(state): State<ApiState>,
     query: Query,
-    MutatingWith(operation, body): MutatingWith<GrantRequest>,
-) -> Result<(StatusCode, Json<Granted>)> {
-    let GrantRequest { template, grantee, resource, comment, expected_revision } = body;
+    MutatingWith(operation, body): MutatingWith<CreateGrantRequest>,
+) -> Result<(StatusCode, Json<CreatedGrant>)> {
+    let CreateGrantRequest { template, grantee, resource, comment, expected_revision } = body;
     let AdvisedGrantee { word: grantee, mut warnings } =
         state.authn.grantee(&asker(&operation), &grantee)?;
     let edit = Edit::Grant(NewGrant { template, grantee, resource });
@@ -62,9 +64,9 @@ pub async fn create(
     changed.warnings = warnings;
     let made = !dry_run && !changed.changes.granted.is_empty();
     let keys = state.authn.keys();
-    let grant = changed.grant.take().map(|grant| Grant::new(grant, keys));
+    let grant = changed.grant.take().map(|grant| wire::grant(grant, keys));
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(Granted { grant, changed: PoliciesChanged::new(changed, keys) })))
+    Ok((status, Json(CreatedGrant { grant, change: policy_change(changed, keys) })))
 }
 
 /// `DELETE /management/v1/grants/{id}`.
@@ -73,7 +75,7 @@ pub async fn revoke(
     Path(id): Path<String>,
     query: Query,
     Mutating(operation): Mutating,
-) -> Result<Json<PoliciesChanged>> {
+) -> Result<Json<PolicyChange>> {
     let proposal = proposal_of_query(&state, Edit::Revoke { id }, &query)?;
     changed(&state, &operation, proposal).await
 }

@@ -9,16 +9,17 @@ use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::Path;
 use crate::api::state::ApiState;
-use crate::api::wire::jobs::{Job, ListJobs, StartJobRequest};
+use crate::api::wire::jobs::{job_list, job_with_files, orphan_removal};
+use slateberg_management::jobs::{Job, JobList, StartJobRequest};
 
 /// `GET /management/v1/jobs`.
 pub async fn list(
     State(state): State<ApiState>,
     Paging(page): Paging,
     Reading(operation): Reading,
-) -> Result<Json<ListJobs>> {
+) -> Result<Json<JobList>> {
     let page = state.catalog.jobs().jobs(&operation, &page).await?;
-    Ok(Json(ListJobs::new(page, state.authn.keys())))
+    Ok(Json(job_list(page, state.authn.keys())))
 }
 
 /// `GET /management/v1/jobs/{id}`.
@@ -28,7 +29,7 @@ pub async fn load(
     Reading(operation): Reading,
 ) -> Result<Json<Job>> {
     let job = state.catalog.jobs().job(&operation, &id).await?;
-    Ok(Json(Job::whole(job, state.authn.keys())))
+    Ok(Json(job_with_files(job, state.authn.keys())))
 }
 
 /// `POST /management/v1/jobs`.
@@ -36,8 +37,9 @@ pub async fn start(
     State(state): State<ApiState>,
     MutatingWith(operation, body): MutatingWith<StartJobRequest>,
 ) -> Result<(StatusCode, Json<Job>)> {
-    let started = state.catalog.jobs().start_orphan_removal(&operation, body.into()).await?;
-    Ok((StatusCode::ACCEPTED, Json(Job::whole(started, state.authn.keys()))))
+    let started =
+        state.catalog.jobs().start_orphan_removal(&operation, orphan_removal(body)).await?;
+    Ok((StatusCode::ACCEPTED, Json(job_with_files(started, state.authn.keys()))))
 }
 
 /// `POST /management/v1/jobs/{id}/cancel`.
@@ -47,5 +49,5 @@ pub async fn cancel(
     Mutating(operation): Mutating,
 ) -> Result<Json<Job>> {
     let job = state.catalog.jobs().cancel_job(&operation, &id).await?;
-    Ok(Json(Job::whole(job, state.authn.keys())))
+    Ok(Json(job_with_files(job, state.authn.keys())))
 }

@@ -11,20 +11,21 @@ use crate::api::extract::paging::Paging;
 use crate::api::extract::path::Path;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
-use crate::api::wire::policies::{
-    Changes, Diff, ListPolicies, ListRevisions, LoadedRevision, PoliciesChanged, Policy,
-    PutPolicyRequest, RollbackRequest,
-};
+use crate::api::wire::policies as wire;
 use slateberg_catalog::Operation;
 use slateberg_catalog::policies::change::{Edit, Proposal};
+use slateberg_management::policies::{
+    Policy, PolicyChange, PolicyList, PolicyRevisionDetails, PolicyRevisionDiff,
+    PolicyRevisionList, PutPolicyRequest, RollbackRequest,
+};
 
 /// `GET /management/v1/policies`.
 pub async fn list(
     State(state): State<ApiState>,
     Paging(page): Paging,
     Reading(operation): Reading,
-) -> Result<Json<ListPolicies>> {
-    Ok(Json(state.catalog.policies().policies_in_force(&operation, &page)?.into()))
+) -> Result<Json<PolicyList>> {
+    Ok(Json(wire::policy_list(state.catalog.policies().policies_in_force(&operation, &page)?)))
 }
 
 /// `GET /management/v1/policies/{id}`.
@@ -33,7 +34,7 @@ pub async fn load(
     Path(id): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Policy>> {
-    Ok(Json(state.catalog.policies().policy_in_force(&operation, &id)?.into()))
+    Ok(Json(wire::policy(state.catalog.policies().policy_in_force(&operation, &id)?)))
 }
 
 /// `POST /management/v1/policies`.
@@ -41,12 +42,12 @@ pub async fn create(
     State(state): State<ApiState>,
     query: Query,
     MutatingWith(operation, body): MutatingWith<PutPolicyRequest>,
-) -> Result<(StatusCode, Json<PoliciesChanged>)> {
+) -> Result<(StatusCode, Json<PolicyChange>)> {
     let dry_run = query.flag("dry_run")?;
     let proposal = proposal(&state, put(None, body), dry_run);
     let changed = state.catalog.policies().change_policies(&operation, proposal).await?;
     let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(PoliciesChanged::new(changed, state.authn.keys()))))
+    Ok((status, Json(wire::policy_change(changed, state.authn.keys()))))
 }
 
 /// `PUT /management/v1/policies/{id}`.
@@ -55,7 +56,7 @@ pub async fn replace(
     Path(id): Path<String>,
     query: Query,
     MutatingWith(operation, body): MutatingWith<PutPolicyRequest>,
-) -> Result<Json<PoliciesChanged>> {
+) -> Result<Json<PolicyChange>> {
     let proposal = proposal(&state, put(Some(id), body), query.flag("dry_run")?);
     changed(&state, &operation, proposal).await
 }
@@ -66,7 +67,7 @@ pub async fn remove(
     Path(id): Path<String>,
     query: Query,
     Mutating(operation): Mutating,
-) -> Result<Json<PoliciesChanged>> {
+) -> Result<Json<PolicyChange>> {
     let proposal = proposal_of_query(&state, Edit::Remove { id }, &query)?;
     changed(&state, &operation, proposal).await
 }
@@ -76,7 +77,7 @@ pub async fn roll_back(
     State(state): State<ApiState>,
     query: Query,
     MutatingWith(operation, body): MutatingWith<RollbackRequest>,
-) -> Result<Json<PoliciesChanged>> {
+) -> Result<Json<PolicyChange>> {
     let RollbackRequest { to, comment, expected_revision } = body;
     let wanted = Wanted { edit: Edit::RollBack { to }, comment, expected_revision };
     let proposal = proposal(&state, wanted, query.flag("dry_run")?);
@@ -88,9 +89,9 @@ pub async fn revisions(
     State(state): State<ApiState>,
     Paging(page): Paging,
     Reading(operation): Reading,
-) -> Result<Json<ListRevisions>> {
+) -> Result<Json<PolicyRevisionList>> {
     let page = state.catalog.policies().policy_revisions(&operation, &page).await?;
-    Ok(Json(ListRevisions::new(page, state.authn.keys())))
+    Ok(Json(wire::policy_revision_list(page, state.authn.keys())))
 }
 
 /// `GET /management/v1/policies/revisions/{number}`.
@@ -98,10 +99,10 @@ pub async fn load_revision(
     State(state): State<ApiState>,
     Path(number): Path<String>,
     Reading(operation): Reading,
-) -> Result<Json<LoadedRevision>> {
+) -> Result<Json<PolicyRevisionDetails>> {
     let number = parse_number(&number)?;
     let revision = state.catalog.policies().policy_revision(&operation, number).await?;
-    Ok(Json(LoadedRevision::new(revision, state.authn.keys())))
+    Ok(Json(wire::policy_revision_details(revision, state.authn.keys())))
 }
 
 /// `GET /management/v1/policies/revisions/{from}/diff/{to}`.
@@ -109,11 +110,11 @@ pub async fn diff(
     State(state): State<ApiState>,
     Path((from, to)): Path<(String, String)>,
     Reading(operation): Reading,
-) -> Result<Json<Diff>> {
+) -> Result<Json<PolicyRevisionDiff>> {
     let (from, to) = (parse_number(&from)?, parse_number(&to)?);
     let changes = state.catalog.policies().policy_diff(&operation, from, to).await?;
-    let changes = Changes::new(changes, state.authn.keys());
-    Ok(Json(Diff { from, to, changes }))
+    let changes = wire::policy_differences(changes, state.authn.keys());
+    Ok(Json(PolicyRevisionDiff { from, to, changes }))
 }
 
 /// Makes a change, and returns what it has changed.
@@ -121,9 +122,9 @@ pub(super) async fn changed(
     state: &ApiState,
     operation: &Operation,
     proposal: Proposal,
-) -> Result<Json<PoliciesChanged>> {
+) -> Result<Json<PolicyChange>> {
     let changed = state.catalog.policies().change_policies(operation, proposal).await?;
-    Ok(Json(PoliciesChanged::new(changed, state.authn.keys())))
+    Ok(Json(wire::policy_change(changed, state.authn.keys())))
 }
 
 /// A change as somebody wants it.

@@ -6,20 +6,21 @@ use axum::extract::State;
 use super::Result;
 use crate::api::extract::body::Reading;
 use crate::api::state::ApiState;
-use crate::api::wire::management::ServerInfo;
+use crate::api::wire::identity::clone_origin;
 use slateberg_base::version::VERSION;
+use slateberg_management::identity::ServerInfo;
 
-/// Tells whoever is let in what they speak to.
+/// Returns the version and state of the server to every authenticated caller.
 pub async fn server(
     State(state): State<ApiState>,
     Reading(_operation): Reading,
 ) -> Result<Json<ServerInfo>> {
     Ok(Json(ServerInfo {
-        name: env!("CARGO_PKG_NAME"),
-        version: VERSION,
+        name: env!("CARGO_PKG_NAME").to_owned(),
+        version: VERSION.to_owned(),
         authentication: !state.authn.lets_everybody_in(),
         policies_in_force: state.catalog.policies().policy_hash(),
         policy_revision: state.catalog.policies().newest_policy_revision(),
-        clone_of: state.catalog.clone_of().map(Into::into),
+        clone_of: state.catalog.clone_of().map(clone_origin),
     }))
 }

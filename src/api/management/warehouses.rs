@@ -10,21 +10,22 @@ use crate::api::extract::body::{Mutating, MutatingWith, Reading};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::Path;
 use crate::api::state::ApiState;
-use crate::api::wire::warehouses::{
-    CreateWarehouseRequest, ListWarehouses, UpdateWarehouseRequest, Warehouse, wanted,
-};
+use crate::api::wire::warehouses::{wanted, warehouse, warehouse_list};
 use slateberg_catalog::warehouses::change::Edit;
 use slateberg_catalog::warehouses::listing::WarehouseInfo;
 use slateberg_catalog::{self as catalog, Operation};
+use slateberg_management::warehouses::{
+    CreateWarehouseRequest, UpdateWarehouseRequest, Warehouse, WarehouseList,
+};
 
 /// `GET /management/v1/warehouses`.
 pub async fn list(
     State(state): State<ApiState>,
     Paging(page): Paging,
     Reading(operation): Reading,
-) -> Result<Json<ListWarehouses>> {
+) -> Result<Json<WarehouseList>> {
     let page = state.catalog.warehouses().list_warehouses(&operation, &page);
-    Ok(Json(ListWarehouses::new(page, state.authn.keys())))
+    Ok(Json(warehouse_list(page, state.authn.keys())))
 }
 
 /// `GET /management/v1/warehouses/{name}`.
@@ -33,8 +34,8 @@ pub async fn load(
     Path(name): Path<String>,
     Reading(operation): Reading,
 ) -> Result<Json<Warehouse>> {
-    let warehouse = state.catalog.warehouses().load_warehouse(&operation, &name)?;
-    Ok(Json(Warehouse::new(warehouse, state.authn.keys())))
+    let found = state.catalog.warehouses().load_warehouse(&operation, &name)?;
+    Ok(Json(warehouse(found, state.authn.keys())))
 }
 
 /// `POST /management/v1/warehouses`.
@@ -45,7 +46,7 @@ pub async fn create(
     let CreateWarehouseRequest { name, storage, client_defaults, client_overrides } = body;
     let edit = Edit::Create(wanted(storage, client_defaults, client_overrides));
     let made = change(&state, &operation, &name, edit).await?;
-    Ok((StatusCode::CREATED, Json(Warehouse::new(made, state.authn.keys()))))
+    Ok((StatusCode::CREATED, Json(warehouse(made, state.authn.keys()))))
 }
 
 /// `PUT /management/v1/warehouses/{name}`.
@@ -59,7 +60,7 @@ pub async fn update(
     let wanted = wanted(storage, client_defaults, client_overrides);
     let edit = Edit::Update { wanted, expected_version };
     let changed = change(&state, &operation, &name, edit).await?;
-    Ok(Json(Warehouse::new(changed, state.authn.keys())))
+    Ok(Json(warehouse(changed, state.authn.keys())))
 }
 
 /// `DELETE /management/v1/warehouses/{name}`.

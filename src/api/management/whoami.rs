@@ -4,9 +4,10 @@ use axum::Json;
 
 use super::Result;
 use crate::api::extract::body::Reading;
-use crate::api::wire::management::WhoAmI;
+use crate::api::wire::identity::caller;
+use slateberg_management::identity::Caller;
 
-/// Tells a client whom its credential speaks for.
-pub async fn whoami(Reading(operation): Reading) -> Result<Json<WhoAmI>> {
-    Ok(Json(WhoAmI::from(&operation.principal)))
+/// Returns the principal of the request.
+pub async fn whoami(Reading(operation): Reading) -> Result<Json<Caller>> {
+    Ok(Json(caller(&operation.principal)))
 }

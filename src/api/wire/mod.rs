@@ -3,13 +3,14 @@
 //! Schemas, specs, updates and requirements stay JSON text here ([`serde_json::value::RawValue`]); what
 //! they mean is the model's to say.
 
+pub mod api_keys;
 pub mod checkpoints;
 pub mod encryption;
 pub mod explain;
 pub mod grants;
+pub mod identity;
 pub mod jobs;
 pub mod listings;
-pub mod management;
 pub mod object;
 pub mod policies;
 pub mod sign;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::MigrateError;
+use super::error::MigrateError;
+use super::found::{Contents, FoundNamespace, FoundTabular};
 use super::rest::{Rest, plural};
-use super::source::{Contents, FoundNamespace, FoundTabular};
 use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::MigrateError;
-use super::source::{Contents, FoundTabular, Located};
+use super::error::MigrateError;
+use super::found::{Contents, FoundTabular, Located};
 use slateberg_model::ident::TabularKind;
 use slateberg_objects::found::{newest_metadata, read_metadata};
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use url::form_urlencoded;
 
-use super::MigrateError;
-use super::source::{FoundTabular, Located};
+use super::error::MigrateError;
+use super::found::{FoundTabular, Located};
 use crate::cli::client::{ClientError, Connection, below, encoded, query};
 use slateberg_base::retry::Backoff;
 use slateberg_base::secret::Secret;

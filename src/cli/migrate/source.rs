@@ -2,53 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::arguments::{Kind, Migrate};
+use super::error::MigrateError;
+use super::found::{Contents, FoundNamespace, FoundTabular, Located};
 #[cfg(feature = "sql-migration")]
 use super::sql;
-use super::{Kind, Migrate, MigrateError, locations, rest};
+use super::{locations, rest};
 use slateberg_base::progress::Phase;
 use slateberg_config::client as environment;
-use slateberg_model::ident::TabularKind;
 
 /// Says how to get a build that reads databases.
 #[cfg(not(feature = "sql-migration"))]
 const WITHOUT_SQL: &str = "this build cannot read SQL catalogs: it does not contain SQLite. Build one that \
      can, in a checkout of slateberg: cargo install --locked --path . --features sql-migration";
-
-/// A namespace of a source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FoundNamespace {
-    pub(super) levels: Vec<String>,
-    pub(super) properties: BTreeMap<String, String>,
-}
-
-/// A table or view of a source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FoundTabular {
-    pub(super) kind: TabularKind,
-    pub(super) namespace: Vec<String>,
-    pub(super) name: String,
-    /// Where its metadata file is; none if the source tells it only when it is asked for this one.
-    pub(super) metadata_location: Option<String>,
-}
-
-/// What a source has.
-#[derive(Debug, Default)]
-pub(super) struct Contents {
-    /// Each behind its parent.
-    pub(super) namespaces: Vec<FoundNamespace>,
-    pub(super) tabulars: Vec<FoundTabular>,
-    /// What could not be read, in words.
-    pub(super) failures: Vec<String>,
-    /// What people should know, and is no failure.
-    pub(super) notes: Vec<String>,
-}
-
-/// Where a table's or view's metadata file is, and which it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Located {
-    pub(super) metadata_location: String,
-    pub(super) uuid: String,
-}
 
 /// A source.
 pub(super) enum Source {
@@ -128,6 +94,7 @@ fn add_ancestors(contents: &mut Contents) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slateberg_model::ident::TabularKind;
 
     #[test]
     fn parents_come_first_and_nothing_comes_twice() {

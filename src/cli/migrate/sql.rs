@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OpenFlags, Result as SqlResult};
 
-use super::MigrateError;
-use super::source::{Contents, FoundNamespace, FoundTabular};
+use super::error::MigrateError;
+use super::found::{Contents, FoundNamespace, FoundTabular};
 use slateberg_model::ident::TabularKind;
 
 /// What both libraries write where a namespace has no property, to have a row.

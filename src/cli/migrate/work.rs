@@ -4,9 +4,11 @@ use futures::StreamExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::arguments::Migrate;
+use super::error::MigrateError;
+use super::found::{Contents, FoundNamespace, FoundTabular, Located};
 use super::rest::{Rest, located};
-use super::source::{Contents, FoundNamespace, FoundTabular, Located, Source};
-use super::{Migrate, MigrateError};
+use super::source::Source;
 use slateberg_base::numbers::grouped;
 use slateberg_base::progress::Progress;
 use slateberg_model::ident::TabularKind;

@@ -2,97 +2,114 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
-
-use super::Error;
-use super::explain::{DENIED, Explain, rules_text, whose_text};
-use crate::cli::output::{Output, print_json, table, text};
-use crate::cli::{print, runtime};
+use super::decision::{DENIED, rules_text, whose_text};
+use super::error::Error;
+use super::question::{Authentication, Question};
+use crate::cli::client::{Connection, body, parse};
+use crate::cli::output::print;
+use crate::cli::output::{Output, print_json, table};
+use crate::cli::runtime::runtime;
 use slateberg_authz::notation::resource_word;
 use slateberg_authz::remedies::Remedies;
+use slateberg_management::decisions::{
+    AuthenticationMethod, AuthorizeRequest, AuthorizeResponse, DecidingPolicy, Decision,
+    PrincipalSelector, RequestContext, ResourceAttributes,
+};
 
 const PATH: &str = "/management/v1/authorize";
 
 /// Asks the server.
-pub(super) fn ask(explain: &Explain) -> Result<ExitCode, Error> {
-    let body = body(explain)?;
-    let answer = runtime()?.block_on(explain.connection.send("POST", PATH, &body))?;
-    match explain.connection.output {
-        Output::Json => print_json(&answer),
-        Output::Table => print(&said(explain, &answer)),
+pub(super) fn ask(question: &Question, connection: &Connection) -> Result<ExitCode, Error> {
+    let body = body(&request(question)?)?;
+    let response = runtime()?.block_on(connection.send("POST", PATH, &body))?;
+    if connection.output == Output::Json {
+        print_json(&response);
     }
-    let allowed = answer["decision"] == "allow";
+    let response: AuthorizeResponse = parse(response)?;
+    let allowed = response.decision == Decision::Allow;
+    if connection.output == Output::Table {
+        print(&text(question, response));
+    }
     Ok(ExitCode::from(if allowed { 0 } else { DENIED }))
 }
 
-fn body(explain: &Explain) -> Result<Value, Error> {
-    let Explain { who, action, what, circumstances, .. } = explain;
-    let mut body = json!({
-        "action": action,
-        "resource": resource_word(&what.resource()?),
-        "context": {
-            "time": circumstances.time,
-            "source-address": circumstances.source_address,
-            "client": circumstances.client,
-        },
-    });
-    if let Some(key) = &who.key {
-        body["principal"] = json!({ "key": key });
+fn request(question: &Question) -> Result<AuthorizeRequest, Error> {
+    let Question { who, action, what, circumstances } = question;
+    let principal = if let Some(key) = &who.key {
+        Some(PrincipalSelector { key: Some(key.clone()), ..PrincipalSelector::default() })
     } else if who.word().is_some() {
-        let warehouses = (!who.warehouses.is_empty()).then_some(&who.warehouses);
-        let authentication =
-            who.authentication.map(|authentication| authentication.method().word());
-        body["principal"] = json!({
-            "user": who.user,
-            "service-account": who.service_account,
-            "roles": who.roles,
-            "groups": who.groups,
-            "warehouses": warehouses,
-            "authentication": authentication,
-        });
+        Some(PrincipalSelector {
+            key: None,
+            user: who.user.clone(),
+            service_account: who.service_account.clone(),
+            roles: who.roles.iter().cloned().collect(),
+            groups: who.groups.iter().cloned().collect(),
+            warehouses: (!who.warehouses.is_empty())
+                .then(|| who.warehouses.iter().cloned().collect()),
+            authentication: who.authentication.map(authentication_method),
+        })
     } else if !who.warehouses.is_empty() {
         let whose = "--scope goes with --user, --service-account, --role or --group";
         return Err(Error::Usage(whose.to_owned()));
-    }
-    if !what.properties.is_empty() || what.location.is_some() || what.owner.is_some() {
-        let properties: serde_json::Map<_, _> =
-            what.properties.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-        body["attributes"] =
-            json!({ "properties": properties, "location": what.location, "owner": what.owner });
-    }
-    Ok(body)
+    } else {
+        None
+    };
+    let attributes = ResourceAttributes {
+        properties: what.properties.iter().cloned().collect(),
+        location: what.location.clone(),
+        owner: what.owner.clone(),
+    };
+    let given =
+        !what.properties.is_empty() || attributes.location.is_some() || attributes.owner.is_some();
+    Ok(AuthorizeRequest {
+        principal,
+        action: action.clone(),
+        resource: resource_word(&what.resource()?),
+        attributes: given.then_some(attributes),
+        context: RequestContext {
+            time: circumstances.time.clone(),
+            source_address: circumstances.source_address,
+            client: circumstances.client.clone(),
+        },
+    })
 }
 
-fn said(explain: &Explain, answer: &Value) -> String {
-    let [decision, action, resource] =
-        ["decision", "action", "resource"].map(|name| text(&answer[name]));
-    let whose = &answer["principal"];
-    let id = text(&whose["id"]);
-    let grantee = match explain.who.word() {
+fn authentication_method(authentication: Authentication) -> AuthenticationMethod {
+    match authentication {
+        Authentication::Jwt => AuthenticationMethod::Jwt,
+        Authentication::ApiKey => AuthenticationMethod::ApiKey,
+        Authentication::Mtls => AuthenticationMethod::Mtls,
+        Authentication::Embedded => AuthenticationMethod::Embedded,
+    }
+}
+
+fn text(question: &Question, response: AuthorizeResponse) -> String {
+    let AuthorizeResponse { decision, principal, action, resource, .. } = response;
+    let decision = decision.as_str();
+    let grantee = match question.who.word() {
         Some(word) => word,
-        None => format!("{}:{id}", text(&whose["kind"])),
+        None => format!("{}:{}", principal.kind.as_str(), principal.id),
     };
-    let shown = match (explain.who.word(), text(&whose["name"])) {
-        (Some(word), _) => whose_text(&word).to_owned(),
-        (None, name) if name.is_empty() || name == id => id,
-        (None, name) => format!("{name} ({id})"),
+    let shown = match question.who.word() {
+        Some(word) => whose_text(&word).to_owned(),
+        None if principal.name.is_empty() || principal.name == principal.id => principal.id,
+        None => format!("{} ({})", principal.name, principal.id),
     };
-    let mut said = format!("{decision}: {shown} {action} {resource}\n");
-    if answer["resource-exists"] == false && action != "Create" {
-        said.push_str("note: it does not exist; policies were evaluated by its name alone\n");
+    let mut head = format!("{decision}: {shown} {action} {resource}\n");
+    if response.resource_exists == Some(false) && action != "Create" {
+        head.push_str("note: it does not exist; policies were evaluated by its name alone\n");
     }
-    let policies = answer["policies"].as_array().cloned().unwrap_or_default();
-    if policies.is_empty() {
-        let names = |member: &str| {
-            let names = answer["permitted-with"][member].as_array().into_iter().flatten();
-            names.map(text).collect()
-        };
-        let remedies = Remedies { roles: names("roles"), grants: names("grants") };
-        return format!("{said}no policy permits it\n{}", remedies.text(&grantee, &resource));
+    if response.policies.is_empty() {
+        let remedies = response.permitted_with.unwrap_or_default();
+        let remedies = Remedies { roles: remedies.roles, grants: remedies.grants };
+        return format!("{head}no policy permits it\n{}", remedies.text(&grantee, &resource));
     }
-    let row =
-        |policy: &Value| ["id", "effect", "origin", "description"].map(|name| text(&policy[name]));
-    let rows: Vec<_> = policies.iter().map(row).collect();
+    let row = |policy: DecidingPolicy| {
+        let effect = policy.effect.as_str().to_owned();
+        let origin = policy.origin.as_str().to_owned();
+        [policy.id, effect, origin, policy.description.unwrap_or_default()]
+    };
+    let rows: Vec<_> = response.policies.into_iter().map(row).collect();
     let policies = table(["POLICY", "EFFECT", "ORIGIN", "DESCRIPTION"], &rows);
-    format!("{said}{policies}{}", rules_text(&answer["read-rules"]))
+    format!("{head}{policies}{}", rules_text(response.read_rules.as_deref()))
 }

@@ -1,57 +1,55 @@
 //! What became of policies and grants, for people.
 
-use serde_json::Value;
-
-use crate::cli::grant::{grantee, template_word};
-use crate::cli::output::text;
+use crate::cli::grant::{grantee, privilege};
+use slateberg_management::grants::Grant;
+use slateberg_management::policies::PolicyDifferences;
 
 /// Lines that two texts may have together to be compared line by line.
 const LINES_MAX: usize = 4000;
 
 /// Changes in a few words.
-pub(super) fn summary(changes: &Value) -> String {
+pub(super) fn summary(changes: &PolicyDifferences) -> String {
     let mut words = Vec::new();
-    for edit in list(&changes["policies"]) {
-        let sign = match (&edit["before"], &edit["after"]) {
-            (Value::Null, _) => '+',
-            (_, Value::Null) => '-',
+    for edit in &changes.policies {
+        let sign = match (&edit.before, &edit.after) {
+            (None, _) => '+',
+            (_, None) => '-',
             _ => '~',
         };
-        words.push(format!("{sign}{}", text(&edit["id"])));
+        words.push(format!("{sign}{}", edit.id));
     }
-    words.extend(list(&changes["granted"]).map(|grant| format!("+{}", grant_text(grant))));
-    words.extend(list(&changes["revoked"]).map(|grant| format!("-{}", grant_text(grant))));
+    words.extend(changes.granted.iter().map(|grant| format!("+{}", grant_text(grant))));
+    words.extend(changes.revoked.iter().map(|grant| format!("-{}", grant_text(grant))));
     words.join(", ")
 }
 
 /// Changes line by line.
-pub(super) fn text_of(changes: &Value) -> String {
+pub(super) fn text_of(changes: &PolicyDifferences) -> String {
     let mut told = String::new();
-    for edit in list(&changes["policies"]) {
-        let what = match (&edit["before"], &edit["after"]) {
-            (Value::Null, _) => "is new",
-            (_, Value::Null) => "is gone",
+    for edit in &changes.policies {
+        let what = match (&edit.before, &edit.after) {
+            (None, _) => "is new",
+            (_, None) => "is gone",
             _ => "is another",
         };
-        told.push_str(&format!("policy {} {what}\n", text(&edit["id"])));
-        told.push_str(&lines(&text(&edit["before"]), &text(&edit["after"])));
+        told.push_str(&format!("policy {} {what}\n", edit.id));
+        told.push_str(&lines(text(&edit.before), text(&edit.after)));
     }
-    for grant in list(&changes["granted"]) {
+    for grant in &changes.granted {
         told.push_str(&format!("+ {}\n", grant_text(grant)));
     }
-    for grant in list(&changes["revoked"]) {
+    for grant in &changes.revoked {
         told.push_str(&format!("- {}\n", grant_text(grant)));
     }
     told
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
+fn text(text: &Option<String>) -> &str {
+    text.as_deref().unwrap_or_default()
 }
 
-fn grant_text(grant: &Value) -> String {
-    let (template, grantee) = (template_word(grant), grantee(grant));
-    format!("{template} to {grantee} on {}", text(&grant["resource"]))
+fn grant_text(grant: &Grant) -> String {
+    format!("{} to {} on {}", privilege(grant), grantee(grant), grant.resource)
 }
 
 /// Two texts line by line: what is gone, what is new, and what is the same, in order.

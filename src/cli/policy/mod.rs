@@ -1,17 +1,17 @@
 //! `slateberg policy`: validates, tests and explains policies without a server, and changes those of a
 //! server.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
+use super::client::ask_server;
 use super::exit::Outcome;
-use super::{ask_server, client};
-use slateberg_runtime::policies;
 
 mod ask;
+mod decision;
 mod diff;
+mod error;
 mod explain;
+mod question;
 mod remote;
 mod test;
 mod validate;
@@ -67,19 +67,4 @@ impl Policy {
         };
         Ok(ended?)
     }
-}
-
-/// Why a subcommand failed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    #[error(transparent)]
-    Policies(#[from] policies::Error),
-    #[error("{}: {}", .0.display(), .1)]
-    Expectations(PathBuf, String),
-    #[error("{0}")]
-    Usage(String),
-    #[error(transparent)]
-    Server(#[from] client::ClientError),
-    #[error("{0}")]
-    Runtime(#[from] std::io::Error),
 }

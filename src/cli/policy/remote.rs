@@ -5,14 +5,18 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::diff;
 use crate::cli::change::Change;
-use crate::cli::client::{ClientError, Connection, below};
-use crate::cli::output::{Output, json_text, principal, table, text};
+use crate::cli::client::{ClientError, Connection, below, body, parse};
+use crate::cli::output::{Output, json_text, principal, table};
 use slateberg_authz::listing::names;
 use slateberg_base::rfc3339;
+use slateberg_management::policies::{
+    Policy, PolicyChange, PolicyList, PolicyRevision, PolicyRevisionDiff, PolicyRevisionList,
+    PutPolicyRequest, RollbackRequest,
+};
 
 const PATH: &str = "/management/v1/policies";
 
@@ -81,26 +85,30 @@ type Said = Result<String, ClientError>;
 
 impl List {
     pub(super) async fn run(self) -> Said {
-        let mut listed = self.connection.send("GET", PATH, &Value::Null).await?;
-        if let (Some(origin), Some(all)) = (&self.origin, listed["policies"].as_array_mut()) {
-            all.retain(|policy| policy["origin"] == **origin);
+        let response = self.connection.send("GET", PATH, &Value::Null).await?;
+        if self.connection.output == Output::Json && self.origin.is_none() {
+            return Ok(json_text(&response));
+        }
+        let mut listed: PolicyList = parse(response)?;
+        if let Some(origin) = &self.origin {
+            listed.policies.retain(|policy| policy.origin.as_str() == origin);
         }
         if self.connection.output == Output::Json {
-            return Ok(json_text(&listed));
+            return Ok(json_text(&body(&listed)?));
         }
-        let policies = listed["policies"].as_array().cloned().unwrap_or_default();
-        let row = |policy: &Value| {
-            let what = match policy["template"].as_bool() {
-                Some(true) => "template".to_owned(),
-                _ => text(&policy["effect"]),
-            };
-            let [id, origin, from, said] =
-                ["id", "origin", "from", "description"].map(|name| text(&policy[name]));
-            [id, what, origin, from, said]
+        let row = |policy: &Policy| {
+            let effect = if policy.template { "template" } else { policy.effect.as_str() };
+            [
+                policy.id.clone(),
+                effect.to_owned(),
+                policy.origin.as_str().to_owned(),
+                policy.from.clone().unwrap_or_default(),
+                policy.description.clone().unwrap_or_default(),
+            ]
         };
-        let rows: Vec<_> = policies.iter().map(row).collect();
+        let rows: Vec<_> = listed.policies.iter().map(row).collect();
         let policies = table(["POLICY", "EFFECT", "ORIGIN", "FROM", "DESCRIPTION"], &rows);
-        let (revision, in_force) = (&listed["revision"], text(&listed["in-force"]));
+        let PolicyList { revision, in_force, .. } = listed;
         Ok(format!("{policies}\nrevision {revision}, in force {in_force}\n"))
     }
 }
@@ -110,7 +118,7 @@ impl Show {
         let policy = self.connection.send("GET", &below(PATH, &self.id), &Value::Null).await?;
         Ok(match self.connection.output {
             Output::Json => json_text(&policy),
-            Output::Table => format!("{}\n", text(&policy["text"]).trim_end()),
+            Output::Table => format!("{}\n", parse::<Policy>(policy)?.text.trim_end()),
         })
     }
 }
@@ -127,7 +135,13 @@ impl Put {
             let expected = "expected one policy or template that names itself with @id(\"...\")";
             return Err(ClientError::Input(format!("{file}: {expected}")));
         };
-        told(&self.change, "PUT", below(PATH, id), json!({ "text": policy })).await
+        let request = |comment, expected_revision| PutPolicyRequest {
+            text: policy,
+            comment,
+            expected_revision,
+        };
+        let path = below(PATH, id);
+        outcome(&self.change, self.change.send("PUT", &path, request).await?)
     }
 
     fn read(&self) -> Result<String, ClientError> {
@@ -142,7 +156,7 @@ impl Put {
 
 impl Delete {
     pub(super) async fn run(self) -> Said {
-        told(&self.change, "DELETE", below(PATH, &self.id), Value::Null).await
+        outcome(&self.change, self.change.delete(&below(PATH, &self.id)).await?)
     }
 }
 
@@ -153,13 +167,12 @@ impl History {
         if self.connection.output == Output::Json {
             return Ok(json_text(&page));
         }
-        let revisions = page["revisions"].as_array().cloned().unwrap_or_default();
-        let row = |revision: &Value| {
-            let at = rfc3339::format(revision["at-ms"].as_i64().unwrap_or_default());
-            let [action, comment] = ["action", "comment"].map(|name| text(&revision[name]));
-            let by = principal(&revision["by"], &revision["by-name"]);
-            let what = diff::summary(&revision["changes"]);
-            [revision["revision"].to_string(), at, by, action, what, comment]
+        let revisions = parse::<PolicyRevisionList>(page)?.revisions;
+        let row = |it: &PolicyRevision| {
+            let by = principal(&it.by, it.by_name.as_deref());
+            let (at, what) = (rfc3339::format(it.at_ms), diff::summary(&it.changes));
+            let comment = it.comment.clone().unwrap_or_default();
+            [it.revision.to_string(), at, by, it.action.clone(), what, comment]
         };
         let rows: Vec<_> = revisions.iter().map(row).collect();
         Ok(table(["REVISION", "AT", "BY", "ACTION", "WHAT", "COMMENT"], &rows))
@@ -174,38 +187,39 @@ impl Diff {
             None => {
                 let newest = format!("{PATH}?pageToken=&pageSize=1");
                 let newest = connection.send("GET", &newest, &Value::Null).await?;
-                newest["revision"].as_u64().unwrap_or_default()
+                parse::<PolicyList>(newest)?.revision
             }
         };
         let path = format!("{PATH}/revisions/{from}/diff/{to}");
-        let told = connection.send("GET", &path, &Value::Null).await?;
+        let response = connection.send("GET", &path, &Value::Null).await?;
         Ok(match connection.output {
-            Output::Json => json_text(&told),
-            Output::Table => diff::text_of(&told["changes"]),
+            Output::Json => json_text(&response),
+            Output::Table => diff::text_of(&parse::<PolicyRevisionDiff>(response)?.changes),
         })
     }
 }
 
 impl Rollback {
     pub(super) async fn run(self) -> Said {
-        told(&self.change, "POST", format!("{PATH}/rollback"), json!({ "to": self.to })).await
+        let to = self.to;
+        let request =
+            |comment, expected_revision| RollbackRequest { to, comment, expected_revision };
+        let path = format!("{PATH}/rollback");
+        outcome(&self.change, self.change.send("POST", &path, request).await?)
     }
 }
 
-/// Makes a change, and tells what it has changed.
-async fn told(change: &Change, method: &str, path: String, body: Value) -> Said {
-    let changed = change.make(method, path, body).await?;
+/// Describes the outcome of a change.
+fn outcome(change: &Change, response: Value) -> Said {
     if change.connection.output == Output::Json {
-        return Ok(json_text(&changed));
+        return Ok(json_text(&response));
     }
-    let revision = &changed["revision"];
-    let said = if change.dry_run {
+    let PolicyChange { revision, in_force, changes, warnings, .. } = parse(response)?;
+    let end = if change.dry_run {
         "dry run: nothing was changed".to_owned()
     } else {
-        format!("revision {revision}, in force {}", text(&changed["in-force"]))
+        format!("revision {revision}, in force {in_force}")
     };
-    let warnings = changed["warnings"].as_array().into_iter().flatten();
-    let warnings: String =
-        warnings.map(|warning| format!("warning: {}\n", text(warning))).collect();
-    Ok(format!("{}{warnings}{said}\n", diff::text_of(&changed["changes"])))
+    let warnings: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+    Ok(format!("{}{warnings}{end}\n", diff::text_of(&changes)))
 }

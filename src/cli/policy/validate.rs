@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Error;
+use super::error::Error;
+use crate::cli::output::print;
 use crate::cli::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
-use crate::cli::print;
 use slateberg_authz::policy_set::PolicySet;
 use slateberg_authz::problem::Problem;
 use slateberg_runtime::policies::{build, read};

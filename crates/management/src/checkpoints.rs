@@ -1,0 +1,42 @@
+//! Bodies of `/management/v1/checkpoints`.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// Body of `POST /management/v1/checkpoints`.
+// An ignored typo in `lifetime-seconds` would keep the checkpoint forever.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CreateCheckpointRequest {
+    /// Name: letters, digits, '-', '_', '.' and ':'; no other checkpoint has the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Time for which it is kept; without it, until it is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub lifetime_seconds: Option<u64>,
+}
+
+/// A state of the catalog that it can be restored to.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Checkpoint {
+    /// Id of the checkpoint.
+    pub id: Uuid,
+    /// Name; null without one.
+    #[schema(required)]
+    pub name: Option<String>,
+    /// Time of creation, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// Time of expiry, in milliseconds since the Unix epoch; null for never.
+    #[schema(required)]
+    pub expires_at_ms: Option<i64>,
+}
+
+/// Response of `GET /management/v1/checkpoints`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CheckpointList {
+    /// The checkpoints, oldest first.
+    pub checkpoints: Vec<Checkpoint>,
+}

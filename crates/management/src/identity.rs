@@ -1,0 +1,87 @@
+//! Bodies of `/management/v1/whoami` and `/management/v1/server`.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::string_enum::string_enum;
+
+string_enum! {
+    /// Kind of a caller.
+    CallerKind {
+        /// A person.
+        User = "user",
+        /// A program.
+        ServiceAccount = "service-account",
+        /// A request without a credential.
+        Anonymous = "anonymous",
+    }
+}
+
+/// Response of `GET /management/v1/whoami`: the principal of the request's credential.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Caller {
+    /// Kind of the principal.
+    pub kind: CallerKind,
+    /// Unique over all issuers, keys and certificates.
+    pub id: String,
+    /// Display name.
+    pub name: String,
+    /// Groups of the principal.
+    pub groups: BTreeSet<String>,
+    /// Roles of the principal.
+    pub roles: BTreeSet<String>,
+    /// Warehouses that the credential is limited to; null for all.
+    #[schema(required)]
+    pub warehouses: Option<BTreeSet<String>>,
+    /// Authentication method.
+    pub method: CallerMethod,
+}
+
+string_enum! {
+    /// Authentication method of a caller.
+    CallerMethod {
+        /// Token of an external issuer.
+        Jwt = "jwt",
+        /// API key.
+        ApiKey = "api-key",
+        /// Client certificate.
+        Mtls = "mtls",
+        /// The server requires no credential.
+        None = "none",
+    }
+}
+
+/// Response of `GET /management/v1/server`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ServerInfo {
+    /// Name of the program.
+    pub name: String,
+    /// Version by semantic versioning.
+    pub version: String,
+    /// True if requests need a credential.
+    pub authentication: bool,
+    /// Hash of the policies in force, which decisions name.
+    pub policies_in_force: String,
+    /// Number of the latest change of policies and grants; 0 without one.
+    pub policy_revision: u64,
+    /// The parent, if this catalog is a clone; otherwise null.
+    #[schema(required)]
+    pub clone_of: Option<CloneOrigin>,
+}
+
+/// The state that a catalog is a clone of.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct CloneOrigin {
+    /// Name of the cloned checkpoint, or its id; null if the request named none.
+    #[schema(required)]
+    pub checkpoint: Option<String>,
+    /// Time of the cloned state, in milliseconds since the Unix epoch.
+    pub as_of_ms: i64,
+    /// Time of the clone, in milliseconds since the Unix epoch.
+    pub cloned_at_ms: i64,
+}

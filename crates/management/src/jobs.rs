@@ -1,0 +1,140 @@
+//! Bodies of `/management/v1/jobs`.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::string_enum::string_enum;
+
+/// Kind of a job that a client can start.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartableJob {
+    /// Deletion of files that no metadata references.
+    OrphanRemoval,
+}
+
+/// Body of `POST /management/v1/jobs`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StartJobRequest {
+    /// Kind of the job.
+    pub kind: StartableJob,
+    /// The table, as `table:prod/sales/orders`.
+    #[schema(pattern = "^table:[^/]+(/[^/]+){2,}$")]
+    pub resource: String,
+    /// True to list the files without deleting them.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub dry_run: bool,
+    /// Younger files stay: `catalog.orphan_age_seconds` without it, at least
+    /// `catalog.orphan_age_seconds_min`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub older_than_seconds: Option<u64>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+string_enum! {
+    /// Kind of a job.
+    JobKind {
+        /// Deletion of the files of a dropped table.
+        Purge = "purge",
+        /// Deletion of outdated metadata files.
+        MetadataCleanUp = "metadata-clean-up",
+        /// Deletion of files that no metadata references.
+        OrphanRemoval = "orphan-removal",
+    }
+}
+
+string_enum! {
+    /// State of a job.
+    JobState {
+        /// The job waits for its next attempt.
+        Waiting = "waiting",
+        /// The job runs.
+        Running = "running",
+        /// The job ended with success.
+        Done = "done",
+        /// The job gave up.
+        Failed = "failed",
+        /// A principal cancelled the job.
+        Cancelled = "cancelled",
+    }
+}
+
+/// A background job.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Job {
+    /// Id of the job.
+    pub id: String,
+    /// Kind of the job.
+    pub kind: JobKind,
+    /// State of the job.
+    pub state: JobState,
+    /// The table or warehouse of the job, as `table:prod/sales/orders`.
+    #[schema(required)]
+    pub resource: Option<String>,
+    /// For a removal of orphans: true if it only lists the files that it would delete.
+    #[schema(required)]
+    pub dry_run: Option<bool>,
+    /// For a removal of orphans: younger files stay.
+    #[schema(required)]
+    pub older_than_seconds: Option<u64>,
+    /// Counts of files.
+    pub files: JobFiles,
+    /// Time of creation, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// Id of the principal that created the job; null for a job that a commit left.
+    #[schema(required)]
+    pub created_by: Option<String>,
+    /// Name of the API key that created-by is the id of; null for other principals.
+    #[schema(required)]
+    pub created_by_name: Option<String>,
+    /// Time of its first start.
+    #[schema(required)]
+    pub started_at_ms: Option<i64>,
+    /// Time of its end.
+    #[schema(required)]
+    pub ended_at_ms: Option<i64>,
+    /// Number of failures in a row since its last progress.
+    pub failures: u32,
+    /// Reason of the last failure.
+    #[schema(required)]
+    pub last_error: Option<String>,
+    /// Time of the next attempt.
+    #[schema(required)]
+    pub next_try_at_ms: Option<i64>,
+    /// The first files that a dry run found. Only in responses with a single job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<Vec<String>>,
+}
+
+/// Counts of a job's files.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct JobFiles {
+    /// Files that are, or would be, deleted.
+    pub done: u64,
+    /// All files; null until the number is known.
+    #[schema(required)]
+    pub total: Option<u64>,
+    /// Files that stay because another table needs them, or the warehouse may not delete them.
+    pub kept: u64,
+    /// Bytes of the files that are, or would be, deleted; null if their sizes are not known.
+    #[schema(required)]
+    pub bytes: Option<u64>,
+}
+
+/// Response of `GET /management/v1/jobs`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct JobList {
+    /// Unfinished jobs first, then the others, each in the order of their creation.
+    pub jobs: Vec<Job>,
+    /// Token of the next page; null on the last page.
+    #[schema(required)]
+    pub next_page_token: Option<String>,
+}

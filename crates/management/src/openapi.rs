@@ -1,0 +1,42 @@
+//! Schemas of the OpenAPI document.
+
+use utoipa::OpenApi;
+
+use crate::{
+    api_keys, checkpoints, decisions, encryption, error, grants, identity, jobs, policies,
+    warehouses,
+};
+
+/// Components of the OpenAPI document: a schema for each request and response.
+#[derive(Debug, OpenApi)]
+#[openapi(components(schemas(
+    identity::Caller,
+    identity::ServerInfo,
+    api_keys::CreateApiKeyRequest,
+    api_keys::CreatedApiKey,
+    api_keys::ApiKeyList,
+    policies::PutPolicyRequest,
+    policies::RollbackRequest,
+    policies::PolicyList,
+    policies::PolicyChange,
+    policies::PolicyRevisionList,
+    policies::PolicyRevisionDetails,
+    policies::PolicyRevisionDiff,
+    grants::CreateGrantRequest,
+    grants::CreatedGrant,
+    grants::GrantList,
+    decisions::AuthorizeRequest,
+    decisions::AuthorizeResponse,
+    decisions::PermissionsResponse,
+    warehouses::CreateWarehouseRequest,
+    warehouses::UpdateWarehouseRequest,
+    warehouses::WarehouseList,
+    encryption::RewrapRequest,
+    encryption::EncryptionStatus,
+    jobs::StartJobRequest,
+    jobs::JobList,
+    checkpoints::CreateCheckpointRequest,
+    checkpoints::CheckpointList,
+    error::ErrorResponse,
+)))]
+pub struct Components;

@@ -1,0 +1,257 @@
+//! Bodies of `/management/v1/warehouses`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::string_enum::string_enum;
+
+/// Access-delegation mode: the way in which clients get access to the files of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DelegationMode {
+    /// Short-lived credentials for the location of one table.
+    VendedCredentials,
+    /// A signature for each request.
+    RemoteSigning,
+}
+
+impl DelegationMode {
+    /// Returns the string in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::VendedCredentials => "vended-credentials",
+            Self::RemoteSigning => "remote-signing",
+        }
+    }
+}
+
+/// Storage of a warehouse, as a request describes it.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StorageRequest {
+    /// The URL below which tables get their locations, such as `s3://bucket/path`. Required for a
+    /// new warehouse; it never changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1)]
+    pub location: Option<String>,
+    /// Further URLs below which tables may be located.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_locations: Option<Vec<String>>,
+    /// Options of the object store that hold no secret, such as `aws_region`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<BTreeMap<String, String>>,
+    /// Name of a set of options in \[credentials\] of the server's configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<String>,
+    /// Access of clients to the files of tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<FileAccessRequest>,
+}
+
+/// Access of clients to the files of tables, as a request describes it.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct FileAccessRequest {
+    /// Access-delegation modes, the preferred one first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<Vec<DelegationMode>>,
+    /// Role to assume for a table, for S3 only. `MinIO` needs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role_arn: Option<String>,
+    /// External ID that the role's trust policy requires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    /// URL of the STS service, such as the URL of `MinIO`; by default that of AWS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sts_endpoint: Option<String>,
+    /// Lifetime of credentials in seconds; 3600 without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 900, maximum = 43200)]
+    pub credentials_seconds: Option<u32>,
+}
+
+/// Body of `POST /management/v1/warehouses`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CreateWarehouseRequest {
+    /// Letters, digits, '-', '_' and '.'.
+    #[schema(min_length = 1, max_length = 128)]
+    pub name: String,
+    /// Storage of the warehouse.
+    pub storage: StorageRequest,
+    /// Defaults for clients in the response of GET /v1/config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_defaults: Option<BTreeMap<String, String>>,
+    /// Overrides for clients in the response of GET /v1/config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_overrides: Option<BTreeMap<String, String>>,
+}
+
+/// Body of `PUT /management/v1/warehouses/{name}`. Absent members get their defaults.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct UpdateWarehouseRequest {
+    /// Storage of the warehouse.
+    pub storage: StorageRequest,
+    /// Defaults for clients in the response of GET /v1/config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_defaults: Option<BTreeMap<String, String>>,
+    /// Overrides for clients in the response of GET /v1/config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_overrides: Option<BTreeMap<String, String>>,
+    /// The version that the caller has seen; 409 if the warehouse has another version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_version: Option<u64>,
+}
+
+/// Storage of a warehouse, without secrets.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WarehouseStorage {
+    /// The URL below which tables get their locations, such as `s3://bucket/path`.
+    pub location: String,
+    /// Further URLs below which tables may be located.
+    pub allowed_locations: Vec<String>,
+    /// Options of the object store, without those that could be secrets.
+    pub options: BTreeMap<String, String>,
+    /// Name of a set of options in \[credentials\] of the server's configuration.
+    #[schema(required)]
+    pub credentials: Option<String>,
+    /// Access of clients to the files of tables.
+    pub access: FileAccess,
+}
+
+/// Access of clients to the files of tables. Contains no secret.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct FileAccess {
+    /// Access-delegation modes, the preferred one first; empty if clients have credentials of their own.
+    pub delegation: Vec<DelegationMode>,
+    /// Role to assume for a table, for S3 only. `MinIO` needs none.
+    #[schema(required)]
+    pub role_arn: Option<String>,
+    /// External ID that the role's trust policy requires.
+    #[schema(required)]
+    pub external_id: Option<String>,
+    /// URL of the STS service, such as the URL of `MinIO`; by default that of AWS.
+    #[schema(required)]
+    pub sts_endpoint: Option<String>,
+    /// Lifetime of credentials in seconds.
+    pub credentials_seconds: u32,
+}
+
+impl From<WarehouseStorage> for StorageRequest {
+    fn from(storage: WarehouseStorage) -> Self {
+        let WarehouseStorage { location, allowed_locations, options, credentials, access } =
+            storage;
+        Self {
+            location: Some(location),
+            allowed_locations: Some(allowed_locations),
+            options: Some(options),
+            credentials,
+            access: Some(access.into()),
+        }
+    }
+}
+
+impl From<FileAccess> for FileAccessRequest {
+    fn from(access: FileAccess) -> Self {
+        let FileAccess { delegation, role_arn, external_id, sts_endpoint, credentials_seconds } =
+            access;
+        Self {
+            delegation: Some(delegation),
+            role_arn,
+            external_id,
+            sts_endpoint,
+            credentials_seconds: Some(credentials_seconds),
+        }
+    }
+}
+
+string_enum! {
+    /// Place where a warehouse is defined.
+    WarehouseSource {
+        /// The server's configuration.
+        Configuration = "configuration",
+        /// The management API.
+        Api = "api",
+    }
+}
+
+string_enum! {
+    /// Whether a warehouse can be used.
+    WarehouseStatus {
+        /// Its object store is open.
+        Open = "open",
+        /// Its object store cannot be opened; requests to it get 503.
+        Unavailable = "unavailable",
+    }
+}
+
+/// A warehouse. Members after created-at-ms are present only for callers that may manage the warehouse.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Warehouse {
+    /// Name of the warehouse.
+    pub name: String,
+    /// Id of the warehouse. A later warehouse of the same name has another.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// Place where the warehouse is defined.
+    pub source: WarehouseSource,
+    /// True for the warehouse of paths without a prefix.
+    pub default: bool,
+    /// unavailable: its object store cannot be opened, and requests to it get 503.
+    pub status: WarehouseStatus,
+    /// Defaults for clients.
+    pub client_defaults: BTreeMap<String, String>,
+    /// Overrides for clients.
+    pub client_overrides: BTreeMap<String, String>,
+    /// Time of creation, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// Details for callers that may manage the warehouse.
+    #[serde(flatten)]
+    pub details: Option<WarehouseDetails>,
+}
+
+/// Details of a warehouse, for callers that may manage it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WarehouseDetails {
+    /// Storage of the warehouse.
+    pub storage: WarehouseStorage,
+    /// Why it is unavailable; null if it is open.
+    #[schema(required)]
+    pub problem: Option<String>,
+    /// Number of changes; null, like the members that follow, for a warehouse of the configuration.
+    #[schema(required)]
+    pub version: Option<u64>,
+    /// Id of the principal that created the warehouse.
+    #[schema(required)]
+    pub created_by: Option<String>,
+    /// Name of the API key that created-by is the id of; null for other principals.
+    #[schema(required)]
+    pub created_by_name: Option<String>,
+    /// Time of the last change, in milliseconds since the Unix epoch.
+    #[schema(required)]
+    pub changed_at_ms: Option<i64>,
+    /// Id of the principal that made the last change.
+    #[schema(required)]
+    pub changed_by: Option<String>,
+    /// Name of the API key that changed-by is the id of; null for other principals.
+    #[schema(required)]
+    pub changed_by_name: Option<String>,
+}
+
+/// Response of `GET /management/v1/warehouses`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WarehouseList {
+    /// The warehouses, by name.
+    pub warehouses: Vec<Warehouse>,
+    /// Token of the next page; null on the last page.
+    #[schema(required)]
+    pub next_page_token: Option<String>,
+}

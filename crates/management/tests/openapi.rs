@@ -1,0 +1,53 @@
+//! The OpenAPI document: operations from `docs/openapi/operations.json`, schemas from the types.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use slateberg_management::openapi::Components;
+use utoipa::OpenApi;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi").join(name)
+}
+
+fn read(name: &str) -> Value {
+    let text = fs::read_to_string(file(name)).expect("the file can be read");
+    serde_json::from_str(&text).expect("the file is JSON")
+}
+
+/// Replaces a flattened part that may be absent. utoipa describes it as a schema or null, and no object is null:
+/// its members become members that may be absent.
+fn with_optional_parts(schemas: &Value) -> Value {
+    let mut optional = schemas.clone();
+    let parts = optional.as_object_mut().into_iter().flat_map(|all| all.values_mut());
+    let parts = parts.filter_map(|schema| schema.get_mut("allOf")?.as_array_mut()).flatten();
+    for part in parts {
+        let Some(pointer) = part.pointer("/oneOf/0/$ref").and_then(Value::as_str) else { continue };
+        let name = pointer.trim_start_matches("#/components/schemas/");
+        let mut members = schemas[name].clone();
+        if let Some(members) = members.as_object_mut() {
+            members.remove("required");
+            members.remove("description");
+        }
+        *part = members;
+    }
+    optional
+}
+
+#[test]
+fn the_document_in_docs_has_the_schemas_of_the_types() {
+    let mut document = read("operations.json");
+    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    let derived = serde_json::to_value(Components::openapi()).expect("the document is JSON");
+    document["components"]["schemas"] = with_optional_parts(&derived["components"]["schemas"]);
+    if std::env::var_os("UPDATE_OPENAPI").is_some() {
+        let text = format!("{document:#}\n");
+        fs::write(file("management.json"), text).expect("the file can be written");
+    }
+    assert_eq!(
+        read("management.json"),
+        document,
+        "run UPDATE_OPENAPI=1 cargo test -p slateberg-management, then python3 docs/openapi/page.py"
+    );
+}

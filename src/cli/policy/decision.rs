@@ -1,0 +1,25 @@
+//! How decisions are printed, and the exit code of a denial.
+
+use crate::cli::output::table;
+use slateberg_management::decisions::ReadRule;
+
+/// The exit code of a denial.
+pub(super) const DENIED: u8 = 3;
+
+/// Formats the rows and columns that each policy permits to read; empty if all may be read.
+pub(super) fn rules_text(rules: Option<&[ReadRule]>) -> String {
+    let Some(rules) = rules else { return String::new() };
+    let row = |rule: &ReadRule| {
+        let masks = rule.column_masks.iter();
+        let masks: Vec<_> = masks.map(|(name, mask)| format!("{name}: {mask}")).collect();
+        [rule.policy.clone(), rule.row_filter.to_string(), masks.join(", ")]
+    };
+    let rows: Vec<_> = rules.iter().map(row).collect();
+    format!("\nwhat may be read:\n{}", table(["POLICY", "ROWS", "MASKED COLUMNS"], &rows))
+}
+
+/// Returns the name of a grantee: the id alone for a user or a service account.
+pub(super) fn whose_text(word: &str) -> &str {
+    let id = word.strip_prefix("user:").or_else(|| word.strip_prefix("service-account:"));
+    id.unwrap_or(word)
+}
