@@ -1,55 +1,55 @@
-//! What can go wrong with a warehouse's files.
+//! Errors of access to a warehouse's files.
 
 use slateberg_base::io_failure::{IoFailure, io_error};
 
-/// The code of S3 for a name that is too long.
+/// S3 error code for a key that is too long.
 const NAME_TOO_LONG: &str = "KeyTooLongError";
 
-/// A failure in the warehouse.
+/// Error of access to a file of the warehouse.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The location is not one that the warehouse may use: 400.
     #[error("{0}")]
     NotAllowed(String),
-    /// There is no such file.
+    /// The file does not exist.
     #[error("Failed to open input stream for file: {0}")]
     NotFound(String),
-    /// The file is there and is not what it should be.
+    /// The file exists, but its content is not valid.
     #[error("{location}: {reason}")]
     Unreadable {
-        /// Which file.
+        /// Location of the file.
         location: String,
-        /// What is wrong with it.
+        /// Reason why the content is not valid.
         reason: String,
     },
-    /// The name is taken.
+    /// A file with this name exists already.
     #[error("{0} exists already")]
     Taken(String),
-    /// The disk that the file is to be on has no space left: try again when it has.
+    /// The target disk is full. Clients can retry once it has space again.
     #[error("{location}: {reason}")]
     Full {
-        /// Which file.
+        /// Location of the file.
         location: String,
-        /// What the system said.
+        /// Message of the operating system.
         reason: String,
     },
-    /// The object store does not answer, or refuses: try again later.
+    /// The object store does not respond, or rejects the request. Clients can retry later.
     #[error("{location}: {reason}")]
     Unavailable {
-        /// Which file.
+        /// Location of the file.
         location: String,
-        /// What the object store said.
+        /// Message of the object store.
         reason: String,
     },
 }
 
 impl Error {
-    /// The location's store takes no name that is as long as one of it.
+    /// Error for a location that contains a longer name than its store accepts.
     pub(super) fn name_too_long(location: &str) -> Self {
         Self::NotAllowed(format!("Location '{location}' has a name that is too long for its store"))
     }
 
-    /// An object store's error about the file at `location`.
+    /// Converts an object store's error about the file at `location`.
     pub(super) fn of(location: &str, error: object_store::Error) -> Self {
         if let Some(io) = io_error(&error)
             && IoFailure::of(io) == IoFailure::Full
@@ -58,7 +58,7 @@ impl Error {
         }
         match error {
             object_store::Error::NotFound { .. } => Self::NotFound(location.to_owned()),
-            // What S3 calls it, and what speaks like S3: no later try will fare better.
+            // S3 and compatible stores report this code. A retry cannot succeed.
             other if other.to_string().contains(NAME_TOO_LONG) => Self::name_too_long(location),
             other => Self::Unavailable { location: location.to_owned(), reason: other.to_string() },
         }

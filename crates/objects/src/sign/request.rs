@@ -1,4 +1,4 @@
-//! What a client asks a signature for, and why it gets none.
+//! Signing requests of clients, and the errors that reject them.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,34 @@ pub type Headers = BTreeMap<String, Vec<String>>;
 pub struct SignRequest {
     /// Its method.
     pub method: String,
-    /// The region that it goes to.
+    /// AWS region of the request.
     pub region: String,
-    /// Its URI, as it would be sent.
+    /// URI exactly as the client would send it.
     pub uri: String,
     /// Its headers.
     pub headers: Headers,
-    /// Its body, where it says what is to be done.
+    /// Body, for operations whose effect depends on it.
     pub body: Option<String>,
 }
 
-/// Why nothing is signed.
+/// Reason why a request is not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// The request is none that could be signed.
+    /// The request is not one that the server can sign.
     #[error("{0}")]
     Invalid(String),
-    /// The request goes beyond what the client may do.
+    /// The request exceeds the client's privileges.
     #[error("{0}")]
     NotAllowed(String),
-    /// There is nothing to sign with. For the operator.
+    /// The server has no credentials to sign with. The message is for the operator.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// What a client may do, and where.
+/// Locations that a client may access, and how.
 pub struct Allowed<'a> {
-    /// The places of the table's files.
+    /// Locations of the table's files.
     pub places: &'a [Location],
-    /// What may be done there.
+    /// Access at these locations.
     pub rights: Rights,
 }

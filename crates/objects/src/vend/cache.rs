@@ -1,8 +1,8 @@
-//! [`VendCache`]: credentials that were vended lately, bounded in entries.
+//! [`VendCache`]: recently vended credentials, bounded in entries.
 //!
-//! They are handed out until half of their life is over, so that whoever gets them has the other half. Of
-//! those who ask for the same at the same time one asks the provider; the others wait, and are told what it
-//! has been told. A failure is kept for nobody else.
+//! The cache returns credentials until half of their lifetime is over, so that every client can use
+//! them for at least the other half. Of concurrent callers with the same key, one requests the
+//! provider; the others wait and get its result. Later callers do not get a cached failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,19 +19,19 @@ use super::files::{Files, VendError, Vended};
 pub struct VendKey {
     /// The warehouse.
     pub warehouse: Uuid,
-    /// Its version: whoever changes how files are got at, changes that.
+    /// The warehouse's version. It changes with every change to the storage settings.
     pub version: u64,
-    /// What they are for.
+    /// The files that the credentials give access to.
     pub files: Files,
 }
 
-/// Credentials that were vended lately.
+/// Cache of recently vended credentials.
 pub struct VendCache {
     slots: Cache<VendKey, Arc<Slot>>,
     generations: AtomicU64,
 }
 
-/// Vended credentials, with a number that no others of the cache have.
+/// Vended credentials, with a number that is unique in the cache.
 #[derive(Debug)]
 pub struct Credentials {
     /// The credentials.
@@ -44,9 +44,9 @@ pub struct Credentials {
 #[derive(Default)]
 struct Slot {
     ready: RwLock<Option<Ready>>,
-    /// Held by whoever asks the provider; holds the last failure.
+    /// Locked by the caller that requests the provider. Contains the last failure.
     asking: Mutex<Option<VendError>>,
-    /// How many times the provider has refused.
+    /// Number of failed requests to the provider.
     failures: AtomicU64,
 }
 
@@ -57,12 +57,13 @@ struct Ready {
 }
 
 impl VendCache {
-    /// One for so many entries.
+    /// Creates a cache for at most `entries_max` keys.
     pub fn new(entries_max: usize) -> Self {
         Self { slots: Cache::new(entries_max), generations: AtomicU64::new(0) }
     }
 
-    /// Credentials that are good for half of their life at least: those that are kept, or what `vend` gets.
+    /// Returns credentials with at least half of their lifetime left: the cached ones, or else the
+    /// result of `vend`.
     pub async fn get(
         &self,
         key: &VendKey,
@@ -78,7 +79,8 @@ impl VendCache {
         if let Some(kept) = slot.kept(now_ms) {
             return Ok(kept);
         }
-        // Somebody has asked while this one waited, and was refused: so many would ask one after the other.
+        // Another caller's request failed while this caller waited for the lock. Without this check,
+        // all waiting callers would repeat the failing request one after the other.
         if slot.failures.load(Ordering::Acquire) != failures
             && let Some(error) = &*last_failure
         {

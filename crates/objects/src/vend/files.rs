@@ -1,4 +1,4 @@
-//! What a vendor is asked for, and what it returns.
+//! Input and output of credential vendors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,43 +7,43 @@ use slateberg_base::secret::Secret;
 
 use crate::location::Location;
 
-/// What may be done to files.
+/// Access to files that credentials grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rights {
     /// Reading and listing them.
     pub read: bool,
-    /// Writing them, and ending uploads that were begun.
+    /// Writing files, and aborting or completing uploads.
     pub write: bool,
-    /// Deleting them. It goes with writing, but in a clone.
+    /// Deleting files. Granted together with writing, except in a clone.
     pub delete: bool,
 }
 
 impl Rights {
-    /// Nothing at all.
+    /// No access.
     pub const NONE: Self = Self { read: false, write: false, delete: false };
 }
 
-/// What credentials are for: a table, by its id, and the places of its files.
+/// Files that credentials give access to: a table's id and the locations of its files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Files {
-    /// What the session is called in the provider's records.
+    /// Table id, also the session name in the provider's audit log.
     pub table: uuid::Uuid,
-    /// The places, the table's location first; all in one bucket.
+    /// Locations, the table's own first; all in one bucket.
     pub places: Vec<Location>,
-    /// What may be done there.
+    /// Access at these locations.
     pub rights: Rights,
 }
 
-/// Credentials, in the words of the clients' configuration.
+/// Credentials, as properties of the client's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vended {
-    /// What a client needs to be told; all of it is secret.
+    /// Properties to send to the client. All values are secret.
     pub config: Arc<BTreeMap<String, Secret>>,
-    /// When they end, in milliseconds since the Unix epoch.
+    /// Expiry, in milliseconds since the Unix epoch.
     pub expires_at_ms: i64,
 }
 
-/// Why there are no credentials. The text is the operator's to read.
+/// Reason why vending failed. The message is for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VendError(pub String);

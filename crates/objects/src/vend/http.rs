@@ -1,20 +1,20 @@
-//! Requests to providers without a library of their own.
+//! HTTP requests to providers that have no client library.
 
 use std::time::Duration;
 
 use super::files::VendError;
 
-/// How long a provider may take to answer.
+/// Timeout of a request to a provider.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// What providers without a library of their own are asked with.
+/// Creates the HTTP client for providers that have no client library.
 pub(crate) fn client() -> Result<reqwest::Client, VendError> {
     let client = reqwest::Client::builder().timeout(ANSWER_MAX).build();
     client.map_err(|error| VendError(error.to_string()))
 }
 
-/// The text of an answer, if it is none of a failure. That of a failure may repeat what was asked: the status
-/// has to do.
+/// Returns the response body if the status is a success. The error otherwise contains only the
+/// status, because the body of a failure may repeat the request.
 pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<String, VendError> {
     let answer =
         request.send().await.map_err(|error| VendError(error.without_url().to_string()))?;
