@@ -1,10 +1,10 @@
-//! What is wrong with a policy, and where it stands.
+//! Errors and warnings about a policy, with their position in its source.
 
 use std::fmt;
 
 use miette::Diagnostic;
 
-/// Something wrong with a policy.
+/// Error or warning about a policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The file.
@@ -13,7 +13,7 @@ pub struct Problem {
     pub line: usize,
     /// The column, from 1, in characters.
     pub column: usize,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// A problem at an offset, in bytes, of a text.
+    /// Creates a problem at a byte offset in the source `text`.
     pub(super) fn at(file: &str, text: &str, offset: usize, message: impl Into<String>) -> Self {
         let before = text.get(..offset).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -36,7 +36,8 @@ impl Problem {
         }
     }
 
-    /// What Cedar has to say of a text. Where it names no place, `otherwise` is the place.
+    /// Converts a Cedar diagnostic about the source `text`. `otherwise` is the byte offset to use if
+    /// the diagnostic has no position.
     pub(super) fn of(file: &str, text: &str, otherwise: usize, error: &dyn Diagnostic) -> Self {
         let label = error.labels().and_then(|mut labels| labels.next());
         let offset = label.as_ref().map_or(otherwise, |label| label.offset());

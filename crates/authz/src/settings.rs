@@ -1,49 +1,50 @@
-//! Settings of this room; each field's default stands in `config/default.toml`.
+//! Authorization settings. `config/default.toml` documents the default of each field.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Where policies come from, and how much is remembered of what they said.
+/// Sources of policies, limits, and the size of the decision cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Policy files, and directories of them; none for the policies that come with the program.
+    /// Policy files and directories of them. Empty: the bundled policies.
     pub policy_paths: Vec<PathBuf>,
-    /// Seconds between two looks at those files; 0 for a look at SIGHUP alone.
+    /// Interval between checks of those files, in seconds. 0: reload only on SIGHUP.
     pub policy_reload_seconds: u64,
-    /// Whether what was made of policies and grants at run time is in force.
+    /// Whether policies and grants that were created at run time are in force.
     pub stored_policies: bool,
-    /// Decisions that are remembered. One that takes more than 1 KiB counts as several. 0 for a share of
-    /// `memory_bytes_max`.
+    /// Capacity of the decision cache, in decisions. A decision of more than 1 KiB counts as several.
+    /// 0: a share of `memory_bytes_max`.
     pub decisions_max: usize,
-    /// Policies that may be made at run time.
+    /// Maximum number of policies that are created at run time.
     pub policies_max: usize,
-    /// Grants that there may be.
+    /// Maximum number of grants.
     pub grants_max: usize,
-    /// Bytes that a policy made at run time may have.
+    /// Maximum size of a policy that is created at run time, in bytes.
     pub policy_bytes_max: usize,
 }
 
-/// How much may be made at run time.
+/// Limits of policies and grants that are created at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Policies that there may be.
+    /// Maximum number of policies.
     pub policies_max: usize,
-    /// Grants that there may be.
+    /// Maximum number of grants.
     pub grants_max: usize,
-    /// Bytes that a policy may have.
+    /// Maximum size of a policy, in bytes.
     pub policy_bytes_max: usize,
 }
 
 impl Settings {
-    /// How long it is until the next look at the policy files; none if only a signal brings it.
+    /// Returns the interval between checks of the policy files. `None` if they are reloaded only on
+    /// SIGHUP.
     pub fn policy_reload(&self) -> Option<Duration> {
         (self.policy_reload_seconds > 0).then(|| Duration::from_secs(self.policy_reload_seconds))
     }
 
-    /// How much may be made at run time.
+    /// Returns the limits of policies and grants that are created at run time.
     pub fn limits(&self) -> Limits {
         let Self { policies_max, grants_max, policy_bytes_max, .. } = *self;
         Limits { policies_max, grants_max, policy_bytes_max }

@@ -1,23 +1,24 @@
-//! Taking secrets out of texts: what object stores say of a request may repeat parts of it.
+//! Redaction of secrets in messages: an object store's error may repeat parts of the request.
 
 use url::form_urlencoded::byte_serialize;
 
 use slateberg_base::secret::Secret;
 
-/// What stands in a secret's place.
+/// Replacement for a secret.
 const SCRUBBED: &str = "(secret)";
-/// Shorter parts of a secret are not looked for: they would be found in every other word.
+/// Shorter parts of a secret are not redacted, because they would match ordinary words.
 const PART_BYTES_MIN: usize = 8;
 
-/// The text without these secrets, without their longer parts, and without both as a URL would hold them.
+/// Returns `text` without these secrets and their longer parts, both plain and URL-encoded.
 pub fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> String {
     let mut parts: Vec<String> = secrets.into_iter().flat_map(parts).collect();
-    // The longest first, so that no part of one is left when another was taken out of its middle.
+    // Longest first: replacing a short part inside a longer one would leave the rest of it visible.
     parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
     parts.iter().fold(text.to_owned(), |text, part| text.replace(part.as_str(), SCRUBBED))
 }
 
-/// A secret, and what it is put together of: a query, such as a shared access signature, or JSON.
+/// Returns the secret and its components, if it is a query (such as a shared access signature) or
+/// JSON.
 fn parts(secret: &Secret) -> Vec<String> {
     let whole = secret.reveal();
     let split = |c: char| c.is_whitespace() || "&=?\"{},\\".contains(c);

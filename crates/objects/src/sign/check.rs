@@ -294,7 +294,7 @@ fn decoded(raw: &str) -> Result<String, SignError> {
     if text.chars().any(char::is_control) { Err(wrong()) } else { Ok(text.into_owned()) }
 }
 
-/// What a request to this target does, if it is one that engines send.
+/// Returns the action of a request to this target. Rejects requests that engines do not send.
 fn act(method: &str, target: &Target) -> Result<Act, SignError> {
     let names: Vec<&str> =
         target.query.iter().map(|(name, _)| name.as_str()).filter(|name| *name != "x-id").collect();
@@ -306,7 +306,7 @@ fn act(method: &str, target: &Target) -> Result<Act, SignError> {
     let found = match (method, &target.key) {
         _ if !unique || !known => None,
         ("GET" | "HEAD", Some(_)) if of(&["partNumber"]) => Some(Act::Read),
-        // The parts of an upload under way are for whoever uploads them.
+        // Only writers may list the parts of an upload in progress.
         ("GET", Some(_)) if names.contains(&"uploadId") => {
             of(&["uploadId", "max-parts", "part-number-marker"]).then_some(Act::Write)
         }
