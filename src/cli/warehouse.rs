@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -13,8 +14,8 @@ use super::exit::Outcome;
 use super::output::{Output, json_text, lines_of, principal, table};
 use slateberg_management::Properties;
 use slateberg_management::warehouses::{
-    self as wire, CreateWarehouseRequest, DelegationMode, StorageRequest, UpdateWarehouseRequest,
-    WarehouseList,
+    self as wire, CreateWarehouseRequest, DelegationMode, FileAccessRequest, StorageRequest,
+    UpdateWarehouseRequest, WarehouseList,
 };
 
 const PATH: &str = "/management/v1/warehouses";
@@ -102,8 +103,8 @@ struct Settings {
     /// Name of a set of [credentials.NAME] in the server's settings, for access to the store
     #[arg(long, value_name = "NAME")]
     credentials: Option<String>,
-    /// Access of clients to files: vended-credentials or remote-signing. Repeatable, preferred one first
-    #[arg(long = "delegation", value_name = "MODE", value_parser = delegation_mode)]
+    /// Access of clients to files. Repeatable, preferred one first
+    #[arg(long = "delegation", value_name = "MODE", value_parser = delegation_mode())]
     delegation: Vec<DelegationMode>,
     /// Role to assume for a table, as `arn:aws:iam::ACCOUNT:role/NAME`
     #[arg(long, value_name = "ARN")]
@@ -127,8 +128,12 @@ struct Settings {
     client_overrides: Vec<(String, String)>,
 }
 
-fn delegation_mode(text: &str) -> Result<DelegationMode, String> {
-    serde_json::from_value(Value::from(text)).map_err(|error| error.to_string())
+fn delegation_mode() -> impl TypedValueParser<Value = DelegationMode> {
+    let parser = PossibleValuesParser::new(DelegationMode::ALL.map(DelegationMode::as_str));
+    parser.try_map(|name| {
+        let mode = DelegationMode::ALL.into_iter().find(|mode| mode.as_str() == name);
+        mode.ok_or("unknown access-delegation mode")
+    })
 }
 
 impl Settings {
@@ -144,12 +149,13 @@ impl Settings {
         let pairs = |pairs: Vec<(String, String)>| {
             Some(pairs.into_iter().collect::<Properties>()).filter(|all| !all.is_empty())
         };
-        let access = storage.access.get_or_insert_default();
+        let mut access = storage.access.take().unwrap_or_default();
         set(&mut access.delegation, Some(self.delegation).filter(|modes| !modes.is_empty()));
         set(&mut access.role_arn, self.role_arn);
         set(&mut access.external_id, self.external_id);
         set(&mut access.sts_endpoint, self.sts_endpoint);
         set(&mut access.credentials_seconds, seconds);
+        storage.access = Some(access).filter(|access| *access != FileAccessRequest::default());
         let locations = Some(self.allowed_locations).filter(|all| !all.is_empty());
         set(&mut storage.allowed_locations, locations);
         set(&mut storage.credentials, self.credentials);

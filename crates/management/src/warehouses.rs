@@ -18,6 +18,9 @@ pub enum DelegationMode {
 }
 
 impl DelegationMode {
+    /// All modes.
+    pub const ALL: [Self; 2] = [Self::VendedCredentials, Self::RemoteSigning];
+
     /// Returns the string in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +54,7 @@ pub struct StorageRequest {
 }
 
 /// Access of clients to the files of tables, as a request describes it.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct FileAccessRequest {
     /// Access-delegation modes, the preferred one first.

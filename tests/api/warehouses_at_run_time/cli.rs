@@ -60,6 +60,10 @@ fn warehouses_are_made_listed_shown_changed_and_deleted() {
     let told = String::from_utf8_lossy(&secret.stderr).into_owned();
     assert!(told.contains("[credentials.NAME]") && !told.contains("hunter2"), "{told}");
     assert_eq!(run(&["create", "s", "--location", "x", "--option", "y"]).status.code(), Some(2));
+    let unknown = run(&["update", "lake", "--delegation", "vended"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(told.contains("[possible values: vended-credentials, remote-signing]"), "{told}");
 
     assert_eq!(said(run(&["delete", "lake"])), "deleted warehouse lake\n");
     let gone = run(&["show", "lake"]);
