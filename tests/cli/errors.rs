@@ -76,6 +76,23 @@ fn a_migration_from_sql_names_a_database_that_does_not_exist() {
 }
 
 #[test]
+fn the_last_line_of_a_migration_says_that_part_of_the_source_could_not_be_read() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let at = &directory.path().canonicalize().expect("it exists");
+    let server = Server::start(at, &["--insecure-no-auth"]);
+    let source = at.join("lake");
+    // Metadata at the root of the source belongs to no table.
+    fs::create_dir_all(source.join("metadata")).expect("there is room");
+    fs::write(source.join("metadata/v1.metadata.json"), "{}").expect("there is room");
+    let source = format!("file://{}", source.display());
+    let migrate = ["migrate", "--from", "locations", "--source", &source];
+    let (code, text) = failure(with_url(at, &server.uri, &migrate));
+    assert_eq!(code, 1, "{text}");
+    let expected = "0 of 0 migrated, 0 failed, and part of the source could not be read\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn an_address_without_a_scheme_is_rejected_with_an_example() {
     let directory = tempfile::tempdir().expect("there is room");
     let command = with_url(directory.path(), "127.0.0.1:18181", &["key", "list"]);

@@ -1,4 +1,4 @@
-//! Making namespaces and registering tables and views with the server, and counting what came of each.
+//! Creates namespaces, registers tables and views with the server, and counts the outcomes.
 
 use futures::StreamExt;
 use serde::Serialize;
@@ -13,37 +13,37 @@ use slateberg_base::numbers::grouped;
 use slateberg_base::progress::Progress;
 use slateberg_model::ident::TabularKind;
 
-/// How many of one kind came to which end.
+/// Numbers of objects of one kind, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Tally {
-    /// Are new in the catalog; or would be.
+    /// New in the catalog. In a dry run: would be new.
     pub(super) done: usize,
-    /// Were there already.
+    /// Existed before.
     pub(super) present: usize,
-    /// Have a name that something else has.
+    /// Their name belongs to another object.
     pub(super) conflicts: usize,
     /// Could not be read or registered.
     pub(super) failed: usize,
 }
 
-/// What came of a migration.
+/// The result of a migration.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     pub(super) dry_run: bool,
     pub(super) namespaces: Tally,
     pub(super) tables: Tally,
     pub(super) views: Tally,
-    /// Every conflict and failure, and what else people should know, in words.
+    /// A line for each conflict and failure, and further remarks.
     pub(super) notes: Vec<String>,
     /// Whether part of the source could not be read.
     unread: bool,
 }
 
-/// The end of one thing.
+/// The outcome for one object.
 enum End {
     Done,
     Present,
-    /// It is there, with other metadata than the source has now.
+    /// It exists with other metadata than in the source.
     Moved(String),
     Conflict(String),
     Failed(String),
@@ -90,19 +90,20 @@ impl End {
 }
 
 impl Summary {
-    /// Whether all of the source is in the catalog now.
+    /// Whether the catalog has everything that the source has.
     pub(super) fn is_complete(&self) -> bool {
         !self.unread && [self.namespaces, self.tables, self.views].iter().all(|it| it.is_complete())
     }
 
-    /// The numbers of tables and views, in one line.
+    /// Formats the numbers of tables and views in one line.
     pub(super) fn line(&self) -> String {
         let Tally { done, present, conflicts, failed } = self.tables.plus(self.views);
         let (all, missing) = (done + present + conflicts + failed, conflicts + failed);
         let verb = if self.dry_run { "would be migrated" } else { "migrated" };
         let [there, all, missing] =
             [done + present, all, missing].map(|count| grouped(count as u64));
-        format!("{there} of {all} {verb}, {missing} failed\n")
+        let unread = if self.unread { ", and part of the source could not be read" } else { "" };
+        format!("{there} of {all} {verb}, {missing} failed{unread}\n")
     }
 
     pub(super) fn json(&self) -> Value {
@@ -172,13 +173,13 @@ pub(super) async fn migrate(
 struct Work {
     source: Source,
     target: Rest,
-    /// What everything goes below.
+    /// The namespace below which the objects are created.
     root: Vec<String>,
     dry_run: bool,
 }
 
 impl Work {
-    /// A namespace of the source, as the catalog is to have it.
+    /// Returns the levels of a namespace of the source in the catalog.
     fn placed(&self, levels: &[String]) -> Vec<String> {
         [self.root.as_slice(), levels].concat()
     }
@@ -209,7 +210,7 @@ impl Work {
         }
         Ok(match self.target.create_namespace(&found.levels, &found.properties).await? {
             Ok(_) => End::Done,
-            // Made by an earlier try of this request, or by somebody else at this moment.
+            // An earlier attempt of this request created it, or a concurrent client did.
             Err(refused) if refused.status == 409 => End::Present,
             Err(refused) => End::Failed(refused.message),
         })
@@ -242,7 +243,7 @@ impl Work {
         }
     }
 
-    /// What there is to say if the catalog has something of this name; none if it has not.
+    /// Returns the outcome for a name that the catalog has. `None` if it does not.
     async fn known(
         &self,
         found: &FoundTabular,
