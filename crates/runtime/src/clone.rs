@@ -235,14 +235,18 @@ impl Target {
         };
         if bucket(url).is_none() || bucket(url) != bucket(&parent.url) {
             let reason = format!(
-                "a clone shares objects with {}, and has to be in the same bucket, or on the same machine",
+                "a clone shares the objects of {}. Choose a location in the same bucket or on the same machine; \
+                 to copy the catalog elsewhere, use slateberg export and slateberg import",
                 parent.url
             );
             return Err(refused_place(url, &reason));
         }
         let (theirs, own) = (Path::new(&parent.place.path), Path::new(&self.state.place.path));
         if own.starts_with(theirs) || theirs.starts_with(own) {
-            return Err(refused_place(url, "it is not beside the catalog that is cloned"));
+            return Err(refused_place(
+                url,
+                "it is inside or around the state of the parent. Choose a location beside it",
+            ));
         }
         for path in [&parent.place.path, &self.state.place.path] {
             if !Store::can_share(path) {
@@ -268,5 +272,5 @@ impl Target {
 }
 
 fn refused_place(to: &str, reason: &str) -> StoppedError {
-    StoppedError::Refused(format!("cannot make a clone at {to}: {reason}"))
+    StoppedError::Refused(format!("cannot create a clone at {to}: {reason}"))
 }

@@ -317,11 +317,11 @@ async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
     let before = app.get(PATH).await.expect(200).body;
     let state = app.files("memory:///").await;
     for (of, to, expected) in [
-        (Some("before"), "memory:///state", "it is not beside the catalog that is cloned"),
-        (Some("before"), "memory:///state/below", "it is not beside"),
+        (Some("before"), "memory:///state", "is inside or around the state of the parent"),
+        (Some("before"), "memory:///state/below", "Choose a location beside it"),
         (Some("before"), "memory:///", "expected a URL"),
-        (Some("before"), "s3://bucket/clone", "has to be in the same bucket"),
-        (Some("before"), "somewhere", "has to be in the same bucket"),
+        (Some("before"), "s3://bucket/clone", "Choose a location in the same bucket"),
+        (Some("before"), "somewhere", "slateberg export and slateberg import"),
         (Some("before"), "memory:///warehouse", "cannot use location 'memory:///warehouse'"),
         (Some("before"), "memory:///a~b", "has characters that object stores write otherwise"),
         (Some("unknown"), CLONE, "there is no checkpoint 'unknown'"),
