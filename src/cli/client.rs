@@ -1,4 +1,4 @@
-//! A running server, as the subcommands that manage it speak to it.
+//! Connection of subcommands to a running server.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -61,7 +61,7 @@ pub(super) enum ClientError {
     /// The server cannot be reached, or does not respond.
     #[error("{0}")]
     Unreachable(String),
-    /// The request or the response is not what it should be.
+    /// The request cannot be sent, or the response is not valid.
     #[error("{0}")]
     Http(String),
     /// The address of the server is not a URL.
@@ -79,7 +79,7 @@ pub(super) enum ClientError {
         kind: String,
         /// The exception's message.
         message: String,
-        /// What to do next; may be empty.
+        /// Advice; may be empty.
         hint: String,
     },
 }
@@ -282,19 +282,19 @@ pub(super) fn body(request: &impl Serialize) -> Result<Value, ClientError> {
         .map_err(|error| ClientError::Http(format!("cannot write the request: {error}")))
 }
 
-/// A path with one more segment, whatever is in it.
+/// Appends a segment to a path, percent-encoded.
 pub(super) fn below(path: &str, segment: &str) -> String {
     format!("{path}/{}", encoded(segment))
 }
 
-/// A text as a part of a path.
+/// Percent-encodes a segment of a path.
 pub(super) fn encoded(text: &str) -> String {
-    // A form's encoding is a path's but for the space.
+    // The encodings of forms and paths differ only in the space.
     let encoded: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
     encoded.replace('+', "%20")
 }
 
-/// A query of the pairs that have a value; nothing if none has.
+/// Returns the query of the pairs with a value; empty without any.
 pub(super) fn query(pairs: &[(&str, Option<String>)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     for (name, value) in pairs {

@@ -1,4 +1,4 @@
-//! `slateberg encryption`: the keys that encrypt what a running server keeps.
+//! `slateberg encryption`: the keys that encrypt the state of a running server.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;

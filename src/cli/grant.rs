@@ -1,4 +1,4 @@
-//! `slateberg grant`, `revoke` and `grants`: who was granted what, on a running server.
+//! `slateberg grant`, `revoke` and `grants`: privileges of grantees on a running server.
 
 use clap::Args;
 use serde_json::Value;

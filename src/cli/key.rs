@@ -1,4 +1,4 @@
-//! `slateberg key`: the API keys of a running server, and the first one of a server that is to run.
+//! `slateberg key`: the API keys of a running server, and the first key of a new one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Key {
     pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
-                // Nobody has to be asked for that.
+                // The key exists before its server does: no request is needed.
                 Command::Generate => Ok(format!("{}\n", key_text::mint().reveal())),
                 Command::Create(create) => create.run().await,
                 Command::List(list) => list.run().await,
@@ -166,7 +166,7 @@ impl Revoke {
         })
     }
 
-    /// The id of the key that is meant.
+    /// Resolves the argument to the id of a key.
     async fn id(&self) -> Result<String, ClientError> {
         if Uuid::try_parse(&self.key).is_ok() {
             return Ok(self.key.clone());

@@ -1,4 +1,4 @@
-//! What subcommands print: columns for people, JSON for programs.
+//! Output of subcommands: columns for people, JSON for programs.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ pub(super) enum Output {
     Json,
 }
 
-/// Writes to standard output. A reader that has closed it is no failure.
+/// Writes to standard output. A reader may close it early without failing the command.
 pub(super) fn print(text: &str) {
     let mut out = io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -94,7 +94,7 @@ pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -
     std::iter::once(line(headings)).chain(rows).collect()
 }
 
-/// Characters that are shown of an id beside a name: those of keys of the same minute share the first 8.
+/// Characters of an id beside a name. Ids of the same minute share the first 8.
 const SHORT_ID_CHARS: usize = 13;
 
 /// A principal with its name, if the server knows one, such as `bootstrap (01a204c8-3051...)`.

@@ -120,6 +120,9 @@ fn grants_are_made_listed_asked_about_and_revoked() {
     assert_eq!(denied.status.code(), Some(3));
     let oneself: Value = serde_json::from_str(&said(ask(&["--output", "json"]))).expect("JSON");
     assert_eq!(oneself["policies"][0]["id"], "role-admin");
+    // The decision comes first, for people who read the JSON.
+    let members: Vec<_> = oneself.as_object().expect("an object").keys().collect();
+    assert_eq!(members[..3], ["decision", "policies", "principal"]);
     let twice = ask(&["--user", "x", "--policies", "policies", "--url", &server.uri]);
     assert_eq!(twice.status.code(), Some(2));
     // The local policies contain no grants, and cannot resolve credentials.

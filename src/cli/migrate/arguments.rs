@@ -56,7 +56,7 @@ pub struct Migrate {
     pub(super) connection: Connection,
 }
 
-/// What can be read.
+/// Kind of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// Any Iceberg REST catalog

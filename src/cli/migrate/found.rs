@@ -1,4 +1,4 @@
-//! What a source contains: namespaces, and tables and views with the locations of their metadata files.
+//! Contents of a source: namespaces, and tables and views with the locations of their metadata files.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ pub(super) struct FoundTabular {
     pub(super) kind: TabularKind,
     pub(super) namespace: Vec<String>,
     pub(super) name: String,
-    /// Where its metadata file is; none if the source tells it only when it is asked for this one.
+    /// Location of its metadata file. `None` if the source returns it only for single tables.
     pub(super) metadata_location: Option<String>,
 }
 
-/// What a source has.
+/// Contents of a source.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// Each behind its parent.
     pub(super) namespaces: Vec<FoundNamespace>,
     pub(super) tabulars: Vec<FoundTabular>,
-    /// What could not be read, in words.
+    /// Reasons why parts of the source could not be read.
     pub(super) failures: Vec<String>,
-    /// What people should know, and is no failure.
+    /// Remarks that are not failures.
     pub(super) notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a migration reads: namespaces, and where the metadata files of tables and views are.
+//! The source of a migration: namespaces, and locations of metadata files of tables and views.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Opens what is to be migrated, and reads what it has.
+    /// Opens the source and reads its contents.
     pub(super) async fn open(
         wanted: &Migrate,
         progress: &Phase,

@@ -1,4 +1,4 @@
-//! `slateberg policy explain` where there is word of a server: what the policies in force on a server decide.
+//! `slateberg policy explain` with a server: sends the question and prints the decision.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What became of policies and grants, for people.
+//! Differences of policies and grants as text.
 
 use crate::cli::grant::{grantee, privilege};
 use slateberg_management::grants::Grant;
@@ -25,23 +25,23 @@ pub(super) fn summary(changes: &PolicyDifferences) -> String {
 
 /// Changes line by line.
 pub(super) fn text_of(changes: &PolicyDifferences) -> String {
-    let mut told = String::new();
+    let mut diff = String::new();
     for edit in &changes.policies {
         let what = match (&edit.before, &edit.after) {
             (None, _) => "is new",
             (_, None) => "is gone",
             _ => "is another",
         };
-        told.push_str(&format!("policy {} {what}\n", edit.id));
-        told.push_str(&lines(text(&edit.before), text(&edit.after)));
+        diff.push_str(&format!("policy {} {what}\n", edit.id));
+        diff.push_str(&lines(text(&edit.before), text(&edit.after)));
     }
     for grant in &changes.granted {
-        told.push_str(&format!("+ {}\n", grant_text(grant)));
+        diff.push_str(&format!("+ {}\n", grant_text(grant)));
     }
     for grant in &changes.revoked {
-        told.push_str(&format!("- {}\n", grant_text(grant)));
+        diff.push_str(&format!("- {}\n", grant_text(grant)));
     }
-    told
+    diff
 }
 
 fn text(text: &Option<String>) -> &str {
@@ -52,7 +52,7 @@ fn grant_text(grant: &Grant) -> String {
     format!("{} to {} on {}", privilege(grant), grantee(grant), grant.resource)
 }
 
-/// Two texts line by line: what is gone, what is new, and what is the same, in order.
+/// Compares two texts by line: removed, added and unchanged lines, in order.
 fn lines(before: &str, after: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     if old.len() + new.len() > LINES_MAX {
@@ -70,7 +70,7 @@ fn lines(before: &str, after: &str) -> String {
             };
         }
     }
-    let (mut i, mut j, mut told) = (0, 0, String::new());
+    let (mut i, mut j, mut diff) = (0, 0, String::new());
     while i < old.len() || j < new.len() {
         let same = i < old.len() && j < new.len() && old[i] == new[j];
         let (sign, line) = if same {
@@ -83,10 +83,10 @@ fn lines(before: &str, after: &str) -> String {
             j += 1;
             ('+', new[j - 1])
         };
-        told.push_str(format!("{sign} {line}").trim_end());
-        told.push('\n');
+        diff.push_str(format!("{sign} {line}").trim_end());
+        diff.push('\n');
     }
-    told
+    diff
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_both_have_is_told_once() {
+    fn common_lines_of_two_texts_appear_once() {
         assert_eq!(lines("a\nb\nc", "a\nx\nc\nd"), "  a\n- b\n+ x\n  c\n+ d\n");
         assert_eq!(lines("", "a"), "+ a\n");
         assert_eq!(lines("a", ""), "- a\n");

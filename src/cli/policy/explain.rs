@@ -79,8 +79,8 @@ impl Explain {
 }
 
 impl Explain {
-    /// Whether the policies that are asked are those in force on a server: they are if there is word of one,
-    /// and none of other policies.
+    /// Returns true if a server evaluates its policies: its URL is set, and no option selects local
+    /// policies.
     fn asks_server(&self) -> bool {
         let offline = self.offline || !self.policies.is_empty();
         !offline && self.connection.is_said()
@@ -91,7 +91,7 @@ fn word(decision: &Decision) -> &'static str {
     if decision.allow { "allow" } else { "deny" }
 }
 
-/// What each policy lets be read of a table, as the server tells it.
+/// Returns read rules as the server does.
 fn rules(rules: &ReadRules) -> Vec<ReadRule> {
     let rules = rules.rules().iter().map(|rule| ReadRule {
         policy: rule.policy.clone(),

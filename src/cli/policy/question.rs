@@ -130,7 +130,7 @@ pub(super) struct Circumstances {
 }
 
 impl Who {
-    /// Refuses what only a server knows: its keys, and whom a credential belongs to.
+    /// Rejects principals that only a server can resolve: its API keys, and the caller.
     pub(super) fn check_offline(&self) -> Result<(), Error> {
         let server = "--url or SLATEBERG_URL says which server to ask";
         if self.key.is_some() {
@@ -203,7 +203,9 @@ impl Circumstances {
         let now_ms = match &self.time {
             None => SystemClock.now_ms(),
             Some(text) => rfc3339::parse(text).ok_or_else(|| {
-                Error::Usage(format!("'{text}' is no time: expected one like 2026-01-31T09:00:00Z"))
+                Error::Usage(format!(
+                    "'{text}' is not a time: expected one like 2026-01-31T09:00:00Z"
+                ))
             })?,
         };
         Ok(Context { now_ms, source_address: self.source_address, client: self.client.clone() })

@@ -80,7 +80,7 @@ pub(super) struct Rollback {
     change: Change,
 }
 
-/// What a subcommand prints.
+/// The output of a subcommand.
 type Said = Result<String, ClientError>;
 
 impl List {
