@@ -1,16 +1,17 @@
-# The one door: continuous integration calls the same targets.
+# Entry points for developers. Continuous integration calls the same targets.
 #
-#   make run    a catalog on this machine, with no configuration
-#   make test   everything that has to hold, and whatever that needs installed
-#   make help   the rest
+#   make run    start a catalog on this machine, without configuration
+#   make test   all checks; installs the tools that they need
+#   make help   list all targets
 
-# Build output and downloads stay outside of the checkout, so that a second clone is quick.
+# Build output and downloads are outside of the checkout, so that further clones build quickly.
 CACHE ?= $(HOME)/.cache/slateberg
 export SLATEBERG_CACHE := $(CACHE)
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 SLATEBERG_BIN := $(CARGO_TARGET_DIR)/debug/slateberg
 export SLATEBERG_BIN
-# Tests run what releases leave out as well. All targets have the same features, so that nothing is built twice.
+# Tests also cover features that releases omit. All targets use the same features, so that nothing
+# is built twice.
 TESTED := --locked --features sql-migration
 
 .PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
@@ -18,14 +19,14 @@ TESTED := --locked --features sql-migration
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
 
-# Cargo tells stale from fresh by times, and tests know the path of what they were built from: whoever comes
-# to output that another checkout has made builds our own crate anew.
+# Cargo detects changes by file times, and tests contain the path of their checkout. If another
+# checkout wrote the build output, rebuild our own crates.
 ours:
 	@mkdir -p "$(CARGO_TARGET_DIR)"
 	@test "$$(cat "$(CARGO_TARGET_DIR)/checkout" 2>&1)" = "$(CURDIR)" \
 		|| { touch src/lib.rs src/main.rs crates/*/src/lib.rs benches/load/src/main.rs tests/*.rs tests/*/main.rs && echo "$(CURDIR)" > "$(CARGO_TARGET_DIR)/checkout"; }
 
-# Without a release binary, a build that is not optimized, in a third of the time.
+# Without a release binary, build without optimization: it takes a third of the time.
 run: ours ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-data
 	@profile=quick; test ! -x "$(CARGO_TARGET_DIR)/release/slateberg" || profile=release; \
 	if [ $$profile = quick ]; then echo "building without optimization, to try slateberg out (optimized: make release)"; fi; \
@@ -45,12 +46,12 @@ fmt:
 lint: ours
 	cargo clippy $(TESTED) --workspace --all-targets -- --deny warnings
 
-# For readers of the code: private items are documented, and may be linked to.
+# Documentation for developers: it includes private items and links to them.
 doc: ours
 	RUSTDOCFLAGS='--deny warnings --allow rustdoc::private-intra-doc-links' cargo doc --locked --no-deps --document-private-items --lib
 
-# As `cargo test` builds it: without the tests' own dependencies, half of all crates would be built a
-# second time, with other features.
+# Builds with the features of `cargo test`. Without the dev-dependencies, half of all crates would
+# have other features and would be built twice.
 build: ours
 	cargo test $(TESTED) --workspace --no-run
 
@@ -81,19 +82,20 @@ clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 snippets: build ## commands of the documentation do what it says (needs Python 3.11+)
 	tests/snippets/run.sh
 
-# The tools of others are fetched and built the first time, which takes some minutes.
+# The first run downloads and builds third-party tools, which takes some minutes.
 deploy-check: build ## the Helm chart, alerts, dashboard and shell files (needs Python 3.11+, Go and apt-get)
 	tests/deploy/run.sh
 
-# Kubernetes' API server is built the first time, which takes from ten minutes to forty.
+# The first run builds Kubernetes' API server, which takes ten to forty minutes.
 kube: ## the Helm chart on a real API server of Kubernetes (needs Python 3.11+, Go and openssl)
 	tests/kube/run.sh
 
-# The store and toxiproxy are built the first time, and kept in $(CACHE)/bench.
+# The first run builds the store and toxiproxy into $(CACHE)/bench.
 networks: build ## races between writers, and networks that fail, with versitygw and toxiproxy (needs Go)
 	ONLY=s3 scripts/with-store versitygw scripts/store-suites
 
-# MinIO takes ten minutes to build the first time. LONG=1 kills 50 times and takes the store away for a minute.
+# The first run builds MinIO, which takes ten minutes. LONG=1 kills 50 times and stops the store for
+# a minute.
 stores: build ## the Rust suites on MinIO, versitygw and Azurite, plain and encrypted; QUICK=1 races, networks and kills alone
 	$(if $(QUICK),ONLY=s3) $(if $(LONG),SLATEBERG_OUTAGE_SECONDS=60) scripts/with-store minio scripts/store-suites
 	$(if $(QUICK),,scripts/with-store versitygw scripts/store-suites)
@@ -109,7 +111,7 @@ e2e: build deploy-check stores ## beside real servers of others: Keycloak, Trino
 kms: build ## with keys in an emulator of AWS KMS (needs Python 3.11+)
 	tests/kms/run.sh
 
-# Flags for the compiler make every crate another one: this has a directory of its own.
+# Compiler flags change the build of every crate. Therefore this target has its own directory.
 console: ## the build that tokio-console looks at
 	RUSTFLAGS='--cfg tokio_unstable' cargo clippy --locked --features console --bins \
 		--target-dir "$(CACHE)/target-console" -- --deny warnings
@@ -118,7 +120,8 @@ figures: ours ## start-up time, memory and size of the release binary
 	cargo build --release --locked --package slateberg
 	scripts/figures $(CARGO_TARGET_DIR)/release/slateberg
 
-# The first time also half an hour of builds, kept in $(CACHE)/bench; QUICK=1 leaves the long ones out.
+# The first run also builds for half an hour, into $(CACHE)/bench. QUICK=1 omits the long
+# measurements.
 bench: ours ## compare with peers: all of it in an hour, QUICK=1 in minutes, ONLY=operations,kv,...
 	cargo build --release --locked --package slateberg --package slateberg-bench
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg python3 benches/run.py \
@@ -134,8 +137,9 @@ wrk: ours ## what a server can do at most (needs wrk)
 	cargo build --release --locked --package slateberg
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/wrk/run.sh
 
-# Static, so that the image is the binary and hardly anything else, and a release asks nothing of a machine's libc.
-# Paths of this machine stay out of it, in Rust and in C alike: the same toolchain makes the same bytes anywhere.
+# A static binary: the image contains little else, and releases are independent of the host's libc.
+# Remapping removes the paths of this machine in Rust and C, so that the same toolchain builds the
+# same bytes anywhere.
 TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 STATIC_BIN = $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg
 CARGO_HOME ?= $(HOME)/.cargo
@@ -144,10 +148,10 @@ REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(CARGO_HOM
 C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(CARGO_HOME)=/cargo \
 	-ffile-prefix-map=$(CARGO_TARGET_DIR)=/target
 
-# The commit that the binary names as its own; unknown in an unpacked archive.
+# The commit that the binary reports. Unknown in an unpacked archive.
 COMMIT = $(shell git rev-parse HEAD 2>&- || echo unknown)
 
-# C says in the binary when it was compiled, unless it is told a time.
+# C code embeds its compilation time unless SOURCE_DATE_EPOCH is set.
 static: ours ## the static binary that images and releases are made of
 	SLATEBERG_COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH=0 CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
 		cargo build --release --locked --package slateberg --target $(TARGET)
@@ -155,7 +159,8 @@ static: ours ## the static binary that images and releases are made of
 image: static ## a container image, by docker, podman or buildah
 	scripts/image $(STATIC_BIN) $(TAG)
 
-# One of the tests makes the image, by buildah; without it they would pass by leaving that out.
+# One of the tests builds the image with buildah. Without buildah, the suite would pass without that
+# test.
 image-check: static build ## that the image is the same each time, and runs on what it cannot write, beside MinIO (as root)
 	@command -v buildah >/dev/null || { echo 'image-check: there is no buildah' >&2; exit 1; }
 	SLATEBERG_STATIC_BIN=$(STATIC_BIN) tests/deploy/run.sh test_container.py

@@ -5,7 +5,7 @@
 //!
 //! | rank | module | contents |
 //! |---|---|---|
-//! | 9 | [`cli`] | one file for each subcommand |
+//! | 8 | [`app`] | the server: HTTP routes of an open catalog, connections, TLS, an orderly stop |
 //! | 8 | [`app`] | the server: HTTP before an open catalog, connections, TLS, an orderly stop |
 //! | 7 | [`api`] | HTTP: routes, errors, extraction, the shapes of bodies |
 

@@ -1,4 +1,5 @@
-//! Access log (`log.access`): one line per request; and one per slow request (`log.slow_request_ms`).
+//! Access log: one line per request (`log.access`), and one per slow request
+//! (`log.slow_request_ms`).
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use super::peer::source;
 use slateberg_catalog::operation::RequestId;
 use slateberg_telemetry::settings::Settings;
 
-/// Probes and scrapes: their successes are left out of the access log.
+/// Health probes and scrapes. The access log omits their successes.
 const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
-/// The status of a request whose client closed the connection before the response, as nginx has it.
+/// Status of a request whose client closed the connection before the response, as in nginx.
 const CLIENT_CLOSED: u16 = 499;
 
 /// Decides which requests are logged.
@@ -22,8 +23,8 @@ pub struct AccessLog {
     slow: Option<Duration>,
 }
 
-/// A request under way. Its line is written when it is dropped, so that a request whose client closed
-/// the connection has one, too.
+/// A request in progress. Dropping it writes its line, so that a request whose client closed the
+/// connection is logged, too.
 pub struct Entry {
     log: AccessLog,
     began: Instant,
@@ -35,12 +36,12 @@ pub struct Entry {
     outcome: Option<(u16, Option<AccessPrincipal>)>,
 }
 
-/// The id of the caller, which the guard leaves with the response for the access log.
+/// The caller's id, which the guard attaches to the response for the access log.
 #[derive(Debug, Clone)]
 pub struct AccessPrincipal(pub String);
 
 impl AccessLog {
-    /// Returns the log that the settings ask for.
+    /// Creates the access log of these settings.
     pub fn new(settings: &Settings) -> Self {
         let slow = Some(settings.slow_request_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
         Self { all: settings.access, slow }
@@ -51,7 +52,8 @@ impl AccessLog {
         self.all || self.slow.is_some()
     }
 
-    /// Begins the entry of a request. Everything in it is shared or small: most entries write no line.
+    /// Starts the entry of a request. All fields are shared or small, because most entries write no
+    /// line.
     pub fn begin(self, request: &Request, id: &RequestId) -> Option<Entry> {
         self.is_on().then(|| Entry {
             log: self,

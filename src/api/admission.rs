@@ -1,7 +1,7 @@
-//! Admission: how much may be under way at the same time.
+//! Admission: bounds on concurrent requests.
 //!
-//! A request takes a place before any work is done, and room for its body once it is known who sends it:
-//! what nobody answers for must not keep others out.
+//! A request takes a permit before any work is done. Its body takes memory only after
+//! authentication, so that unauthenticated requests cannot block those of clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,23 +16,23 @@ use slateberg_config::server::Settings;
 /// Bodies are counted in units of this many bytes.
 const UNIT_BYTES: usize = 1024;
 
-/// One in so many places is for those who have not said who they are.
+/// Divisor for the share of requests that may be unauthenticated and wait for their body.
 const STRANGERS_PART: usize = 8;
 
-/// What may be under way at the same time.
+/// The permits for requests and for the memory of their bodies.
 pub struct Admission {
-    /// Under way now. Nobody ever waits for room, so that this needs no queue of those who do.
+    /// Requests in progress. A counter suffices, because a request never waits for a permit.
     requests: AtomicUsize,
     requests_max: usize,
-    /// Those among them that nobody in particular sends, with a body that is still to come.
+    /// Permits for unauthenticated requests whose body has not arrived yet.
     strangers: Arc<Semaphore>,
     body_units: Arc<Semaphore>,
 }
 
-/// The place of one request. It is free again when this is dropped.
+/// The permit of one request. Dropping it releases the permit.
 pub struct Place<'a>(&'a AtomicUsize);
 
-/// There is no room.
+/// All permits are taken.
 #[derive(Debug)]
 pub struct Full;
 
@@ -49,9 +49,10 @@ impl From<TryAcquireError> for Full {
 }
 
 impl Admission {
-    /// Admission within these bounds.
+    /// Creates the permits that these settings allow.
     pub fn new(settings: &Settings) -> Self {
-        // One body of the largest size always fits, or no such request could ever be answered.
+        // One body of the largest size must always fit. Otherwise such a request could never
+        // succeed.
         let bodies_bytes = settings.bodies_bytes_max.max(settings.body_bytes_max);
         let body_units = (bodies_bytes / UNIT_BYTES + 1).min(Semaphore::MAX_PERMITS);
         let strangers_max = settings.requests_in_flight_max.div_ceil(STRANGERS_PART);
@@ -63,21 +64,21 @@ impl Admission {
         }
     }
 
-    /// The place of a request, to be held until the answer is made.
+    /// Takes the permit of a request. The caller holds it until the handler has responded.
     pub fn admit(&self) -> Result<Place<'_>, Full> {
         let place = Place(&self.requests);
         let before = self.requests.fetch_add(1, Ordering::Relaxed);
         if before < self.requests_max { Ok(place) } else { Err(Full) }
     }
 
-    /// The further place of a request that nobody in particular sends, until its body is there: however
-    /// many such bodies are waited for, the others are answered.
+    /// Takes the additional permit of an unauthenticated request, held until its body has arrived.
+    /// It bounds the number of such requests, so that the others are still served.
     pub fn stranger(&self) -> Result<OwnedSemaphorePermit, Full> {
         Ok(Arc::clone(&self.strangers).try_acquire_owned()?)
     }
 
-    /// Room for the body of a request of which no more than this is read, to be held until nothing of it is
-    /// needed any more.
+    /// Reserves memory for a request's body, of which at most `bytes_max` are read. The caller
+    /// holds it while any part of the body is in use.
     pub fn body(
         &self,
         request: &Request,
@@ -89,13 +90,13 @@ impl Admission {
     }
 }
 
-/// Whether a request has a body that is read.
+/// Whether a request has a body that the server reads.
 pub fn has_body(request: &Request) -> bool {
     let asks = matches!(*request.method(), Method::GET | Method::HEAD);
     !asks && !request.body().is_end_stream()
 }
 
-/// How long a request's body is, if its head says so.
+/// The length of a request's body, if its header announces one.
 pub fn announced(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

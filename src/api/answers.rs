@@ -1,12 +1,12 @@
-//! [`Answers`]: whole answers to `loadTable`, ready to be sent.
+//! [`Answers`]: cache of complete `loadTable` responses.
 //!
-//! A version of a table is answered the same way for ever to all who may read as much of it, so that nothing
-//! here can be out of date: who asks for an answer has just been told by the catalog that its version is the
-//! current one, and what policies say of reading it.
+//! The response for one version of a table never changes for callers with the same read access, so
+//! that no entry can become stale. For each lookup, the catalog has just confirmed the current
+//! version and evaluated the policies for reading it.
 //!
-//! Long answers are compressed for clients that want it: once for each version and coding, however many
-//! ask. That takes CPU from everybody else, so that only a part of the cores does it at a time, and who
-//! comes meanwhile with another table is answered without.
+//! Long responses are compressed for clients that accept it, once per version and coding.
+//! Compression takes CPU from other requests. It therefore uses only a part of the cores, and a
+//! response is sent uncompressed while these are busy.
 
 use std::num::NonZero;
 
@@ -23,16 +23,17 @@ use slateberg_catalog::ReadVersion;
 use slateberg_config::server::Settings;
 use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 
-/// Bytes that an entry takes beside its body.
+/// Bytes of an entry in addition to its body.
 const ENTRY_BYTES: usize = 512;
-/// Bytes of an answer, as the cache expects it.
+/// Expected bytes of a response, to size the cache.
 const TYPICAL_BYTES: u64 = 16 << 10;
-/// Up to so many bytes are compressed where they are: it takes less than a millisecond.
+/// Responses of at most this size are compressed on the current thread: it takes less than a
+/// millisecond.
 const COMPRESSED_AT_ONCE_BYTES_MAX: usize = 64 << 10;
-/// Answers up to so many bytes are kept as they are, in one piece.
+/// Maximum size of a response that is cached uncompressed, as one buffer.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Answers that were given lately, bounded in bytes.
+/// Recent responses, bounded in bytes.
 pub struct Answers {
     kept: ByteCache<(AnswerKey, Coding), Answer>,
     compression_bytes_min: usize,
@@ -40,16 +41,16 @@ pub struct Answers {
     compressing: Semaphore,
 }
 
-/// Everything that an answer depends on.
+/// The key of a response: everything that it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AnswerKey {
-    /// What is shown.
+    /// The version and the snapshots in the response.
     pub shown: Shown,
-    /// What is told of how to get at files, by its content; none if nothing is told.
+    /// The digest of the file-access configuration in the response, if it contains one.
     pub files: Option<FilesKey>,
 }
 
-/// An answer that is ready.
+/// A cached response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     body: Bytes,
@@ -58,7 +59,7 @@ pub struct Answer {
 }
 
 impl Answers {
-    /// None yet, within the bounds of these settings.
+    /// Creates an empty cache within the bounds of these settings.
     pub fn new(settings: &Settings) -> Self {
         let bytes_max = settings.answer_cache_bytes;
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -70,7 +71,7 @@ impl Answers {
         }
     }
 
-    /// An answer, if it is kept: in this coding, or as it is.
+    /// Looks up a response in this coding, or else uncompressed.
     pub fn get(&self, key: AnswerKey, coding: Coding) -> Option<Answer> {
         let coded = (coding != Coding::Identity).then(|| self.kept.peek(&(key, coding))).flatten();
         let found = coded.or_else(|| self.kept.peek(&(key, Coding::Identity)));
@@ -78,7 +79,7 @@ impl Answers {
         found
     }
 
-    /// The response with an answer that was kept, compressed in this coding if it is long.
+    /// Responds with a cached answer. Compresses it first if it is long and cached uncompressed.
     pub async fn respond(&self, key: AnswerKey, answer: Answer, coding: Coding) -> Response {
         if answer.coding == Coding::Identity && self.is_compressed(answer.body.len(), coding) {
             let fresh = Fresh { parts: vec![answer.body.clone()], tag: answer.tag.clone() };
@@ -89,8 +90,7 @@ impl Answers {
         answer.into_response()
     }
 
-    /// The response with an answer that was just made, compressed in this coding if it is long; and keeps it
-    /// for the next.
+    /// Responds with a new answer, compressed if it is long, and caches it.
     pub async fn respond_fresh(&self, key: AnswerKey, fresh: Fresh, coding: Coding) -> Response {
         let length = fresh.len();
         if self.is_compressed(length, coding)
@@ -109,20 +109,20 @@ impl Answers {
         answer.into_response()
     }
 
-    /// How they are used.
+    /// Statistics of the cache.
     pub fn usage(&self) -> CacheUsage {
         self.kept.usage()
     }
 
-    /// Whether an answer of so many bytes is compressed for who asks for this coding. One that is too long to
-    /// be kept would be compressed anew each time.
+    /// Whether a response of this length is compressed for a client that accepts this coding. A
+    /// response that is too long to be cached is not, because each request would compress it again.
     fn is_compressed(&self, bytes: usize, coding: Coding) -> bool {
         let lengths = self.compression_bytes_min..=self.bytes_max;
         coding != Coding::Identity && lengths.contains(&bytes)
     }
 
-    /// The answer in this coding, which becomes one that is kept; none while too many others are being
-    /// compressed.
+    /// Returns the compressed response and caches it. Returns `None` while too many compressions
+    /// are running.
     async fn compressed(&self, key: AnswerKey, coding: Coding, fresh: &Fresh) -> Option<Answer> {
         let make = async {
             let room = self.compressing.try_acquire().map_err(|_| ())?;
@@ -139,11 +139,11 @@ impl Answers {
             let bytes = answer.bytes();
             Ok::<_, ()>((answer, bytes))
         };
-        // Whoever asks for the same meanwhile waits for it.
+        // Concurrent requests for the same entry wait for one compression.
         self.kept.get_or_insert(&(key, coding), make).await.ok()
     }
 
-    /// That of the version before will not be asked for any more.
+    /// Evicts the previous version, which no further request needs.
     fn forget_predecessor(&self, key: AnswerKey) {
         let shown = key.shown;
         let Some(before) = shown.version.version.checked_sub(1) else { return };
@@ -156,7 +156,7 @@ impl Answers {
 }
 
 impl Answer {
-    /// The bytes that it takes in the cache.
+    /// Bytes of the entry in the cache.
     fn bytes(&self) -> usize {
         self.body.len() + ENTRY_BYTES
     }
@@ -170,13 +170,13 @@ impl Answer {
     }
 }
 
-/// Says on what the answer depends, and whether nobody may keep it.
+/// Adds the `Vary` header, and `Cache-Control: no-store` if the response contains a secret.
 fn finished(response: Response, is_secret: bool) -> Response {
     let response = with_vary(response);
     if is_secret { (NO_STORE, response).into_response() } else { response }
 }
 
-/// Says that the answer depends on what the client takes, for whoever keeps it on its way.
+/// Adds `Vary: Accept-Encoding`, for caches between server and client.
 pub fn with_vary(mut response: Response) -> Response {
     let value = HeaderValue::from_static("accept-encoding");
     response.headers_mut().insert(header::VARY, value);

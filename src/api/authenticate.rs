@@ -1,4 +1,4 @@
-//! Authentication: a request is let in with the principal that its credential proves, or not at all.
+//! Authentication: derives a request's principal from its credential, or rejects the request.
 
 use std::net::IpAddr;
 
@@ -11,15 +11,15 @@ use slateberg_authn::error::Refused;
 use slateberg_catalog::operation::RequestId;
 use slateberg_model::principal::Principal;
 
-/// What a request without a credential is asked for.
+/// `WWW-Authenticate` for a request without a credential.
 pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;
-/// The same, for one whose credential is not good.
+/// `WWW-Authenticate` for a request with an invalid credential.
 const INVALID: &str = r#"Bearer realm="slateberg", error="invalid_token""#;
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// The principal that a request is let in with, or the answer that it gets instead. The certificate of the
-/// connection counts where the request itself says nothing: a proxy, or a tool for many, speaks for whom it
-/// says, and a credential that is not good is not made so by another.
+/// Returns the principal of a request, or the error response. The connection's certificate counts
+/// only if the request itself has no credential: a proxy may use one connection for several
+/// principals, and a valid certificate must not replace an invalid credential.
 pub async fn authenticate(
     state: &ApiState,
     headers: &HeaderMap,
@@ -47,7 +47,7 @@ pub async fn authenticate(
     }
 }
 
-/// Counts an invalid credential, and delays the response if its source fails often.
+/// Counts an invalid credential. Delays the response if its source fails often.
 pub async fn failed(
     state: &ApiState,
     refused: Refused,
@@ -60,8 +60,8 @@ pub async fn failed(
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
 }
 
-/// The one credential of a request. Two that say different things are none: somebody on the way might
-/// have looked at the other.
+/// Returns the single credential of a request. Two different ones are rejected, because an
+/// intermediary may have checked the other one.
 fn credential(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
     let bearer = single(headers, &header::AUTHORIZATION)?.map(bearer).transpose()?;
     let api_key = single(headers, &API_KEY)?;

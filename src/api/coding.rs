@@ -1,4 +1,4 @@
-//! [`Coding`]: how an answer's body is compressed on its way.
+//! [`Coding`]: compression of response bodies.
 
 use std::io::Write;
 
@@ -7,14 +7,15 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The level of both: JSON gets to about a sixth by it, and higher ones cost more time than bytes.
+/// The compression level of both. It shrinks JSON to about a sixth; higher levels cost much time
+/// and save few bytes.
 const GZIP_LEVEL: u32 = 1;
 const ZSTD_LEVEL: i32 = 1;
 
-/// A content coding that slateberg knows.
+/// A supported content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coding {
-    /// As it is.
+    /// Uncompressed.
     Identity,
     /// gzip.
     Gzip,
@@ -23,10 +24,10 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Every one.
+    /// All codings.
     pub const ALL: [Self; 3] = [Self::Identity, Self::Gzip, Self::Zstd];
 
-    /// The header `Content-Encoding`; none for a body as it is.
+    /// The value of `Content-Encoding`. `None` for an uncompressed body.
     pub fn header(self) -> Option<HeaderValue> {
         match self {
             Self::Identity => None,
@@ -35,7 +36,7 @@ impl Coding {
         }
     }
 
-    /// The body that these parts make, one behind the other.
+    /// Encodes the concatenation of these parts.
     pub fn encode(self, parts: &[Bytes]) -> Bytes {
         let encoded = match self {
             Self::Identity => parts.concat(),

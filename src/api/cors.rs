@@ -1,7 +1,8 @@
-//! CORS: what a browser asks before a web page of another origin gets to talk to the server.
+//! CORS: answers preflight requests, by which browsers check whether a page of another origin may
+//! call the server.
 //!
-//! A page brings its credential in a header, as every client does. What a page sends without one is looked at
-//! in `cross_origin`, so that none does anything in somebody's name without having been given a key.
+//! Pages send their credential in a header, as all clients do. `cross_origin` checks requests of
+//! pages that send none, so that a page cannot use a caller's identity without a key.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,11 +19,11 @@ use tower_service::Service;
 use super::request_id::REQUEST_ID;
 use slateberg_config::server::listen::CorsSettings;
 
-/// What pages of other origins may do.
+/// The permissions of pages of other origins.
 pub struct Cors(CorsLayer);
 
 impl Cors {
-    /// What these settings let them do; none if that is nothing.
+    /// Creates the layer of these settings. Returns `None` if they allow no origin.
     pub fn new(settings: &CorsSettings) -> Option<Self> {
         if settings.allowed_origins.is_empty() {
             return None;
@@ -30,7 +31,7 @@ impl Cors {
         let origins = settings.allowed_origins.iter();
         let origins = match settings.allows_any() {
             true => AllowOrigin::any(),
-            // The settings were checked before: whatever is no header is no origin.
+            // Validated settings contain only origins that are valid header values.
             false => AllowOrigin::list(origins.filter_map(|it| HeaderValue::from_str(it).ok())),
         };
         let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE];
@@ -44,7 +45,8 @@ impl Cors {
         Some(Self(layer))
     }
 
-    /// Answers a preflight request, or has the server respond and adds which pages may read the response.
+    /// Answers a preflight request, or has the server respond and adds the CORS headers to the
+    /// response.
     pub(super) fn answer<S>(&self, server: S, request: Request) -> BoxFuture<'static, Response>
     where
         S: Service<Request, Response = Response, Error = Infallible>,

@@ -1,9 +1,9 @@
-//! What pages of other origins may not do: change something in the name of whoever looks at them.
+//! Rejects changes that pages of other origins request with the identity of the browser's user.
 //!
-//! A page has to bring a credential in a header, which no browser adds by itself. But a browser does show
-//! the certificate that is installed in it, and without authentication nothing is needed at all. Such a
-//! request says from which page it comes, and counts only if that page may talk to the server. `host` checks
-//! before that whether the name of the server is its own.
+//! A page must send its credential in a header, which no browser adds on its own. Browsers do
+//! present installed client certificates, and a server without authentication needs no credential
+//! at all. Such a request names the page's origin, and the server rejects it unless that origin is
+//! allowed. `host` verifies before that the request names the server's own host.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, Method, StatusCode, header};
@@ -14,7 +14,8 @@ use slateberg_model::principal::{self, Principal};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses what a page asks for that has brought nothing, and whose origin may not talk to the server.
+/// Rejects a change that arrives without an explicit credential from a page whose origin is not
+/// allowed.
 pub fn check(
     request: &Request,
     principal: &Principal,
@@ -25,7 +26,7 @@ pub fn check(
         Principal::Identified(identity) => identity.method == principal::Method::Mtls,
         Principal::Task(_) => false,
     };
-    // Answers to questions are kept from the page by the browser.
+    // The browser hides the responses of reads from the page.
     let asks = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !brings_nothing || asks || is_welcome(request, principal, allowed) {
         return Ok(());
@@ -37,10 +38,11 @@ pub fn check(
     ))
 }
 
-/// Whether a request comes from no page, or from one that may send it.
+/// Whether a request comes from an allowed page, or from a client other than a page.
 fn is_welcome(request: &Request, principal: &Principal, allowed: &CorsSettings) -> bool {
     let headers = request.headers();
-    // No page can say this itself, and a proxy may have changed by what name the server is asked.
+    // Pages cannot forge this header. It is checked first because a proxy may have changed the host
+    // that the request names.
     let site = headers.get(SEC_FETCH_SITE);
     if site.is_some_and(|site| site == "same-origin") {
         return true;
@@ -49,12 +51,12 @@ fn is_welcome(request: &Request, principal: &Principal, allowed: &CorsSettings) 
         return site.is_none_or(|site| site != "cross-site");
     };
     let Ok(origin) = origin.to_str() else { return false };
-    // To let any page in is not to say that it may act in anybody's name.
+    // Allowing all origins does not allow them to use a client certificate's identity.
     let any = allowed.allows_any() && *principal == Principal::Anonymous;
     any || allowed.allowed_origins.iter().any(|it| it == origin) || is_own(origin, request)
 }
 
-/// Whether an origin is the server's own, as the client calls it.
+/// Whether an origin is the server's own, as named by the request.
 fn is_own(origin: &str, request: &Request) -> bool {
     let in_header = || request.headers().get(header::HOST)?.to_str().ok();
     let own = request.uri().authority().map(|it| it.as_str()).or_else(in_header);

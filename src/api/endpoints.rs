@@ -1,7 +1,7 @@
-//! The routes that the catalog names to its clients.
+//! The endpoints that the server announces to clients.
 
-/// What `GET /v1/config` tells clients to be served: the routes of `catalog_routes` that a client
-/// chooses by, in the specification's own spelling.
+/// The `endpoints` of `GET /v1/config`: the routes of `catalog_routes` on which clients base
+/// decisions, spelled as in the specification.
 pub const ENDPOINTS: [&str; 27] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",

@@ -1,7 +1,7 @@
-//! Every error, as HTTP has it: the only table of status codes.
+//! HTTP responses of all errors, and the only table of status codes.
 //!
-//! Clients switch on `code` and `type`, as the specification's `ErrorModel` has them; texts that Java's
-//! compatibility kit asserts come from below as they are.
+//! Clients switch on the `code` and `type` of the specification's `ErrorModel`. Java's
+//! compatibility kit asserts some messages, which come from the catalog unchanged.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -13,10 +13,10 @@ use slateberg_authn as authn;
 use slateberg_catalog as catalog;
 use slateberg_model::refusal::Refusal;
 
-/// Seconds after which a client that was turned away may come back.
+/// Seconds after which a rejected client may retry.
 const RETRY_AFTER_SECONDS: u64 = 1;
 
-/// An error that is about to be answered.
+/// An error response.
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
@@ -25,53 +25,53 @@ pub struct ApiError {
     operator: Option<String>,
     /// The `WWW-Authenticate` header.
     challenge: Option<HeaderValue>,
-    /// The `Retry-After` header of those who are told to come back.
+    /// The `Retry-After` header, sent with 429 and 503.
     retry_after_seconds: u64,
 }
 
-/// What the operator should know of an answer.
+/// Details of an error response for the log.
 #[derive(Debug, Clone)]
 pub struct ForOperator {
-    /// The kind of exception that clients are told.
+    /// The exception type in the response.
     pub kind: &'static str,
-    /// What they are told of it.
+    /// The message in the response.
     pub message: String,
-    /// What they are not.
+    /// Details that the response omits.
     pub operator: String,
 }
 
 impl ApiError {
-    /// An error with this status, this exception name and this text.
+    /// Creates an error with this status, exception type and message.
     pub fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
         let (message, retry_after_seconds) = (message.into(), RETRY_AFTER_SECONDS);
         Self { status, kind, message, operator: None, challenge: None, retry_after_seconds }
     }
 
-    /// The request cannot be understood.
+    /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestException", message)
     }
 
-    /// The request's body is encoded in a way that the server does not decode.
+    /// 415: the server does not decode the encoding of the request's body.
     pub fn unsupported_encoding(encoding: &str) -> Self {
         let message = format!("Unsupported Content-Encoding '{encoding}': send the body as it is");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "BadRequestException", message)
     }
 
-    /// The request has no credential that is good: one text, whatever is wrong with it.
+    /// 401: the request has no valid credential. The message does not reveal the reason.
     pub fn unauthorized(challenge: &'static str) -> Self {
         let message = "Not authorized: send a valid API key or token as Authorization: Bearer";
         let answer = Self::new(StatusCode::UNAUTHORIZED, "NotAuthorizedException", message);
         Self { challenge: Some(HeaderValue::from_static(challenge)), ..answer }
     }
 
-    /// Too many failed in the same way.
+    /// 429: too many requests with invalid credentials.
     pub fn too_many_failures() -> Self {
         let message = "Too many requests with credentials that are not valid";
         Self::new(StatusCode::TOO_MANY_REQUESTS, "SlowDownException", message)
     }
 
-    /// There were too many of them lately.
+    /// 429: a rate limit is exceeded.
     pub fn too_soon(too_soon: TooSoon) -> Self {
         let TooSoon { retry_after_seconds } = too_soon;
         let message = format!("Too many requests: try again in {retry_after_seconds} s");
@@ -100,7 +100,7 @@ impl From<catalog::Error> for ApiError {
     }
 }
 
-/// The status of an error of the catalog.
+/// Maps an error of the catalog to its status.
 fn status(error: &catalog::Error) -> StatusCode {
     use catalog::Error as E;
     match error {
@@ -152,7 +152,7 @@ impl IntoResponse for ApiError {
             "error": { "message": message, "type": kind, "code": status.as_u16() }
         });
         let mut response = (status, Json(body)).into_response();
-        // Who knows the request's id tells the log.
+        // The response includes the request id, by which a client can refer to this log line.
         if let Some(operator) = operator {
             response.extensions_mut().insert(ForOperator { kind, message, operator });
         }
@@ -160,7 +160,7 @@ impl IntoResponse for ApiError {
         if let Some(challenge) = challenge {
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
-        // What the server does decode (RFC 9110, section 15.5.16).
+        // Names the supported encoding (RFC 9110, section 15.5.16).
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }

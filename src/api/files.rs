@@ -1,7 +1,7 @@
-//! [`FilesTold`]: what clients are told of how to get at a table's files, in the words that they know.
+//! [`FilesTold`]: the file-access configuration of a table in the client's property names.
 //!
-//! It ends a `LoadTableResult`. Answers with it have no ETag and are stored by nobody: a client that came
-//! back with a tag would be told that its credentials, which end soon, are still what it has.
+//! It is the end of a `LoadTableResult`. Responses with it have no ETag and forbid caching: a `304`
+//! would confirm credentials that are about to expire.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,31 +18,32 @@ use slateberg_model::separator;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_telemetry::cache::ByteCache;
 
-/// Bytes of what was told that are kept.
+/// Bytes of the cache.
 const KEPT_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of one, as the cache expects it.
+/// Expected bytes of an entry, to size the cache.
 const TYPICAL_BYTES: u64 = 4 << 10;
 
-/// What is told, by its content: the first half of its SHA-256.
+/// The digest of a configuration: the first half of its SHA-256.
 pub type FilesKey = [u8; 16];
 
-/// What a client is told of how to get at a table's files.
+/// The file-access configuration of a table for a client.
 #[derive(Debug, Clone)]
 pub struct FilesTold {
-    /// What ends the answer.
+    /// The end of the response.
     pub tail: Bytes,
-    /// It, by its content.
+    /// The digest of `tail`.
     pub key: FilesKey,
 }
 
-/// What was told lately, bounded in bytes: the same is told to all who load a table with the same rights, as
-/// long as its credentials are handed out, and to put it into words takes longer than the rest of a load.
+/// Cache of recent configurations, bounded in bytes. All callers with the same privileges get the
+/// same one until its credentials are renewed, and rendering it takes longer than the rest of a
+/// load.
 pub struct FilesKept(ByteCache<KeptKey, Arc<Kept>>);
 
-/// The table, and the number of its credentials.
+/// The table's id and the generation of its credentials.
 type KeptKey = (Uuid, Option<u64>);
 
-/// What was told, and of what.
+/// A configuration and its inputs.
 struct Kept {
     told: Delegated,
     warehouse: String,
@@ -57,7 +58,7 @@ impl Default for FilesKept {
 }
 
 impl FilesKept {
-    /// What is told of the table with this name.
+    /// Returns the configuration for the table with this name.
     pub fn told(&self, told: &Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> FilesTold {
         let generation = match &told.way {
             Way::Credentials(credentials) => Some(credentials.generation),
@@ -72,27 +73,27 @@ impl FilesKept {
         }
         let files = FilesTold::new(told, warehouse, ident);
         let (told, warehouse, ident) = (told.clone(), warehouse.name.clone(), ident.clone());
-        // Credentials are in it twice: as they were vended, and in the words for the client.
+        // The entry stores the credentials twice: as vended, and rendered for the client.
         let bytes = 2 * files.tail.len();
         self.0.insert(key, Arc::new(Kept { told, warehouse, ident, files: files.clone() }), bytes);
         files
     }
 }
 
-/// Credentials, and for what they are.
+/// Credentials and the locations for which they are valid.
 #[derive(Serialize)]
 pub struct StorageCredential<'a> {
-    /// The beginning of locations.
+    /// The prefix of these locations.
     prefix: &'a str,
-    /// The credentials.
+    /// The properties with the credentials.
     config: &'a BTreeMap<&'a str, &'a str>,
 }
 
-/// Everything but what RFC 3986 reserves nothing of.
+/// Escapes all characters except the unreserved ones of RFC 3986.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl FilesTold {
-    /// What is told of the table with this name.
+    /// Renders the configuration for the table with this name.
     pub fn new(told: &Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> Self {
         let words = Words::new(told, warehouse, ident);
         let config = words.all();
@@ -110,14 +111,14 @@ impl FilesTold {
     }
 }
 
-/// The keys and values of a client's configuration.
+/// The properties of a client's configuration.
 pub struct Words<'a> {
     told: &'a Delegated,
     endpoint: String,
 }
 
 impl<'a> Words<'a> {
-    /// Those for the table with this name.
+    /// Creates the properties for the table with this name.
     pub fn new(told: &'a Delegated, warehouse: &Warehouse, ident: &TabularIdent) -> Self {
         let table = table_path(warehouse, ident);
         let staged = told.staged.map(|name| format!("?staged={name}")).unwrap_or_default();
@@ -129,7 +130,7 @@ impl<'a> Words<'a> {
         Self { told, endpoint }
     }
 
-    /// All of them. There may be secrets among them.
+    /// All properties. They can contain secrets.
     pub fn all(&self) -> BTreeMap<&str, &str> {
         let Self { told, endpoint } = self;
         let mut all: BTreeMap<&str, &str> =
@@ -143,10 +144,10 @@ impl<'a> Words<'a> {
             }
             Way::Signatures => all.extend([
                 ("s3.remote-signing-enabled", "true"),
-                // Iceberg's own clients, by the name of today and of before.
+                // Iceberg's own clients read the first key, older ones the second.
                 ("signer.endpoint", endpoint.as_str()),
                 ("s3.signer.endpoint", endpoint.as_str()),
-                // PyIceberg signs in one of its ways to files alone, which is not the one it prefers.
+                // PyIceberg's preferred `FileIO` cannot use a remote signer. Its fsspec one can.
                 ("s3.signer", "S3V4RestSigner"),
                 ("py-io-impl", "pyiceberg.io.fsspec.FsspecFileIO"),
             ]),
@@ -172,7 +173,7 @@ pub fn credentials_body(
     body
 }
 
-/// Where a table is, below the URI of the catalog.
+/// The path of a table, relative to the catalog's URI.
 fn table_path(warehouse: &Warehouse, ident: &TabularIdent) -> String {
     let encode = |text: &str| utf8_percent_encode(text, SEGMENT).to_string();
     let namespace = ident.namespace.0.join(&separator::DEFAULT.to_string());

@@ -1,8 +1,8 @@
-//! The guard at the door: turns requests away while too much is under way, before any work is done, asks
-//! the others for their credential, and answers in the place of a handler that panics.
+//! The entry point of a port: rejects requests beyond the limits before any work is done,
+//! authenticates the others, and responds with 500 if a handler panics.
 //!
-//! It stands in front of all routes together. As a layer it would be put around each of them, and each
-//! request would pay for a copy of it.
+//! It wraps the router as a whole. As an axum layer it would wrap each route, and each request
+//! would clone it.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -42,43 +42,43 @@ use slateberg_catalog::{self as catalog, Operation};
 use slateberg_model::principal::Principal;
 use slateberg_telemetry::traces::{self, TARGET};
 
-/// Where metrics are, which Prometheus expects to be open.
+/// The path of the metrics. Prometheus expects it to need no credential.
 const METRICS: &str = "/metrics";
 
-/// Routes with the guard in front of them: the whole server. Cheap to clone.
+/// The routes of a port behind the guard. Cheap to clone.
 #[derive(Clone)]
 pub struct Guarded {
     routes: Router,
     rules: Arc<Rules>,
-    /// For browsers, if pages of other origins may ask.
+    /// CORS, if pages of other origins may send requests.
     cors: Option<Arc<Cors>>,
 }
 
-/// Who gets past the guard.
+/// The checks before a request reaches its route.
 struct Rules {
     admission: Admission,
-    /// Paths of which no request is turned away.
+    /// Paths that are exempt from admission.
     always_open: &'static [&'static str],
     door: Option<Door>,
 }
 
-/// Where credentials are asked for.
+/// Authentication and rate limits.
 pub struct Door {
     state: ApiState,
     observer: Arc<Observer>,
-    /// How often one may come, if there are limits.
+    /// Rate limits, if configured.
     limits: Option<Arc<RateLimits>>,
-    /// Paths at which they are not.
+    /// Paths that need no credential.
     for_everybody: &'static [&'static str],
-    /// What the names of this process's requests begin with, which no other process's do.
+    /// The unique prefix of the request ids that this process generates.
     run: Uuid,
-    /// Requests that were given a name.
+    /// Number of generated request ids.
     requests: AtomicU64,
 }
 
 impl Guarded {
-    /// Guards these routes. An operator's questions, at the paths of `always_open`, are let in however many
-    /// requests are under way. Nothing that wants a principal is served without a door.
+    /// Guards these routes. The paths of `always_open` are served regardless of the number of
+    /// requests in progress. Without a `door`, no route that needs a principal can be reached.
     pub fn new(
         routes: Router,
         admission: Admission,
@@ -89,8 +89,8 @@ impl Guarded {
         Self { routes, rules, cors: None }
     }
 
-    /// The same for browsers too: their questions about other origins are answered before anybody is asked
-    /// for a credential, as they bring none.
+    /// Adds CORS. Preflight requests are answered before authentication, because browsers send them
+    /// without a credential.
     #[must_use]
     pub fn with_cors(self, cors: Option<Arc<Cors>>) -> Self {
         Self { cors, ..self }
@@ -104,7 +104,7 @@ impl Guarded {
         }
     }
 
-    /// Answers under the request's id, which the answer repeats.
+    /// Responds under the request's id, and repeats the id in the response.
     async fn answer(self, request: Request) -> Response {
         let Self { routes, rules, .. } = self;
         let version = request.version();
@@ -122,7 +122,7 @@ impl Guarded {
         let mut response = answer.await;
         observed.answered(&mut response, &id);
         response.headers_mut().insert(REQUEST_ID, header);
-        // Later versions of HTTP tell this by themselves when a connection ends.
+        // HTTP/2 announces the end of a connection itself.
         if version <= Version::HTTP_11 && door.state.leaving.has_begun() {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
@@ -131,8 +131,8 @@ impl Guarded {
     }
 }
 
-/// Without its body, if the request wants the head alone: routes see to that by themselves, and the guard
-/// for what it answers in their place.
+/// Removes the body if the request is a `HEAD`. The routes do this themselves; the guard does it
+/// for responses in their place.
 fn head_if(wants_head: bool, response: Response) -> Response {
     if wants_head { response.map(|_| Body::empty()) } else { response }
 }
@@ -154,7 +154,7 @@ impl Rules {
         {
             return ApiError::too_soon(too_soon).into_response();
         }
-        // The place is held until the answer is made.
+        // Hold the permit until the handler has responded.
         let _place = match always_open.contains(&request.uri().path()) {
             true => None,
             false => match admission.admit() {
@@ -186,7 +186,7 @@ impl Rules {
 }
 
 impl Door {
-    /// Asks for credentials, but at the paths of `for_everybody`.
+    /// Requires credentials, except at the paths of `for_everybody`.
     pub fn new(
         state: ApiState,
         observer: Arc<Observer>,
@@ -197,7 +197,8 @@ impl Door {
         Self { state, observer, limits, for_everybody, run, requests: AtomicU64::new(1) }
     }
 
-    /// Lets a request in as what its credential makes it, or as nobody's where that is for everybody.
+    /// Authenticates a request and attaches its operation. At a path without authentication,
+    /// attaches only the request's id.
     async fn let_in(
         &self,
         request: &mut Request,
@@ -209,7 +210,7 @@ impl Door {
         let own = is_unprotected.then_some(self.state.settings.host_names.as_slice());
         host::check(request, own)?;
         if is_open {
-            // Whoever serves it finds the request's id where a client would have put it.
+            // The handler reads the id from the header, as if the client had sent it.
             request.headers_mut().insert(REQUEST_ID, header_of(&id));
             return Ok(());
         }
@@ -225,7 +226,8 @@ impl Door {
         };
         let principal = authenticated?;
         cross_origin::check(request, &principal, &self.state.settings.cors)?;
-        // Everybody is one where nobody has to say who they are: only addresses tell them apart there.
+        // Without authentication all callers share one principal, so that only the limit per
+        // address applies.
         if let (Some(limits), Principal::Identified(identity)) = (limits, &principal) {
             limits.take_of_principal(&identity.id).map_err(ApiError::too_soon)?;
         }
@@ -235,7 +237,7 @@ impl Door {
         Ok(())
     }
 
-    /// Returns the caller for the access log, if there is one.
+    /// Returns the caller for the access log, if it is enabled and the request has one.
     fn caller(&self, request: &Request) -> Option<Principal> {
         let operation = request.extensions().get::<Operation>();
         operation
@@ -243,7 +245,7 @@ impl Door {
             .map(|operation| operation.principal.clone())
     }
 
-    /// What a request by this principal is.
+    /// Creates the operation of a request by this principal.
     fn operation(
         &self,
         principal: Principal,
@@ -258,7 +260,7 @@ impl Door {
         Operation { request_id: Some(id), ..Operation::by(principal, context) }
     }
 
-    /// What the client calls the request, if that is fit to stand in a log, or a name of our own.
+    /// The client's id of the request if it is safe to log, or else a generated one.
     fn request_id(&self, headers: &HeaderMap) -> RequestId {
         let given = headers.get(REQUEST_ID).and_then(|id| RequestId::given(id.as_bytes()));
         given.unwrap_or_else(|| {
@@ -267,8 +269,8 @@ impl Door {
         })
     }
 
-    /// Makes room for the body of a request that was let in, and has the request keep it. Of one by nobody
-    /// in particular no more than a form is read, and few of them are waited for.
+    /// Reserves memory for the body of an admitted request. An unauthenticated request gets memory
+    /// for a form only, and few of them may wait for their body.
     fn make_room(&self, admission: &Admission, request: &mut Request) -> Result<(), Full> {
         if !has_body(request) {
             return Ok(());
@@ -277,12 +279,13 @@ impl Door {
         if request.extensions().get::<Operation>().is_none() {
             let stranger = admission.stranger()?;
             let body = admission.body(request, FORM_BYTES_MAX.min(bytes_max))?;
-            // It goes with the head of the request, which nobody needs once the body is there.
+            // Dropped with the head of the request, which is not used after the body has arrived.
             request.extensions_mut().insert(Arc::new((stranger, body)));
             return Ok(());
         }
         let body = admission.body(request, bytes_max)?;
-        // What was accepted goes on without its client, and so does the room that it takes.
+        // An accepted operation continues after its client has disconnected, and holds the memory
+        // for as long.
         if let Some(operation) = request.extensions_mut().get_mut::<Operation>() {
             operation.room = Some(body);
         }
@@ -301,7 +304,7 @@ impl Service<Request> for Guarded {
     type Future = BoxFuture<'static, Result<Response, Infallible>>;
 
     fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // Routes are always ready.
+        // Routes need no back pressure: they are always ready.
         Poll::Ready(Ok(()))
     }
 

@@ -1,8 +1,10 @@
-//! The host that a request names: exactly one, and the server's own where no credential is asked for.
+//! Validates the host that a request names. Where no credential is required, it must be the
+//! server's own.
 //!
-//! A web page can have its own name resolve to the server's address (DNS rebinding). The browser then
-//! takes the server for the origin of that page, which may read and change all that no credential protects.
-//! Its requests name the host of the page, and no page can have them name an IP address or `localhost`.
+//! A web page can let its own name resolve to the server's address (DNS rebinding). The browser
+//! then assigns the server to the origin of that page, which may read and change everything that is
+//! not protected by a credential. Such requests name the host of the page. A page cannot make them
+//! name an IP address or `localhost`.
 
 use std::net::IpAddr;
 
@@ -12,8 +14,8 @@ use axum::http::{StatusCode, Version, header};
 use super::error::ApiError;
 use slateberg_config::server::host::host_of;
 
-/// Rejects a request without a valid host (RFC 9112, section 3.2), and one whose host is a name that is not
-/// among `own`, if there are such names.
+/// Rejects an invalid or repeated host, and in HTTP/1.1 a missing one (RFC 9112, section 3.2). If
+/// `own` is given, also rejects a host that is neither local, nor an IP address, nor in `own`.
 pub fn check(request: &Request, own: Option<&[String]>) -> Result<(), ApiError> {
     let mut values = request.headers().get_all(header::HOST).iter();
     let in_header = match (values.next(), values.next()) {
@@ -32,7 +34,7 @@ pub fn check(request: &Request, own: Option<&[String]>) -> Result<(), ApiError> 
     if in_header.is_none() && request.version() == Version::HTTP_11 {
         return Err(ApiError::bad_request("Expected a Host header"));
     }
-    // The request target and the header of HTTP/2 come before the header of HTTP/1.
+    // The request target, and the authority of HTTP/2, take precedence over the `Host` header.
     let host = request.uri().authority().map(|authority| authority.host()).or(in_header);
     match (host, own) {
         (Some(host), Some(own)) if !is_own(host, own) => Err(not_own(host)),
@@ -40,11 +42,11 @@ pub fn check(request: &Request, own: Option<&[String]>) -> Result<(), ApiError> 
     }
 }
 
-/// Whether a host is the server's own: an address, this machine, or one of these names.
+/// Whether a host is the server's own: an IP address, `localhost`, or one of these names.
 fn is_own(host: &str, names: &[String]) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     let address = host.trim_start_matches('[').trim_end_matches(']');
-    // Browsers resolve localhost and the names below it by themselves.
+    // Browsers resolve `localhost` and its subdomains without DNS.
     let last = host.rsplit('.').next().unwrap_or(host);
     address.parse::<IpAddr>().is_ok()
         || last.eq_ignore_ascii_case("localhost")

@@ -1,20 +1,19 @@
-//! Whether the server is about to stop.
+//! The shutdown flag.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the server is about to stop. Clients whose connections carry one request after the other are told
-/// with each answer from then on that there will be no next one (`Connection: close`), so that none of them
-/// sends a request into a connection that ends; and `/ready` says no.
+/// Whether the server is shutting down. Each HTTP/1.1 response then contains `Connection: close`,
+/// so that no client sends a request on a connection that is about to end. `/ready` returns 503.
 #[derive(Debug, Default)]
 pub struct Leaving(AtomicBool);
 
 impl Leaving {
-    /// From now on.
+    /// Starts the shutdown.
     pub fn begin(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is so.
+    /// Whether the shutdown has started.
     pub fn has_begun(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

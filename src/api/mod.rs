@@ -1,8 +1,8 @@
-//! Rank 6: HTTP. The only room that knows a status code, a header, a path or the shape of a body.
+//! Rank 7: HTTP. Status codes, headers, paths and the shapes of bodies occur only here.
 //!
-//! A handler extracts, calls the catalog, and shapes the answer. All routes stand on one page
-//! ([`router`]), all errors in one table ([`error`]), and all shapes in [`wire`], with the names that
-//! the specification gives them.
+//! A handler extracts its input, calls the catalog, and renders the response. All routes are in
+//! [`router`], all errors in [`error`], and all shapes in [`wire`], with the names of the
+//! specification.
 
 pub mod access_log;
 pub mod admission;

@@ -17,17 +17,17 @@ use slateberg_telemetry::http::{Active, HttpMetrics, Method};
 use slateberg_telemetry::settings::Ratio;
 use slateberg_telemetry::traces::{RequestSpan, TRACEPARENT, TRACESTATE, TraceHeaders};
 
-/// Observes requests.
+/// Records telemetry of requests.
 pub struct Observer {
     metrics: Arc<HttpMetrics>,
-    /// The share of requests that are traced, if traces are exported.
+    /// The fraction of requests that are traced, if traces are exported.
     traced: Option<Ratio>,
-    /// The number of each route, found as axum finds it.
+    /// The index of each route, matched in the same way as axum does.
     routes: Router<u16>,
     access_log: AccessLog,
 }
 
-/// A request that is observed.
+/// Telemetry of a request in progress.
 pub struct Observed<'a> {
     active: Active<'a>,
     span: Option<RequestSpan>,
@@ -35,7 +35,7 @@ pub struct Observed<'a> {
 }
 
 impl Observer {
-    /// Observes requests to these routes.
+    /// Creates an observer for requests to these routes.
     pub fn new(
         metrics: Arc<HttpMetrics>,
         templates: &[String],
@@ -50,7 +50,7 @@ impl Observer {
         Self { metrics, traced, routes, access_log }
     }
 
-    /// Takes note of a request that has come.
+    /// Starts to record a request.
     pub fn begin(&self, request: &Request, id: &RequestId) -> Observed<'_> {
         let route = self.routes.at(request.uri().path()).ok().map(|found| *found.value);
         let method = Method::named(request.method().as_str());
@@ -98,7 +98,7 @@ impl Observed<'_> {
         self.span.as_ref().map_or_else(Span::none, |span| span.span().clone())
     }
 
-    /// Takes note of its answer, and tells the log what the operator should know of it.
+    /// Records the response. Logs its details for the operator, if it has any.
     pub fn answered(mut self, response: &mut Response, id: &RequestId) {
         let status = response.status().as_u16();
         if let Some(told) = response.extensions_mut().remove::<ForOperator>() {
@@ -121,7 +121,7 @@ impl Observed<'_> {
     }
 }
 
-/// Returns the headers of a trace. A request with two parents has none.
+/// Returns the trace headers. A request with two parents gets none.
 fn trace_headers(headers: &HeaderMap) -> TraceHeaders<'_> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
     let parent = match (parents.next(), parents.next()) {

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, as far as the connection itself tells.
+//! The client of a connection, as identified by the connection itself.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use axum::extract::ConnectInfo;
 use axum::http::Extensions;
 use slateberg_authn::client_certificates::Presented;
 
-/// The other end of a connection. It is left with each request that comes over it.
+/// The client of a connection. Each request on the connection has it as an extension.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Where it is.
+    /// The client's address.
     pub address: SocketAddr,
-    /// The certificate that it has shown, if it has shown one.
+    /// The client's certificate, if it presented one.
     pub certificate: Option<Arc<Presented>>,
 }
 
-/// Where a request comes from; nowhere if it came over no connection.
+/// The address of a request's client. `None` without a connection.
 pub fn source(extensions: &Extensions) -> Option<IpAddr> {
     peer(extensions).map(|peer| peer.address.ip())
 }
 
-/// The other end of the connection that a request came over; none if it came over none.
+/// The client of the request's connection. `None` without a connection.
 pub fn peer(extensions: &Extensions) -> Option<&Peer> {
     extensions.get::<ConnectInfo<Peer>>().map(|info| &info.0)
 }

@@ -1,7 +1,8 @@
-//! How many requests one address, or one principal, may send: a bucket of tokens for each.
+//! Rate limits per address and per principal, as token buckets.
 //!
-//! What is over the limit is told when to come back, and costs the server nothing else. Memory is bounded:
-//! of more addresses than are remembered, those that are the least active begin with a full bucket again.
+//! A request beyond the limit is rejected with `Retry-After` and costs the server nothing else.
+//! Memory is bounded: beyond the maximum number of buckets, the least active ones are evicted and
+//! start again full.
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -19,7 +20,7 @@ use quick_cache::sync::Cache;
 use slateberg_base::network::network;
 use slateberg_config::server::listen::RateLimitSettings;
 
-/// Time as limits count it: it never goes back, whatever happens to the machine's clock.
+/// A monotonic clock: changes of the machine's clock do not affect limits.
 #[derive(Clone)]
 pub struct Uptime(Instant);
 
@@ -37,21 +38,21 @@ impl Clock for Uptime {
     }
 }
 
-/// The limits of a server that has some.
+/// The limits of a server with at least one.
 pub struct RateLimits<C: Clock = Uptime> {
     by_address: Option<Buckets<IpAddr, C>>,
     by_principal: Option<Buckets<String, C>>,
 }
 
-/// A request came too soon.
+/// A request exceeded a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSoon {
-    /// Whole seconds after which another one is let in.
+    /// Whole seconds after which a further request is accepted.
     pub retry_after_seconds: u64,
 }
 
 impl RateLimits {
-    /// Limits by these settings; none if they limit nothing.
+    /// Creates the limits of these settings. Returns `None` if there are none.
     pub fn new(settings: &RateLimitSettings) -> Option<Self> {
         Self::with_clock(settings, &Uptime::default())
     }
@@ -76,7 +77,7 @@ impl<C: Clock + Clone> RateLimits<C> {
         (limits.by_address.is_some() || limits.by_principal.is_some()).then_some(limits)
     }
 
-    /// Takes a token of an address. Requests that came over no connection have none.
+    /// Takes a token of an address. Requests without a connection have no limit.
     pub fn take_of_address(&self, address: Option<IpAddr>) -> Result<(), TooSoon> {
         match (&self.by_address, address) {
             (Some(buckets), Some(address)) => {
@@ -87,7 +88,7 @@ impl<C: Clock + Clone> RateLimits<C> {
         }
     }
 
-    /// Takes a token of a principal, by its id.
+    /// Takes a token of the principal with this id.
     pub fn take_of_principal(&self, id: &str) -> Result<(), TooSoon> {
         match &self.by_principal {
             Some(buckets) => buckets.take(id, || id.to_owned()),
@@ -103,7 +104,7 @@ type Bucket<C> = RateLimiter<
     governor::middleware::NoOpMiddleware<<C as Clock>::Instant>,
 >;
 
-/// A bucket for each key.
+/// One bucket for each key.
 struct Buckets<K, C: Clock> {
     quota: Quota,
     clock: C,

@@ -1,4 +1,4 @@
-//! [`RejectionLog`]: log lines of rejected credentials, limited in their number.
+//! [`RejectionLog`]: log lines of rejected credentials, limited in rate.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
-/// Lines about rejected credentials per second; further ones are counted in the next line.
+/// Maximum number of lines per second. The next line contains the number of suppressed ones.
 const REJECTION_LINES_MAX: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 
-/// Log lines of rejected credentials, limited to `REJECTION_LINES_MAX` per second: guessing must not
-/// fill the disk. The audit log has all of them.
+/// Log lines of rejected credentials. Their rate is limited so that credential guessing cannot fill
+/// the disk. The audit log contains all rejections.
 pub struct RejectionLog {
     limiter: DefaultDirectRateLimiter,
     suppressed: AtomicU64,

@@ -1,6 +1,6 @@
-//! The header with the id of a request.
+//! The header for request ids.
 
 use axum::http::HeaderName;
 
-/// By what client and server call one request in their logs.
+/// The header for the id of a request in the logs of client and server.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

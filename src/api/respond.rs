@@ -1,4 +1,4 @@
-//! Answers that hold metadata: put together out of ready JSON, without parsing it, and where it is long
+//! Responses with metadata. They are assembled from stored JSON without parsing it, and long ones
 //! without copying it.
 
 use std::convert::Infallible;
@@ -15,27 +15,27 @@ use super::tag::{Shown, SnapshotMode, Tag};
 use slateberg_catalog::TabularState;
 use slateberg_catalog::{ReadAccess, ReadVersion, Readable};
 
-/// The header of answers with a secret in them: nobody on the way keeps one.
+/// The header of responses with a secret: caches must not store them.
 pub const NO_STORE: [(HeaderName, HeaderValue); 1] =
     [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What ends a `LoadTableResult` for whoever may read all of the table and has not asked how to get at its
-/// files, and every `LoadViewResult`.
+/// The end of a `LoadTableResult` without file access and read restrictions, and of every
+/// `LoadViewResult`.
 const LOAD_TAIL: &[u8] = br#","config":{}}"#;
 
-/// About so many bytes stand before the metadata.
+/// Expected bytes in front of the metadata.
 const HEAD_BYTES: usize = 512;
 
-/// Up to so many bytes are copied into one buffer, which costs less than several.
+/// Bodies of at most this size are copied into one buffer, which is faster than sending several.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// An answer that was just made, uncompressed.
+/// A new, uncompressed response.
 pub struct Fresh {
-    /// Its body: these parts, one behind the other.
+    /// The consecutive parts of the body.
     pub parts: Vec<Bytes>,
-    /// Its tag; none if it tells how to get at files, which nobody may keep.
+    /// The ETag. `None` for a response with file access, which must not be cached.
     pub tag: Option<Tag>,
 }
 
@@ -45,21 +45,21 @@ impl Fresh {
     }
 }
 
-/// The tag of a state with all of its snapshots, for whoever may read all of it.
+/// The ETag of the unrestricted state with all snapshots.
 pub fn tag_of(timeline: Option<Uuid>, state: &TabularState) -> Tag {
     let version = ReadVersion { id: state.id, version: state.version, rules: None };
     Tag::new(Shown { timeline, version, mode: SnapshotMode::All })
 }
 
-/// 304, with the tag that still holds.
+/// Responds with 304 and the client's tag.
 pub fn not_modified(tag: &Tag) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     response.headers_mut().insert(header::ETAG, tag.value().clone());
     response
 }
 
-/// A `LoadTableResult` for whoever made the table. What is only staged has no tag, and neither has what tells
-/// how to get at files.
+/// A `LoadTableResult` for the creator of a table. A staged table and a response with file access
+/// have no tag.
 pub fn made_result(timeline: Option<Uuid>, made: &Readable, files: Option<FilesTold>) -> Response {
     if let Some(files) = files {
         return (NO_STORE, in_parts(parts(&made.state, files.tail), None)).into_response();
@@ -70,7 +70,7 @@ pub fn made_result(timeline: Option<Uuid>, made: &Readable, files: Option<FilesT
     in_parts(parts(&made.state, load_tail(&made.access)), tag.as_ref())
 }
 
-/// A `LoadTableResult` in its parts, to be kept.
+/// The parts of a `LoadTableResult`, for the cache.
 pub fn fresh_load_result(loaded: &Readable, shown: Shown, files: Option<FilesTold>) -> Fresh {
     match files {
         Some(files) => Fresh { parts: parts(&loaded.state, files.tail), tag: None },
@@ -86,8 +86,8 @@ pub fn view_result(state: &TabularState) -> Response {
     metadata_answer(state, LOAD_TAIL, None)
 }
 
-/// What ends a `LoadTableResult` for whoever is told nothing of how to get at the table's files, as everybody
-/// who may read a part of it only. The others are told in [`super::files`].
+/// The end of a `LoadTableResult` without file access, which includes every result with read
+/// restrictions. [`super::files`] renders the others.
 fn load_tail(access: &ReadAccess) -> Bytes {
     match access {
         ReadAccess::Whole => Bytes::from_static(LOAD_TAIL),
@@ -103,7 +103,7 @@ pub fn commit_result(state: &TabularState, tag: Option<&Tag>) -> Response {
     metadata_answer(state, b"}", tag)
 }
 
-/// 200 with JSON, and its tag if it has one.
+/// Responds with 200, JSON, and the tag if there is one.
 pub fn tagged_json(body: Body, tag: Option<&Tag>) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -114,7 +114,7 @@ pub fn tagged_json(body: Body, tag: Option<&Tag>) -> Response {
     response
 }
 
-/// What stands before the metadata.
+/// The JSON in front of the metadata.
 fn head(state: &TabularState) -> Bytes {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     head.push(b'{');
@@ -127,7 +127,7 @@ fn head(state: &TabularState) -> Bytes {
     head.into()
 }
 
-/// The body with the metadata between its location and `tail`.
+/// The parts of a body: metadata location, metadata, `tail`.
 fn parts(state: &TabularState, tail: Bytes) -> Vec<Bytes> {
     let mut parts = Vec::with_capacity(state.text.segments().len() + 2);
     parts.push(head(state));
@@ -136,12 +136,12 @@ fn parts(state: &TabularState, tail: Bytes) -> Vec<Bytes> {
     parts
 }
 
-/// The answer with the metadata between its location and `tail`.
+/// A response with the metadata location, the metadata, and `tail`.
 fn metadata_answer(state: &TabularState, tail: &'static [u8], tag: Option<&Tag>) -> Response {
     in_parts(parts(state, Bytes::from_static(tail)), tag)
 }
 
-/// 200 with these parts of JSON, one behind the other, and its tag if it has one.
+/// Responds with 200, these consecutive parts of JSON, and the tag if there is one.
 pub fn in_parts(parts: Vec<Bytes>, tag: Option<&Tag>) -> Response {
     let length: usize = parts.iter().map(Bytes::len).sum();
     if length <= COPIED_BYTES_MAX {

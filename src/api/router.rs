@@ -1,4 +1,4 @@
-//! All routes, on one page.
+//! The routes of the server.
 
 use std::sync::Arc;
 
@@ -25,34 +25,33 @@ use super::rate_limits::RateLimits;
 use super::state::ApiState;
 use slateberg_telemetry::http::HttpMetrics;
 
-/// What operators ask, however many requests are under way.
+/// Paths for operators that are exempt from admission.
 const ALWAYS_OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
 
-/// What asks for no credential: there one gets one. So does what is always open, but `/metrics` if the
-/// settings say so.
+/// Paths without authentication. `/metrics` is added if the settings allow it.
 const FOR_EVERYBODY: [&str; 6] =
     ["/", "/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
-/// The beginning of what a warehouse serves: with its name as a prefix or, for the default one, without.
+/// The prefixes of a warehouse's routes: with its name, and without for the default warehouse.
 const PREFIXES: [&str; 2] = ["/v1", "/v1/{prefix}"];
-/// The beginning of what managing the server takes.
+/// The prefix of the management API.
 const MANAGEMENT: &str = "/management/v1";
 
-/// The routes of a server, by who asks for them.
+/// The routers of the server's ports.
 pub struct Routers {
-    /// Clients.
+    /// The port for clients.
     pub clients: Guarded,
-    /// Operators, if they have a port of their own.
+    /// The port for operators, if it is separate.
     pub operators: Option<Guarded>,
 }
 
-/// Paths, and what answers there.
+/// Paths and their handlers.
 type Routes = Vec<(String, MethodRouter<ApiState>)>;
 
-/// The whole server.
+/// Creates the routers of all ports.
 pub fn routers(state: ApiState) -> Routers {
     let settings = &state.settings;
-    // What one may do is one's own at both ports together.
+    // Both ports share the limits of a caller.
     let limits = RateLimits::new(&settings.rate_limits).map(Arc::new);
     let cors = Cors::new(&settings.cors).map(Arc::new);
     let observer = Arc::new(observer(&state));
@@ -80,7 +79,7 @@ pub fn routers(state: ApiState) -> Routers {
     }
 }
 
-/// Observes requests by the templates of all routes.
+/// Creates the observer with the path templates of all routes.
 fn observer(state: &ApiState) -> Observer {
     let both = for_both(About::port(true, true));
     let routes = [both, for_clients(), for_operators()].into_iter().flatten();
@@ -101,7 +100,7 @@ fn for_both(about: About) -> Routes {
     ]
 }
 
-/// What clients ask for.
+/// The routes for clients.
 fn for_clients() -> Routes {
     let mut routes = vec![
         ("/v1/config".to_owned(), get(config::get_config)),
@@ -115,7 +114,7 @@ fn for_clients() -> Routes {
     routes
 }
 
-/// What operators ask for.
+/// The routes for operators.
 fn for_operators() -> Routes {
     let managing = management_routes().into_iter();
     let managing = managing.map(|(path, route)| (format!("{MANAGEMENT}{path}"), route));
@@ -123,7 +122,7 @@ fn for_operators() -> Routes {
     std::iter::once(metrics).chain(managing).collect()
 }
 
-/// What a warehouse serves, below its prefix.
+/// The routes of a warehouse, relative to its prefix.
 fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
     [
         ("/namespaces", get(namespaces::list).post(namespaces::create)),
@@ -154,7 +153,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
     ]
 }
 
-/// What managing the server itself takes.
+/// The routes of the management API.
 fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 25] {
     [
         ("/openapi.json", get(openapi::document)),
@@ -191,7 +190,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 25] {
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {
     let path = uri.path();
     let is_api = path.starts_with("/v1/") || path.starts_with("/management/");
-    // A person has guessed the address of a page.
+    // Other paths are probably a person's guess in a browser.
     let hint = if is_api { "" } else { ". GET / describes this server" };
     let message = format!("No route for request: {method} {path}{hint}");
     ApiError::new(StatusCode::NOT_FOUND, "NotFoundException", message)

@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! The shared state of all handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use slateberg_telemetry::counters::Counters;
 use slateberg_telemetry::registry::Registry;
 use slateberg_telemetry::settings::Ratio;
 
-/// State of the router. Each request clones it several times over, on every core: so that it is one pointer.
+/// The router's state. It is a single pointer because each request clones it several times.
 #[derive(Clone)]
 pub struct ApiState(Arc<Parts>);
 
-/// What the state is made of.
+/// The parts of the state.
 pub struct Parts {
-    /// The use cases.
+    /// The catalog.
     pub catalog: Catalog,
-    /// Who may come in.
+    /// Authentication.
     pub authn: Authenticator,
-    /// Bounds of requests.
+    /// The settings of the server.
     pub settings: Settings,
-    /// Answers that are ready.
+    /// The cache of complete responses.
     pub answers: Arc<Answers>,
-    /// What clients were told lately of how to get at files.
+    /// The cache of file-access configurations.
     pub files: FilesKept,
-    /// Which requests are logged.
+    /// The access log.
     pub access_log: AccessLog,
-    /// Limits the log lines of rejected credentials.
+    /// The log of rejected credentials.
     pub rejections: RejectionLog,
-    /// What is counted.
+    /// Counters of the API.
     pub counters: Arc<Counters>,
-    /// What is measured.
+    /// The registry of all metrics.
     pub registry: Arc<Registry>,
-    /// The share of requests that are traced, if traces are exported.
+    /// The fraction of requests that are traced, if traces are exported.
     pub traced: Option<Ratio>,
-    /// Whether the server is about to stop.
+    /// Whether the server is shutting down.
     pub leaving: Arc<Leaving>,
-    /// By which scheme the server is asked.
+    /// The URL scheme of the client port.
     pub scheme: &'static str,
 }
 
 impl ApiState {
-    /// The state that is made of these.
+    /// Shares these parts.
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }

@@ -1,16 +1,16 @@
-//! [`Tag`]: the ETag of a table's state, which its version tells, and what whoever asks may read of it.
+//! [`Tag`]: the ETag of a table's state. It depends on the version and on the caller's read access.
 
 use axum::http::HeaderValue;
 use uuid::Uuid;
 
 use slateberg_catalog::ReadVersion;
 
-/// Which snapshots an answer holds (the query parameter `snapshots`).
+/// The snapshots in a response (the query parameter `snapshots`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SnapshotMode {
-    /// Every one.
+    /// All snapshots.
     All,
-    /// Those that a branch or tag points to.
+    /// Snapshots that a branch or tag points to.
     Refs,
 }
 
@@ -23,28 +23,29 @@ impl SnapshotMode {
     }
 }
 
-/// A version of a table, as whoever asks may read it, and the way in which it is shown: everything that an
-/// answer depends on.
+/// The version of a table as a caller may read it, and the selection of snapshots: everything that
+/// a response depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shown {
-    /// What tells versions from those that were counted elsewhere, if any were.
+    /// The timeline of the catalog, after a restore, import or clone. It distinguishes versions
+    /// with equal numbers.
     pub timeline: Option<Uuid>,
-    /// What is shown.
+    /// The version in the response.
     pub version: ReadVersion,
-    /// How.
+    /// The selection of snapshots.
     pub mode: SnapshotMode,
 }
 
-/// An ETag: differs with every version and every way to show it. Cheap to clone.
+/// An ETag. It differs between all versions and snapshot modes. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag(HeaderValue);
 
 impl Tag {
-    /// The tag of a version. It holds for whoever may read as much of it, and for nobody else.
+    /// Creates the tag of a version. Callers with different read access get different tags.
     pub fn new(Shown { timeline, version, mode }: Shown) -> Self {
         let ReadVersion { id, version, rules } = version;
         let (id, word) = (id.simple(), mode.word());
-        // Half of a random id is enough: timelines are few.
+        // Half of a random id suffices, because timelines are few.
         let timeline = timeline.map(|it| format!("{:016x}-", it.as_u64_pair().0));
         let timeline = timeline.as_deref().unwrap_or_default();
         let quoted = match rules {
@@ -54,8 +55,8 @@ impl Tag {
         Self(HeaderValue::try_from(quoted).expect("tags are made of hexadecimal and words"))
     }
 
-    /// The same as a weak tag, for a body that was compressed. A strong one would say that its bytes are
-    /// those of the body as it is. The weak one is worth no less, since `If-None-Match` compares weakly.
+    /// Returns the tag as a weak one, for a compressed body: a strong tag identifies the exact
+    /// bytes. `If-None-Match` compares weakly, so that the weak tag matches, too.
     pub fn weak(self) -> Self {
         let weak = [b"W/", self.0.as_bytes()].concat();
         Self(HeaderValue::try_from(weak).expect("it was a value before"))
@@ -66,7 +67,7 @@ impl Tag {
         &self.0
     }
 
-    /// What stands between the quotes.
+    /// The tag without quotes and weakness prefix.
     pub fn bare(&self) -> &str {
         self.0.to_str().unwrap_or_default().trim_start_matches("W/").trim_matches('"')
     }

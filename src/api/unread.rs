@@ -1,9 +1,9 @@
-//! Bodies that nobody has read by the time of the answer, as of a request that is refused at the door.
+//! Request bodies that are still unread when the response is ready, as after a rejected request.
 //!
-//! A client sends the body that it has announced, whatever it is answered, and on HTTP/1.1 the next request
-//! comes behind it on the same connection. A server that leaves it unread has to close the connection, and
-//! the client, who does not know, sees its next request fail. So what is left of a short body is read, and
-//! who sends a long one is told that the connection ends.
+//! A client sends the whole announced body regardless of the response, and an HTTP/1.1 client may
+//! send its next request behind it. A server that leaves the body unread has to close the
+//! connection, and the client's next request fails unexpectedly. Therefore the server drains a
+//! short rest, and announces `Connection: close` before a long one.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,32 +17,32 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 
-/// Bytes that are read and thrown away.
+/// Maximum number of bytes to drain.
 const BYTES_MAX: usize = 1 << 20;
-/// For how long that may take.
+/// Timeout for draining.
 const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Where a body is left by whoever gives it up.
+/// Slot for a body that was dropped before its end.
 type Left = Arc<Mutex<Option<BodyDataStream>>>;
 
-/// What becomes of a request's body.
+/// The rest of a request's body.
 pub struct Unread {
     left: Option<Left>,
-    /// Whether it was announced to be more than is thrown away.
+    /// Whether the announced length is more than the server drains.
     long: bool,
 }
 
-/// A body that is left behind when it is dropped before its end.
+/// A body that stores itself in `left` if it is dropped before its end.
 struct Watched {
     body: Option<BodyDataStream>,
     left: Left,
 }
 
-/// Keeps an eye on the body of a request.
+/// Wraps the body of a request to observe whether it is read.
 pub fn watch(request: Request) -> (Request, Unread) {
-    // In HTTP/2 an answer ends a request, and nothing else.
+    // In HTTP/2, each request has its own stream, which the response ends.
     let matters = request.version() < Version::HTTP_2 && !request.body().is_end_stream();
-    // Who waits for a word before sending has not sent anything.
+    // A client that waits for `100 Continue` has not sent its body yet.
     if !matters || request.headers().contains_key(header::EXPECT) {
         return (request, Unread { left: None, long: false });
     }
@@ -57,7 +57,7 @@ pub fn watch(request: Request) -> (Request, Unread) {
 }
 
 impl Unread {
-    /// Reads what is left, if that is little, and gives the answer as it is to be sent.
+    /// Drains a short rest. Otherwise adds `Connection: close` to the response.
     pub async fn over(self, mut answer: Response) -> Response {
         let Self { left, long } = self;
         let left = left.and_then(|left| left.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -70,7 +70,7 @@ impl Unread {
     }
 }
 
-/// Reads a body to its end; false if that is too far away.
+/// Drains a body. Returns false if it is too long.
 async fn read(mut rest: BodyDataStream) -> bool {
     let mut bytes = 0;
     while let Some(chunk) = rest.next().await {
@@ -89,7 +89,7 @@ impl Stream for Watched {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let next = body.poll_next_unpin(context);
         if !matches!(next, Poll::Ready(Some(Ok(_))) | Poll::Pending) {
-            // At its end, nothing is left of it.
+            // After its end or an error, there is no rest to drain.
             self.body = None;
         }
         next

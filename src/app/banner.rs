@@ -10,7 +10,7 @@ use slateberg_base::rfc3339;
 use slateberg_base::version::VERSION;
 use slateberg_store::records::CloneOf;
 
-/// The lines that greet whoever started the server.
+/// Renders the banner for people.
 pub fn banner(app: &App, bound: &Bound) -> String {
     let uri = bound.url();
     let warehouse = &app.runtime.settings.default_warehouse;
@@ -57,7 +57,7 @@ Spark
     )
 }
 
-/// The same for machines, as one line of JSON: where the server is, and the admin key of a first start.
+/// Renders the banner for machines as one line of JSON, with the admin key of a first start.
 pub fn banner_line(app: &App, bound: &Bound) -> String {
     let served = app.runtime.catalog.warehouses().served();
     let warehouses: BTreeMap<_, _> = served
@@ -82,18 +82,18 @@ pub fn banner_line(app: &App, bound: &Bound) -> String {
     format!("{line}\n")
 }
 
-/// Where operators ask, if not where clients do.
+/// The management URL, if operators have a port of their own.
 fn management_line(url: Option<String>) -> String {
     url.map(|url| format!("  management  {url}\n")).unwrap_or_default()
 }
 
-/// Of what this is a clone.
+/// The parent and its state, if this catalog is a clone.
 fn clone_line(clone: &CloneOf) -> String {
     let (parent, as_of) = (&clone.parent_url, rfc3339::format(clone.as_of_ms));
     format!("  clone       of {parent} as of {as_of}; never deletes table files\n")
 }
 
-/// Where the log is, if it is not where the state is.
+/// The URL of the write-ahead log, if it is not stored with the state.
 fn log_line(wal_url: &str) -> String {
     match wal_url {
         "" => String::new(),
@@ -101,7 +101,7 @@ fn log_line(wal_url: &str) -> String {
     }
 }
 
-/// How one gets in: what is said of it, and what the snippets need for it.
+/// The authentication of clients, for the line of the banner and the arguments of the snippets.
 struct Access {
     line: String,
     python: String,

@@ -1,5 +1,5 @@
-//! Checks settings and the files that they name, without a request and without writing.
-//! `serve`, `config check` and `doctor` begin with this.
+//! Validates settings and the files that they name. Sends no request and writes nothing. `serve`,
+//! `config check` and `doctor` run this first.
 
 use std::path::Path;
 
@@ -21,19 +21,20 @@ use slateberg_runtime::warehouses::{self, Configured};
 use slateberg_telemetry::otlp;
 use slateberg_telemetry::settings::AuditTo;
 
-/// Everything that was found.
+/// The outcome of a validation.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// The settings that cannot be used.
+    /// Invalid settings.
     pub problems: Vec<InvalidSetting>,
-    /// Whether one of them is wrong in itself, and not just a file that it names: another try will not help.
+    /// Whether one of the settings is wrong in itself, and not only a file that it names. A retry
+    /// cannot help then.
     pub is_of_settings: bool,
-    /// What a server by these settings would be, in the words of an operator.
+    /// The effective configuration, as label and value, for operators.
     pub summary: Vec<(&'static str, String)>,
 }
 
 impl Findings {
-    /// Notes an error about a setting, and returns a success.
+    /// Records an error about a setting, or returns the success.
     fn note<T>(&mut self, about: &str, checked: Result<T, BuildError>) -> Option<T> {
         let error = match checked {
             Ok(good) => return Some(good),
@@ -47,7 +48,7 @@ impl Findings {
         None
     }
 
-    /// Notes an error about a setting's file, and returns a success.
+    /// Records an error about a setting's file, or returns the success.
     fn note_file<T>(&mut self, about: &str, checked: Result<T, impl ToString>) -> Option<T> {
         match checked {
             Ok(good) => Some(good),
@@ -69,7 +70,8 @@ impl Findings {
     }
 }
 
-/// The problem in an error, which may begin with its key.
+/// Splits an error into key and message. An error without a key of this section gets the key
+/// `about`.
 fn parsed(error: &str, about: &str) -> InvalidSetting {
     match error.split_once(": ") {
         Some((key, message)) if is_key_of(key, about) => InvalidSetting::new(key, message),
@@ -77,14 +79,14 @@ fn parsed(error: &str, about: &str) -> InvalidSetting {
     }
 }
 
-/// Whether a text can be the key of a setting in the same section as another.
+/// Whether a string can be the key of a setting in the same section as another.
 fn is_key_of(text: &str, other: &str) -> bool {
     let section = |key: &str| key.split('.').next().map(str::to_owned);
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     section(text) == section(other) && text.chars().all(part)
 }
 
-/// Checks settings.
+/// Validates all settings.
 pub fn check(settings: &Settings, seams: &Seams) -> Findings {
     let mut found = Findings { problems: settings.problems(), ..Findings::default() };
     found.is_of_settings = !found.problems.is_empty();
@@ -141,7 +143,7 @@ fn listeners(settings: &Settings, found: &mut Findings) {
     }
 }
 
-/// Checks the state, and returns whether it can be opened.
+/// Validates the state's settings and returns whether the state can be opened.
 fn state(settings: &Settings, seams: &Seams, found: &mut Findings) -> bool {
     let Some(state) = found.note("state.url", State::of(settings, seams)) else { return false };
     found.note("store.object_cache_dir", check_object_cache(settings, &state.place));
@@ -166,7 +168,7 @@ fn state(settings: &Settings, seams: &Seams, found: &mut Findings) -> bool {
 
 fn all_warehouses(settings: &Settings, seams: &Seams, has_state: bool, found: &mut Findings) {
     for (name, warehouse) in &settings.warehouses {
-        // A warehouse beside the state is opened as the state is: its problem is known.
+        // A warehouse without a location uses the state's store, whose problem is already recorded.
         if warehouse.location.is_empty() && !has_state {
             continue;
         }

@@ -1,4 +1,5 @@
-//! Rank 8: the server: routes before an open catalog, connections with TLS or without, and a stop in order.
+//! Rank 8: the server: HTTP routes of an open catalog, connections with and without TLS, an orderly
+//! stop.
 
 pub mod banner;
 pub mod check;

@@ -1,4 +1,4 @@
-//! An open catalog with the HTTP routes before it.
+//! An open catalog and its HTTP routes.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use slateberg_runtime::error::BuildError;
 use slateberg_runtime::seams::Seams;
 use slateberg_telemetry::collection::{Collection, attributes};
 
-/// The commit of the server program, as `build.rs` names it.
+/// The commit from which the server program was built, set by `build.rs`.
 pub const COMMIT: &str = env!("SLATEBERG_COMMIT");
 
 /// A catalog, ready to serve.
 pub struct App {
-    /// The open catalog and its parts.
+    /// The open catalog and its background components.
     pub runtime: Runtime,
     answers: Arc<Answers>,
-    /// Whether the server is about to stop.
+    /// Whether the server is shutting down.
     pub(super) leaving: Arc<Leaving>,
 }
 
 impl App {
-    /// Opens the catalog of these settings, see [`Runtime::open`].
+    /// Opens the catalog of these settings (see [`Runtime::open`]).
     pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
         let runtime = Runtime::open(settings, seams).await?;
         let answers = Arc::new(Answers::new(&runtime.settings.server));
@@ -42,12 +42,12 @@ impl App {
         Ok(Self { runtime, answers, leaving: Arc::default() })
     }
 
-    /// The routes that clients ask for: all of the server's, if operators have no port of their own.
+    /// The routes of the port for clients. Without a management port these are all routes.
     pub fn router(&self) -> Guarded {
         self.routers().clients
     }
 
-    /// The server's routes, by who asks for them.
+    /// The routes of each port.
     pub fn routers(&self) -> Routers {
         let Runtime { catalog, authn, settings, measures, .. } = &self.runtime;
         let otlp = &settings.telemetry.otlp;

@@ -1,4 +1,5 @@
-//! Serving, with TLS or without, and stopping in order: requests under way end, then the store is closed.
+//! Runs the server with or without TLS. A stop drains the requests in progress and then closes the
+//! store.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,11 +22,12 @@ use slateberg_config::Settings;
 use slateberg_runtime::background::Background;
 use slateberg_store as store;
 
-/// Time for which a start waits for an address in use: a server that was killed has it for a moment longer.
+/// Timeout for binding an address in use: the system frees the address of a killed server with a
+/// delay.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
 const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a server ended that was not asked to.
+/// Reasons why a server ended without a stop signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The address cannot be listened on.
@@ -33,7 +35,7 @@ pub enum RunError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Connections cannot be encrypted.
@@ -42,32 +44,33 @@ pub enum RunError {
     /// The listener broke.
     #[error("cannot serve: {0}")]
     Serve(io::Error),
-    /// The store shut under the server: another writer has it, or it failed.
+    /// The store closed while the server ran: another writer fenced it, or it failed.
     #[error("the server stopped because {0}")]
     StoreClosed(store::Error),
-    /// The store did not close in order; what was answered is durable all the same, and in the log.
+    /// Closing the store failed. Acknowledged commits are durable in its write-ahead log.
     #[error("the store did not close in order: {0}")]
     Close(store::Error),
 }
 
 impl RunError {
-    /// Whether the settings themselves are to blame: another try will not do better. Files that they name
-    /// may be others by then: a key comes a moment after its certificate.
+    /// Whether the settings themselves are wrong, so that a retry cannot help. A file that the
+    /// settings name may change until the retry: a renewed key can arrive shortly after its
+    /// certificate.
     pub fn is_of_settings(&self) -> bool {
         matches!(self, Self::Tls(TlsError::Settings(_)))
     }
 }
 
-/// A server that is bound and not serving yet.
+/// A server whose ports are bound. It does not accept connections yet.
 pub struct Bound {
     clients: Port,
     operators: Option<Port>,
     tls: Option<Arc<Tls>>,
-    /// Where it listens, with the port that it got.
+    /// The bound address, with the port that the system assigned.
     pub address: SocketAddr,
 }
 
-/// A port that is listened on.
+/// A bound port.
 struct Port {
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
@@ -75,12 +78,12 @@ struct Port {
 }
 
 impl Bound {
-    /// Where clients find it.
+    /// The URL for clients.
     pub fn url(&self) -> String {
         self.clients.url()
     }
 
-    /// Where operators find it, if they have a port of their own.
+    /// The URL for operators, if they have a port of their own.
     pub fn management_url(&self) -> Option<String> {
         self.operators.as_ref().map(Port::url)
     }
@@ -90,7 +93,8 @@ impl Port {
     async fn bind(address: SocketAddr, tls: Option<Arc<Tls>>) -> Result<Self, RunError> {
         let failed = |source| RunError::Listen { address, source };
         let listener = listen(address).await.map_err(failed)?;
-        // Connections have it from their listener: those whose other end is gone without a word end, too.
+        // Connections inherit this from the listener. Without it, connections of peers that
+        // vanished would stay open forever.
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER);
         SockRef::from(&listener).set_tcp_keepalive(&keepalive).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -112,7 +116,7 @@ impl Port {
     }
 }
 
-/// Listens on an address. Waits for one that is in use for a moment.
+/// Binds an address. Retries for a moment while the address is in use.
 async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let deadline = Instant::now() + ADDRESS_PATIENCE;
     loop {
@@ -125,7 +129,7 @@ async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// What an operator can do about an address that cannot be listened on.
+/// Advice for an operator about an address that cannot be bound.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -136,9 +140,9 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Binds the addresses of the settings, with the certificates for it. This comes before anything is opened: a
-/// server that cannot listen must not take the store from one that does, nor mint a key that nobody gets to
-/// see.
+/// Binds the configured addresses and loads the certificates. This runs before the store is opened:
+/// a server that cannot listen must not fence the running server, and must not create an admin key
+/// that is never printed.
 pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
     let tls = Tls::open(settings)?;
     let clients = Port::bind(settings.server.listen, tls.clone()).await?;
@@ -154,14 +158,14 @@ pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
     Ok(Bound { clients, operators, tls, address })
 }
 
-/// Has the certificates looked at and told of until the server stops.
+/// Registers the metrics of the certificates and reloads their files until the server stops.
 pub fn attend(app: &App, tls: &Arc<Tls>, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
     let told = Arc::clone(tls);
     app.runtime.measures.registry.register("tls", move |into| told.collect(into));
     tokio::spawn(Arc::clone(tls).watch(stopping))
 }
 
-/// Serves until a signal comes or the store shuts, then drains and closes.
+/// Serves until a signal arrives or the store closes, then drains requests and closes the store.
 pub async fn run(mut app: App, bound: Bound, signals: &mut StopSignals) -> Result<(), RunError> {
     let mut background = Background::start(&mut app.runtime);
     let ended = serve_until_stopped(&app, bound, signals, &mut background).await;
@@ -199,7 +203,7 @@ async fn serve_until_stopped(
     if tokio::time::timeout(drain_max, join_all(&mut serving)).await.is_err() {
         tracing::warn!(seconds = drain_max.as_secs(), "some requests did not complete in time");
     }
-    // A task may wait for space on a disk.
+    // A background task may wait for free disk space.
     app.runtime.catalog.give_up_on_space();
     background.ended().await;
     match lost {

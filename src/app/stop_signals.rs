@@ -1,17 +1,18 @@
-//! `SIGTERM` and `SIGINT`, by which a server is told to stop.
+//! The stop signals `SIGTERM` and `SIGINT`.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals since this was made. A server makes it before all else: the first process of a container does
-/// not get those that it does not listen to, and would go on starting while everybody waits for its end.
+/// Receives the stop signals that arrive after its creation. A server creates it first: process 1
+/// of a container ignores signals without a handler, so a stop during the start would wait for the
+/// start to end.
 pub struct StopSignals {
     listening: Option<(Signal, Signal)>,
-    /// Whether one has come.
+    /// Whether a signal has arrived.
     told: bool,
 }
 
 impl StopSignals {
-    /// Listens from now on.
+    /// Installs the signal handlers.
     pub fn listen() -> Self {
         let listening = signal(SignalKind::terminate())
             .and_then(|terminate| Ok((terminate, signal(SignalKind::interrupt())?)));
@@ -21,7 +22,7 @@ impl StopSignals {
         Self { listening: listening.inspect_err(unheard).ok(), told: false }
     }
 
-    /// Returns when the process is told to stop, and at once if it was told before.
+    /// Waits for a stop signal. Returns immediately if one has arrived before.
     pub async fn told(&mut self) {
         if self.told {
             return;

@@ -1,4 +1,4 @@
-//! `slateberg store accept-loss`: the way out where the end of a journal is lost for good.
+//! `slateberg store accept-loss`: lets a server start again after the end of the journal was lost.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub(super) struct AcceptLoss {
 }
 
 impl AcceptLoss {
-    /// Shows the loss, and accepts it if the operator has confirmed that.
+    /// Prints the loss. Accepts it if the operator has passed `--yes`.
     pub(super) fn run(self) -> Outcome {
         self.common.work(async |settings| {
             match accept_loss(settings, &Seams::default(), self.yes).await? {

@@ -1,4 +1,4 @@
-//! Settings as `serve`, `config check` and `doctor` read and check them.
+//! Reads and validates settings for `serve`, `config check` and `doctor`.
 
 use serde_json::{Value, json};
 
@@ -9,19 +9,19 @@ use slateberg_config::problem::Problem;
 use slateberg_config::{Read, Settings, Sources, read};
 use slateberg_runtime::seams::Seams;
 
-/// Settings, and everything that is wrong with them.
+/// Settings and their problems.
 pub(super) struct Checked {
-    /// What was read.
+    /// The settings as read.
     pub(super) read: Read,
-    /// Everything that is wrong, with its place.
+    /// All problems, each with its place in a file or variable.
     pub(super) problems: Vec<Problem>,
-    /// What a server by these settings would be.
+    /// The result of the validation, with the effective configuration.
     pub(super) findings: Findings,
 }
 
 impl Checked {
-    /// Reads settings, changes them as flags say, and checks them. Has to be called in a
-    /// runtime: some clients of object stores want one when they are created.
+    /// Reads settings, applies the changes of flags, and validates the result. Must be called in a
+    /// Tokio runtime, because some object store clients require one.
     pub(super) fn new(
         sources: &Sources,
         change: impl FnOnce(&mut Settings),
@@ -32,7 +32,7 @@ impl Checked {
         let mut findings = check(&read.settings, seams);
         let mut problems = read.problems.clone();
         for found in std::mem::take(&mut findings.problems) {
-            // A value that could not be read is at its default, of which nothing is to be said.
+            // A value that could not be read has its default, so that its validation says nothing.
             if read.problems.iter().all(|problem| problem.key != found.key) {
                 problems.push(read.problem(found));
             }
@@ -40,7 +40,7 @@ impl Checked {
         Self { read, problems, findings }
     }
 
-    /// All problems as a text for people, with their number.
+    /// Renders all problems and their number.
     pub(super) fn report(&self) -> String {
         let problems = self.problems.iter().map(|problem| format!("error: {problem}\n\n"));
         let count = match self.problems.len() {
@@ -55,7 +55,7 @@ impl Checked {
         )
     }
 
-    /// Everything that is wrong, and what a server would be, for programs.
+    /// Renders all problems and the effective configuration as JSON.
     pub(super) fn json(&self) -> Value {
         let all = |problems: &[Problem]| problems.iter().map(problem_json).collect::<Vec<_>>();
         let summary = self.findings.summary.iter();
@@ -68,13 +68,13 @@ impl Checked {
         })
     }
 
-    /// All warnings as a text for people.
+    /// Renders all warnings.
     pub(super) fn warnings(&self) -> String {
         let warnings = self.read.warnings.iter();
         warnings.map(|warning| format!("warning: {warning}\n\n")).collect()
     }
 
-    /// Files and variables that were read.
+    /// Names the files and variables that were read.
     pub(super) fn sources(&self) -> String {
         match self.read.sources() {
             sources if sources.is_empty() => "the defaults".to_owned(),
@@ -82,7 +82,8 @@ impl Checked {
         }
     }
 
-    /// The exit code of a start with these settings: another try helps only if just files are wrong.
+    /// The exit code of a start with these settings. If only files are invalid, a retry can
+    /// succeed.
     pub(super) fn exit(&self) -> Exit {
         let is_of_settings = !self.read.problems.is_empty() || self.findings.is_of_settings;
         if is_of_settings { Exit::Settings } else { Exit::Failed }
@@ -97,7 +98,7 @@ fn problem_json(problem: &Problem) -> Value {
     shown
 }
 
-/// Adds the place of a setting to what is said of it.
+/// Adds the place of a setting to its JSON.
 pub(super) fn add_place(shown: &mut Value, place: &Place) {
     match place {
         Place::Default => {}

@@ -29,11 +29,12 @@ const CA_CERT_HELP: &str =
 const CLIENT_CERT_HELP: &str =
     "PEM file with a client certificate and its key [env: SLATEBERG_CLIENT_CERT]";
 
-/// Longest time for a connection to the server.
+/// Timeout for connecting to the server.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Longest silence of a connected server. Some requests test an object store before the response.
+/// Timeout for the next bytes from a connected server. Some requests test an object store before
+/// the response.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
-/// Characters that are shown of a response that is not JSON.
+/// Characters to print of a response that is not JSON.
 const SHOWN_MAX: usize = 200;
 
 /// The address of the server and the credentials for it.
@@ -55,7 +56,7 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
     Ok(Secret::new(text))
 }
 
-/// Why a request to a server failed.
+/// Reasons why a request to a server failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
     /// The server cannot be reached, or does not respond.
@@ -152,7 +153,8 @@ fn cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// Returns an address without a slash at its end, if it is a URL of HTTP. `name` is where it was set.
+/// Validates an HTTP URL and removes the slash at its end. `name` is the option or variable that
+/// contains it.
 fn checked_address(name: &str, address: &str) -> Result<String, ClientError> {
     let wrong = |reason: &str| ClientError::Address(format!("{name} {reason}"));
     if !address.starts_with("http://") && !address.starts_with("https://") {

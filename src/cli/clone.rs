@@ -48,7 +48,7 @@ impl Clone {
     }
 }
 
-/// Of what something is a clone, in words.
+/// Describes the parent and the state that a catalog was cloned from.
 pub(super) fn told(clone: &CloneOf) -> String {
     let as_of = rfc3339::format(clone.as_of_ms);
     let checkpoint = clone.checkpoint.as_ref().map(|name| format!(", checkpoint {name}"));

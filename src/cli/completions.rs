@@ -1,4 +1,5 @@
-//! `slateberg completions` and `slateberg man`: files for shells and for `man`, from the command line itself.
+//! `slateberg completions` and `slateberg man`: shell completions and man pages, generated from the
+//! command line definition.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

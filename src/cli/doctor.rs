@@ -1,4 +1,4 @@
-//! `slateberg doctor`: tests the surroundings of a configuration before a server runs in them.
+//! `slateberg doctor`: checks the environment of a configuration before a server runs in it.
 
 use std::process::ExitCode;
 

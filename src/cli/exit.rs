@@ -16,16 +16,16 @@ use slateberg_runtime::stopped::StoppedError;
 use slateberg_store as store;
 use slateberg_store::fsck::Report;
 
-/// Why a subcommand ends without success. The values are those of `sysexits.h` where it has one.
+/// Exit codes of failures. The values are those of `sysexits.h` where it defines one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// A failure of another kind.
+    /// Any other failure.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
     /// Records or files are damaged.
     Damaged = 65,
-    /// A server or an object store cannot be reached, or does not respond.
+    /// A server or an object store is unreachable or does not respond.
     Unreachable = 69,
     /// Another process uses the catalog.
     InUse = 75,
@@ -49,10 +49,10 @@ impl Exit {
     }
 }
 
-/// The end of a subcommand.
+/// The result of a subcommand.
 pub type Outcome = Result<ExitCode, Failure>;
 
-/// An error, and the exit code that belongs to it.
+/// An error and its exit code.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -75,7 +75,7 @@ impl Failure {
                 format!("{}\n", json!({ "error": error }))
             }
         };
-        // The exit code remains if standard error is closed.
+        // Standard error may be closed. The exit code still reports the failure.
         let _ = io::stderr().write_all(text.as_bytes());
         ExitCode::from(code)
     }
@@ -102,7 +102,7 @@ fn of_store(error: &store::Error) -> Exit {
         store::Error::InUse(_) | store::Error::Fenced => Exit::InUse,
         store::Error::Unavailable(_) => Exit::Unreachable,
         store::Error::NoJournal => Exit::Settings,
-        // The setting is right, and the key in the file that it names is not: the file can be replaced.
+        // The setting is valid but the key in the named file is not. A replaced file can succeed.
         store::Error::Encryption(kms::Error::Setting(_)) => Exit::Failed,
         store::Error::Encryption(error) => of_encryption(error),
         _ => Exit::Failed,

@@ -48,7 +48,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Cli> {
     Cli::from_arg_matches(&matches)
 }
 
-/// The command line with everything that its help shows.
+/// The command line with its complete help.
 pub(super) fn command() -> Command {
     let command = with_examples(Cli::command(), "");
     let heading = *command.get_styles().get_header();
@@ -67,7 +67,8 @@ pub(super) fn command() -> Command {
         .long_version(version)
 }
 
-/// The subcommands under the headings of their groups; those without a group under the last one.
+/// Lists the subcommands under the headings of their groups. Subcommands without a group are in the
+/// last one.
 fn groups(command: &Command) -> String {
     let styles = command.get_styles();
     let (heading, literal) = (styles.get_header(), styles.get_literal());
@@ -114,7 +115,7 @@ fn section(path: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// The paths of all subcommands that have none themselves.
+    /// The paths of all subcommands without subcommands.
     fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
         for subcommand in command.get_subcommands() {
             let path = format!("{path} {}", subcommand.get_name()).trim_start().to_owned();

@@ -1,4 +1,4 @@
-//! `slateberg ls`: namespaces, tables and views, over the REST API of Iceberg.
+//! `slateberg ls`: lists namespaces, tables and views over the Iceberg REST API.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,9 +11,9 @@ use super::client::{ClientError, Connection, encoded, parse, query};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table};
 
-/// Names to request at once.
+/// Names per requested page.
 const PAGE: &str = "1000";
-/// The separator of levels in paths, unless the server names another one.
+/// The separator of namespace levels in paths, unless the server configures another one.
 const SEPARATOR: &str = "%1F";
 /// List namespaces, tables and views.
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ struct Identifier {
 #[derive(Serialize)]
 struct Entry {
     kind: &'static str,
-    /// With the warehouse in front, as other subcommands accept it.
+    /// The path with the warehouse, in the form that other subcommands accept.
     name: String,
 }
 
@@ -88,20 +88,19 @@ impl Ls {
     }
 }
 
-/// The names of a path such as `default/sales/orders`, in which %2F and %25 escape a slash and a percent
-/// sign.
+/// Splits a path such as `default/sales/orders`. `%2F` and `%25` escape a slash and a percent sign.
 pub(super) fn split(path: &str) -> Vec<String> {
     path.split('/').map(|name| name.replace("%2F", "/").replace("%25", "%")).collect()
 }
 
-/// The opposite of [`split`].
+/// The inverse of [`split`].
 pub(super) fn joined<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     let names = names.into_iter().map(|name| name.replace('%', "%25").replace('/', "%2F"));
     names.collect::<Vec<_>>().join("/")
 }
 
 impl<'a> Warehouse<'a> {
-    /// Finds a warehouse, or the default one.
+    /// Requests the configuration of a warehouse, or of the default one.
     pub(super) async fn open(
         connection: &'a Connection,
         name: Option<&str>,

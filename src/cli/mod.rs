@@ -113,7 +113,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Failure::new(Exit::Usage, message).report(Output::Json)
         }
         Err(error) => {
-            // The exit code remains if the standard streams are closed.
+            // The standard streams may be closed. The exit code still reports the failure.
             let _ = error.print();
             u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
         }

@@ -1,5 +1,5 @@
-//! Progress of long commands on standard error: one line of a terminal that is drawn again, or a line
-//! every few seconds elsewhere.
+//! Progress of long commands on standard error: a line that is redrawn on a terminal, or else a new
+//! line every few seconds.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -14,12 +14,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use super::output::grouped;
 use slateberg_base::progress::{Progress, ProgressSink};
 
-/// Between two drawings of a terminal's line.
+/// Interval between redraws on a terminal.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
-/// Between two lines where there is no terminal.
+/// Interval between lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Progress that is shown on standard error.
+/// Creates a progress display on standard error.
 pub(super) fn progress() -> Progress {
     let is_terminal = std::io::stderr().is_terminal();
     Progress::new(Arc::new(Screen { is_terminal, running: Mutex::new(None) }))
@@ -30,11 +30,11 @@ struct Screen {
     running: Mutex<Option<Running>>,
 }
 
-/// The phase that is shown.
+/// The current phase.
 struct Running {
     bar: ProgressBar,
     failed: Arc<AtomicU64>,
-    /// Stops the thread that prints lines when it is dropped.
+    /// Stops the printing thread when dropped.
     _lines: Option<mpsc::Sender<()>>,
 }
 
@@ -88,7 +88,7 @@ impl ProgressSink for Screen {
     }
 }
 
-/// The same words on a terminal as in a line.
+/// Shows the same text on a terminal as in lines.
 fn style(failed: Arc<AtomicU64>) -> ProgressStyle {
     let words = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         let words = words(&At {
@@ -99,15 +99,15 @@ fn style(failed: Arc<AtomicU64>) -> ProgressStyle {
             elapsed: state.elapsed(),
             remaining: state.eta(),
         });
-        // A line that is not drawn is drawn at the next tick.
+        // If drawing fails, the next tick draws the line again.
         let _ = out.write_str(&words);
     };
     let style = ProgressStyle::with_template("{spinner} {msg}: {words}");
     style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("words", words)
 }
 
-/// Prints a line now and then, until the sender is dropped. `None` if no thread can be started: the work
-/// goes on without lines.
+/// Prints a line at intervals until the sender is dropped. Returns `None` if the thread cannot be
+/// started; the work continues without lines.
 fn print_lines(bar: ProgressBar, failed: Arc<AtomicU64>) -> Option<mpsc::Sender<()>> {
     let (stop, stopped) = mpsc::channel::<()>();
     let print = move || {
@@ -120,7 +120,7 @@ fn print_lines(bar: ProgressBar, failed: Arc<AtomicU64>) -> Option<mpsc::Sender<
                 elapsed: bar.elapsed(),
                 remaining: bar.eta(),
             });
-            // Nothing is left to report to if standard error is gone.
+            // Standard error may be closed.
             let _ = writeln!(std::io::stderr(), "{}: {words}", bar.message());
         }
     };

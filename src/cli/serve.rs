@@ -23,7 +23,7 @@ use slateberg_telemetry::logs;
 use slateberg_telemetry::otlp::Traces;
 use slateberg_telemetry::settings::Format;
 
-/// How long a start that is told to stop has to come to its end.
+/// Time for a start to complete after a stop signal.
 const LAST_STEPS_MAX: Duration = Duration::from_secs(3);
 
 /// Serve the catalog over HTTP.
@@ -51,7 +51,7 @@ impl Serve {
         self.run_with(Seams::default(), |_| {})
     }
 
-    /// Serves with these parts, after `change` has changed the settings.
+    /// Serves with these components, after `change` has changed the settings.
     pub fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> Outcome {
         runtime()?.block_on(async {
             let sources = self.common.sources();
@@ -93,8 +93,8 @@ impl Serve {
     }
 }
 
-/// Does something unless the process is told to stop. What is about to end does so then: a first start
-/// has an admin key to show.
+/// Does `work` unless a stop signal arrives. Work that completes shortly after the signal still
+/// counts, because a first start has an admin key to print.
 async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     tokio::select! {
@@ -105,12 +105,12 @@ async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>
 }
 
 async fn serve(settings: Settings, seams: Seams, traces: Option<Traces>) -> Outcome {
-    // Before any file is open: connections and the store share the limit.
+    // Raise the limit before any file is opened: connections and the store share it.
     match descriptors::raise_limit() {
         Ok(()) => tracing::debug!(open_files_max = descriptors::limit(), "limit of open files"),
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
-    // From here on: a start may wait for its bucket, or read a long log.
+    // Handle signals from here on: the start may wait for its bucket, or replay a long log.
     let mut signals = StopSignals::listen();
     let bound = run::bind(&settings).await?;
     let Some(built) = unless_told(&mut signals, App::build(settings, seams)).await else {

@@ -1,5 +1,5 @@
-//! `slateberg store check`: exit code 0 if an object store honors conditional writes, another one if it does
-//! not or if the check cannot finish.
+//! `slateberg store check`: tests whether an object store honors conditional writes. The exit code
+//! is 0 if it does, and another one if it does not or if the check cannot finish.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -23,10 +23,10 @@ use slateberg_runtime::error::BuildError;
 use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state;
 
-/// How long the probe and one put of a race may take.
+/// Timeouts of the probe and of one put of a race.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 const PUT_MAX: Duration = Duration::from_secs(30);
-/// Findings of one store that are printed.
+/// Maximum number of printed findings per store.
 const PRINTED_MAX: usize = 10;
 
 /// Test whether an object store honors conditional writes.

@@ -1,4 +1,4 @@
-//! `slateberg table show`: one table, from its metadata.
+//! `slateberg table show`: describes one table from its metadata.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::ls::{Warehouse, joined, split};
 use super::output::{Output, bytes, count, grouped, json_text, lines_of, table};
 use slateberg_base::rfc3339;
 
-/// Snapshots that the table shows.
+/// Number of snapshots in the output.
 const SNAPSHOTS_SHOWN: usize = 10;
-/// Members of a snapshot's summary by which engines identify the writer.
+/// Keys of a snapshot's summary by which engines identify the writer.
 const WRITERS: [&str; 8] = [
     "engine-name",
     "engine-version",
@@ -118,7 +118,7 @@ struct Write {
     snapshot_id: i64,
     at_ms: i64,
     operation: Option<String>,
-    /// By what the summary says, such as the engine and its user.
+    /// The writer's entries in the summary, such as the engine and its user.
     writer: BTreeMap<String, String>,
     rows: Option<u64>,
     bytes: Option<u64>,
@@ -191,7 +191,7 @@ impl Loaded {
     fn json(&self, name: &str) -> Value {
         let metadata = &self.metadata;
         let current = metadata.current();
-        // A table without snapshots is empty.
+        // A table without snapshots is empty, so that its totals are known to be 0.
         let total = |of: fn(&Write) -> Option<u64>| current.as_ref().map_or(Some(0), of);
         json!({
             "name": name,

@@ -1,4 +1,4 @@
-//! `slateberg export` and `slateberg import`: the whole catalog as lines of JSON, without secrets.
+//! `slateberg export` and `slateberg import`: the whole catalog as JSON lines, without secrets.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
@@ -48,13 +48,13 @@ pub struct Import {
 }
 
 impl Export {
-    /// Writes the lines; says on standard error how many.
+    /// Writes the lines. Prints their number on standard error.
     pub fn run(self) -> Outcome {
         self.common.work(async |settings| {
             let counts = self.write(settings).await?;
             match self.output {
                 Output::Table => say(&counted("exported", &counts)),
-                // Standard output may be the export itself.
+                // Standard output may contain the export itself.
                 Output::Json if self.file.as_os_str() == "-" => {
                     say(&format!("{}\n", json!({ "exported": counts })));
                 }
@@ -69,7 +69,7 @@ impl Export {
         let (seams, wanted) = (Seams::default(), wanted.as_ref());
         if self.file.as_os_str() == "-" {
             let mut out = BufWriter::new(io::stdout());
-            // Lines and progress do not mix on one terminal.
+            // Progress would mix with the lines on the same terminal.
             let progress =
                 if io::stdout().is_terminal() { Progress::default() } else { progress() };
             return export_lines(settings, &seams, wanted, &mut out, &progress).await;
@@ -87,7 +87,7 @@ impl Export {
         };
         let written = written.await;
         if written.is_err() {
-            // A file that holds half of a catalog is of no use, and in the way of the next try.
+            // Delete an incomplete export: it is useless, and it would make a retry fail.
             std::fs::remove_file(&self.file).map_err(failed)?;
         }
         written
@@ -95,7 +95,7 @@ impl Export {
 }
 
 impl Import {
-    /// Brings the lines in, and says how many there were.
+    /// Imports the lines and prints their number.
     pub fn run(self) -> Outcome {
         self.common.work(async |settings| {
             let (counts, report) = import(settings, &self.file).await?;

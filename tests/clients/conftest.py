@@ -1,7 +1,7 @@
-"""The server under test, and names that no other test uses.
+"""The server under test, and unique names.
 
-`SLATEBERG_URI` names a server that is already running. Without it, `SLATEBERG_BIN` names a binary,
-which is started on a free port of the loopback over an empty directory and stopped when the tests end.
+`SLATEBERG_URI` is the URI of a running server. Without it, the tests start the binary
+`SLATEBERG_BIN` on a free port of the loopback with an empty directory, and stop it at the end.
 """
 
 import json
@@ -27,15 +27,15 @@ STOP_TIMEOUT_S = 20
 class Server:
     uri: str
     warehouse: str | None = None
-    # The admin key, of a server that asks for credentials.
+    # The admin key, if the server requires credentials.
     key: str | None = None
-    # Whose tokens it takes as well.
+    # An external issuer whose tokens the server accepts.
     issuer: Issuer | None = None
-    # Short enough for a test to outlive a token that it got for a key.
+    # Short enough that a token expires during a test.
     own_token_lifetime_s: int = 5
 
     def manage(self, method, path, body=None):
-        """Asks something of the management API, as an admin."""
+        """Sends a request to the management API as an admin."""
         request = urllib.request.Request(
             f"{self.uri}/management/v1/{path}",
             method=method,
@@ -46,7 +46,8 @@ class Server:
             return json.loads(response.read() or "null")
 
     def beside(self, table_location: str, name: str) -> str:
-        """A location for a second table: in the warehouse if we know it, else next to the first table."""
+        """A location for a second table: in the warehouse if it is known, or else next to the first
+        table."""
         parent = self.warehouse or table_location.rstrip("/").rpartition("/")[0]
         return f"{parent}/{name}"
 
@@ -66,7 +67,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def secured_server(tmp_path_factory):
-    """A server that asks for credentials, as every server does that is not told otherwise."""
+    """A server that requires credentials, as servers do by default."""
     binary = os.environ.get("SLATEBERG_BIN")
     if not binary:
         pytest.skip("needs SLATEBERG_BIN: a server's admin key is told on its first start alone")
@@ -75,7 +76,7 @@ def secured_server(tmp_path_factory):
 
 @pytest.fixture
 def key(secured_server):
-    """An API key of a writer, as the server returned it."""
+    """An API key with the writer role, as the server returned it."""
     made = secured_server.manage("POST", "api-keys", {"name": "client", "roles": ["writer"]})
     yield made
     keys = secured_server.manage("GET", "api-keys")["api-keys"]
@@ -84,7 +85,7 @@ def key(secured_server):
 
 
 def serve(binary, directory, secured=False):
-    """Runs the binary for as long as the tests need it."""
+    """Runs the binary until the tests end."""
     access = ["--insecure-no-auth"]
     issuer = None
     if secured:
@@ -111,12 +112,12 @@ def serve(binary, directory, secured=False):
 
 
 def announced(process, log, patterns):
-    """What the server says of itself, in the order of the patterns."""
+    """Extracts values from the server's output. The patterns must match in this order."""
     done = threading.Event()
     found = []
 
     def read():
-        # Reading on to the end keeps the pipe from filling up and stopping the server.
+        # Read until the end: a full pipe would block the server.
         for line in process.stdout:
             if len(found) < len(patterns) and (match := re.search(patterns[len(found)], line)):
                 found.append(match.group())
@@ -160,7 +161,7 @@ def stop(process):
 
 @pytest.fixture(scope="session")
 def plans_scans(server):
-    """For tests of scans that the server plans: skips them where the server does not offer it."""
+    """Skips tests of server-side scan planning if the server does not support it."""
     with urllib.request.urlopen(f"{server.uri}/v1/config", timeout=5) as response:
         offered = json.load(response).get("endpoints", [])
     if "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan" not in offered:
@@ -169,6 +170,6 @@ def plans_scans(server):
 
 @pytest.fixture
 def unique():
-    """Makes names that no other test, and no earlier run against the same server, has used."""
+    """Creates names that neither other tests nor earlier runs against the same server have used."""
     token = uuid.uuid4().hex[:10]
     return lambda stem: f"{stem}_{token}"

@@ -1,4 +1,4 @@
-"""An issuer of tokens, whose keys the server finds in a file. One that is asked over HTTP is in tests/e2e."""
+"""A token issuer whose keys the server reads from a file. tests/e2e has one over HTTP."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ class Issuer:
         self._file.write_text(json.dumps({"keys": [key]}))
 
     def settings(self):
-        """The part of a server's settings that makes it take these tokens."""
+        """Settings with which the server accepts these tokens."""
         return f"""
 [authn.issuers.corporate]
 issuer = "{ISS}"

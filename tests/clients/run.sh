@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the real clients against a server: `run.sh [pyiceberg|spark|any pytest arguments]`, both suites by default.
-# The server is the one at $SLATEBERG_URI, or else the binary $SLATEBERG_BIN, started for the tests alone.
+# Runs the real clients against a server: `run.sh [pyiceberg|spark|any pytest arguments]`. The
+# default is both suites. The server is the one at $SLATEBERG_URI, or else the binary
+# $SLATEBERG_BIN, which the tests start.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -10,7 +11,7 @@ runtime=iceberg-spark-runtime-4.1_2.13
 runtime_version=1.12.0
 export SLATEBERG_SPARK_JAR=$SLATEBERG_CACHE/jars/$runtime-$runtime_version.jar
 
-# The pytest process changes directory, so a relative path would no longer lead to the binary.
+# pytest changes its directory, which would break a relative path.
 if [[ -n ${SLATEBERG_BIN:-} ]]; then
     SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
     export SLATEBERG_BIN

@@ -1,4 +1,4 @@
-"""The chart as helm renders it, and the program that takes what it says."""
+"""The chart as rendered by helm, and servers that read its output."""
 
 import json
 import os
@@ -14,9 +14,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm/slateberg"
-# Sets of values that people would write, each of which has to work.
+# Realistic sets of values. Each must work.
 CASES = sorted((CHART / "ci").glob("*.yaml"))
-# The oldest Kubernetes that the chart takes, one of those in use, and the newest that there are schemas of.
+# The oldest supported Kubernetes, a common one, and the newest with published schemas.
 KUBERNETES = ["1.29.0", "1.33.0", "1.37.0"]
 
 
@@ -31,7 +31,7 @@ def checked(*words, **options):
 
 
 class Rendered:
-    """What helm makes of the chart with these values."""
+    """helm's output for the chart with these values."""
 
     def __init__(self, *arguments, kubernetes="1.33.0", chart=CHART):
         words = ["helm", "template", "lake", chart, "--namespace", "catalog", "--kube-version", kubernetes]
@@ -57,7 +57,7 @@ class Rendered:
 
     @property
     def settings(self):
-        """The text of the program's settings."""
+        """The server's settings file."""
         (found,) = [data for data in self.all("ConfigMap") if "slateberg.toml" in data["data"]]
         return found["data"]["slateberg.toml"]
 
@@ -68,8 +68,8 @@ def case(request):
 
 
 class Server:
-    """A slateberg that reads these settings, on a free port and a directory of its own. If they bring its admin key
-    along, it has to be told."""
+    """A slateberg with these settings, on a free port and in its own directory. If the settings
+    contain its admin key, the caller passes `key`."""
 
     def __init__(self, directory, settings, environment=(), key=None):
         file = directory / "slateberg.toml"
@@ -88,7 +88,7 @@ class Server:
             time.sleep(0.05)
         self.uri = found.group()
         operators = re.search(r'(?:^  management +|"management-url":")([^\s"]+)', self._out.read_text(), re.MULTILINE)
-        # Where operators ask, which is where clients do unless they have a port of their own.
+        # The URL for operators. Without a management port it is the one for clients.
         self.operators_uri = operators[1] if operators else self.uri
         self.key = key or re.search(r"sb_\w{49}", self._out.read_text()).group()
 
@@ -118,7 +118,7 @@ class Server:
 
 @pytest.fixture
 def serve(tmp_path):
-    """Starts a slateberg; it is stopped, in order, at the end."""
+    """Starts servers, and stops them cleanly at the end of the test."""
     started = []
 
     def serve(settings, environment=(), key=None):

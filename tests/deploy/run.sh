@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what the program is installed and watched with: the Helm chart, the alerts, the dashboard, the shell around
-# them. `run.sh [any pytest arguments]`. README.md says what is checked by which tool.
+# Checks the Helm chart, the alerts, the dashboard and shell files: `run.sh [any pytest arguments]`.
+# README.md lists the tools.
 set -euo pipefail
 
 : "${SLATEBERG_BIN:?is the binary that takes the settings which the chart renders}"
@@ -15,5 +15,5 @@ venv=$SLATEBERG_CACHE/deploy-venv
 export PATH=$SLATEBERG_CACHE/tools/bin:$PATH
 
 cd "$here"
-# What starts servers and signs certificates is e2e's.
+# tests/e2e contains the helpers for processes and certificates.
 PYTHONPATH=$here/../e2e PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

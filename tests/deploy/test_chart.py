@@ -1,4 +1,5 @@
-"""The Helm chart: what it renders is valid, hardened, one writer, and what the program takes."""
+"""The Helm chart: its output is valid, hardened, has a single writer, and is accepted by the
+server."""
 
 import json
 import os
@@ -11,16 +12,16 @@ import pytest
 import yaml
 from conftest import CHART, KUBERNETES, ROOT, Rendered, checked, run
 
-# What kube-score would have otherwise, and why not.
+# Disabled checks of kube-score, with reasons.
 NOT_SCORED = {
-    # There is one writer, and an upgrade must not start a second one beside it.
+    # There is a single writer, and an upgrade must not start a second one at the same time.
     "deployment-strategy",
     "deployment-replicas",
-    # It wants a service without an address, for pods that find each other; there is one pod.
+    # The check requires a headless service, by which pods find each other. There is only one pod.
     "statefulset-has-servicename",
-    # Tags of releases do not move; asking the registry at each start is one more thing that can be away.
+    # Release tags are immutable, and a pull at each start would depend on the registry.
     "container-image-pull-policy",
-    # Off by default, as it cannot know the ports of a private store.
+    # Off by default, because the chart cannot know the ports of a private store.
     "pod-networkpolicy",
 }
 
@@ -31,14 +32,14 @@ def test_the_chart_is_clean(case):
 
 @pytest.fixture(scope="session")
 def schemas(tmp_path_factory):
-    """Schemas of Kubernetes' own kinds, and of those of the Prometheus operator, where kubeconform looks for them."""
+    """Schemas of Kubernetes and of the Prometheus operator, in kubeconform's layout."""
     directory = tmp_path_factory.mktemp("schemas")
     theirs = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
     for version in KUBERNETES:
         below = directory / f"v{version}"
         below.mkdir()
         for file in (theirs / f"v{version}-local-strict").iterdir():
-            # They refer to one another by a path of their publisher's.
+            # The schemas refer to each other by the publisher's absolute path.
             text = file.read_text().replace('"/api/_definitions.json', f'"file://{below}/_definitions.json')
             (below / file.name).write_text(text.replace('"_definitions.json', f'"file://{below}/_definitions.json'))
     operator = Path(os.environ["SLATEBERG_CACHE"]) / "tools/prometheus-operator/example/prometheus-operator-crd"
@@ -51,7 +52,7 @@ def schemas(tmp_path_factory):
 
 
 def strict(schema):
-    """The same, where what is not named does not exist: the API server drops it, and we would never know."""
+    """Rejects unknown fields, which the API server would drop silently."""
     if isinstance(schema, dict):
         schema = {key: strict(value) for key, value in schema.items()}
         if schema.get("type") == "object" and "properties" in schema and "metadata" not in schema["properties"]:
@@ -82,7 +83,7 @@ def test_the_schemas_find_what_is_wrong(case, schemas):
 
 def test_the_pod_is_hardened(case):
     words = ["kube-score", "score", "-", "--kubernetes-version", "v1.33", "--output-format", "json"]
-    # A limit of CPU makes tails of latency, and saves nobody anything.
+    # A CPU limit increases tail latencies and has no benefit.
     words += ["--ignore-container-cpu-limit"]
     for test in NOT_SCORED:
         words += ["--ignore-test", test]
@@ -148,14 +149,15 @@ def test_the_program_takes_what_the_chart_renders(serve):
 
 
 def test_the_program_takes_all_that_the_chart_can_say(serve, tmp_path):
-    """With places in memory, as there is no bucket here, and without what lies on volumes."""
+    """Replaces locations by in-memory ones, because there is no bucket, and omits files on
+    volumes."""
     without = "tls.secretName=,tls.clientCa.secretName=,config.server.tls.client_certificates=off"
     rendered = Rendered("--values", CHART / "ci/production.yaml", "--set", without)
     settings = rendered.settings
     for bucket in ("s3://example-catalog", "s3://example-lake"):
         settings = settings.replace(bucket, "memory://")
     settings = settings.replace('aws_region = "eu-central-1"', "")
-    # As a volume of a config map looks: links to links in a directory with a time for a name.
+    # The layout of a mounted config map: symbolic links into a directory named after a time.
     policies = tmp_path / "policies"
     (policies / "..2026").mkdir(parents=True)
     (policies / "..data").symlink_to("..2026")
@@ -239,7 +241,8 @@ def test_the_network_policy_lets_out_to_where_identities_come_from():
 
     everywhere = {("169.254.169.254/32", 80), ("169.254.170.23/32", 80)}
     assert let_out("azure") == everywhere
-    # Without Dataplane V2, a policy on GKE sees where the metadata server listens, and not what a pod has asked.
+    # Without Dataplane V2, a policy on GKE applies to the metadata server's actual address, not to
+    # the one that the pod requests.
     assert let_out("google") == everywhere | {("169.254.169.252/32", 988)}
 
 
@@ -313,7 +316,8 @@ def test_the_schema_has_every_setting_of_the_program():
 
 
 def test_notes_say_how_one_gets_in(case, tmp_path):
-    # helm shows them to whoever has a cluster: here they become an object of a copy of the chart.
+    # helm only shows the notes on an installation. Therefore render them as an object in a copy of
+    # the chart.
     chart = shutil.copytree(CHART, tmp_path / "slateberg")
     notes = (chart / "templates/NOTES.txt").read_text()
     (chart / "templates/_notes.tpl").write_text('{{- define "notes" -}}' + notes + "{{- end -}}")

@@ -1,8 +1,8 @@
-"""The image's files and nothing else, on a root file system that cannot be written, as a user without rights: what
-compose.yaml configures, beside a real MinIO.
+"""The image's files with the settings of compose.yaml, next to a real MinIO: on a read-only root
+file system, as an unprivileged user.
 
-It needs root, for the mounts, and a static binary (SLATEBERG_STATIC_BIN): make image-check. With buildah, the image itself
-is built and run, too.
+Requires root for the mounts, and a static binary (SLATEBERG_STATIC_BIN): make image-check. If
+buildah is installed, the tests also build and run the image itself.
 """
 
 import json
@@ -53,7 +53,7 @@ def wait_for(url, process, log):
 
 @pytest.fixture
 def minio(tmp_path):
-    """A MinIO with the buckets of compose.yaml, which are directories to it."""
+    """A MinIO with the buckets of compose.yaml, as directories."""
     installed = Path(os.environ["SLATEBERG_CACHE"]) / "bench/bin/minio"
     if not installed.exists():
         checked(ROOT / "scripts/tools", "minio")
@@ -75,7 +75,7 @@ def minio(tmp_path):
 
 @pytest.fixture
 def files(tmp_path):
-    """The image's root, as scripts/image puts it together."""
+    """The image's root directory, assembled by scripts/image."""
     context = tmp_path / "root"
     checked(ROOT / "scripts/image", BINARY, env={**os.environ, "IMAGE_CONTEXT": str(context)})
     return context
@@ -96,14 +96,15 @@ def test_there_is_nothing_in_it_but_the_program(files):
 
 
 class Engine:
-    """buildah with its images in a directory of their own, so that nothing of it is left and no two tests meet."""
+    """buildah with its own image directory, so that tests are independent and leave nothing
+    behind."""
 
     TAG = f"slateberg:{version()}"
 
     def __init__(self, directory):
         directory.mkdir()
         configuration = directory / "storage.conf"
-        # The driver that works on any file system.
+        # This driver works on any file system.
         places = {"driver": "vfs", "graphroot": f"{directory}/images", "runroot": f"{directory}/run"}
         configuration.write_text("[storage]\n" + "".join(f'{key} = "{place}"\n' for key, place in places.items()))
         self.environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(configuration), "IMAGE_ENGINE": "buildah"}
@@ -130,7 +131,7 @@ def engine(tmp_path):
 @buildah
 def test_the_same_files_make_the_same_image(engine, tmp_path):
     engine.build()
-    # By somebody else, at another time, without what the first has left.
+    # A second build with other file times, in an empty image store.
     copy = Path(shutil.copyfile(BINARY, tmp_path / "a-copy"))
     os.utime(copy, (1, 1))
     another = Engine(tmp_path / "another")
@@ -146,8 +147,8 @@ def test_the_same_files_make_the_same_image(engine, tmp_path):
 
 
 def descendants(pid):
-    """Processes below this one, the lowest last."""
-    # Each thread of a process has those that it started itself.
+    """Descendant processes, parents before children."""
+    # Each thread lists its own child processes.
     children = [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
     return [found for child in children for found in (child, *descendants(child))]
 
@@ -162,7 +163,7 @@ def test_the_image_runs(engine, tmp_path):
     words = [*config["Entrypoint"], *config["Cmd"]]
     listen, data = (words.index(option) + 1 for option in ("--listen", "--data-dir"))
     assert config["ExposedPorts"] == {words[listen].rpartition(":")[2] + "/tcp": {}}
-    # It shares its network with this machine.
+    # The container shares the network of this machine.
     words[listen] = "127.0.0.1:0"
 
     container = engine.do("from", engine.TAG)
@@ -186,12 +187,13 @@ def test_the_image_runs(engine, tmp_path):
         assert Path(f"/proc/{server}/exe").readlink().name == "slateberg"
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{server}/status").read_text().splitlines())
         assert set(status["Uid"].split()) == {str(NOBODY)} and int(status["CapEff"], 16) == 0
-        # buildah does not pass it on, as engines that run images for good do.
+        # Send the stop signal directly: buildah, unlike container engines, does not forward
+        # signals.
         os.kill(server, getattr(signal, config["StopSignal"]))
         assert process.wait(60) == 0, log.read_text()
     finally:
         if process.poll() is None:
-            # What buildah has started outlives it.
+            # Processes started by buildah outlive it.
             for pid in (*descendants(process.pid), process.pid):
                 os.kill(pid, signal.SIGKILL)
             process.wait(30)
@@ -200,7 +202,7 @@ def test_the_image_runs(engine, tmp_path):
 
 @pytest.fixture(params=["files", pytest.param("image", marks=buildah)])
 def image_root(request):
-    """The directory that a container has as its root: of the files that become the image, and of the image."""
+    """The root directory of a container: the assembled files, or the built image."""
     if request.param == "files":
         return request.getfixturevalue("files")
     engine = request.getfixturevalue("engine")
@@ -213,7 +215,8 @@ def image_root(request):
 def test_it_runs_as_nobody_on_what_it_cannot_write(image_root, minio, tmp_path):
     port = free_port()
     settings = SETTINGS.replace("0.0.0.0:8181", f"127.0.0.1:{port}").replace("minio:9000", f"minio:{minio}")
-    # What an engine puts over the image: the settings, names of hosts, a place for the cache, and devices.
+    # Files that an engine mounts over the image: settings, host names, the cache directory, and
+    # devices.
     over = tmp_path / "over"
     over.mkdir()
     (over / "slateberg.toml").write_text(settings)
@@ -223,7 +226,7 @@ def test_it_runs_as_nobody_on_what_it_cannot_write(image_root, minio, tmp_path):
         (image_root / place).touch()
     (image_root / "var/cache/slateberg").mkdir(parents=True)
     root = shlex.quote(str(image_root))
-    # pytest's directories are closed to others than their owner, and the program is another.
+    # pytest's directories are accessible to their owner only, and the server runs as another user.
     script = f"""
         set -e
         mkdir /tmp/image.$$

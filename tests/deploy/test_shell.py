@@ -1,4 +1,4 @@
-"""Shell files, the Dockerfile, and what CI calls."""
+"""Shell files, the Dockerfile, and the commands of CI."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Alerts and the dashboard: they say what they should, about metrics that there are."""
+"""Alerts and the dashboard: their queries are correct and use existing metrics."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from conftest import CHART, ROOT, checked, run
 
 RULES = CHART / "alerts/slateberg.yaml"
 DASHBOARD = CHART / "dashboards/slateberg.json"
-# What Prometheus knows by itself.
+# Metrics of Prometheus itself.
 OF_PROMETHEUS = {"up"}
 
 
@@ -22,7 +22,7 @@ def rules():
 
 @pytest.fixture(scope="module")
 def queries():
-    """The queries of the dashboard, with what Grafana puts in the place of its variables."""
+    """The queries of the dashboard, with values for Grafana's variables."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
     found = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     return [query.replace("$__rate_interval", "5m").replace("$namespace", ".*") for query in found]
@@ -89,7 +89,7 @@ def test_what_is_asked_for_is_measured(rules, queries, serve, tmp_path):
 def test_metrics_are_in_a_form_that_prometheus_takes(serve):
     status, text = serve("").get("/metrics")
     assert status == 200
-    # SlateDB's metrics keep SlateDB's names, which Prometheus would have otherwise here and there.
+    # SlateDB's metrics have SlateDB's names, which violate some conventions of Prometheus.
     checked("promtool", "check", "metrics", input=re.sub("(?m)^(# (HELP|TYPE) )?slatedb_.*\n", "", text))
     complaints = run("promtool", "check", "metrics", input=text).stderr.splitlines()
     assert all(re.match(r"slatedb_\w+ (metric names should not|non-histogram)", line) for line in complaints)

@@ -1,10 +1,10 @@
-"""A CA of the test's own, and the certificates that it signs, for the loopback and for clients: by `openssl`, as operators
-do it."""
+"""A test CA and the certificates that it signs, for servers on the loopback and for clients. Uses
+`openssl`, as operators do."""
 
 import os
 import subprocess
 
-# All that has to be said of either kind of certificate.
+# Extensions for both kinds of certificates.
 EXTENSIONS = """
 [req]
 distinguished_name = name
@@ -39,7 +39,8 @@ class Authority:
         self._openssl("req", "-x509", *NEW_KEY, "-config", "openssl.cnf", "-extensions", "authority", *made)
 
     def issue(self, certificate, key, name="slateberg.example.com", kind="server"):
-        """Puts a new certificate and its key in the place of those that are there: each file at once, and not both."""
+        """Replaces certificate and key by new ones. Each replacement is atomic, but not both
+        together."""
         asked = ["-config", "openssl.cnf", "-subj", f"/CN={name}", "-keyout", "new.key", "-out", "new.csr"]
         self._openssl("req", "-new", *NEW_KEY, *asked)
         signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-out", "new.pem"]

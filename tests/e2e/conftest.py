@@ -1,4 +1,4 @@
-"""The servers of the tests. Keycloak is started once: it takes longer than all tests together."""
+"""Servers for the tests. Keycloak starts once, because its start takes longer than all tests."""
 
 import pytest
 from keycloak import Keycloak
@@ -26,7 +26,7 @@ def keycloak(tmp_path_factory):
 
 @pytest.fixture
 def slateberg(keycloak, tmp_path):
-    """A slateberg that has found the issuer by discovery, and knows nothing of it yet but where it is."""
+    """A slateberg with the issuer's URL as its only setting, which it resolves by discovery."""
     slateberg = Slateberg(tmp_path, SETTINGS.format(issuer=keycloak.issuer))
     yield slateberg
     slateberg.stop()

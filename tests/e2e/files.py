@@ -1,4 +1,4 @@
-"""Slateberg on a MinIO: one warehouse that vends credentials, one that signs; and the keys of its users."""
+"""Slateberg on MinIO with two warehouses (one vends credentials, one signs) and API keys."""
 
 import json
 import urllib.request
@@ -36,7 +36,7 @@ OPTIONS = {
 
 
 class Scene:
-    """A catalog and its store. Users get the catalog's URI and a credential, and nothing else."""
+    """A catalog and its store. Clients only get the catalog's URI and a credential."""
 
     def __init__(self, directory):
         self.minio = Minio(directory)
@@ -47,7 +47,7 @@ class Scene:
         self._keys = {}
 
     def key(self, role):
-        """An API key with this role: id, and text."""
+        """An API key with this role, as id and secret."""
         if role not in self._keys:
             body = {"name": role, "roles": [role]}
             url = f"{self.uri}/management/v1/api-keys"
@@ -55,7 +55,7 @@ class Scene:
         return self._keys[role]
 
     def ask(self, method, path, *, role="writer", ways=None, body=None):
-        """Asks the catalog something, and for these ways to files."""
+        """Sends a request to the catalog, optionally with these access-delegation modes."""
         headers = {"Authorization": f"Bearer {self.key(role)['key']}"}
         if ways:
             headers["X-Iceberg-Access-Delegation"] = ways

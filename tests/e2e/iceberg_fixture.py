@@ -1,4 +1,4 @@
-"""Iceberg's own REST server, over its JdbcCatalog on a SQLite file."""
+"""Iceberg's own REST server with its JdbcCatalog on a SQLite file."""
 
 import os
 import socket
@@ -9,8 +9,8 @@ from web import free_port
 
 
 class Fixture:
-    """It writes tables into `directory/warehouse`, or to where the properties of its catalog say, for which it may
-    take further classes (`:FILE:FILE`)."""
+    """Writes tables into `directory/warehouse`, or to the location in its catalog properties.
+    `more_classes` (`:FILE:FILE`) extends the class path."""
 
     def __init__(self, directory, properties=None, more_classes=""):
         port = free_port()
@@ -28,7 +28,7 @@ class Fixture:
 
     @property
     def catalog(self):
-        """A client, with the same access to files as the server has."""
+        """A client with the same file access as the server."""
         own = {name: value for name, value in self._properties.items() if name.startswith("s3.")}
         return load_catalog("fixture", type="rest", uri=self.uri, **own)
 
@@ -37,7 +37,7 @@ class Fixture:
 
 
 def _variable(name):
-    """The variable that the server takes a property of its catalog from."""
+    """The environment variable for a property of the server's catalog."""
     return "CATALOG_" + name.replace("-", "__").replace(".", "_").upper()
 
 

@@ -1,4 +1,4 @@
-"""slateberg as an operator has it on a machine: a program on the path, a file of settings, and what both are told."""
+"""slateberg as installed on an operator's machine: a program on the path and a settings file."""
 
 import json
 import os
@@ -14,13 +14,14 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "config/production.example.toml"
 
 
 class Settings:
-    """A file of settings, whose lines are changed one by one."""
+    """A settings file, modified line by line."""
 
     def __init__(self, file):
         self.file = file
 
     def set(self, section, **values):
-        """Changes settings of a section, whose line stands there or is added; values are those of JSON and of TOML."""
+        """Sets values of a section. Replaces or adds their lines. Values are valid as JSON and as
+        TOML."""
         lines = self.file.read_text().splitlines()
         if f"[{section}]" not in lines:
             lines += ["", f"[{section}]"]
@@ -32,7 +33,7 @@ class Settings:
         self.file.write_text("\n".join(lines) + "\n")
 
     def copy(self, file, without=()):
-        """The same settings in another file, but for some sections."""
+        """Copies the settings to another file, without some sections."""
         text = self.file.read_text()
         for section in without:
             before, _, after = text.partition(f"[{section}]\n")
@@ -43,20 +44,21 @@ class Settings:
 
 
 class Installation:
-    """Everything is below one directory, and nothing is there before `install`."""
+    """Everything is in one directory, which is empty before `install`."""
 
     def __init__(self, directory, environment):
         self.directory = directory
         self.bin, self.etc, self.log = directory / "bin", directory / "etc", directory / "log"
         self.settings = Settings(self.etc / "slateberg.toml")
         path = f"{self.bin}{os.pathsep}{os.environ['PATH']}"
-        # The proxies of this machine are not meant for the loopback.
+        # The proxies of this machine do not apply to the loopback.
         direct = {name: "127.0.0.1,localhost" for name in ("NO_PROXY", "no_proxy")}
         self.environment = {**os.environ, **direct, **environment, "PATH": path}
         self._processes = []
 
     def install(self):
-        """Unpacks the archive of a release, if there is one, or puts the program and the example where it would."""
+        """Unpacks the release archive if there is one, or else installs the built program and the
+        example."""
         for directory in (self.bin, self.etc, self.log):
             directory.mkdir(parents=True)
         archive = os.environ.get("SLATEBERG_ARCHIVE")
@@ -75,7 +77,8 @@ class Installation:
         shutil.move(unpacked / "production.example.toml", self.settings.file)
 
     def run(self, *words, config=None, fails=False, **more):
-        """Runs a subcommand to its end; what it printed. Further variables are written in lower case."""
+        """Runs a subcommand and returns its output. Further keywords are environment variables in
+        lower case."""
         words = ["slateberg", *map(str, words), *(["--config", str(config)] if config else [])]
         environment = self.environment | {name.upper(): str(value) for name, value in more.items()}
         done = subprocess.run(words, cwd=self.directory, env=environment, capture_output=True, text=True, timeout=300)
@@ -83,23 +86,23 @@ class Installation:
         return done.stdout
 
     def serve(self, settings=None):
-        """Starts a server; it is there when this returns."""
+        """Starts a server and waits until it is ready."""
         settings = settings or self.settings
         log = self.log / f"{settings.file.stem}.log"
-        # What an earlier start has said stays in front of it.
+        # The log also contains the output of earlier starts.
         begin = log.stat().st_size if log.exists() else 0
         process = Process(["slateberg", "serve", "--config", str(settings.file)], log, self.environment)
         self._processes.append(process)
         return Server(process, begin, self.etc / "ca.pem")
 
     def stop(self):
-        """Ends whatever runs still."""
+        """Stops all processes that still run."""
         for process in self._processes:
             process.stop()
 
 
 class Server:
-    """A running server, which says in its first lines where it is."""
+    """A running server. Its first lines of output contain its addresses."""
 
     def __init__(self, process, begin, ca_file):
         self.process = process
@@ -110,7 +113,7 @@ class Server:
         assert self.ask("GET", "/ready").status == 200
 
     def said(self):
-        """What it has said since it was started."""
+        """The output since the start."""
         return self.process.log.read_bytes()[self._begin :].decode(errors="replace")
 
     def _told(self, before):
@@ -127,6 +130,6 @@ class Server:
         return request(method, url, token=token, json_body=body, headers=headers, ca_file=str(self.ca_file))
 
     def stop(self):
-        """Stops it as the system would; it has to end in order."""
+        """Stops the server as the system would, and expects a clean exit."""
         code = self.process.stop(timeout_s=60)
         assert code == 0, f"{code}: {self.said()[-4000:]}"

@@ -1,18 +1,18 @@
-"""A real Keycloak: how it is started, given a realm, and asked for tokens."""
+"""A real Keycloak: starts it, configures a realm, and requests tokens."""
 
 import os
 
 from processes import Process
 from web import free_port, request
 
-# The first start of an installation builds it, which takes minutes on a slow machine.
+# The first start builds the installation, which takes minutes on a slow machine.
 START_TIMEOUT_S = 400
 REALM = "lake"
 ADMIN = ("root", "root-of-the-test")
 
 
 def _audience(name):
-    """Puts a name into `aud`; without it, a token is for nobody but Keycloak itself."""
+    """Adds a name to `aud`. Without it, tokens are for Keycloak only."""
     return {
         "name": f"for {name}",
         "protocol": "openid-connect",
@@ -98,7 +98,7 @@ class Keycloak:
         self._admin("POST", "", LAKE).expect(201)
 
     def start(self):
-        """Starts it, on the database that an earlier start has left."""
+        """Starts Keycloak with the database of an earlier start."""
         database = f"jdbc:h2:file:{self._directory / 'database'};NON_KEYWORDS=VALUE"
         command = [f"{os.environ['KEYCLOAK_HOME']}/bin/kc.sh", "start-dev", "--http-host=127.0.0.1"]
         command += [f"--http-port={self.uri.rpartition(':')[2]}", f"--hostname={self.uri}", f"--db-url={database}"]
@@ -120,12 +120,12 @@ class Keycloak:
         self._process.stop()
 
     def token(self, client):
-        """A token of a program."""
+        """Requests a token for a program."""
         form = {"grant_type": "client_credentials", "client_id": client, "client_secret": f"secret of {client}"}
         return self._token(form)
 
     def token_of(self, person):
-        """A token of a person, who has told their password."""
+        """Requests a token for a person, with their password."""
         form = {
             "grant_type": "password",
             "client_id": "shell",
@@ -136,13 +136,13 @@ class Keycloak:
         return self._token(form)
 
     def token_of_its_admin(self):
-        """A token of another realm, with every right in Keycloak itself."""
+        """Requests a token of another realm, with all privileges in Keycloak itself."""
         name, password = ADMIN
         form = {"grant_type": "password", "client_id": "admin-cli", "username": name, "password": password}
         return self._token(form, realm="master")
 
     def refuses(self, client):
-        """Whether it gives a program no token any more."""
+        """Whether Keycloak rejects token requests of a program."""
         form = {"grant_type": "client_credentials", "client_id": client, "client_secret": f"secret of {client}"}
         return request("POST", f"{self.issuer}/protocol/openid-connect/token", form=form).status in (400, 401)
 
@@ -155,7 +155,7 @@ class Keycloak:
         self._admin("PUT", f"/{REALM}/clients/{found['id']}", {**found, "enabled": False}).expect(204)
 
     def rotate(self, priority):
-        """Adds a key that the realm signs with from now on; those that it had stay good."""
+        """Adds a key that the realm uses for signing from now on. Earlier keys remain valid."""
         realm = self._admin("GET", f"/{REALM}").expect(200)
         key = {
             "name": f"key-{priority}",

@@ -1,4 +1,4 @@
-"""A real MinIO: a store that enforces the policies of sessions."""
+"""A real MinIO: an object store that enforces session policies."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ BUCKET = "lake"
 
 
 class Minio:
-    """A MinIO on the loopback, with one bucket or several."""
+    """A MinIO on the loopback with one or several buckets."""
 
     def __init__(self, directory, buckets=(BUCKET,)):
         port, console = free_port(), free_port()
@@ -34,7 +34,8 @@ class Minio:
             return False
 
     def client(self, config=None):
-        """A client of the store: with the credentials of a table's configuration, or with all rights."""
+        """A client of the store, with the credentials of a table's configuration or with all
+        privileges."""
         own = {"s3.access-key-id": USER, "s3.secret-access-key": PASSWORD}
         config = config or own
         return boto3.client(

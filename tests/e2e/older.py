@@ -1,7 +1,8 @@
-"""Makes a store in a bucket one of an older format: `older.py STATE_URL [FORMAT]`. Prints the format that it had.
+"""Downgrades a store in a bucket to an older format: `older.py STATE_URL [FORMAT]`. Prints its
+previous format.
 
-It takes out what a slateberg of that format would not have written, as tests/api/upgrade.rs does it, by SlateDB's
-own binding for Python. Nobody may have the store open. AWS_* say how the bucket is reached.
+Removes the data that a slateberg of that format does not write, like tests/api/upgrade.rs, with
+SlateDB's Python binding. The store must not be open. AWS_* configure the access to the bucket.
 """
 
 import asyncio
@@ -10,9 +11,9 @@ import sys
 
 from slatedb.uniffi import DbBuilder, KeyRange, ObjectStore
 
-# Leading bytes of keys (docs/storage-layout.md).
+# Key prefixes (docs/storage-layout.md).
 STORE, TABULARS, PLACES, UUIDS = b"\x01", b"\x32", b"\x35", b"\x36"
-# Formats that have brought the last two of them.
+# Formats that introduced the last two of them.
 FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS = 4, 5
 ALL = KeyRange(start=None, start_inclusive=False, end=None, end_inclusive=False)
 
@@ -26,7 +27,7 @@ async def entries(db, prefix):
 
 
 def changed(value, change):
-    """A record after a change: one byte that says how it is written stands before its JSON."""
+    """Modifies a record. The byte in front of its JSON is the encoding."""
     record = json.loads(value[1:])
     change(record)
     return value[:1] + json.dumps(record).encode()

@@ -1,4 +1,4 @@
-"""Servers that are started for a test, and end with it."""
+"""Server processes that end with their test."""
 
 import os
 import re
@@ -9,12 +9,12 @@ import time
 
 
 class Process:
-    """A program that runs, with what it says in a file."""
+    """A running program with its output in a file."""
 
     def __init__(self, command, log, environment=None):
         self.log = log
         self._output = log.open("ab")
-        # A group of its own: what the program starts ends with it.
+        # A separate process group, so that its child processes end with it.
         self._process = subprocess.Popen(
             command,
             stdout=self._output,
@@ -42,11 +42,12 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def ask_to_end(self):
-        """Sends SIGTERM, and waits for nothing."""
+        """Sends SIGTERM without waiting."""
         self._process.send_signal(signal.SIGTERM)
 
     def wait(self, timeout_s):
-        """Waits for its end: the exit code, which is negative if a signal ended it."""
+        """Waits for the end. Returns the exit code, which is negative if a signal ended the
+        process."""
         return self._process.wait(timeout_s)
 
     def kill(self):
@@ -67,7 +68,7 @@ class Process:
 
 
 class Slateberg:
-    """A slateberg with these settings, on a free port and an empty directory."""
+    """A slateberg with these settings, on a free port and in an empty directory."""
 
     def __init__(self, directory, settings):
         config = directory / "settings.toml"
@@ -90,7 +91,7 @@ class Slateberg:
 
 
 class Repeatedly:
-    """Does something again and again on threads of its own, until it is left."""
+    """Repeats work on threads until the context is left."""
 
     def __init__(self, work, threads=2):
         self._done = threading.Event()
@@ -103,7 +104,7 @@ class Repeatedly:
         while not self._done.is_set():
             try:
                 self.results.append(self._work())
-            except Exception as error:  # Whatever it is, the test wants to know.
+            except Exception as error:  # Any exception fails the test.
                 self.failures.append(error)
 
     def __enter__(self):
@@ -117,7 +118,7 @@ class Repeatedly:
             thread.join(60)
 
     def wait_for(self, more):
-        """Waits until so many further rounds are over."""
+        """Waits for this number of further rounds."""
         wanted = len(self.results) + more
         deadline = time.monotonic() + 60
         while len(self.results) < wanted and not self.failures and time.monotonic() < deadline:

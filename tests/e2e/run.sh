@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs slateberg beside the real servers of others: `run.sh [any pytest arguments]`. README.md says which, and what for.
+# Runs slateberg with real third-party servers: `run.sh [any pytest arguments]`. README.md describes
+# them and their purpose.
 set -euo pipefail
 
 : "${SLATEBERG_BIN:?is the binary to start}"
 SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
 export SLATEBERG_BIN
-# The archive of a release, if there is one: an operator installs that.
+# The release archive, if there is one. The operator tests install it.
 if [[ -n ${SLATEBERG_ARCHIVE:-} ]]; then
     SLATEBERG_ARCHIVE=$(realpath "$SLATEBERG_ARCHIVE")
     export SLATEBERG_ARCHIVE
@@ -23,22 +24,22 @@ export TRINO_CLI=$cache/trino/trino-cli-$trino_version-executable.jar
 
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
-# AWS KMS, or what speaks like it.
+# An emulator of AWS KMS.
 kms_venv=$cache/kms-venv
 "$here/../../scripts/venv" "$kms_venv" "$here/../kms/requirements.txt"
 export MOTO_SERVER=$kms_venv/bin/moto_server
 
-# What the server is watched with, and put under load.
+# Observability tools and load generators.
 "$here/../../scripts/tools" otelcol jaeger prometheus k6
 export OTELCOL_BIN=$cache/tools/bin/otelcol JAEGER_BIN=$cache/tools/bin/jaeger PROMETHEUS_BIN=$cache/tools/bin/prometheus
 
-# fetch DIRECTORY ARTIFACT: from Maven Central, into a directory of the cache.
+# fetch DIRECTORY ARTIFACT: downloads from Maven Central into a directory of the cache.
 fetch() {
     mkdir -p "$cache/$1"
     mvn --quiet --batch-mode dependency:copy -Dartifact="$2" -DoutputDirectory="$cache/$1"
 }
 
-# Iceberg for Spark, and what it needs for files on S3.
+# Iceberg for Spark, and its libraries for files on S3.
 iceberg_version=1.12.0
 runtime=iceberg-spark-runtime-4.1_2.13
 export SLATEBERG_SPARK_JAR=$cache/jars/$runtime-$iceberg_version.jar
@@ -46,7 +47,7 @@ export SLATEBERG_AWS_JAR=$cache/jars/iceberg-aws-bundle-$iceberg_version.jar
 [[ -f $SLATEBERG_SPARK_JAR ]] || fetch jars "org.apache.iceberg:$runtime:$iceberg_version"
 [[ -f $SLATEBERG_AWS_JAR ]] || fetch jars "org.apache.iceberg:iceberg-aws-bundle:$iceberg_version"
 
-# The one that the benchmarks have built is as good.
+# Reuse the binary of the benchmarks if it exists.
 minio_version=v0.0.0-20260212201848-7aac2a2c5b7c
 export MINIO_BIN=$cache/bench/bin/minio
 if [[ ! -x $MINIO_BIN ]]; then
@@ -57,7 +58,8 @@ fi
 if [[ ! -d $KEYCLOAK_HOME ]]; then
     archive=keycloak-quarkus-dist-$keycloak_version.zip
     [[ -f $cache/keycloak/$archive ]] || fetch keycloak "org.keycloak:keycloak-quarkus-dist:$keycloak_version:zip"
-    # Unpacked beside its place first: half of it would look like all of it the next time.
+    # Unpack into a temporary directory first. A partial installation would look complete to the
+    # next run.
     unpacked=$(mktemp -d "$cache/keycloak/unpacking.XXXXXX")
     python3 - "$cache/keycloak/$archive" "$unpacked" <<'PYTHON'
 import sys, zipfile
@@ -72,7 +74,7 @@ if [[ ! -d $TRINO_HOME ]]; then
     archive=$cache/trino/trino-server-$trino_version.tar.gz
     [[ -f $archive ]] || fetch trino "io.trino:trino-server:$trino_version:tar.gz"
     unpacked=$(mktemp -d "$cache/trino/unpacking.XXXXXX")
-    # Files of one plugin are links to those of another, so that all have to be there for a moment.
+    # Files of some plugins are links to files of others, so that all of them must be unpacked.
     tar -xzf "$archive" -C "$unpacked"
     find "$unpacked"/trino-server-*/plugin -mindepth 1 -maxdepth 1 ! -name iceberg -exec rm -r {} +
     mv "$unpacked/trino-server-$trino_version" "$TRINO_HOME"
@@ -81,7 +83,7 @@ if [[ ! -d $TRINO_HOME ]]; then
 fi
 [[ -f $TRINO_CLI ]] || fetch trino "io.trino:trino-cli:$trino_version:jar:executable"
 
-# java_version HOME: the number of a Java's release; nothing if there is none.
+# java_version HOME: the major version of a Java, or an empty string.
 java_version() {
     sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release" 2>/dev/null || true
 }
@@ -92,14 +94,14 @@ for home in ${JAVA_HOME:-} /usr/lib/jvm/*; do
 done
 export TRINO_JAVA_HOME=${TRINO_JAVA_HOME:?no Java $trino_java_min or newer, which Trino needs: set it to where one is}
 
-# Iceberg's own REST server; the one that the benchmarks have is as good.
+# Iceberg's own REST server. Reuse that of the benchmarks if it exists.
 export ICEBERG_FIXTURE_CLASSPATH=$cache/bench/java-fixture/classpath
 if [[ ! -f $ICEBERG_FIXTURE_CLASSPATH ]]; then
     mkdir -p "${ICEBERG_FIXTURE_CLASSPATH%/*}"
     mvn --quiet --batch-mode -f "$here/../../benches/java-fixture/pom.xml" dependency:build-classpath \
         -Dmdep.outputFile="$ICEBERG_FIXTURE_CLASSPATH"
 fi
-# What it takes to keep its tables on S3: of the same version, and what that stands on.
+# The libraries with which it stores tables on S3, in the same version, and their dependencies.
 fixture_version=1.11.0
 export ICEBERG_FIXTURE_S3_JARS=
 for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
@@ -110,10 +112,10 @@ for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
     ICEBERG_FIXTURE_S3_JARS+=:$jar
 done
 
-# Threads of PyIceberg's share a client of s3fs, and each takes its signer off it and puts it on again when it begins:
-# what another one sends in between is sent without a signature.
+# PyIceberg's threads share an s3fs client, and each removes and re-adds its signer at the start.
+# Requests of other threads in between are unsigned.
 export PYICEBERG_MAX_WORKERS=1
 
 cd "$here"
-# The emulator is that of the tests of encryption.
+# The KMS emulator is in tests/kms.
 PYTHONPATH=$here/../kms PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

@@ -1,4 +1,4 @@
-"""What an operator finds before slateberg is there: a store, a KMS, an issuer, a collector, and a catalog of others."""
+"""The environment of an installation: store, KMS, issuer, collector, and a third-party catalog."""
 
 import os
 import threading
@@ -13,21 +13,21 @@ from watching import Collector
 from web import request
 
 STATE, LAKE, ARCHIVE = "example-catalog", "example-lake", "example-archive"
-# Where the other catalog keeps its tables; config/production.example.toml lets them be registered from there.
+# Location of the third-party catalog. config/production.example.toml allows to register its tables.
 IMPORTED = f"s3://{ARCHIVE}/imported"
 ROWS = pyarrow.table({"id": [1, 2, 3], "item": ["ice", "slate", "berg"]})
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 
 
 class Surroundings:
-    """All of them, each in a directory of its own. Keycloak is started by whoever needs it besides."""
+    """All services, each in its own directory. The caller starts Keycloak if it needs it."""
 
     def __init__(self, directory, keycloak):
         self.keycloak = keycloak
         for name in ("minio", "kms", "watching", "other"):
             (directory / name).mkdir(parents=True)
         self.watching = directory / "watching"
-        # Those that have started end, too, if a later one does not start.
+        # Stop the started services if a later one fails to start.
         with ExitStack() as started:
 
             def start(part):
@@ -41,11 +41,11 @@ class Surroundings:
             self.other = start(OtherCatalog(directory / "other", self.store))
             self._started = started.pop_all()
 
-    # What a machine's role would give to a process that runs on it.
+    # The credentials that a process gets from a machine's role.
     credentials = {"AWS_ACCESS_KEY_ID": USER, "AWS_SECRET_ACCESS_KEY": PASSWORD, "AWS_REGION": REGION}
 
     def options(self):
-        """How an object store is reached, as settings have it."""
+        """The object store options of the settings."""
         return {"aws_endpoint": self.store.uri, "aws_allow_http": "true", "aws_region": REGION}
 
     def stop(self):
@@ -53,14 +53,14 @@ class Surroundings:
 
 
 class OtherCatalog:
-    """Iceberg's REST server with its tables on S3. It is filled beside whatever else happens."""
+    """Iceberg's REST server with tables on S3. A background thread fills it."""
 
     def __init__(self, directory, store):
         properties = {
             "warehouse": IMPORTED,
             "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
             "client.region": REGION,
-            # SQLite has one writer.
+            # SQLite allows only one writer.
             "clients": "1",
             "s3.endpoint": store.uri,
             "s3.path-style-access": "true",
@@ -74,7 +74,8 @@ class OtherCatalog:
         self._failure = None
 
     def fill(self, namespaces, tables_each):
-        """Begins to make namespaces `legacy0`, `legacy1`, ... with tables `t0`, `t1`, ...; the first one has rows."""
+        """Starts to create namespaces `legacy0`, `legacy1`, ... with tables `t0`, `t1`, ... The
+        first table has rows."""
         self._filling = threading.Thread(target=self._fill, args=(namespaces, tables_each), daemon=True)
         self._filling.start()
 
@@ -87,7 +88,7 @@ class OtherCatalog:
             with ThreadPoolExecutor(4) as threads:
                 for made in threads.map(self._make, names):
                     made.expect(200)
-        except Exception as error:  # It is told to whoever waits for it.
+        except Exception as error:  # Raised again in the waiting thread.
             self._failure = error
 
     def _make(self, name):

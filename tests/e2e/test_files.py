@@ -1,4 +1,5 @@
-"""Clients that know the catalog's URI and a credential get at the files of tables, and at no others."""
+"""Clients with only the catalog's URI and a credential can access the files of tables, and no
+others."""
 
 import base64
 import hashlib
@@ -26,7 +27,7 @@ def catalog(scene, warehouse, role="writer", **more):
 
 
 def make(scene, warehouse, name, partitioned=False):
-    """A table with rows, made by a client without any credentials for the store."""
+    """Creates a table with rows, with a client that has no credentials for the store."""
     lake = catalog(scene, warehouse)
     namespace = name.split(".")[0]
     lake.create_namespace_if_not_exists(namespace)
@@ -109,9 +110,9 @@ def test_vended_credentials_open_one_table_and_nothing_else(scene):
         refused(store.list_objects_v2, Bucket=BUCKET, Prefix=listed)
     refused(store.list_objects_v2, Bucket=BUCKET)
     refused(store.list_buckets)
-    # A name that only begins like the table's.
+    # A key outside of the table that shares the prefix of its name.
     refused(store.put_object, Bucket=BUCKET, Key=f"{own.rstrip('/')}-next/x", Body=b"x")
-    # What is the table's own works, in parts, too.
+    # The table's own files are accessible, also with multipart uploads.
     assert store.list_objects_v2(Bucket=BUCKET, Prefix=own)["KeyCount"] > 0
     upload = store.create_multipart_upload(Bucket=BUCKET, Key=f"{own}data/parts")["UploadId"]
     part = store.upload_part(Bucket=BUCKET, Key=f"{own}data/parts", UploadId=upload, PartNumber=1, Body=b"x")
@@ -150,14 +151,15 @@ def test_a_signature_is_good_for_what_was_signed_and_nothing_else(scene):
     signed = sign("PUT", key.replace(" ", "%20")).expect(200)
     assert send("PUT", signed, b"x") == 200
     assert f"{own}data/a b+c%2F" in scene.minio.keys(own)
-    # The same signature for another key, another method, and with a source to copy from.
+    # The signature is not valid for another key, another method, or a copy from another source.
     assert send("PUT", signed, b"x", uri=f"{scene.minio.uri}/{BUCKET}/{theirs}x") == 403
     assert send("DELETE", signed) == 403
-    # MinIO takes headers that are not signed: so that what is signed with has to open no more than the table.
+    # MinIO accepts unsigned headers. Therefore the signing credentials must be limited to the
+    # table.
     assert send("PUT", signed, **{"x-amz-copy-source": f"/{BUCKET}/{stolen}"}) == 403
     sign("PUT", key.replace(" ", "%20"), {"x-amz-copy-source": [f"/{BUCKET}/{stolen}"]}).expect(403)
     sign("GET", f"{BUCKET}/{stolen}").expect(403)
-    # Several at once, which the body says.
+    # A deletion of several keys, which are in the body.
     xml = f"<Delete><Object><Key>{own}data/a b+c%2F</Key></Object></Delete>"
     signed = sign("POST", f"{BUCKET}/?delete", body=xml).expect(200)
     evil = f"<Delete><Object><Key>{stolen}</Key></Object></Delete>"
@@ -168,8 +170,9 @@ def test_a_signature_is_good_for_what_was_signed_and_nothing_else(scene):
         md5 = base64.b64encode(hashlib.md5(text.encode()).digest()).decode()
         return send("POST", signed, text.encode(), **{"Content-MD5": md5})
 
-    # MinIO does not hold the body against its signed hash, and answers 200 with a refusal for each key: what
-    # keeps a neighbour's file is that the signature is one by credentials for this table alone.
+    # MinIO does not verify the body against its signed hash, and responds with 200 and an error for
+    # each key. The neighbor's file is safe because the signing credentials are limited to this
+    # table.
     delete(evil)
     assert stolen in scene.minio.keys(theirs)
     assert delete(xml) == 200

@@ -1,4 +1,4 @@
-"""Engines that know the catalog's URI and a credential write and read tables whose files are on a MinIO."""
+"""Engines with only the catalog's URI and a credential write and read tables on MinIO."""
 
 import importlib.util
 import os
@@ -97,7 +97,7 @@ def test_trino_writes_and_reads_with_vended_credentials(scene, tmp_path):
 
 
 def extension_file(name):
-    """Where the extension is that came from the Python package index."""
+    """The extension file in the installed Python package."""
     found = importlib.util.find_spec(f"duckdb_extension_{name}").submodule_search_locations[0]
     return f"{found}/extensions/v{duckdb.__version__}/{name}.duckdb_extension"
 

@@ -1,4 +1,5 @@
-"""Tokens of a real Keycloak: whom they let in, and what happens when it changes its keys or goes away."""
+"""Tokens of a real Keycloak: their privileges, and the server's behavior during key rotations and
+outages."""
 
 import base64
 import json
@@ -35,7 +36,7 @@ def test_a_program_gets_in_with_the_roles_and_groups_that_it_was_given(keycloak,
     assert "writer" in who["roles"] and "admin" not in who["roles"], who
     assert who["groups"] == ["engineers"]
     create_namespace(slateberg, token).expect(200)
-    # A writer manages no keys.
+    # Writers cannot manage keys.
     assert request("GET", f"{slateberg.uri}/management/v1/api-keys", token=token).status == 403
 
 
@@ -83,7 +84,7 @@ def test_an_issuer_that_is_down_keeps_its_keys(keycloak, slateberg):
         for _ in range(5):
             assert status(slateberg, known) == 200
             assert status(slateberg, unknown) == 401
-        # It is the key that is known, and not only the token.
+        # The server has cached the key, so that it also accepts a token that it has not seen.
         create_namespace(slateberg, unseen).expect(200)
     finally:
         keycloak.start()
@@ -97,7 +98,7 @@ def test_a_token_for_another_service_is_none_for_us(keycloak, slateberg):
     token = keycloak.token("elsewhere")
     assert "another-service" in part(token, 1)["aud"]
     assert status(slateberg, token) == 401
-    # Nor is one of another realm of the same Keycloak, whatever it says.
+    # The server also rejects tokens of another realm of this Keycloak, whatever their claims.
     assert status(slateberg, keycloak.token_of_its_admin()) == 401
 
 

@@ -1,4 +1,5 @@
-"""`slateberg migrate` from other people's catalogs: Iceberg's own REST server, PyIceberg's SqlCatalog, directories."""
+"""`slateberg migrate` from third-party catalogs: Iceberg's REST server, PyIceberg's SqlCatalog,
+directories."""
 
 import json
 import os
@@ -15,7 +16,7 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]}
 
 
 class Target:
-    """A slateberg whose warehouse is wide enough for the files of all others in a directory."""
+    """A slateberg whose warehouse location includes the files of all source catalogs."""
 
     def __init__(self, directory):
         settings = f'[warehouses.default]\nlocation = "file://{directory}"\n'
@@ -24,7 +25,7 @@ class Target:
         self.catalog = load_catalog("target", type="rest", uri=self._server.uri, token=self._server.admin_key)
 
     def migrate(self, *arguments, fails=False):
-        """Runs it; returns the summary."""
+        """Runs a migration and returns its summary."""
         words = [os.environ["SLATEBERG_BIN"], "migrate", "--url", self._server.uri, "--output", "json", *map(str, arguments)]
         environment = {**os.environ, "SLATEBERG_API_KEY": self._server.admin_key, "NO_PROXY": "127.0.0.1"}
         done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300)
@@ -52,7 +53,7 @@ def fixture(tmp_path):
 
 
 def fill(catalog, tables=3):
-    """Nested namespaces with tables that have rows."""
+    """Creates nested namespaces with tables that have rows."""
     catalog.create_namespace("sales", {"owner": "ann"})
     catalog.create_namespace(("sales", "eu"))
     for number in range(tables):
@@ -99,13 +100,13 @@ def test_a_rest_catalog(fixture, target):
     assert counted(first) == counted(tried)
     assert_same(fixture.catalog, target.catalog)
     assert target.catalog.list_views("sales") == [("sales", "v")]
-    # Again, with one that is new, and one that the source has written to since.
+    # Repeat with a new table, and with one that changed in the source.
     fixture.catalog.create_table(("sales", "late"), schema=ROWS.schema)
     fixture.catalog.load_table(("sales", "eu", "t0")).append(ROWS)
     again = target.migrate(*from_rest)
     assert counted(again) == {"namespaces": (0, 2, 0, 0), "tables": (1, 4, 0, 0), "views": (0, 1, 0, 0)}
     assert len(again["notes"]) == 1 and "table sales.eu.t0 is there already, at" in again["notes"][0]
-    # What is registered is the catalog's from now on.
+    # The catalog owns registered tables from now on.
     ours = target.catalog.load_table(("sales", "eu", "t1"))
     ours.append(ROWS)
     assert len(target.catalog.load_table(("sales", "eu", "t1")).scan().to_arrow()) == 6
@@ -160,7 +161,7 @@ def test_directories(sql, target, tmp_path):
     directory = tmp_path / "pyiceberg"
     summary = target.migrate("--from", "locations", "--source", directory)
     assert counted(summary)["tables"] == (4, 0, 0, 0), summary
-    # PyIceberg calls the directory of a nested namespace by its dotted name.
+    # PyIceberg names the directory of a nested namespace by its dotted name.
     found = {".".join(levels) for levels in target.catalog.list_namespaces()}
     assert found == {"sales", "sales.eu"}, found
     listed = tmp_path / "list.tsv"

@@ -1,5 +1,5 @@
-"""An operator's first weeks in minutes, on a clean directory: from the installation to a drain. What is known of
-slateberg is what docs/deployment.md, docs/operations.md, docs/backup.md and docs/upgrade.md say."""
+"""An operator's first weeks, from the installation to a drain, in an empty directory. The steps
+follow docs/deployment.md, docs/operations.md, docs/backup.md and docs/upgrade.md."""
 
 import json
 import secrets
@@ -22,13 +22,13 @@ from web import free_port
 ROOT = Path(__file__).resolve().parents[2]
 LEDGER = "/v1/namespaces/ops/tables/ledger"
 NAMESPACES, TABLES_EACH = 10, 100
-# A store of this format has no keys of places and of UUIDs yet: the next start makes both.
+# A store of this format has no keys for locations and UUIDs. The next start creates both.
 OLDER_FORMAT = 3
 
 
 @pytest.fixture
 def operator(keycloak, tmp_path, monkeypatch):
-    # Where these are set, PyIceberg trusts them and not the CA that its properties name.
+    # PyIceberg prefers these variables over the CA in its properties.
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     surroundings = Surroundings(tmp_path / "surroundings", keycloak)
@@ -60,7 +60,7 @@ def test_from_a_clean_directory_to_a_drain(operator):
 
 
 class Operator:
-    """Somebody with a shell on the machine, and an admin key."""
+    """An operator with a shell on the machine and an admin key."""
 
     def __init__(self, surroundings, directory):
         self.surroundings = surroundings
@@ -80,7 +80,7 @@ class Operator:
         self.commits = Commits(self.server.uri, LEDGER, self.admin_key, self.ca_file)
 
     def manage(self, *words, key=None):
-        """A subcommand that asks the server's port for operators."""
+        """Runs a subcommand against the management port."""
         asked = {"slateberg_url": self.server.management_uri, "slateberg_api_key": key or self.admin_key}
         return self.machine.run(*words, **asked, slateberg_ca_cert=self.ca_file)
 
@@ -91,17 +91,18 @@ class Operator:
         return self.ask("GET", path).expect(200)["metadata"]["properties"]
 
     def k6(self, scenario, seconds):
-        """Begins a load of k6's, by a program that Keycloak knows."""
+        """Starts a k6 load with the token of a program."""
         environment = self.machine.environment | {
             "SLATEBERG_URI": self.server.uri,
             "SLATEBERG_API_KEY": self.surroundings.keycloak.token("etl"),
-            # What k6 trusts, as any program in Go.
+            # The CA file for programs written in Go, such as k6.
             "SSL_CERT_FILE": str(self.ca_file),
             "LOAD_SECONDS": str(seconds),
             "LOAD_CLIENTS": "4",
-            # Whether it holds under load, not how fast it is in a debug build beside all the others.
+            # The thresholds must hold in a debug build next to other processes. This is not a
+            # benchmark.
             "LOAD_FACTOR": "50",
-            # Below what production.example.toml lets one principal ask for.
+            # Less than the rate limit per principal in production.example.toml.
             "K6_RPS": "2000",
             "K6_OUTPUT": str(self.machine.log),
         }
@@ -110,13 +111,13 @@ class Operator:
             return subprocess.Popen(words, env=environment, stdout=log, stderr=subprocess.STDOUT)
 
     def end_of(self, load, scenario):
-        """What k6 has counted, once it is done."""
+        """Waits for k6 and returns its metrics."""
         code = load.wait(120)
         assert code == 0, (self.machine.log / f"k6-{scenario}.log").read_text()[-4000:]
         return json.loads((self.machine.log / f"{scenario}.json").read_text())["metrics"]
 
     def checked(self, config=None):
-        """What `slateberg fsck` says at its end."""
+        """Runs `slateberg fsck` and returns the last line."""
         return self.machine.run("fsck", config=config or self.machine.settings.file).splitlines()[-1]
 
     def go_home(self):
@@ -175,7 +176,7 @@ def start(operator):
     operator.commits = Commits(operator.server.uri, LEDGER, operator.admin_key, operator.ca_file)
     operator.ask("POST", "/v1/namespaces", {"namespace": ["ops"]}).expect(200)
     operator.ask("POST", "/v1/namespaces/ops/tables", {"name": "ledger", "schema": SCHEMA}).expect(200)
-    # Everything that was configured is in use: the issuer's users, the keys of the KMS, both buckets.
+    # All configured components are in use: the issuer's users, the keys of the KMS, both buckets.
     token = operator.surroundings.keycloak.token_of("alice")
     who = operator.server.manage("GET", "/management/v1/whoami", token=token).expect(200)
     assert who["id"].startswith("corporate/") and "reader" in who["roles"]
@@ -257,7 +258,7 @@ def restore_to_a_checkpoint(operator):
         operator.ask("POST", tables, {"name": name, "schema": SCHEMA, "properties": {"owner": "ann"}}).expect(200)
     ledger = operator.properties()
     operator.manage("checkpoint", "create", "before-cleanup")
-    # The accident.
+    # The simulated accident.
     for name in ("orders", "invoices"):
         operator.ask("DELETE", f"{tables}/{name}").expect(204)
     update = {"action": "set-properties", "updates": {"owner": "nobody"}}
@@ -280,7 +281,7 @@ def restore_to_a_checkpoint(operator):
 
 
 def upgrade_the_data_format(operator):
-    """Another catalog of the house, which an older slateberg has left: what it lacks is made by the next start."""
+    """Starts another catalog that an older slateberg has written. The start upgrades its format."""
     machine, surroundings = operator.machine, operator.surroundings
     settings = machine.settings.copy(machine.etc / "older.toml", without=["encryption", "telemetry.otlp"])
     settings.set("server", listen=f"127.0.0.1:{free_port()}")
@@ -333,9 +334,9 @@ def migrate_a_thousand_tables(operator):
         return {kind: (told[kind]["done"], told[kind]["present"]) for kind in ("namespaces", "tables")}
 
     assert migrate() == {"namespaces": (NAMESPACES, 0), "tables": (NAMESPACES * TABLES_EACH, 0)}
-    # Once more, and nothing is done twice.
+    # A repeated migration changes nothing.
     assert migrate() == {"namespaces": (0, NAMESPACES), "tables": (0, NAMESPACES * TABLES_EACH)}
-    # A client that knows nothing but the catalog, and a key.
+    # A client with only the catalog's URI and a key.
     archive = RestCatalog(
         "archive",
         uri=operator.server.uri,

@@ -1,11 +1,11 @@
-"""Trino, which knows of slateberg nothing but where it is and the id and secret of an API key."""
+"""Trino, configured with only slateberg's URI and the id and secret of an API key."""
 
 import pytest
 from processes import Slateberg
 from trino import RefusedStatement, Trino
 from web import request
 
-# Tokens end while Trino still has them: it has to get others by itself.
+# Tokens expire during the tests, so that Trino must renew them.
 SETTINGS = """
 [authn]
 own_token_lifetime_seconds = 5
@@ -33,7 +33,7 @@ def catalog(slateberg, key):
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    """Trino with two catalogs, which are one: through `lake` it may write, through `window` only look."""
+    """Trino with two catalogs on the same warehouse: `lake` can write, `window` can only read."""
     directory = tmp_path_factory.mktemp("trino")
     slateberg = Slateberg(directory, SETTINGS)
     keys = {name: api_key(slateberg, name, role) for name, role in [("lake", "writer"), ("window", "reader")]}
@@ -53,7 +53,7 @@ def test_tables_are_made_written_changed_and_read(scene):
     rows = scene.run("SELECT id, region, total FROM window.sales.orders ORDER BY id")
     assert rows == [["1", "eu", ""], ["3", "ch", ""]]
     snapshots = scene.run('SELECT count(*) FROM lake.sales."orders$snapshots"')
-    # What Trino makes of a new table is an empty snapshot; then come the three changes.
+    # Trino creates a table with an empty snapshot. Three changes follow.
     assert snapshots == [["4"]]
     scene.run("ALTER TABLE lake.sales.orders RENAME TO lake.sales.bookings")
     assert scene.run("SHOW TABLES FROM window.sales") == [["bookings"]]

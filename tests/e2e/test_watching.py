@@ -1,5 +1,5 @@
-"""What others see of the server: a commit of PyIceberg's as one trace in a collector and in Jaeger, metrics in the
-collector and in Prometheus, and nobody waits for a collector that is gone."""
+"""Observability: a PyIceberg commit is one trace in a collector and in Jaeger, metrics arrive in
+the collector and in Prometheus, and an unreachable collector delays no request."""
 
 import json
 import re
@@ -34,7 +34,7 @@ flush_ms_max = 2000
 level = "warn,slateberg=debug"
 format = "json"
 """
-# What a commit is made of, beside its requests.
+# The spans of a commit, in addition to those of requests.
 PHASES = {"authenticate", "authorize", "commit", "commit.wait", "commit.judge", "commit.apply", "wal.put", "metadata.put"}
 ROUTE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
 
@@ -55,7 +55,7 @@ def jaeger(tmp_path):
 
 @pytest.fixture
 def tracing(jaeger):
-    """The tracer of a program that has slateberg for its catalog, and tells Jaeger itself what it does."""
+    """The tracer of a client program, which also exports to Jaeger."""
     provider = TracerProvider(resource=Resource({"service.name": "importer"}), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(f"{jaeger.otlp_uri}/v1/traces")))
     yield provider.get_tracer("importer")
@@ -64,7 +64,7 @@ def tracing(jaeger):
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a slateberg that tells this collector."""
+    """Starts a slateberg that exports to this endpoint."""
     started = []
 
     def start(endpoint, sample_ratio=1.0, metrics=True):
@@ -109,7 +109,7 @@ def test_a_commit_of_pyiceberg_is_one_trace(start, collector):
     spans = collector.spans(trace_id)
     by_id = {span["spanId"]: span for span in spans}
     assert len(by_id) == len(spans)
-    # Requests continue what the client began, and whatever else there is belongs to one of them.
+    # Requests continue the client's trace. All other spans belong to a request.
     requests = [span for span in spans if span["parentSpanId"] == caller]
     assert {span["name"] for span in requests} >= {"GET /v1/config", f"GET {ROUTE}", f"POST {ROUTE}"}
     for span in spans:
@@ -127,12 +127,12 @@ def test_a_commit_of_pyiceberg_is_one_trace(start, collector):
     told = attributes_of(commit)
     assert told["http.request.method"] == "POST" and told["http.route"] == ROUTE
     assert told["http.response.status_code"] == "200"
-    # Where nobody asks for it, nothing is kept.
+    # Requests outside of this trace are not sampled.
     assert {span["traceId"] for span in collector.spans()} == {trace_id}
 
 
 def parent_in_jaeger(span):
-    """The id of the span that a span is part of; none of the one that all began with."""
+    """The id of a span's parent. `None` for the root span."""
     parents = [it["spanID"] for it in span["references"] if it["refType"] == "CHILD_OF"]
     assert len(parents) <= 1, span
     return parents[0] if parents else None
@@ -156,7 +156,7 @@ def test_jaeger_shows_a_program_and_its_commit_as_one_trace(start, jaeger, traci
     services = {key: process["serviceName"] for key, process in trace["processes"].items()}
     by_id = {span["spanID"]: span for span in trace["spans"]}
     assert len(by_id) == len(trace["spans"])
-    # One tree: it begins with the program, and all else is slateberg's, below it.
+    # A single tree with the client program's span as its root, and slateberg's spans below.
     (root,) = (span for span in trace["spans"] if parent_in_jaeger(span) is None)
     assert (root["operationName"], services[root["processID"]]) == ("import", "importer")
     parents = {span_id: parent_in_jaeger(span) for span_id, span in by_id.items() if span is not root}
@@ -174,7 +174,8 @@ def test_jaeger_shows_a_program_and_its_commit_as_one_trace(start, jaeger, traci
 
     names = {by_id[span_id]["operationName"] for span_id in below(commit["spanID"])}
     assert names >= PHASES, PHASES - names
-    # It is found by what an answer, a log line and the change log have of the request, and nothing else was kept.
+    # The request id in responses, the log and the change log finds the trace. No other trace was
+    # stored.
     wanted = json.dumps({"slateberg.request_id": request_id})
     assert jaeger.search("slateberg", tags=wanted) == {trace_id}
     assert jaeger.search("slateberg") == {trace_id}
@@ -232,7 +233,7 @@ def test_prometheus_scrapes_it_and_knows_what_the_rules_ask_for(start, collector
         assert target["lastError"] == ""
         catalog = client(server)
 
-        # Two scrapes with requests between them make a rate.
+        # A rate requires two scrapes with requests between them.
         prometheus.wait_until(
             lambda: catalog.load_table("ns.t").append(rows(1))
             or all(prometheus.ask(f"slateberg:{kind}_seconds:p99_5m > 0") for kind in ("reads", "writes")),
@@ -252,4 +253,4 @@ def test_nobody_waits_for_a_collector_that_is_gone(start):
         catalog.load_table("ns.t")
     catalog.load_table("ns.t").append(rows(1))
     assert catalog.load_table("ns.t").scan().to_arrow().num_rows == 1
-    # The fixture sees to it that the server ends in order all the same.
+    # The fixture verifies that the server exits cleanly.

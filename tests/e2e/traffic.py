@@ -1,4 +1,5 @@
-"""Clients that commit to one table over HTTPS, each commit on a connection of its own, and remember what became of it."""
+"""HTTPS clients that commit to one table, each commit on a new connection, and record the
+outcomes."""
 
 import http.client
 import json
@@ -10,18 +11,19 @@ from urllib.parse import urlsplit
 
 
 class Commits:
-    """Commits that each set one property by a name of its own, so that the table tells which of them there are."""
+    """Commits that each set a uniquely named property, so that the table shows which ones were
+    applied."""
 
     def __init__(self, uri, path, token, ca_file):
         self._address = (urlsplit(uri).hostname, urlsplit(uri).port)
         self._path = path
         self._token = token
         self._trust = ssl.create_default_context(cafile=ca_file)
-        # Names of properties, by what became of their commits. Nothing was sent of those that were never let in;
-        # those without an answer may be there or not.
+        # Property names by the outcome of their commits. Nothing was sent for those without a
+        # connection. Those without a response may have been applied or not.
         self.acknowledged, self.never_let_in, self.unanswered = [], [], []
         self.refusals = []
-        # Serial numbers of the certificates that were shown, in that order.
+        # Serial numbers of the server certificates, in the order of the connections.
         self.serials = []
 
     def __call__(self):
@@ -31,7 +33,7 @@ class Commits:
             connection.connect()
         except OSError:
             self.never_let_in.append(name)
-            # Whoever is refused does not come back at once.
+            # Avoid a busy loop while the server is down.
             time.sleep(0.01)
             return
         try:
@@ -60,12 +62,12 @@ class Commits:
         return {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
 
     def begin(self):
-        """A commit that the server has taken up, and that is not all there yet."""
+        """Starts a commit and withholds its body, for which the server waits."""
         return Begun(self)
 
 
 class Begun:
-    """A request of which the server has asked for the body."""
+    """A request whose body the server has requested with `100 Continue`."""
 
     def __init__(self, commits):
         self._commits = commits
@@ -80,7 +82,7 @@ class Begun:
         assert told.startswith(b"HTTP/1.1 100 "), told
 
     def finish(self):
-        """Sends the rest, and reads the answer."""
+        """Sends the rest of the body and reads the response."""
         self._socket.sendall(self._body)
         answer = http.client.HTTPResponse(self._socket, method="POST")
         answer.begin()

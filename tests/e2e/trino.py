@@ -1,4 +1,4 @@
-"""A real Trino: how it is started with a catalog of slateberg's, and asked for something."""
+"""A real Trino: starts it with slateberg catalogs and runs statements."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ import subprocess
 from processes import Process
 from web import free_port, request
 
-# It looks at each file of its plugins before it listens.
+# Trino scans all files of its plugins before it listens.
 START_TIMEOUT_S = 240
 STATEMENT_TIMEOUT_S = 120
 
@@ -20,7 +20,8 @@ JVM = """-server
 
 
 class Trino:
-    """A coordinator that is its own worker, on the loopback, with these catalogs: each name with its properties."""
+    """A coordinator on the loopback that is also the worker. `catalogs` maps names to
+    properties."""
 
     def __init__(self, directory, catalogs):
         home, etc, port = os.environ["TRINO_HOME"], directory / "etc", free_port()
@@ -47,7 +48,8 @@ class Trino:
             return False
 
     def run(self, statement):
-        """The rows of a statement, each a list of texts; or what it is refused with."""
+        """Runs a statement and returns its rows as lists of strings. Raises `RefusedStatement` on
+        an error."""
         command = [self._java, "-jar", os.environ["TRINO_CLI"], "--server", self.uri, "--output-format", "CSV"]
         command += ["--execute", statement]
         done = subprocess.run(command, capture_output=True, text=True, timeout=STATEMENT_TIMEOUT_S)
@@ -60,7 +62,7 @@ class Trino:
 
 
 class RefusedStatement(Exception):
-    """Trino says no, in these words."""
+    """Trino's error message."""
 
 
 def _write(path, text):

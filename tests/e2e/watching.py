@@ -1,4 +1,4 @@
-"""What the server is watched with: a collector, Jaeger and Prometheus, as they come from their makers."""
+"""Unmodified observability tools: an OpenTelemetry collector, Jaeger and Prometheus."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from web import free_port
 
 
 def get_json(url):
-    """What is at a URL; none while nobody answers there."""
+    """The JSON at a URL. `None` while the server is not reachable."""
     try:
         with urllib.request.urlopen(url, timeout=10) as response:
             return json.load(response)
@@ -21,7 +21,7 @@ def get_json(url):
 
 
 class Collector:
-    """An OpenTelemetry collector that writes what it takes into files."""
+    """An OpenTelemetry collector that writes what it receives to files."""
 
     def __init__(self, directory):
         self._directory = directory
@@ -50,12 +50,12 @@ class Collector:
 
     def _lines(self, signal):
         file = self._directory / f"{signal}.jsonl"
-        # The last line may be on its way.
+        # The last line may be incomplete.
         lines = file.read_text().splitlines(keepends=True) if file.exists() else []
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def metrics(self):
-        """The last that came of each metric, and what was told of the server with it."""
+        """The latest value of each metric, with the attributes of the server's resource."""
         metrics, resource = {}, {}
         for line in self._lines("metrics"):
             for of_resource in line["resourceMetrics"]:
@@ -65,7 +65,7 @@ class Collector:
         return metrics, resource
 
     def spans(self, trace_id=None):
-        """The spans that came, of one trace or of all."""
+        """The received spans, of one trace or of all."""
         return [
             span
             for line in self._lines("traces")
@@ -83,7 +83,7 @@ class Collector:
 
 
 class Jaeger:
-    """A Jaeger with what it keeps in memory: it takes OTLP over HTTP, and answers what its UI would ask."""
+    """A Jaeger with in-memory storage. It receives OTLP over HTTP and serves the API of its UI."""
 
     def __init__(self, directory):
         take, query, grpc = (f"127.0.0.1:{free_port()}" for _ in range(3))
@@ -101,7 +101,7 @@ class Jaeger:
             "storage": {"traces": "memory"},
             "http": {"endpoint": query},
             "grpc": {"endpoint": grpc},
-            # Traces of its own would go to wherever it takes a collector to be.
+            # Jaeger would otherwise export its own traces to a default collector.
             "enable_tracing": False,
         }
         return {
@@ -119,7 +119,7 @@ class Jaeger:
         }
 
     def trace(self, trace_id):
-        """A trace as the page of one shows it; none while nothing of it is there."""
+        """A trace as in Jaeger's UI. `None` while Jaeger has none of its spans."""
         found = get_json(f"{self._api}/traces/{trace_id}")
         if found is None:
             return None
@@ -139,7 +139,8 @@ class Jaeger:
 
 
 class Prometheus:
-    """A Prometheus that scrapes one server, with the rules of the chart. Of HTTPS, it trusts the CA of `ca_file`."""
+    """A Prometheus that scrapes one server and loads the rules of the chart. For HTTPS it trusts
+    the CA in `ca_file`."""
 
     def __init__(self, directory, server_uri, rules, ca_file=None):
         scheme, _, target = server_uri.partition("://")
@@ -169,7 +170,7 @@ class Prometheus:
         self._process.wait_until(lambda: self.ask("vector(1)"), 60)
 
     def ask(self, query):
-        """The series that a query answers."""
+        """The series that a query returns."""
         found = get_json(f"{self._uri}/api/v1/query?{urllib.parse.urlencode({'query': query})}")
         return found and found["data"]["result"]
 

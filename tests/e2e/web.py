@@ -1,4 +1,4 @@
-"""HTTP, as far as the tests need it, on nothing but Python's own library."""
+"""A minimal HTTP client on Python's standard library."""
 
 import functools
 import json
@@ -23,7 +23,7 @@ class Answer:
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer, too."""
+    """Returns redirects as responses."""
 
     def redirect_request(self, *_):
         return None
@@ -31,7 +31,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 @functools.cache
 def _opener_that_trusts(ca_file):
-    # The proxies of the environment are not meant for the loopback.
+    # The proxies of the environment do not apply to the loopback.
     handlers = [_Stay, urllib.request.ProxyHandler({})]
     if ca_file is not None:
         handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file)))
@@ -42,7 +42,8 @@ _opener = _opener_that_trusts(None)
 
 
 def request(method, url, *, token=None, json_body=None, form=None, headers=None, ca_file=None, timeout_s=30):
-    """What is answered, whatever the status. With `ca_file`, that CA is trusted and no other."""
+    """Sends a request and returns the response, whatever its status. With `ca_file`, trusts only
+    that CA."""
     headers = {"Accept": "application/json", **(headers or {})}
     data = None
     if token is not None:

@@ -1,4 +1,4 @@
-"""An emulator of AWS KMS, and the door before it, which can be shut."""
+"""An emulator of AWS KMS, behind a proxy that simulates outages."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ REGION = "eu-central-1"
 
 
 class Emulator:
-    """moto's server. Its keys are gone when it ends."""
+    """moto's server. It does not persist its keys."""
 
     def __init__(self, directory):
         self.port = free_port()
@@ -47,18 +47,18 @@ def headers(operation):
     return {
         "Content-Type": "application/x-amz-json-1.1",
         "X-Amz-Target": f"TrentService.{operation}",
-        # The emulator looks for the region here, and verifies nothing.
+        # The emulator reads the region from this header and verifies no signature.
         "Authorization": f"AWS4-HMAC-SHA256 Credential=x/20260101/{REGION}/kms/aws4_request, SignedHeaders=host, Signature=x",
     }
 
 
 class Door:
-    """Passes requests on, unless it is told not to."""
+    """Forwards requests, unless the test simulates an outage."""
 
     def __init__(self, emulator):
         self.is_shut = False
         self.hangs_s = 0
-        # ARNs of keys for which this stub answers what AWS KMS says of disabled ones.
+        # ARNs of keys for which the proxy responds like AWS KMS for disabled keys.
         self.disabled = set()
         self.operations = []
         door = self

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs slateberg with its keys in an emulator of AWS KMS: `run.sh [any pytest arguments]`. README.md says what for.
+# Runs slateberg with its keys in an emulator of AWS KMS: `run.sh [any pytest arguments]`. README.md
+# describes the purpose.
 set -euo pipefail
 
 : "${SLATEBERG_BIN:?is the binary to start}"
@@ -13,5 +14,5 @@ venv=$cache/kms-venv
 export MOTO_SERVER=$venv/bin/moto_server
 
 cd "$here"
-# Processes and HTTP are those of the tests beside other people's servers.
+# tests/e2e contains the helpers for processes and HTTP.
 PYTHONPATH=$here/../e2e PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

@@ -1,4 +1,4 @@
-"""slateberg with its wrapping keys in an emulator of AWS KMS: at the start, while it runs, and when they change."""
+"""slateberg with wrapping keys in an emulator of AWS KMS: the start, operation, and key changes."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def credentials(monkeypatch):
 
 
 class Scene:
-    """An encrypted catalog with one table, which is started and stopped."""
+    """An encrypted catalog with one table, whose server can be stopped and started."""
 
     def __init__(self, emulator, directory):
         self.emulator, self.directory = emulator, directory
@@ -82,7 +82,8 @@ class Scene:
             self.server = None
 
     def start_in_vain(self):
-        """Starts a server that has to give up: its exit code, what it said, and how long that took."""
+        """Starts a server that must fail. Returns its exit code, its output, and the elapsed
+        time."""
         config = self.directory / "settings.toml"
         config.write_text(self.settings())
         command = [os.environ["SLATEBERG_BIN"], "serve", "--listen", "127.0.0.1:0"]
@@ -93,7 +94,7 @@ class Scene:
 
 
 class Restarted(Slateberg):
-    """A server on a directory that has its admin key already."""
+    """A server on a directory that already has an admin key."""
 
     def _announced(self, pattern):
         return "-" if pattern.startswith("sb_") else super()._announced(pattern)
@@ -108,7 +109,7 @@ def scene(emulator, tmp_path):
 
 
 def assert_refused(scene, *words):
-    """The server does not start, says why, and leaves everything as it is."""
+    """The server fails to start, reports why, and changes no file."""
     before = {path: path.read_bytes() for path in (scene.directory / "data").rglob("*") if path.is_file()}
     code, said, seconds = scene.start_in_vain()
     assert code in (1, 65, 69, 77), said
@@ -175,9 +176,9 @@ def test_a_ring_that_was_touched_is_refused(scene):
     ring = scene.ring_file().read_text()
     wrapped = json.loads(ring)["data_keys"][0]["wrapped"]
     for word, touched in [
-        # What the KMS has wrapped, changed in its middle, is nothing that it has wrapped.
+        # The KMS rejects a modified ciphertext.
         ("cannot be unwrapped", ring.replace(wrapped, wrapped[:60] + ("A" if wrapped[60] != "A" else "B") + wrapped[61:])),
-        # The encryption context binds the catalog's id.
+        # The encryption context contains the catalog's id.
         ("cannot be unwrapped", ring.replace(json.loads(ring)["catalog"], "00000000-0000-4000-8000-000000000000")),
         ("tampered with", ring.replace('"revision": 1', '"revision": 2')),
         ("does not hold", ring.replace('"active": 1', '"active": 2')),
@@ -208,7 +209,7 @@ def test_keys_are_rotated_and_wrapped_anew_under_load_and_the_old_one_can_go(sce
         ring = scene.change("rewrap", {"wrapping-key": new}).expect(200)["key-ring"]
         assert {key["wrapping-key"] for key in ring["data-keys"]} == {new}
         commits.wait_for(5)
-        # From now on the old key is needed for nothing, not even for a rotation.
+        # The old key is not needed from now on, not even for a rotation.
         scene.door.disabled = {old}
         ring = scene.change("rotate").expect(200)["key-ring"]
         assert ring["data-keys"][-1]["wrapping-key"] == new

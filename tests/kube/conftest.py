@@ -1,4 +1,4 @@
-"""A Kubernetes of an API server and its etcd, a client of it, and helm."""
+"""A Kubernetes API server with etcd, a client for it, and helm."""
 
 import json
 import os
@@ -18,15 +18,15 @@ from web import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm/slateberg"
-# Sets of values that people would write, each of which has to work.
+# Realistic sets of values. Each must work.
 CASES = sorted((CHART / "ci").glob("*.yaml"))
 OPERATOR = Path(os.environ["SLATEBERG_CACHE"]) / "tools/prometheus-operator/example/prometheus-operator-crd"
-# What no test gets near; the servers end by themselves then, though nobody is left to stop them.
+# Longer than any test run. It ends the servers even if the tests cannot stop them.
 LIFETIME_SECONDS_MAX = 1800
 
 
 class Refused(Exception):
-    """What the API server has answered with another status than 2xx."""
+    """An error response of the API server."""
 
     def __init__(self, status, text):
         super().__init__(f"{status}: {text}")
@@ -34,14 +34,14 @@ class Refused(Exception):
 
 
 def program(directory, name, *options):
-    """Starts a server of others, which works in this directory."""
+    """Starts a third-party server in this directory."""
     words = ["env", f"--chdir={directory}", "timeout", "--kill-after=10", str(LIFETIME_SECONDS_MAX), name, *options]
     return Process(words, directory / f"{name}.log")
 
 
 class Kubernetes:
-    """An API server on a free port of this machine, with all in one directory, and a user who may do everything.
-    There are no controllers and no nodes: what it holds is what it was given, and the defaults that it knows."""
+    """An API server on a free port with its data in one directory, and a user with all privileges.
+    Without controllers and nodes, it only stores objects and adds defaults."""
 
     def __init__(self, directory):
         self._directory = directory
@@ -89,7 +89,7 @@ class Kubernetes:
                     self._trust = ssl.create_default_context(cafile=certificate)
                     self.ask("GET", "/readyz", parse=False)
                     return
-            # It is not there yet, writes its certificate, or says what it still waits for.
+            # The server is not reachable yet, creates its certificate, or reports pending checks.
             except (OSError, Refused) as error:
                 said = str(error)
             time.sleep(0.2)
@@ -127,7 +127,7 @@ class Kubernetes:
         return json.loads(text) if parse else text
 
     def path(self, version, kind, namespace, name=""):
-        """Where objects of this kind are, by what the server says of itself."""
+        """The path of objects of this kind, from the server's API discovery."""
         group = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if (version, kind) not in self._kinds:
             for found in self.ask("GET", group)["resources"]:
@@ -137,11 +137,12 @@ class Kubernetes:
         return group + (f"/namespaces/{namespace}" if namespaced else "") + f"/{plural}" + (f"/{name}" if name else "")
 
     def held(self, like, namespace):
-        """The object that the server holds under the name of this one."""
+        """The stored object with the same kind and name."""
         return self.ask("GET", self.path(like["apiVersion"], like["kind"], namespace, like["metadata"]["name"]))
 
     def try_out(self, thing, namespace):
-        """What would become of an object: it is admitted or refused, unknown fields too, and not kept."""
+        """A dry run: the server admits or rejects the object, including unknown fields, without
+        storing it."""
         path = self.path(thing["apiVersion"], thing["kind"], namespace)
         return self.ask("POST", path + "?dryRun=All&fieldValidation=Strict", thing)
 
@@ -149,7 +150,8 @@ class Kubernetes:
         return self.ask("POST", self.path(thing["apiVersion"], thing["kind"], namespace), thing)
 
     def all(self, namespace):
-        """Every object of a namespace but those that the server made, and what helm remembers."""
+        """All objects of a namespace, except those of the server itself and helm's release
+        records."""
         found = []
         for version in ["v1", *(group["preferredVersion"]["groupVersion"] for group in self.ask("GET", "/apis")["groups"])]:
             group = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -163,7 +165,7 @@ class Kubernetes:
 
 @pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory):
-    """A Kubernetes that knows the objects of the Prometheus operator."""
+    """A Kubernetes with the resource definitions of the Prometheus operator."""
     kubernetes = Kubernetes(tmp_path_factory.mktemp("kubernetes"))
     try:
         for kind in ("servicemonitor", "prometheusrule"):
@@ -184,14 +186,15 @@ def wait_until_served(kubernetes, definition):
             kubernetes.ask("GET", path)
             return
         except Refused as error:
-            # Not known yet, or its storage is being made.
+            # The kind is unknown yet, or its storage is initializing.
             if error.status not in (404, 429) or time.monotonic() > deadline:
                 raise
         time.sleep(0.2)
 
 
 class Release:
-    """A release of the chart, in a namespace of its own that lets in pods of the strictest standard alone."""
+    """A release of the chart in its own namespace, which enforces the strictest pod security
+    standard."""
 
     NAME = "lake"
 
@@ -210,7 +213,7 @@ class Release:
     def done(self, *words):
         done = self.helm(*words)
         assert done.returncode == 0, f"{words}:\n{done.stdout}\n{done.stderr}"
-        # The API server warns of what it takes and would rather not.
+        # The API server reports discouraged fields as warnings.
         assert "would violate" not in done.stderr and "unknown field" not in done.stderr, done.stderr
         return done.stdout
 
@@ -221,14 +224,14 @@ class Release:
         return self.done("upgrade", self.NAME, CHART, "--values", CHART / f"ci/{case}.yaml", *words)
 
     def rendered(self):
-        """The objects of the newest revision, as helm remembers them."""
+        """The objects of the latest revision, from helm's release record."""
         return [found for found in yaml.safe_load_all(self.done("get", "manifest", self.NAME)) if found]
 
     def revisions(self):
         return [one["status"] for one in json.loads(self.done("history", self.NAME, "--output", "json"))]
 
     def held(self, kind):
-        """The object of this kind that the server holds of this release."""
+        """The stored object of this kind in this release."""
         (like,) = [found for found in self.rendered() if found["kind"] == kind]
         return self.kubernetes.held(like, self.namespace)
 

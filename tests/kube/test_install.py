@@ -1,5 +1,5 @@
-"""The chart in a real API server: it admits what the chart renders, holds it whole, and lets it be changed, taken back
-and removed."""
+"""The chart on a real API server: objects are admitted and stored completely, and the release can
+be upgraded, rolled back and removed."""
 
 import copy
 import json
@@ -20,10 +20,10 @@ def settings_of(release):
 
 
 def expect_held(rendered, held, path):
-    """All that was rendered is there; the server has added defaults, and nothing was dropped or became another."""
+    """Expects that the server stored all rendered fields unchanged. The server may add defaults."""
     if isinstance(rendered, dict):
         for key, value in rendered.items():
-            # What is empty is as good as what is not said.
+            # The server may omit empty values.
             if value not in (None, [], {}, ""):
                 assert key in held, f"{path}.{key} was dropped"
                 expect_held(value, held[key], f"{path}.{key}")
@@ -36,7 +36,8 @@ def expect_held(rendered, held, path):
 
 
 def test_the_server_is_what_the_chart_is_tried_against(kubernetes):
-    # Of the module that it was built of; helm compares it with what the chart takes.
+    # The version of the module from which the server was built. helm compares it with the chart's
+    # constraint.
     module = (CHART.parents[1] / "tests/kube/servers/go.mod").read_text()
     assert kubernetes.ask("GET", "/version")["gitVersion"] == re.search(r"k8s.io/kubernetes (v\S+)", module)[1]
 
@@ -45,7 +46,7 @@ def test_a_dry_run_asks_the_server_and_leaves_nothing(case, release):
     before = release.all()
     told = release.install(case, "--dry-run=server")
     assert "STATUS: pending-install" in told
-    # helm has asked what kinds there are. Whether the objects are right, each of them asks by itself.
+    # helm has queried the available kinds only. Therefore try each object.
     manifest = told[told.index("MANIFEST:") + len("MANIFEST:") : told.index("NOTES:")]
     objects = [found for found in yaml.safe_load_all(manifest) if found]
     assert len(objects) >= 3
@@ -76,7 +77,7 @@ def test_there_is_one_writer_and_it_is_replaced_and_not_doubled(case, release):
     spec = workload(release)["spec"]
     assert spec["replicas"] == (0 if case == "google" else 1)
     if case == "disk":
-        # One pod after the other, and its disk stays.
+        # Pods are replaced in sequence and keep their disk.
         assert spec["podManagementPolicy"] == "OrderedReady"
         assert spec["updateStrategy"]["type"] == "RollingUpdate"
         assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
@@ -89,21 +90,21 @@ def test_its_pod_is_let_in_where_only_the_strictest_standard_is(case, release):
     found = workload(release)
     template = copy.deepcopy(found["spec"]["template"])
     if case == "minio":
-        # It brings an account of its own along.
+        # This case refers to an existing service account.
         metadata = {"name": "existing", "namespace": release.namespace}
         release.kubernetes.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}, release.namespace)
-    # As a controller makes it.
+    # Create the pod as a controller would.
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {**template["metadata"], "name": "writer"}}
     pod["spec"] = template["spec"]
     for claim in found["spec"].get("volumeClaimTemplates", []):
         name = claim["metadata"]["name"]
         pod["spec"]["volumes"].append({"name": name, "persistentVolumeClaim": {"claimName": f"{name}-writer"}})
     admitted = release.kubernetes.try_out(pod, release.namespace)
-    # No token of Kubernetes' own is in it, and what it may do is what was said.
+    # The pod has no Kubernetes token, and runs with the configured service account.
     mounted = [volume for volume in admitted["spec"]["volumes"] if volume["name"].startswith("kube-api-access")]
     assert not mounted
     assert admitted["spec"]["serviceAccountName"] == template["spec"]["serviceAccountName"]
-    # The standard is one that can refuse.
+    # Verify that the standard is enforced.
     pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
     with pytest.raises(Refused, match="violates PodSecurity") as refused:
         release.kubernetes.try_out(pod, release.namespace)
@@ -194,7 +195,7 @@ def test_a_refused_upgrade_leaves_the_catalog_as_it_was(release):
     held = workload(release)
     words = ["upgrade", release.NAME, CHART, "--values", CHART / "ci/disk.yaml", "--set", "persistence.size=50Gi"]
     done = release.helm(*words)
-    # A StatefulSet's claims are what they are: docs/deployment.md says how a disk grows.
+    # The claims of a StatefulSet are immutable. docs/deployment.md describes how to grow a disk.
     assert done.returncode != 0 and "Forbidden: updates to statefulset spec" in done.stderr, done.stderr
     now = workload(release)
     assert now["spec"] == held["spec"] and now["metadata"]["uid"] == held["metadata"]["uid"]
@@ -210,7 +211,7 @@ def test_a_disk_grows_as_the_documentation_says(release):
     release.upgrade("disk", "--set", "persistence.size=50Gi")
     (claim,) = workload(release)["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "50Gi"
-    # By the name of the claim that is there, the new StatefulSet takes it over.
+    # The new StatefulSet adopts the existing claim because of its name.
     assert (claim["metadata"]["name"], workload(release)["metadata"]["name"]) == ("data", name)
 
 

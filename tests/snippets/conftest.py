@@ -1,4 +1,4 @@
-"""The servers of each page of the documentation, as its reader would have them."""
+"""The servers for each page of the documentation, set up as by its reader."""
 
 import json
 import os
@@ -15,7 +15,7 @@ READY_TIMEOUT_S = 60
 
 
 class Server:
-    """A slateberg that asks for credentials, on a free port and an empty directory."""
+    """A slateberg that requires credentials, on a free port and in an empty directory."""
 
     def __init__(self, directory, name, *options):
         self.log = directory / f"{name}.log"
@@ -52,7 +52,7 @@ def server(tmp_path):
 
 @pytest.fixture
 def serve_with(tmp_path):
-    """Starts a server by what a page shows of its settings, each block a text, with certificates of the tests' own."""
+    """Starts a server with the settings blocks of a page and test certificates."""
     started = []
 
     def start(blocks):
@@ -70,7 +70,8 @@ def serve_with(tmp_path):
 
 
 def issue_certificates(directory, of_server):
-    """What a page's settings and commands name: `ca.pem` and `ops.pem` of those who command, and what the server has."""
+    """Creates the certificates that a page's settings and commands refer to: `ca.pem` and `ops.pem`
+    for operators, and the server's files."""
     authority = Authority(directory / "authority")
     authority.issue(of_server / "tls.crt", of_server / "tls.key")
     shutil.copy(authority.certificate, of_server / "clients.pem")
@@ -81,7 +82,7 @@ def issue_certificates(directory, of_server):
 
 
 def dotted(settings, path=""):
-    """Lines of TOML, each with the whole path of its key: two blocks may speak of one table."""
+    """Renders TOML lines with full key paths, because two blocks may set keys of the same table."""
     for key, value in settings.items():
         if isinstance(value, dict):
             yield from dotted(value, f"{path}{json.dumps(key)}.")

@@ -1,15 +1,16 @@
-"""What is in the pages of docs/: their fenced blocks, with what is said of them, and their links.
+"""Parses the pages of docs/: fenced blocks with their marks, and links.
 
-A comment above a block says what becomes of it:
+A comment above a block is its mark:
 
-    <!-- run -->                    it is run, and has to succeed
-    <!-- run says "text" -->        and what it prints has this text in it
-    <!-- is policy.cedar -->        it is the content of this file, which commands after it find
-    <!-- settings -->               the server at https://catalog.example.com:8181 has it in its settings
-    <!-- starts the server -->      in its place, the server of the tests is there
-    <!-- not run: reason -->        it is for reading
+    <!-- run -->                    commands to execute, which must succeed
+    <!-- run says "text" -->        commands whose output must contain this text
+    <!-- is policy.cedar -->        the content of this file, for later commands
+    <!-- settings -->               settings of the server at https://catalog.example.com:8181
+    <!-- starts the server -->      a command that the tests replace by their own server
+    <!-- not run: reason -->        an example that is not executed
 
-`<!-- NAME -->` and `<!-- end of NAME -->` enclose a part that another test generates. They mark no block.
+`<!-- NAME -->` and `<!-- end of NAME -->` enclose a part that another test generates. They are not
+marks.
 """
 
 import json
@@ -45,7 +46,7 @@ def pages():
 
 
 def blocks(page):
-    """The fenced blocks of a page, in their order."""
+    """The fenced blocks of a page in order."""
     found, open_block, mark = [], None, None
     lines_of_page = (DOCS / page).read_text().splitlines()
     generated = {name for line in lines_of_page for name in re.findall(r"^<!-- end of (.+) -->$", line)}
@@ -69,14 +70,14 @@ def blocks(page):
 
 
 def headings(path):
-    """The anchors of a page, as GitHub and mdBook make them of its headings."""
+    """The anchors of a page's headings, by the rules of GitHub and mdBook."""
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     titles = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", re.sub(r"\[(.+?)\]\(.+?\)", r"\1", title)).strip().lower().replace(" ", "-") for title in titles}
 
 
 def links(page):
-    """Where a page's relative links lead, and which anchor they name."""
+    """The targets and anchors of a page's relative links."""
     text = re.sub(r"```.*?```", "", (DOCS / page).read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if not re.match(r"[a-z]+:", target):

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Does what the documentation says: `run.sh [any pytest arguments]`. pages.py says how its commands are marked.
+# Executes the documentation: `run.sh [any pytest arguments]`. pages.py describes the marks of
+# commands.
 set -euo pipefail
 
 : "${SLATEBERG_BIN:?is the binary that the pages are about}"
@@ -11,5 +12,5 @@ venv=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}/snippets-venv
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
 cd "$here"
-# Certificates are those of the tests beside other people's servers.
+# tests/e2e contains the helpers for certificates.
 PYTHONPATH=$here/../e2e PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -ra -p no:cacheprovider "$@"

@@ -1,4 +1,4 @@
-"""Commands and snippets of the documentation do what is said of them, and its links lead somewhere."""
+"""Commands and snippets of the documentation work as described, and its links are valid."""
 
 import contextlib
 import io
@@ -13,12 +13,12 @@ import duckdb_extensions
 import pytest
 from pages import DOCS, ROOT, blocks, headings, links, pages
 
-# Languages that there is something to run of.
+# Languages of runnable blocks.
 RUNNABLE = {"sh", "python", "sql"}
 
 
 class Reader:
-    """Somebody who does what a page says, from its beginning to its end, in one shell, one Python and one DuckDB."""
+    """Executes the blocks of a page in order, in one shell, one Python and one DuckDB."""
 
     def __init__(self, server, private, directory):
         self._server = server
@@ -54,7 +54,7 @@ class Reader:
             assert block.says in said, f"{block} has said:\n{said}"
 
     def _shell(self, text):
-        # What one block has defined is there in the next one.
+        # Preserve definitions for the next block.
         kept = self._directory / "kept.sh"
         kept.touch()
         script = f'source "{kept}"\n{text}\n{{ export -p; declare -f; }} >"{kept}"\n'
@@ -73,7 +73,7 @@ class Reader:
 
     def _duckdb(self, text):
         if self._connection is None:
-            # Its extensions come from packages, and go into the reader's own directory.
+            # The extensions are installed from Python packages into the reader's directory.
             settings = {"extension_directory": str(self._directory / "duckdb")}
             self._connection = duckdb.connect(config=settings)
             for extension in ("avro", "httpfs", "iceberg"):
@@ -119,7 +119,7 @@ def test_settings_are_those_that_there_are(page):
     for block in blocks(page):
         if block.language == "toml":
             said = tomllib.loads(block.text)
-            # Who asks, in a file for `slateberg policy test`, and not a setting.
+            # The file contains test principals for `slateberg policy test`, and no settings.
             if "principals" not in said:
                 expect(said, defaults, "")
 

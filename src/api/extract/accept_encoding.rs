@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, header};
 use crate::api::coding::Coding;
 use crate::api::state::ApiState;
 
-/// The coding that the client likes best of those that it takes. One that says nothing gets the body as it
-/// is, as does one that takes nothing that slateberg knows.
+/// The coding that the client prefers among the supported ones. Without the header, or without a
+/// supported coding in it, the body is sent uncompressed.
 pub struct Accepted(pub Coding);
 
 impl FromRequestParts<ApiState> for Accepted {
@@ -21,7 +21,7 @@ impl FromRequestParts<ApiState> for Accepted {
     }
 }
 
-/// Weights in thousandths: none for a coding that no member of the list names.
+/// Weights in thousandths. `None`: the list does not name the coding.
 #[derive(Default)]
 struct Weights {
     identity: Option<u16>,
@@ -33,12 +33,12 @@ struct Weights {
 fn liked_best(headers: &HeaderMap) -> Coding {
     let mut weights = Weights::default();
     for value in headers.get_all(header::ACCEPT_ENCODING) {
-        // What is not text names no coding that we know.
+        // A value that is not ASCII names no supported coding.
         value.to_str().unwrap_or_default().split(',').for_each(|member| weights.hear(member));
     }
     let weight = |named: Option<u16>| named.or(weights.any).unwrap_or(0);
-    // Where two are liked alike, the one that costs both sides less; a body as it is only if the client
-    // says that it likes that better.
+    // Between equal weights, zstd wins over gzip because it costs both sides less. An uncompressed
+    // body wins only if the client prefers it.
     let mut best = (weights.identity.unwrap_or(0), Coding::Identity);
     for other in [(weight(weights.gzip), Coding::Gzip), (weight(weights.zstd), Coding::Zstd)] {
         if other.0 > 0 && other.0 >= best.0 {
@@ -49,7 +49,7 @@ fn liked_best(headers: &HeaderMap) -> Coding {
 }
 
 impl Weights {
-    /// Takes in one member of the list, such as `gzip;q=0.5`. One that is malformed says nothing.
+    /// Adds one member of the list, such as `gzip;q=0.5`. Ignores a malformed member.
     fn hear(&mut self, member: &str) {
         let mut parts = member.split(';').map(str::trim);
         let coding = parts.next().unwrap_or_default();
@@ -62,19 +62,19 @@ impl Weights {
         ];
         for (place, names) in named {
             if names.iter().any(|name| coding.eq_ignore_ascii_case(name)) {
-                // `gzip;q=0, x-gzip` is allowed by its second name.
+                // `gzip;q=0, x-gzip` accepts gzip by its second name.
                 *place = (*place).max(Some(weight));
             }
         }
     }
 }
 
-/// A weight such as `q=0.5`, in thousandths.
+/// Parses a weight such as `q=0.5` into thousandths.
 fn thousandths(parameter: &str) -> Option<u16> {
     let (name, value) = parameter.split_once('=')?;
     let weight: f32 = value.trim().parse().ok()?;
     let is_weight = name.trim().eq_ignore_ascii_case("q") && (0.0..=1.0).contains(&weight);
-    // A weight below a thousandth is not zero, which would forbid the coding.
+    // Round up: a weight below a thousandth must not become zero, which forbids the coding.
     is_weight.then_some((weight * 1000.0).ceil() as u16)
 }
 

@@ -1,4 +1,4 @@
-//! Bodies, and the operation that a request with its body is.
+//! Request bodies, and the operation of a request with its body.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use slateberg_catalog::Operation;
 use slateberg_catalog::operation::Idempotency;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// An `Idempotency-Key` is a UUID in its usual form of 36 characters.
+/// An `Idempotency-Key` is a UUID in its 36-character form.
 const IDEMPOTENCY_KEY_CHARS: usize = 36;
 
-/// A request that only reads.
+/// A read-only request.
 pub struct Reading(pub Operation);
 
 impl FromRequestParts<ApiState> for Reading {
@@ -34,7 +34,7 @@ impl FromRequestParts<ApiState> for Reading {
     }
 }
 
-/// A request that changes something and has no body that matters.
+/// A mutation whose body is ignored.
 pub struct Mutating(pub Operation);
 
 impl FromRequest<ApiState> for Mutating {
@@ -46,7 +46,7 @@ impl FromRequest<ApiState> for Mutating {
     }
 }
 
-/// A request that changes something and says in its body what.
+/// A mutation with a JSON body.
 pub struct MutatingWith<T>(pub Operation, pub T);
 
 impl<T: DeserializeOwned> FromRequest<ApiState> for MutatingWith<T> {
@@ -68,8 +68,8 @@ async fn take(request: Request, state: &ApiState) -> Result<(Operation, Bytes), 
     Ok((Operation { idempotency, ..operation }, body))
 }
 
-/// Reads a body to its end, and refuses one that is too long: from what it announces, before a byte of
-/// it is read. One that does not come to its end in time is not waited for: it keeps room from others.
+/// Reads a whole body. Rejects a body that is too long, by its announced length before reading it.
+/// Rejects a body that does not arrive in time, because it holds memory that other requests need.
 pub async fn read(
     parts: &Parts,
     body: Body,
@@ -104,7 +104,7 @@ pub async fn read(
     }
 }
 
-/// How a body is encoded, unless it is sent as it is.
+/// The encoding of a body, unless it is `identity`.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
     let other = values.find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))?;
@@ -135,7 +135,7 @@ fn idempotency(parts: &Parts, body: &Bytes) -> Result<Option<Idempotency>, ApiEr
     let mut hash = Sha256::new();
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     for part in [parts.method.as_str().as_bytes(), target.as_bytes(), body] {
-        // The length in front keeps two requests apart whose parts run together the same way.
+        // The length prefix distinguishes requests whose concatenated parts are equal.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }

@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, header};
 use crate::api::state::ApiState;
 use crate::api::tag::Tag;
 
-/// What the client says that it has.
+/// The entity tags that the client holds.
 pub struct IfNoneMatch(Vec<HeaderValue>);
 
 impl FromRequestParts<ApiState> for IfNoneMatch {
@@ -21,12 +21,13 @@ impl FromRequestParts<ApiState> for IfNoneMatch {
 }
 
 impl IfNoneMatch {
-    /// Whether the request has a condition at all.
+    /// Whether the request has this header.
     pub fn is_there(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Whether the client holds this representation already. Tags may come weak, quoted, bare or in a list.
+    /// Whether the client holds this representation. Accepts weak, quoted and bare tags, and lists
+    /// of them.
     pub fn holds(&self, tag: &Tag) -> bool {
         self.0.iter().any(|value| value == tag.value() || is_among(value, tag.bare()))
     }
@@ -35,7 +36,8 @@ impl IfNoneMatch {
 fn is_among(value: &HeaderValue, bare: &str) -> bool {
     value.to_str().is_ok_and(|tags| {
         tags.split(',')
-            // Iceberg's client puts quotes around what has none at its ends, a weak tag among it.
+            // Iceberg's client adds quotes to a tag that does not both begin and end with one, such
+            // as a weak tag.
             .map(|tag| tag.trim().trim_start_matches('"').trim_start_matches("W/"))
             .map(|tag| tag.trim_matches('"'))
             .any(|tag| tag == bare || tag == "*")

@@ -1,4 +1,4 @@
-//! `X-Iceberg-Access-Delegation`: how a client would like to get at the files of a table.
+//! `X-Iceberg-Access-Delegation`: the delegation modes that a client supports.
 
 use std::convert::Infallible;
 
@@ -8,15 +8,15 @@ use axum::http::request::Parts;
 use crate::api::state::ApiState;
 use slateberg_model::warehouse::Delegation;
 
-/// The header's name.
+/// The name of the header.
 pub const HEADER: &str = "x-iceberg-access-delegation";
 
-/// The ways that a client knows; none if it does not ask.
+/// The modes that the client supports. `None` without the header.
 pub struct AccessDelegation(Option<Vec<Delegation>>);
 
 impl AccessDelegation {
-    /// The ways that the client knows, in its own order; none if it does not ask. Words that are not known
-    /// are left out, as the specification has it.
+    /// The supported modes in the client's order, or `None` without the header. Unknown names are
+    /// ignored, as the specification requires.
     pub fn ways(&self) -> Option<&[Delegation]> {
         self.0.as_deref()
     }

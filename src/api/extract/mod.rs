@@ -1,4 +1,4 @@
-//! What a handler wants of a request, and the refusal if the request does not hold it.
+//! Extractors: the inputs of handlers, with a rejection for each missing or malformed one.
 
 pub mod accept_encoding;
 pub mod body;

@@ -1,4 +1,4 @@
-//! Who asks, and under which circumstances.
+//! The operation of a request: its principal and context.
 
 use axum::http::request::Parts;
 
@@ -6,13 +6,13 @@ use crate::api::authenticate::CHALLENGE;
 use crate::api::error::ApiError;
 use slateberg_catalog::Operation;
 
-/// The operation that the request was let in as. A route that does not authenticate has none, so that
-/// nothing that needs one can be reached through it.
+/// Returns the operation that authentication attached to the request. A route without
+/// authentication has none, so that a handler which needs one cannot be reached through it.
 pub fn operation(parts: &Parts) -> Result<&Operation, ApiError> {
     parts.extensions.get::<Operation>().ok_or_else(|| ApiError::unauthorized(CHALLENGE))
 }
 
-/// The same for a handler, which gets it last of all that it extracts.
+/// Takes the operation out of the request. A handler extracts it last.
 pub fn take_operation(parts: &mut Parts) -> Result<Operation, ApiError> {
     parts.extensions.remove::<Operation>().ok_or_else(|| ApiError::unauthorized(CHALLENGE))
 }

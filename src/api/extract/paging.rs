@@ -9,8 +9,8 @@ use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use slateberg_model::page::{Listing, PageRequest, decode_token};
 
-/// Which page of a listing is wanted. Without a `pageToken` everything is, whatever the `pageSize`:
-/// such a client does not know pages.
+/// The requested page of a listing. Without a `pageToken`, the response contains the whole listing
+/// regardless of `pageSize`, because such a client does not support pagination.
 pub struct Paging(pub PageRequest);
 
 impl FromRequestParts<ApiState> for Paging {
@@ -38,12 +38,12 @@ impl FromRequestParts<ApiState> for Paging {
     }
 }
 
-/// The listing that a request is for: its path, and the parent of namespaces. Filters may change from page to
-/// page.
+/// Identifies the requested listing by its path and the parent of namespaces. Filters are not part
+/// of it: they may change between pages.
 fn listing(path: &str, parent: Option<&str>) -> Listing {
     let mut hash = Sha256::new();
     hash.update(path);
-    // A path has no such byte.
+    // This byte separates the two, since a path never contains it.
     hash.update([0_u8]);
     hash.update(parent.unwrap_or_default());
     let mut bytes = [0; 4];

@@ -1,7 +1,7 @@
-//! Names out of paths.
+//! Names in request paths.
 //!
-//! Paths are taken apart before they are decoded, so that a slash in a name (`%2F`) stays in its
-//! segment. A bare `+` is a space, as Java clients up to 1.11 write it.
+//! Paths are split before they are decoded, so that a slash in a name (`%2F`) stays in its segment.
+//! A bare `+` is a space, as Java clients up to 1.11 write it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 use slateberg_model::separator;
 use slateberg_model::warehouse::Warehouse;
 
-/// The warehouse that a path is in.
+/// The warehouse of a path.
 pub struct WarehousePath(pub Arc<Warehouse>);
 
-/// The namespace that a path names.
+/// The namespace of a path.
 pub struct NamespacePath {
     /// The warehouse.
     pub warehouse: Arc<Warehouse>,
@@ -30,7 +30,7 @@ pub struct NamespacePath {
     pub namespace: NamespaceIdent,
 }
 
-/// The table or view that a path names.
+/// The table or view of a path.
 pub struct TabularPath {
     /// The warehouse.
     pub warehouse: Arc<Warehouse>,
@@ -69,8 +69,8 @@ impl FromRequestParts<ApiState> for TabularPath {
     }
 }
 
-/// What a path of the management API names: a text for each parameter of its route, decoded. What axum
-/// itself answers to a path that is none is not of the shape that clients read.
+/// The decoded parameters of a path of the management API. Replaces axum's extractor, whose
+/// rejections do not have the shape of an `ErrorModel`.
 pub struct Path<T>(pub T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<ApiState> for Path<T> {
@@ -85,7 +85,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<ApiState> for Path<T> {
     }
 }
 
-/// The segments of a path that stand where its route has parameters, as they came.
+/// The raw path segments at the positions of the route's parameters.
 #[derive(Default)]
 struct Parameters<'a> {
     prefix: Option<&'a str>,
@@ -124,7 +124,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// The segments of a path. They are short: to look at byte after byte finds their ends soonest.
+/// Splits a path. Segments are short, so that a byte loop is the fastest way to find their ends.
 fn segments(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(path);
     std::iter::from_fn(move || {

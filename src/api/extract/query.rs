@@ -8,23 +8,23 @@ use axum::http::request::Parts;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 
-/// The query, as it came. Most requests have none.
+/// The raw query string. Most requests have none.
 pub struct Query(String);
 
 impl Query {
-    /// A parameter's value, decoded; of one that is repeated, the last.
+    /// A parameter's decoded value. The last one counts if the parameter is repeated.
     pub fn get(&self, name: &str) -> Option<Cow<'_, str>> {
         let parameters = url::form_urlencoded::parse(self.0.as_bytes());
         parameters.filter(|(key, _)| key == name).last().map(|(_, value)| value)
     }
 
-    /// All values of a parameter that may be repeated, decoded.
+    /// All decoded values of a repeatable parameter.
     pub fn all(&self, name: &str) -> impl Iterator<Item = String> {
         let parameters = url::form_urlencoded::parse(self.0.as_bytes());
         parameters.filter(move |(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 
-    /// A parameter that is `true` or `false`; false if it is not there.
+    /// A boolean parameter. False if it is missing.
     pub fn flag(&self, name: &str) -> Result<bool, ApiError> {
         match self.get(name) {
             None => Ok(false),

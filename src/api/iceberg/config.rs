@@ -14,14 +14,15 @@ use crate::api::wire::CatalogConfig;
 use slateberg_model::principal::Principal;
 use slateberg_model::warehouse::Warehouse;
 
-/// What a client has to ask for so that it is told how to get at files: so that nobody has to configure it.
+/// The value of the access-delegation header that clients send for this warehouse, so that users
+/// need not configure it.
 fn ways(warehouse: &Warehouse) -> Option<String> {
     let ways = &warehouse.storage.access.delegation;
     let words = ways.iter().map(|way| way.word()).collect::<Vec<_>>();
     (!words.is_empty()).then(|| words.join(","))
 }
 
-/// Tells a client its warehouse's prefix, and what is served.
+/// Returns the client configuration: the warehouse's prefix, defaults, overrides and the endpoints.
 pub async fn get_config(
     State(state): State<ApiState>,
     Reading(operation): Reading,
@@ -34,8 +35,8 @@ pub async fn get_config(
     let mut overrides: BTreeMap<_, _> = warehouse.client_overrides.clone();
     overrides.insert("prefix".to_owned(), warehouse.name.clone());
     let mut defaults = warehouse.client_defaults.clone();
-    // Whoever has a token of an outside issuer gets the next one there. Holders of API keys get theirs
-    // here, which is what clients do anyway.
+    // Clients with a token of an external issuer renew it there. Holders of API keys use this
+    // server, which is the clients' default.
     if let Principal::Identified(identity) = &operation.principal
         && let Some(url) = state.authn.issuers().of(identity).and_then(|issuer| issuer.token_url())
     {

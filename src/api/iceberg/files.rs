@@ -1,4 +1,4 @@
-//! Access to the files of tables: new credentials, and signatures.
+//! Access to the files of tables: renewed credentials, and request signing.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,9 +18,9 @@ use crate::api::wire::sign::{RemoteSignRequest, RemoteSignResult};
 use slateberg_catalog::RequestContext;
 use slateberg_objects::sign::request::SignRequest;
 
-/// What a client names that signs for a table which is only staged.
+/// The query parameter by which a client requests access to a staged table.
 const STAGED: &str = "staged";
-/// The only provider whose requests are signed.
+/// The only storage provider whose requests can be signed.
 const PROVIDER: &str = "s3";
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials`.
@@ -52,7 +52,7 @@ pub async fn sign(
     }
     let request = SignRequest { method, region, uri, headers, body };
     let signed = state.catalog.delegations().sign(&cx, &ident, staged, &request).await?;
-    // What may be kept is kept by the client alone; other signatures are for one request.
+    // A cacheable signature is for the client only. Others are valid for one request.
     let keep = if signed.cacheable { "private" } else { "no-cache" };
     let mut response_headers = HeaderMap::new();
     response_headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));

@@ -12,7 +12,7 @@ use crate::api::wire::ReportMetricsRequest;
 use slateberg_catalog::RequestContext;
 use slateberg_model::members::brief;
 
-/// Accepts a report and counts it by its kind.
+/// Accepts a report and counts it by kind.
 pub async fn report(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,

@@ -1,4 +1,4 @@
-//! The specification's operations: one file for each family.
+//! The operations of the Iceberg REST specification, one file per family.
 
 pub mod config;
 pub mod files;
@@ -16,10 +16,10 @@ use slateberg_model::ident::TabularIdent;
 use slateberg_model::members::brief;
 use slateberg_model::refusal::Refusal;
 
-/// What a handler answers.
+/// The result of a handler.
 pub type Result<T> = std::result::Result<T, ApiError>;
 
-/// Parses a list of updates or requirements; the first that is wrong refuses the request.
+/// Parses a list of updates or requirements. The first invalid one rejects the request.
 fn parse_all<T>(
     raw: &[Box<RawValue>],
     parse: impl Fn(&RawValue) -> std::result::Result<T, Refusal>,
@@ -27,7 +27,7 @@ fn parse_all<T>(
     raw.iter().map(|raw| Ok(parse(raw)?)).collect()
 }
 
-/// Refuses a body that names something else than the path does.
+/// Rejects a body whose identifier differs from that of the path.
 fn same_as_path(in_body: Option<&TabularIdent>, in_path: &TabularIdent) -> Result<()> {
     match in_body {
         Some(ident) if ident != in_path => Err(ApiError::bad_request(format!(

@@ -61,8 +61,7 @@ pub async fn list(
     Ok(tagged_json(list_namespaces_response(&parent, &page).into(), None))
 }
 
-/// What a parent was before it was encoded twice, as PyIceberg (0.12) encodes names that need it; none
-/// if it was encoded once.
+/// Decodes a parent that PyIceberg (0.12) has encoded twice. Returns `None` if it was encoded once.
 fn decoded_twice(parent: &str) -> Option<String> {
     let decoded = percent_decode_str(parent).decode_utf8().ok()?;
     (decoded != parent).then(|| decoded.into_owned())

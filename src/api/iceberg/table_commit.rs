@@ -15,7 +15,7 @@ use slateberg_model::ident::TabularIdent;
 use slateberg_model::requirement::parse_requirement;
 use slateberg_model::update::TableUpdate;
 
-/// Changes a table, or makes a staged one.
+/// Commits to a table, or creates a staged one.
 pub async fn commit(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
@@ -29,7 +29,7 @@ pub async fn commit(
     Ok(commit_result(&committed, Some(&tag)))
 }
 
-/// A change out of its body.
+/// Parses the change in a body.
 pub fn table_change(ident: TabularIdent, body: &CommitRequest) -> Result<TableChange> {
     let requirements = body.requirements.as_deref().unwrap_or_default();
     Ok(TableChange {

@@ -1,4 +1,4 @@
-//! Tables, but for commits.
+//! Tables, except commits.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -92,7 +92,7 @@ pub async fn register(
     Ok(made_result(catalog.timeline(), &registered, files))
 }
 
-/// What whoever made a table is told of how to get at its files, if they ask.
+/// The file-access configuration of a created table for its creator, if the client requests it.
 async fn made_files(
     catalog: &Catalog,
     cx: &RequestContext,
@@ -148,15 +148,16 @@ pub async fn load(
     Ok(state.answers.respond_fresh(key, fresh, coding).await)
 }
 
-/// What answers a load without the table's metadata.
+/// Responses to a load that need no metadata.
 enum Known {
-    /// The client has the table with this tag.
+    /// The client has the current version, which has this tag.
     Unchanged(Tag),
-    /// This was answered before.
+    /// The response is cached.
     Kept(AnswerKey, Answer),
 }
 
-/// 304. Its tag is weak where the whole answer might be compressed: that is right for both.
+/// Responds with 304. The tag is weak if the full response might be compressed, because it then
+/// matches both encodings.
 fn unchanged(tag: Tag, coding: Coding) -> Response {
     let tag = if coding == Coding::Identity { tag } else { tag.weak() };
     with_vary(not_modified(&tag))

@@ -1,4 +1,4 @@
-//! `POST /v1/{prefix}/transactions/commit`: several tables, all or none.
+//! `POST /v1/{prefix}/transactions/commit`: an atomic commit to several tables.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use crate::api::wire::CommitTransactionRequest;
 use crate::api::wire::object::Object;
 use slateberg_catalog::RequestContext;
 
-/// Changes several tables.
+/// Commits to several tables.
 pub async fn commit(
     State(state): State<ApiState>,
     WarehousePath(warehouse): WarehousePath,

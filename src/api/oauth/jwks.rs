@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::api::state::ApiState;
 
-/// The public keys of slateberg's own tokens, for whoever wants to verify one too.
+/// Returns the public keys of slateberg's own tokens, for clients that verify them.
 pub async fn get_jwks(State(state): State<ApiState>) -> Json<Value> {
     Json(state.authn.own_tokens().key_set())
 }

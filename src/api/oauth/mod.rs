@@ -1,4 +1,4 @@
-//! `/v1/oauth`: short-lived tokens for the holders of API keys, as the specification has them.
+//! `/v1/oauth`: the specification's token endpoint, which issues short-lived tokens for API keys.
 
 pub mod jwks;
 pub mod tokens;

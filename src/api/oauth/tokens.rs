@@ -1,5 +1,6 @@
-//! `POST /v1/oauth/tokens`: an API key for a short-lived token (RFC 6749, section 4.4), and such a token for
-//! a newer one (RFC 8693). Errors have the shape that RFC 6749 gives them, not that of Iceberg.
+//! `POST /v1/oauth/tokens`: exchanges an API key for a short-lived token (RFC 6749, section 4.4),
+//! or such a token for a newer one (RFC 8693). Errors have the shape of RFC 6749, not that of
+//! Iceberg.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,32 +24,32 @@ use slateberg_authn::error::Refused;
 use slateberg_authn::key_index::KnownKey;
 use slateberg_authn::key_text;
 
-/// Bytes that a form may have: the longest token that is taken, and room for the rest.
+/// Maximum size of a form: the longest accepted token, and room for the other parameters.
 pub const FORM_BYTES_MAX: usize = 64 << 10;
 const BASIC_CHALLENGE: &str = r#"Basic realm="slateberg""#;
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
-/// The one scope of the specification's client credentials.
+/// The only scope that the specification's clients request.
 const SCOPE: &str = "catalog";
 
-/// An error of RFC 6749, section 5.2.
+/// The errors of RFC 6749, section 5.2.
 enum OAuthError {
-    /// The client is not who it says.
+    /// The client's credentials are invalid.
     InvalidClient { refused: Refused, by_basic: bool },
-    /// The token that was to be exchanged is not good.
+    /// The token to exchange is invalid.
     InvalidGrant(Refused),
-    /// The request is wrong in itself.
+    /// The request is malformed.
     InvalidRequest(&'static str),
-    /// The grant is of a kind that is not given here.
+    /// The grant type is not supported.
     UnsupportedGrantType,
-    /// No token can be signed.
+    /// The server cannot sign tokens.
     Unable,
-    /// The body cannot be read, or too many fail.
+    /// The body cannot be read, or too many requests failed.
     Other(ApiError),
 }
 
-/// Gives a token.
+/// Issues a token.
 pub async fn get_token(State(state): State<ApiState>, request: Request) -> Response {
     let source = source(request.extensions());
     let id = request.headers().get(REQUEST_ID).cloned();
@@ -71,7 +72,7 @@ pub async fn get_token(State(state): State<ApiState>, request: Request) -> Respo
     }
 }
 
-/// The API key that a token is to be given for.
+/// The API key for which the server issues a token.
 async fn granted(state: &ApiState, request: Request) -> Result<Arc<KnownKey>, OAuthError> {
     let (parts, body) = request.into_parts();
     let body = read(&parts, body, FORM_BYTES_MAX, state.settings.body_max())
@@ -97,13 +98,13 @@ fn parse(body: &[u8]) -> Result<HashMap<String, String>, OAuthError> {
             return Err(OAuthError::InvalidRequest("a parameter occurs more than once"));
         }
     }
-    // What has no value counts as not there (RFC 6749, section 3.2).
+    // Parameters without a value count as omitted (RFC 6749, section 3.2).
     form.retain(|_, value| !value.is_empty());
     Ok(form)
 }
 
-/// The key of the client that authenticates itself, in the body or by `Basic`; none if it does not. The
-/// secret alone says which key it is; an id that comes with it has to be that of the key.
+/// Authenticates the client by the credentials in the body or in `Basic`. Returns `None` if there
+/// are none. The secret alone identifies the key; an id, if sent, must match it.
 fn client(
     state: &ApiState,
     headers: &HeaderMap,
@@ -127,8 +128,8 @@ fn client(
     Ok(Some(known))
 }
 
-/// Id and secret of a `Basic` header. Clients may send the token that they have as `Bearer`, too: here it
-/// says nothing.
+/// The id and secret of a `Basic` header. Clients may send their current token as `Bearer`, which
+/// is ignored here.
 fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
     let wrong = || OAuthError::InvalidClient {
         refused: Refused("a Basic credential that is not id:secret"),
@@ -146,8 +147,8 @@ fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
     Ok(Some((id.to_owned(), secret.to_owned())))
 }
 
-/// The key that a token speaks for which is to be exchanged for a newer one. A client that proves that it
-/// holds the key may bring one that has expired.
+/// The key of a token that is exchanged for a newer one. The token may have expired if the client
+/// authenticates with the key.
 async fn exchanged(
     state: &ApiState,
     form: &HashMap<String, String>,

@@ -1,4 +1,4 @@
-//! `GET /`: what answers here, for a person who has only the address.
+//! `GET /`: describes the server to a person who opens its address.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use axum::response::{Html, IntoResponse, Response};
 use serde::Serialize;
 use slateberg_base::version::VERSION;
 
-/// The routes that a port serves.
+/// The description of a port and its routes.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct About {
     name: &'static str,
@@ -18,7 +18,7 @@ pub struct About {
     links: &'static [Link],
 }
 
-/// A path, and what it is for.
+/// A path and its purpose.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Link {
     path: &'static str,
@@ -42,7 +42,7 @@ const FOR_BOTH: [Link; 5] =
     [FOR_CLIENTS[0], FOR_OPERATORS[0], FOR_OPERATORS[1], FOR_OPERATORS[2], FOR_OPERATORS[3]];
 
 impl About {
-    /// A port that serves clients, operators, or both.
+    /// Describes a port that serves clients, operators, or both.
     pub fn port(clients: bool, operators: bool) -> Self {
         let (links, usage): (&[Link], _) = match (clients, operators) {
             (false, _) => (
@@ -63,7 +63,7 @@ impl About {
         }
     }
 
-    /// A page for browsers, JSON for all others.
+    /// Responds with HTML to browsers and with JSON to other clients.
     pub fn respond(self, headers: &HeaderMap) -> Response {
         let mut accepted = headers.get_all(header::ACCEPT).iter();
         let wants_page =

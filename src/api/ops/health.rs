@@ -1,4 +1,4 @@
-//! `GET /health`: the process answers. `GET /ready`: and it may be sent requests.
+//! `GET /health`: the process responds. `GET /ready`: the server accepts requests.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,8 +13,9 @@ pub async fn health() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// 200 while the store is open for writing, 503 once another writer has taken it or it is shut, or the server
-/// is about to stop. While writes alone are rejected, as on a full disk, it is 200 and the body says why.
+/// Returns 200 while the store is open for writing. Returns 503 if another writer has fenced it, it
+/// is closed, or the server is shutting down. If only writes are rejected, as with a full disk,
+/// returns 200 with the reason in the body.
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
     if state.leaving.has_begun() {
         return Err(catalog::Error::unavailable(
@@ -24,7 +25,7 @@ pub async fn ready(State(state): State<ApiState>) -> Result<Json<Value>, ApiErro
         .into());
     }
     state.catalog.check_open().map_err(catalog::Error::from)?;
-    // Reads are served, so that a load balancer must not take this server out.
+    // The server still serves reads, so that a load balancer should not remove it.
     Ok(Json(match state.catalog.shortage() {
         None => json!({ "status": "ready", "role": "writer" }),
         Some(reason) => {

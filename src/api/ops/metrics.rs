@@ -1,4 +1,4 @@
-//! `GET /metrics`: what is measured, in Prometheus' text format.
+//! `GET /metrics`: all metrics in Prometheus' text format.
 
 use axum::extract::State;
 use axum::http::header;
@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use crate::api::state::ApiState;
 use slateberg_telemetry::prometheus;
 
-/// All metrics.
+/// Renders all metrics.
 pub async fn metrics(State(state): State<ApiState>) -> impl IntoResponse {
     let text = prometheus::render(&state.registry.collect());
     ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text)

@@ -1,4 +1,4 @@
-//! What an operator asks of a server.
+//! Endpoints for operators.
 
 pub mod about;
 pub mod health;

@@ -1,7 +1,7 @@
-//! [`Activity`]: what happens on a connection, as far as its deadlines depend on it.
+//! [`Activity`]: the state of a connection on which its deadlines depend.
 //!
-//! The connection's stream and its requests report to it, and `Deadlines` reads it. All of it are atomic
-//! numbers: a request costs no lock and no timer.
+//! The connection's stream and its requests update it, and `Deadlines` reads it. All fields are
+//! atomics, so that a request needs no lock and no timer.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,59 +14,59 @@ use axum::http::Version;
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What happens on a connection.
+/// The requests, reads and writes of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// Requests whose responses are not complete yet.
+    /// Requests with incomplete responses.
     requests: AtomicUsize,
-    /// Requests that have ended.
+    /// Number of completed requests.
     ended: AtomicUsize,
-    /// Writes that the system has accepted.
+    /// Number of writes that the system has accepted.
     writes: AtomicUsize,
-    /// Whether bytes have come since the last request began or ended.
+    /// Whether bytes have arrived since the last request began or ended.
     has_read: AtomicBool,
-    /// Whether the client does not read what the server writes.
+    /// Whether a write is blocked because the client does not read.
     is_stalled: AtomicBool,
     is_http2: AtomicBool,
 }
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The client, for the rest of a request's header or for its first request.
+    /// The client sends the rest of a request's header, or its first request.
     Header,
-    /// The client, for a further request.
+    /// The client sends a further request.
     Idle,
-    /// The client, to read a response.
+    /// The client reads a response.
     Stalled,
-    /// The server, for a response.
+    /// The server responds.
     Request,
 }
 
-/// A phase, and a number that changes whenever the phase begins anew.
+/// A phase, with a number that changes whenever the phase restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) phase: Phase,
     number: usize,
 }
 
-/// A request that is under way until this is dropped.
+/// A request in progress. Dropping it ends the request.
 pub(super) struct UnderWay(Arc<Activity>);
 
-/// A response's body that keeps its request under way.
+/// A response body. Its request is in progress until the body is dropped.
 pub(super) struct CountedBody {
     body: Body,
     _request: UnderWay,
 }
 
-/// A connection's stream, which reports reads and writes.
+/// A connection's stream that records reads and writes in an [`Activity`].
 pub(super) struct Observed<T> {
     stream: T,
     activity: Arc<Activity>,
 }
 
 impl Activity {
-    /// The event that the connection waits for.
+    /// The current phase of the connection.
     pub(super) fn moment(&self) -> Moment {
         let ended = self.ended.load(Ordering::Relaxed);
         if self.is_stalled.load(Ordering::Relaxed) {
@@ -74,7 +74,7 @@ impl Activity {
         }
         let phase = match self.requests.load(Ordering::Relaxed) {
             0 if ended == 0 => Phase::Header,
-            // HTTP/2 sends frames between requests, too.
+            // HTTP/2 clients also send frames between requests.
             0 if self.has_read.load(Ordering::Relaxed)
                 && !self.is_http2.load(Ordering::Relaxed) =>
             {
@@ -86,7 +86,7 @@ impl Activity {
         Moment { phase, number: ended }
     }
 
-    /// Begins a request of this version of HTTP.
+    /// Starts a request of this HTTP version.
     pub(super) fn begin(self: &Arc<Self>, version: Version) -> UnderWay {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.has_read.store(false, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Activity {
         UnderWay(Arc::clone(self))
     }
 
-    /// Reports how a write ended.
+    /// Records the outcome of a write.
     fn wrote<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.is_stalled.store(written.is_pending(), Ordering::Relaxed);
         if written.is_ready() {
@@ -109,7 +109,7 @@ impl Activity {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let Self(activity) = self;
-        // What came until now belongs to this request.
+        // Bytes received until now belong to this request.
         activity.has_read.store(false, Ordering::Relaxed);
         activity.ended.fetch_add(1, Ordering::Relaxed);
         activity.requests.fetch_sub(1, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Drop for UnderWay {
 }
 
 impl UnderWay {
-    /// The body of the request's response: the request has ended when the body is dropped.
+    /// Wraps the response's body. The request ends when the body is dropped.
     pub(super) fn with(self, body: Body) -> CountedBody {
         CountedBody { body, _request: self }
     }
@@ -144,7 +144,7 @@ impl HttpBody for CountedBody {
 }
 
 impl<T> Observed<T> {
-    /// Reports what happens on this stream.
+    /// Wraps a stream.
     pub(super) fn new(stream: T, activity: Arc<Activity>) -> Self {
         Self { stream, activity }
     }

@@ -1,4 +1,4 @@
-//! [`Deadlines`]: how long a connection may wait for its client.
+//! [`Deadlines`]: the time for which a connection may wait for its client.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,15 +9,15 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::activity::{Activity, Moment, Phase};
 use slateberg_config::server::Settings;
 
-/// How long a connection may wait for its client.
+/// Timeouts of a connection, by phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     header_max: Duration,
     idle_max: Duration,
 }
 
-/// The deadline of what a connection waits for. Its timer is set anew only when it has run out, or for an
-/// earlier deadline, so that most requests do not touch it.
+/// The deadline of the connection's current phase. The timer is reset only when it expires or when
+/// an earlier deadline is needed, so that most requests do not touch it.
 pub(super) struct Deadlines {
     patience: Patience,
     moment: Moment,
@@ -41,20 +41,20 @@ impl Patience {
 }
 
 impl Deadlines {
-    /// Those of a connection that begins now.
+    /// Creates the deadlines of a new connection.
     pub(super) fn new(patience: Patience, activity: &Activity) -> Self {
         let moment = activity.moment();
         let timer = Box::pin(sleep(patience.header_max));
         Self { patience, moment, deadline: Some(timer.deadline()), timer }
     }
 
-    /// Gives the connection this time from now on to end by itself.
+    /// Sets the deadline for the connection to end on its own.
     pub(super) fn give(&mut self, time: Duration) {
         self.deadline = Some(Instant::now() + time);
     }
 
-    /// Ready with what the connection has waited for in vain. Has to be polled after each step of the
-    /// connection.
+    /// Ready once the deadline has passed, with the phase that timed out. The caller polls this
+    /// after each step of the connection.
     pub(super) fn poll_expired(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! [`Limits`]: how many connections a port has at once, and how long each may wait for its client.
+//! [`Limits`]: the maximum number of connections of a port and the timeouts of each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use slateberg_base::rate::Every;
 use slateberg_config::server::Settings;
 use slateberg_telemetry::connections::PortConnections;
 
-/// Bytes that the header of a request may have, its first line included.
+/// Maximum size of a request's header, including the request line.
 pub(super) const HEADER_BYTES_MAX: usize = 64 << 10;
-/// Connections of the management port, which clients cannot take.
+/// Connections of the management port. They are separate so that clients cannot exhaust them.
 const OPERATORS_MAX: usize = 64;
-/// Derived limits of the client port's connections.
+/// Bounds of the derived limit of client connections.
 const DERIVED_MIN: u64 = 16;
 const DERIVED_MAX: u64 = 4096;
-/// The part of `memory_bytes_max` that the headers of all connections may take beside it, if that is
-/// derived.
+/// Divides `memory_bytes_max` to derive the memory for the headers of all connections, which is
+/// used in addition to that budget.
 const MEMORY_DIVISOR: u64 = 2;
-/// File descriptors that are kept for the store, for files and for requests to other servers, unless
-/// that is more than half of them.
+/// File descriptors reserved for the store, for files and for requests to other servers. At most
+/// half of all file descriptors are reserved.
 const RESERVE: u64 = 1024;
-/// File descriptors below which the store is likely to run out of them.
+/// Free file descriptors below which the store is likely to run out of them.
 const RESERVE_MIN: u64 = 128;
-/// How often the log repeats that connections have to wait.
+/// Interval at which the log repeats that connections wait.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// The limits of a port's connections. Cheap to clone.
+/// The limits of a port. Clones share one state.
 #[derive(Clone)]
 pub struct Limits {
     pub(super) patience: Patience,
@@ -40,7 +40,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of the port for clients.
+    /// Limits of the port for clients.
     pub fn of_clients(app: &App) -> Self {
         let settings = &app.runtime.settings.server;
         let limit = descriptors::limit();
@@ -56,7 +56,7 @@ impl Limits {
         Self::new(settings, connections_max, &app.runtime.measures.connections.clients)
     }
 
-    /// Those of the port for operators.
+    /// Limits of the port for operators.
     pub fn of_operators(app: &App) -> Self {
         Self::new(
             &app.runtime.settings.server,
@@ -76,8 +76,8 @@ impl Limits {
         }
     }
 
-    /// A place for one more connection. Waits for the end of another one if all are taken; the system
-    /// keeps new connections in its backlog meanwhile.
+    /// Acquires a permit for one more connection. Waits for another connection to end if all
+    /// permits are taken. The system's backlog holds new connections until then.
     pub(super) async fn place(&self) -> OwnedSemaphorePermit {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return place;
@@ -93,8 +93,7 @@ impl Limits {
     }
 }
 
-/// The number of clients' connections with this budget of memory (0 if it is unknown) and limit of open
-/// files.
+/// The number of client connections for this memory budget (0: unknown) and limit of open files.
 fn clients_max(settings: &Settings, memory_bytes_max: u64, open_files_max: u64) -> usize {
     if settings.connections_max > 0 {
         return settings.connections_max;

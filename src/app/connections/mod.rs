@@ -1,5 +1,5 @@
-//! Connections: accepted while there are places, served with deadlines, and ended in order when the
-//! server stops.
+//! Accepts connections while permits are available, serves them with deadlines, and drains them
+//! when the server stops.
 
 mod activity;
 mod deadlines;
@@ -33,20 +33,20 @@ use crate::api::guard::Guarded;
 use crate::api::peer::Peer;
 use slateberg_base::rate::Every;
 
-/// How long a connection is waited for that has no request under way when the server stops.
+/// Time that idle and new connections get to send a request when the server stops.
 const FIRST_REQUEST_MAX: Duration = Duration::from_millis(250);
-/// How long a connection may be silent until the server checks whether its other end still exists.
+/// Silence after which the server checks whether the client is still connected.
 pub const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
-/// How long such a check may take over HTTP/2.
+/// Timeout of this check over HTTP/2.
 const KEEPALIVE_MAX: Duration = Duration::from_secs(20);
-/// How long a connection may take to end that the server closes.
+/// Time for a connection to end after the server has closed it.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
-/// The pause after a connection could not be accepted.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
-/// How often the log repeats what is wrong with connections.
+/// Interval at which the log repeats problems with connections.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// A port's side of all its connections.
+/// The server's side of all connections of a port.
 struct Server {
     routes: Guarded,
     tls: Option<Arc<Tls>>,
@@ -56,9 +56,8 @@ struct Server {
     reports: Every,
 }
 
-/// Serves connections by these routes until `stopping` turns true, and then until the requests are
-/// answered that are under way. From then on the system rejects new connections; clients that are
-/// connected have a moment to send a request.
+/// Serves connections until `stopping` turns true, then drains the requests in progress. The system
+/// rejects new connections from then on. Connected clients have a moment to send a request.
 pub fn serve(
     routes: Guarded,
     listener: TcpListener,
@@ -78,7 +77,7 @@ pub fn serve(
     tokio::spawn(async move {
         let (drain, draining) = watch::channel(false);
         server.accept_until(listener, stopping, &draining).await;
-        // A connection that ends here must not have a request on its way.
+        // A client that is already connected may have a request on its way. Wait for it.
         tokio::time::sleep(FIRST_REQUEST_MAX).await;
         drain.send_replace(true);
         drop(draining);
@@ -86,8 +85,8 @@ pub fn serve(
     })
 }
 
-/// HTTP/1.1 and HTTP/2 with bounds. Deadlines of headers are those of [`Deadlines`], which also count
-/// before the version of HTTP is known.
+/// HTTP/1.1 and HTTP/2 with bounded buffers. [`Deadlines`] bounds the time for headers, because it
+/// also counts before the HTTP version is known.
 fn http() -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1().max_buf_size(HEADER_BYTES_MAX);
@@ -100,8 +99,8 @@ fn http() -> Builder<TokioExecutor> {
 }
 
 impl Server {
-    /// Accepts connections until the server stops. Those that the system has accepted by then are
-    /// served; it rejects later ones, since the listener is closed.
+    /// Accepts connections until the server stops. Connections that the system has accepted until
+    /// then are served. It rejects later ones because the listener is closed.
     async fn accept_until(
         self: &Arc<Self>,
         listener: TcpListener,
@@ -110,10 +109,10 @@ impl Server {
     ) {
         loop {
             let accepted = tokio::select! {
-                // In this order: the backlog comes before the end.
+                // The order matters: accept the backlog before the stop.
                 biased;
                 accepted = self.accept(&listener) => accepted,
-                // A sender that is gone is an end as well.
+                // A dropped sender also means stop.
                 _ = stopping.wait_for(|stop| *stop) => return,
             };
             let (server, draining) = (Arc::clone(self), draining.clone());
@@ -121,7 +120,7 @@ impl Server {
         }
     }
 
-    /// The next connection, once there is a place for it.
+    /// Accepts the next connection once a permit is available.
     async fn accept(
         &self,
         listener: &TcpListener,
@@ -138,20 +137,20 @@ impl Server {
                 let failures = counters.accept_failures.get();
                 tracing::warn!(%error, failures, "cannot accept a connection");
             }
-            // Without a file descriptor, the next attempt fails as well until one is free.
+            // Without a free file descriptor, an immediate retry would fail again.
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 
-    /// Serves a connection to its end.
+    /// Serves one connection until it ends.
     async fn connection(
         self: Arc<Self>,
         (stream, address, _place): (TcpStream, SocketAddr, OwnedSemaphorePermit),
         mut draining: watch::Receiver<bool>,
     ) {
         let _open = self.limits.counters.open();
-        // Without it, the end of a long response would wait for the client's acknowledgement of its
-        // beginning.
+        // With Nagle's algorithm, the end of a long response would wait until the client has
+        // acknowledged its beginning.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%address, %error, "connection ended before it was served");
             return;
@@ -175,7 +174,7 @@ impl Server {
         }
     }
 
-    /// Answers the requests of a connection.
+    /// Serves the requests of a connection.
     async fn converse<T>(&self, stream: T, peer: Peer, mut draining: watch::Receiver<bool>)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -194,7 +193,7 @@ impl Server {
         let (mut is_draining, mut is_closing) = (false, false);
         loop {
             tokio::select! {
-                // In this order: deadlines depend on what the connection has just done.
+                // The order matters: deadlines depend on the last step of the connection.
                 biased;
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {
@@ -219,7 +218,7 @@ impl Server {
         }
     }
 
-    /// Counts a connection that has waited for its client for too long.
+    /// Counts a connection that was closed because of a timeout.
     fn closed(&self, address: SocketAddr, phase: Phase) {
         let counters = &self.limits.counters;
         let (reason, counter) = match phase {

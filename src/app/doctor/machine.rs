@@ -18,14 +18,14 @@ use slateberg_runtime::state::State;
 use slateberg_runtime::warehouses::Configured;
 use slateberg_telemetry::settings::AuditTo;
 
-/// Timeout for the response of the program that has a port.
+/// Timeout for the response of the program that has bound a port.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
-/// Remaining days from which on a certificate should be renewed.
+/// Remaining days below which the check recommends to renew a certificate.
 const RENEWAL_DAYS: i64 = 14;
-/// Open files below which a busy server runs out of connections.
+/// Limit of open files below which a busy server runs out of connections.
 const OPEN_FILES_MIN: u64 = 4096;
 
-/// Whether the ports can be listened on.
+/// Checks whether the ports can be bound.
 pub(super) async fn ports(settings: &Settings) -> Vec<Check> {
     let server = &settings.server;
     let encrypted = server.tls.is_on();
@@ -66,7 +66,7 @@ async fn port(subject: &str, address: SocketAddr, encrypted: bool) -> Check {
     }
 }
 
-/// Whether the program at an address answers as a server of this kind does.
+/// Whether the program at an address responds like a slateberg server.
 async fn is_slateberg(address: SocketAddr, encrypted: bool) -> bool {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -75,7 +75,7 @@ async fn is_slateberg(address: SocketAddr, encrypted: bool) -> bool {
     };
     let scheme = if encrypted { "https" } else { "http" };
     let url = format!("{scheme}://{}/ready", SocketAddr::new(ip, address.port()));
-    // No secret is sent, and the certificate may be for another name than this address.
+    // The request contains no secret, and the certificate may name a host other than this address.
     let client = reqwest::Client::builder()
         .timeout(ANSWER_MAX)
         .no_proxy()
@@ -90,7 +90,7 @@ async fn is_slateberg(address: SocketAddr, encrypted: bool) -> bool {
     body.is_some_and(|body| body["role"] == "writer")
 }
 
-/// Whether directories can be written.
+/// Checks whether the directories are writable.
 pub(super) fn directories(settings: &Settings, seams: &Seams) -> Vec<Check> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
     if let Ok(state) = State::of(settings, seams) {
@@ -114,7 +114,7 @@ pub(super) fn directories(settings: &Settings, seams: &Seams) -> Vec<Check> {
     found.into_iter().map(|(subject, path)| directory(subject, &path, &id)).collect()
 }
 
-/// Creates a file in a directory, or in the nearest one above it that exists, and deletes it.
+/// Creates and deletes a file in a directory, or in its nearest existing ancestor.
 fn directory(subject: String, path: &Path, id: &str) -> Check {
     let Some(existing) = path.ancestors().find(|path| path.exists()) else {
         let help = "name a directory that exists";
@@ -136,7 +136,7 @@ fn directory(subject: String, path: &Path, id: &str) -> Check {
     }
 }
 
-/// Whether the server's certificate is valid, and for how long.
+/// Checks the validity of the server's certificate.
 pub(super) fn certificates(settings: &Settings, clock: &dyn Clock) -> Option<Check> {
     let subject = "certificate";
     let tls = match Tls::open(settings) {
@@ -165,7 +165,7 @@ pub(super) fn certificates(settings: &Settings, clock: &dyn Clock) -> Option<Che
     })
 }
 
-/// Whether enough files can be open at once. Only on Linux, which says so in a file.
+/// Checks the limit of open files. Linux only: reads `/proc/self/limits`.
 pub(super) fn open_files() -> Option<Check> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

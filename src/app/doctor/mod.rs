@@ -1,7 +1,8 @@
-//! Tests the surroundings that a configuration needs: stores, KMS, issuers, ports, files and this machine.
+//! Checks the environment that a configuration needs: stores, KMS, issuers, ports, files and this
+//! machine.
 //!
-//! Every check may run beside a server: it writes nothing but probe files, which it deletes,
-//! and takes no lock.
+//! All checks can run next to a running server: they write only probe files, which they delete, and
+//! take no lock.
 
 mod machine;
 mod remote;
@@ -10,19 +11,19 @@ use slateberg_config::Settings;
 
 use slateberg_runtime::seams::Seams;
 
-/// Whether something is wrong.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing is wrong.
+    /// No problem.
     Ok,
-    /// A server would start, and have trouble later.
+    /// A server would start but have problems later.
     Warning,
     /// A server would not start, or could not do its work.
     Failed,
 }
 
 impl Severity {
-    /// Its name, in reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -32,16 +33,16 @@ impl Severity {
     }
 }
 
-/// A check and its outcome.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// The thing that was tested, such as `state` or `warehouse lake`.
+    /// The checked part, such as `state` or `warehouse lake`.
     pub subject: String,
-    /// Whether something is wrong.
+    /// The severity of the result.
     pub severity: Severity,
-    /// What was found.
+    /// The finding.
     pub message: String,
-    /// What to do about it.
+    /// The suggested remedy.
     pub help: Option<String>,
 }
 
@@ -71,7 +72,7 @@ impl Check {
     }
 }
 
-/// Tests everything that settings need which have no problems, one thing after another.
+/// Runs all checks in sequence. Requires valid settings.
 pub async fn examine(settings: &Settings, seams: &Seams) -> Vec<Check> {
     let mut checks = machine::ports(settings).await;
     checks.extend(machine::directories(settings, seams));

@@ -1,4 +1,4 @@
-//! Checks of everything that is reached over a network: stores, KMS, issuers of tokens.
+//! Checks over the network: stores, KMS and token issuers.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state::State;
 use slateberg_runtime::warehouses::Configured;
 
-/// How long a store may take to answer all requests of a check.
+/// Timeout for all requests of one store check.
 const STORE_MAX: Duration = Duration::from_secs(15);
-/// From this difference on, clocks are a problem.
+/// Clock difference from which on the check warns.
 const SKEW_WARNED_MS: u64 = 10_000;
-/// Above this time, a put makes each commit slow.
+/// Duration of a put above which the check warns, because each commit waits for a put.
 const PUT_WARNED: Duration = Duration::from_millis(500);
 
-/// The stores of the state and of its log, with their clocks.
+/// Checks the stores of the state and of its log, and their clocks.
 pub(super) async fn state(settings: &Settings, seams: &Seams) -> Vec<Check> {
     let state = match State::of(settings, seams) {
         Ok(state) => state,
@@ -35,7 +35,7 @@ pub(super) async fn state(settings: &Settings, seams: &Seams) -> Vec<Check> {
     let mut checks = Vec::new();
     for (number, (url, opened)) in state.parts().iter().enumerate() {
         let subject = if number == 0 { "state" } else { "log" };
-        // A directory is tested with the other directories.
+        // Directories are checked by `machine::directories`.
         if opened.directory.is_some() {
             continue;
         }
@@ -80,7 +80,8 @@ fn unfit(subject: &str, url: &str, error: &ProbeError) -> Check {
     Check::failed(subject, format!("{url}: {error}"), help)
 }
 
-/// All locations of all warehouses of the settings, and whether credentials for their files can be issued.
+/// Checks all locations of all configured warehouses, and whether credentials for their files can
+/// be issued.
 pub(super) async fn warehouses(settings: &Settings, seams: &Seams) -> Vec<Check> {
     let mut checks = Vec::new();
     for (name, warehouse) in &settings.warehouses {
@@ -111,7 +112,7 @@ async fn location(subject: &str, url: &str, opened: &Opened, seams: &Seams) -> C
     }
 }
 
-/// Requests credentials for a path that no table has.
+/// Requests credentials for a path without a table.
 async fn vending(subject: &str, configured: &Configured, seams: &Seams) -> Option<Check> {
     let root = configured.roots().first()?;
     let vendor = root.vendor.as_ref().filter(|vendor| vendor.vends())?;
@@ -132,7 +133,7 @@ async fn vending(subject: &str, configured: &Configured, seams: &Seams) -> Optio
     })
 }
 
-/// Wraps a key with the wrapping key, and unwraps it.
+/// Wraps a data key with the wrapping key and unwraps it.
 pub(super) async fn kms(settings: &Settings, seams: &Seams) -> Option<Check> {
     let help = "check the key, its region and the permissions to encrypt and decrypt with it \
                 (docs/encryption.md)";

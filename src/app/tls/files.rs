@@ -1,4 +1,4 @@
-//! The files that TLS is made of, and what they make together.
+//! The files of the TLS settings, and the rustls configuration built from them.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -14,28 +14,28 @@ use rustls::{RootCertStore, ServerConfig, crypto};
 use slateberg_authn::client_certificates::Validity;
 use slateberg_config::server::tls::{ClientCertificates, TlsSettings};
 
-/// What clients may speak on a connection, the best first.
+/// ALPN protocols, in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Why connections cannot be encrypted.
+/// Reasons why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The settings do not fit together.
+    /// The settings contradict each other.
     #[error("{0}")]
     Settings(String),
-    /// A file is no good.
+    /// A file cannot be read or used.
     #[error("server.tls.{setting}: {}: {reason}", file.display())]
     File {
-        /// The setting that names it.
+        /// The setting that names the file.
         setting: &'static str,
-        /// Where it is.
+        /// The path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason for the rejection.
         reason: String,
     },
 }
 
-/// What is in the files.
+/// The contents of the files.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Files {
     certificate: Vec<u8>,
@@ -46,24 +46,24 @@ pub struct Files {
 
 impl Debug for Files {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A private key is in them.
+        // The contents include a private key.
         f.write_str("Files")
     }
 }
 
-/// What handshakes are made by.
+/// The configuration of handshakes.
 #[derive(Debug)]
 pub struct Ready {
-    /// The server's side.
+    /// The rustls configuration.
     pub config: Arc<ServerConfig>,
-    /// Who judges the certificates of clients; nobody if they are not asked for any.
+    /// The verifier of client certificates. `None`: client certificates are not requested.
     pub verifier: Option<Arc<dyn ClientCertVerifier>>,
-    /// When the server's certificate is good.
+    /// The validity of the server's certificate chain.
     pub validity: Validity,
 }
 
 impl Files {
-    /// Reads the files that these settings name.
+    /// Reads the files of these settings.
     pub fn read(settings: &TlsSettings) -> Result<Self, TlsError> {
         let read = |setting: &'static str, file: &Path| {
             if file.as_os_str().is_empty() {
@@ -79,7 +79,7 @@ impl Files {
         })
     }
 
-    /// What they make together, by what these settings ask of clients.
+    /// Builds the configuration of handshakes.
     pub fn ready(&self, settings: &TlsSettings) -> Result<Ready, TlsError> {
         let of_certificate = |error| wrong("certificate_file", &settings.certificate_file, error);
         let of_key = |error: String| wrong("key_file", &settings.key_file, error);
@@ -133,7 +133,8 @@ impl Files {
         if !crl_file.as_os_str().is_empty() {
             let lists: Vec<CertificateRevocationListDer<'static>> =
                 parse("client_crl_file", crl_file, &self.client_crl)?;
-            // Of a CA without a list nobody could say what it has revoked: its certificates are refused.
+            // The verifier rejects certificates of a CA without a CRL: it cannot know which of them
+            // are revoked.
             builder = builder.with_crls(lists).only_check_end_entity_revocation();
         }
         if settings.client_certificates == ClientCertificates::Optional {
@@ -148,7 +149,7 @@ impl Files {
     }
 }
 
-/// All of one kind that are in a PEM file: at least one.
+/// Parses all items of one type in a PEM file. Returns an error if the file contains no such item.
 fn parse<T: PemObject>(
     setting: &'static str,
     file: &Path,
@@ -163,7 +164,7 @@ fn parse<T: PemObject>(
     }
 }
 
-/// When the certificate of a chain is good that ends first: the chain is of no use from then on.
+/// The validity of the certificate that expires first. It bounds the validity of the whole chain.
 fn validity(chain: &[CertificateDer<'_>]) -> Result<Validity, String> {
     let all = chain.iter().map(|certificate| Validity::of(certificate));
     let all = all.collect::<Result<Vec<_>, _>>()?;

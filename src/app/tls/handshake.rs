@@ -1,4 +1,4 @@
-//! The beginning of an encrypted connection.
+//! TLS handshakes of accepted connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::Tls;
 use crate::api::peer::Peer;
 
 impl Tls {
-    /// The number of handshakes that a port may have under way.
+    /// The maximum number of concurrent handshakes of a port.
     pub fn handshakes_max(&self) -> usize {
         self.settings.handshakes_max
     }
 
-    /// Encrypts a connection. Returns `None` if the client fails to do its part of the handshake in time.
+    /// Performs the handshake of a connection. Returns `None` if it fails or times out.
     pub async fn accept(
         self: &Arc<Self>,
         stream: TcpStream,

@@ -1,4 +1,4 @@
-//! TLS: from files to encrypted connections, and whose certificate is at their other end.
+//! TLS: loads and reloads the certificate files, and identifies clients by their certificates.
 
 pub mod files;
 mod handshake;
@@ -16,7 +16,7 @@ use slateberg_config::Settings;
 use slateberg_config::server::tls::TlsSettings;
 use slateberg_telemetry::collection::Collection;
 
-/// The server's side of TLS. What it shows and whom it trusts may change while it runs.
+/// The server's side of TLS. Its certificate and its CAs can change while the server runs.
 #[derive(Debug)]
 pub struct Tls {
     settings: TlsSettings,
@@ -26,13 +26,13 @@ pub struct Tls {
 
 #[derive(Debug)]
 struct State {
-    /// What the files said when they were last good.
+    /// The configuration of the last valid files.
     ready: Ready,
-    /// What was read last, good or not, so that each change is looked at once.
+    /// The result of the last read, valid or not. A change of the files is evaluated only once.
     read: Result<Files, String>,
-    /// Whether what was read last is what is used.
+    /// Whether the configuration is that of the last read.
     is_current: bool,
-    /// Client certificates whose connections may still be there.
+    /// Client certificates, including those of closed connections until the next cleanup.
     presented: Vec<Live>,
 }
 
@@ -43,7 +43,7 @@ struct Live {
 }
 
 impl Tls {
-    /// Reads the files that the settings name; none if connections are not to be encrypted.
+    /// Reads the files of the settings. Returns `None` if TLS is off.
     pub fn open(settings: &Settings) -> Result<Option<Arc<Self>>, TlsError> {
         let tls = &settings.server.tls;
         if let Some(problem) = tls.problems().first() {
@@ -62,17 +62,17 @@ impl Tls {
         })))
     }
 
-    /// When the certificate is valid, with those between it and its CA.
+    /// The validity of the server's certificate chain.
     pub fn validity(&self) -> Validity {
         self.state().ready.validity
     }
 
-    /// What a handshake that begins now is made by.
+    /// The configuration for a new handshake.
     fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.state().ready.config)
     }
 
-    /// Whom a certificate speaks for that a handshake by `config` has verified.
+    /// Registers a client certificate that a handshake with `config` has verified.
     fn present(
         &self,
         config: &Arc<ServerConfig>,
@@ -81,7 +81,7 @@ impl Tls {
         let presented = Arc::new(self.certificates.read(chain.first()?));
         let chain: Vec<_> = chain.iter().map(|it| it.clone().into_owned()).collect();
         let mut state = self.state();
-        // The handshake may have begun before the files changed.
+        // The files may have changed during the handshake.
         if !Arc::ptr_eq(config, &state.ready.config) {
             presented.set_trusted(trusts(state.ready.verifier.as_ref(), &chain));
         }
@@ -92,8 +92,8 @@ impl Tls {
         Some(presented)
     }
 
-    /// Looks at the files until the server stops, and takes them up when they have become others. All of
-    /// them or none: what is no good leaves everything as it was.
+    /// Reloads changed files until the server stops. A reload is atomic: with one invalid file, the
+    /// server continues to use the previous certificate and CAs.
     pub async fn watch(self: Arc<Self>, mut stopping: watch::Receiver<bool>) {
         loop {
             tokio::select! {
@@ -101,7 +101,7 @@ impl Tls {
                 () = tokio::time::sleep(self.settings.reload()) => {}
             }
             let tls = Arc::clone(&self);
-            // Files may lie on a disk that is slow.
+            // Reading can block on a slow disk.
             let looked = tokio::task::spawn_blocking(move || tls.look()).await;
             match looked {
                 Ok(Ok(false)) => {}
@@ -114,7 +114,7 @@ impl Tls {
         }
     }
 
-    /// Takes up the files if they have changed since they were last read, and tells whether they have.
+    /// Reloads the files if they have changed since the last read. Returns whether they have.
     fn look(&self) -> Result<bool, TlsError> {
         let read = Files::read(&self.settings);
         let compared = read.as_ref().map(Clone::clone).map_err(ToString::to_string);
@@ -127,7 +127,7 @@ impl Tls {
         state.is_current = ready.is_ok();
         state.ready = ready?;
         let verifier = state.ready.verifier.clone();
-        // Whoever is trusted no more is so on connections that are there, too.
+        // Existing connections lose the identity of a certificate that is no longer trusted.
         state.presented.retain(|live| {
             let Some(presented) = live.presented.upgrade() else { return false };
             presented.set_trusted(trusts(verifier.as_ref(), &live.chain));
@@ -136,7 +136,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Tells for how long the certificate is good that is shown, and whether it is the one in the files.
+    /// Reports the validity of the certificate in use, and whether the last reload succeeded.
     pub fn collect(&self, into: &mut Collection) {
         let state = self.state();
         let Validity { not_before, not_after } = state.ready.validity;
@@ -156,7 +156,7 @@ impl Tls {
     }
 }
 
-/// Whether a chain is good by this verifier.
+/// Whether the verifier accepts a chain now.
 fn trusts(verifier: Option<&Arc<dyn ClientCertVerifier>>, chain: &[CertificateDer<'_>]) -> bool {
     let (Some(verifier), Some((own, between))) = (verifier, chain.split_first()) else {
         return false;

@@ -1,4 +1,4 @@
-//! Everything that an Iceberg REST catalog has: namespaces and what is in them, from the root down.
+//! Lists the contents of an Iceberg REST catalog, from the root namespace down.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 
 impl Rest {
-    /// Lists the whole catalog. Reports the tables and views that it finds.
+    /// Lists the whole catalog. Reports the tables and views to `progress`.
     pub(super) async fn contents(&self, progress: &Phase) -> Result<Contents, MigrateError> {
         let mut contents = Contents::default();
         let mut left: Vec<Vec<String>> = vec![Vec::new()];
@@ -41,7 +41,7 @@ impl Rest {
         let of = (!parent.is_empty()).then(|| self.joined(parent));
         let listed = match self.listed(&path, "namespaces", of).await? {
             Ok(listed) => listed,
-            // A catalog without nested namespaces need not know the question.
+            // A catalog without nested namespaces may not support this request.
             Err(refused) if !parent.is_empty() && refused.is_missing() => {
                 let reason = refused.error("namespaces below it were not listed");
                 contents.notes.push(format!("{}: {reason}", parent.join(".")));
@@ -50,7 +50,8 @@ impl Rest {
             Err(refused) => return Err(refused.error(&path)),
         };
         let found = listed.iter().filter_map(strings);
-        // One that answers with all that it has, whatever is asked, would be asked for ever.
+        // Keep only direct children. A catalog that ignores `parent` and returns all namespaces
+        // would otherwise cause an endless loop.
         let is_child =
             |levels: &Vec<String>| levels.len() == parent.len() + 1 && levels.starts_with(parent);
         Ok(found.filter(is_child).collect())
@@ -87,7 +88,7 @@ impl Rest {
         let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
         let listed = match self.listed(&path, "identifiers", None).await? {
             Ok(listed) => listed,
-            // One that says nothing of views may have none.
+            // A catalog that does not announce its view endpoints may have none.
             Err(refused)
                 if kind == TabularKind::View
                     && self.has_views.is_none()

@@ -1,4 +1,4 @@
-//! Metadata files as they lie in the directories of tables, and lists of them.
+//! Sources without a catalog: directories with metadata files, and files that list them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::found::{Contents, FoundTabular, Located};
 use slateberg_model::ident::TabularKind;
 use slateberg_objects::found::{newest_metadata, read_metadata};
 
-/// What the directory of a Hive database ends with.
+/// Suffix of the directory of a Hive database.
 const HIVE_DATABASE: &str = ".db";
 
-/// Reads metadata files where they lie.
+/// Reads metadata files at their locations.
 pub(super) struct Reader {
     options: BTreeMap<String, String>,
 }
@@ -23,7 +23,7 @@ impl Reader {
         Self { options: options.iter().cloned().collect() }
     }
 
-    /// The tables of a list, or those below a directory or URL.
+    /// The tables of a list, or of a directory or URL.
     pub(super) async fn list(&self, source: &str) -> Result<Contents, MigrateError> {
         if Path::new(source).is_file() {
             let text = std::fs::read_to_string(source);
@@ -55,7 +55,7 @@ impl Reader {
         Ok(contents)
     }
 
-    /// Reads a metadata file to find out whose it is.
+    /// Reads a metadata file to get the UUID of its table or view.
     pub(super) async fn locate(
         &self,
         kind: TabularKind,
@@ -69,7 +69,8 @@ impl Reader {
     }
 }
 
-/// A list: a line for each table, its name with its namespace, a tab, and where its metadata file is.
+/// Parses a list. Each line has a table's name with its namespace, a tab, and the location of the
+/// metadata file.
 fn lines(source: &str, text: &str) -> Result<Contents, MigrateError> {
     let mut contents = Contents::default();
     for (number, line) in text.lines().enumerate() {

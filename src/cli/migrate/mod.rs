@@ -31,7 +31,7 @@ impl Migrate {
     /// Runs the migration and prints a summary. Fails unless everything is in the catalog.
     pub fn run(self) -> Outcome {
         let summary = runtime()?.block_on(work::migrate(&self, &progress()))?;
-        // The summary goes to standard output even if there is no standard error.
+        // Print the summary even if standard error is closed.
         let _ = stderr().write_all(summary.line().as_bytes());
         match self.connection.output {
             Output::Json => print_json(&summary.json()),

@@ -1,4 +1,4 @@
-//! An Iceberg REST catalog: the one that is read, and the server that everything goes to.
+//! Client of an Iceberg REST catalog: the source, or the target server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,43 +15,43 @@ use slateberg_base::retry::Backoff;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
 
-/// Names that are asked for at once.
+/// Names per requested page.
 const PAGE: &str = "1000";
-/// Tries of one request that may be made again.
+/// Attempts of a request that may be retried.
 const ATTEMPTS_MAX: u32 = 6;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How long one request may take.
+/// Timeout of one request.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
-/// Stands between the levels of a namespace in paths, as it is written there, where a catalog names no other.
+/// Encoded separator of namespace levels in paths, unless the catalog configures another one.
 const SEPARATOR: &str = "%1F";
-/// The endpoint that a catalog names which has views.
+/// The endpoint that catalogs with views announce.
 const VIEWS: &str = "GET /v1/{prefix}/namespaces/{namespace}/views";
 
-/// A catalog that is spoken to.
+/// A catalog with its connection.
 pub(super) struct Rest {
     client: Client,
-    /// In front of `/v1`.
+    /// The URL up to `/v1`.
     base: String,
-    /// In front of `/namespaces`, and behind `/v1`.
+    /// The path from `/v1` to `/namespaces`.
     pub(super) prefix: String,
-    /// What stands between the levels of a namespace, as it is written in paths. Some servers refuse the
-    /// usual one, a control character, and take `.` for a part of a name where `%2E` separates.
+    /// The encoded separator of namespace levels in paths. Some servers reject the default, a
+    /// control character, and require `%2E` because a plain `.` can be part of a name.
     separator: String,
     token: Mutex<Option<Secret>>,
     exchange: Option<Exchange>,
-    /// Whether it says that it has views; none if it does not say.
+    /// Whether the catalog announces views. `None` if it announces no endpoints.
     pub(super) has_views: Option<bool>,
 }
 
-/// How a token is got for a credential.
+/// The exchange of a credential for a token.
 struct Exchange {
     url: String,
     credential: Secret,
     scope: String,
 }
 
-/// How a source is reached.
+/// The connection options of a source.
 pub(super) struct Wanted<'a> {
     pub(super) url: &'a str,
     pub(super) warehouse: Option<&'a str>,
@@ -61,14 +61,14 @@ pub(super) struct Wanted<'a> {
     pub(super) scope: &'a str,
 }
 
-/// An answer that is none of a success.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) status: u16,
     pub(super) message: String,
 }
 
-/// What came of a request.
+/// The result of a request.
 pub(super) type Answer = Result<Value, Refused>;
 
 impl Refused {
@@ -76,14 +76,14 @@ impl Refused {
         MigrateError::new(format!("{what}: {} ({})", self.message, self.status))
     }
 
-    /// Whether there is no such thing, or no such thing here.
+    /// Whether the object does not exist, or the server does not support the request.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self.status, 400 | 404 | 405 | 406 | 501)
     }
 }
 
 impl Rest {
-    /// The catalog that is read.
+    /// Connects to the source.
     pub(super) async fn source(wanted: Wanted<'_>) -> Result<Self, MigrateError> {
         let base = wanted.url.trim_end_matches('/');
         let base = base.strip_suffix("/v1").unwrap_or(base).to_owned();
@@ -97,7 +97,7 @@ impl Rest {
         Self::open(client, base, wanted.token, exchange, wanted.warehouse).await
     }
 
-    /// The server that everything goes to.
+    /// Connects to the target server.
     pub(super) async fn target(
         connection: &Connection,
         warehouse: Option<&str>,
@@ -144,7 +144,7 @@ impl Rest {
         Ok(rest)
     }
 
-    /// Gets a new token, unless somebody else has since `stale` was refused.
+    /// Requests a new token, unless another task has replaced `stale` already.
     async fn renew(&self, stale: Option<&str>) -> Result<bool, MigrateError> {
         let Some(Exchange { url, credential, scope }) = &self.exchange else { return Ok(false) };
         let mut token = self.token.lock().await;
@@ -176,7 +176,8 @@ impl Rest {
         Ok(true)
     }
 
-    /// Sends a request, again while it may pass. What is sent here may be sent twice.
+    /// Sends a request and retries transient errors. The server may therefore receive the request
+    /// twice.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -235,13 +236,13 @@ impl Rest {
         Ok(Err(Refused { status: status.as_u16(), message }))
     }
 
-    /// The path of what is below a namespace.
+    /// The path of a namespace's members.
     pub(super) fn in_namespace(&self, levels: &[String]) -> String {
         let levels: Vec<_> = levels.iter().map(|level| encoded(level)).collect();
         format!("{}/namespaces/{}", self.prefix, levels.join(&self.separator))
     }
 
-    /// A namespace as the value of a query's pair, which is encoded as a whole.
+    /// A namespace as a query value. The caller encodes the whole value.
     pub(super) fn joined(&self, levels: &[String]) -> String {
         let pair = format!("separator={}", self.separator);
         let separator = form_urlencoded::parse(pair.as_bytes()).next();
@@ -253,7 +254,7 @@ impl Rest {
         below(&format!("{}/{}", self.in_namespace(namespace), plural(kind)), name)
     }
 
-    /// A whole listing, page by page.
+    /// Requests all pages of a listing.
     pub(super) async fn listed(
         &self,
         path: &str,
@@ -281,7 +282,7 @@ impl Rest {
         }
     }
 
-    /// Where the metadata file of a table or view is, by loading it.
+    /// Loads a table or view to get the location of its metadata file.
     pub(super) async fn locate(&self, found: &FoundTabular) -> Result<Located, MigrateError> {
         let loaded = self.load(found.kind, &found.namespace, &found.name).await?;
         let loaded = loaded.map_err(|refused| refused.error("it cannot be loaded"))?;
@@ -320,7 +321,7 @@ impl Rest {
         self.send(Method::POST, &path, &body).await
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub(super) async fn create_namespace(
         &self,
         levels: &[String],
@@ -331,13 +332,13 @@ impl Rest {
         self.send(Method::POST, &path, &body).await
     }
 
-    /// A namespace's properties, if it is there.
+    /// Loads a namespace's properties.
     pub(super) async fn load_namespace(&self, levels: &[String]) -> Result<Answer, MigrateError> {
         self.send(Method::GET, &self.in_namespace(levels), &Value::Null).await
     }
 }
 
-/// What a loaded table or view says of itself.
+/// The metadata location and UUID in the response to a load.
 pub(super) fn located(kind: TabularKind, loaded: &Value) -> Result<Located, MigrateError> {
     let uuid = match kind {
         TabularKind::Table => &loaded["metadata"]["table-uuid"],

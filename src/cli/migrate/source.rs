@@ -11,7 +11,7 @@ use super::{locations, rest};
 use slateberg_base::progress::Phase;
 use slateberg_config::client as environment;
 
-/// Says how to get a build that reads databases.
+/// Explains how to build a binary that reads databases.
 #[cfg(not(feature = "sql-migration"))]
 const WITHOUT_SQL: &str = "this build cannot read SQL catalogs: it does not contain SQLite. Build one that \
      can, in a checkout of slateberg: cargo install --locked --path . --features sql-migration";
@@ -62,7 +62,7 @@ impl Source {
         Ok((source, contents))
     }
 
-    /// Where a table's or view's metadata file is, and which table or view it is of.
+    /// The metadata location and UUID of a table or view.
     pub(super) async fn locate(&self, found: &FoundTabular) -> Result<Located, MigrateError> {
         match (self, &found.metadata_location) {
             (Self::Rest(rest), _) => rest.locate(found).await,
@@ -72,8 +72,8 @@ impl Source {
     }
 }
 
-/// Sources know tables in namespaces that they do not list, and namespaces in others: each is made, its
-/// parent before it.
+/// Adds namespaces that only occur in the names of tables or of nested namespaces, parents first.
+/// Some sources do not list these.
 fn add_ancestors(contents: &mut Contents) {
     let mut all: BTreeMap<Vec<String>, BTreeMap<String, String>> = BTreeMap::new();
     for found in contents.namespaces.drain(..) {
@@ -86,7 +86,7 @@ fn add_ancestors(contents: &mut Contents) {
             all.entry(levels[..end].to_vec()).or_default();
         }
     }
-    // A parent sorts before what lies below it.
+    // A parent sorts before its children.
     let found = all.into_iter().map(|(levels, properties)| FoundNamespace { levels, properties });
     contents.namespaces = found.collect();
 }

@@ -1,4 +1,4 @@
-//! The database of a `SqlCatalog` of `PyIceberg`, or of a `JdbcCatalog` of Java, which has the same tables.
+//! The database of a `PyIceberg` `SqlCatalog` or a Java `JdbcCatalog`, which share one schema.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use super::error::MigrateError;
 use super::found::{Contents, FoundNamespace, FoundTabular};
 use slateberg_model::ident::TabularKind;
 
-/// What both libraries write where a namespace has no property, to have a row.
+/// The placeholder property that both libraries write for a namespace without properties.
 const EXISTS: &str = "exists";
 
-/// Reads a database to the end.
+/// Reads the whole database.
 pub(super) fn read(file: &str, catalog: Option<&str>) -> Result<Contents, MigrateError> {
     let at = |error: &dyn std::fmt::Display| MigrateError::new(format!("{file}: {error}"));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let file_name = file.strip_prefix("sqlite://").unwrap_or(file);
     let mut database = Connection::open_with_flags(file_name, flags).map_err(|error| at(&error))?;
-    // One transaction, so that what is read belongs together.
+    // A single transaction gives a consistent view of all tables.
     let snapshot = database.transaction().map_err(|error| at(&error))?;
     let known = catalogs(&snapshot).map_err(|error| at(&error))?;
     let catalog = match (catalog, known.as_slice()) {
@@ -67,7 +67,7 @@ fn namespaces(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundNamesp
 }
 
 fn tabulars(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundTabular>> {
-    // Databases that have views say of each row what it is; older ones have tables alone.
+    // Databases with views have a type column. Older ones contain only tables.
     let columns = database.prepare("SELECT * FROM iceberg_tables LIMIT 0")?;
     let kind = if columns.column_names().any(|name| name == "iceberg_type") {
         "iceberg_type"
@@ -94,7 +94,7 @@ fn tabulars(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundTabular>
     rows.collect()
 }
 
-/// Both libraries put dots between levels.
+/// Both libraries separate levels with dots.
 fn levels(namespace: &str) -> Vec<String> {
     namespace.split('.').map(str::to_owned).collect()
 }

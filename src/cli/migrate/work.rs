@@ -22,7 +22,7 @@ pub(super) struct Tally {
     pub(super) present: usize,
     /// Their name belongs to another object.
     pub(super) conflicts: usize,
-    /// Could not be read or registered.
+    /// Reading or registering failed.
     pub(super) failed: usize,
 }
 

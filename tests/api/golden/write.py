@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the golden store of a version: a data directory with records of as many kinds as one server makes.
+"""Writes the golden store of a version: a data directory with many kinds of records.
 
     tests/api/golden/write.py PROGRAM NAME
 
-starts PROGRAM (a slateberg of that version) on /golden, which must not exist, and writes `NAME.tar.gz` (the
-data directory) and `NAME.json` (what clients saw, and requests whose answers are remembered) beside this
-file. The directory is at that path because locations are absolute. A golden store is never written again:
-a new format gets a new one.
+starts PROGRAM (a slateberg of that version) on /golden, which must not exist. It writes
+`NAME.tar.gz` (the data directory) and `NAME.json` (what clients saw, and requests with stored
+idempotent responses) next to this file. The directory has this path because locations are absolute.
+A golden store is never overwritten: a new format gets a new one.
 """
 
 import json
@@ -58,7 +58,7 @@ class Server:
         return status, text, answered
 
     def once(self, method, path, body=None, expect=None):
-        """A request whose answer is remembered."""
+        """Sends a request with an idempotency key, and records its response."""
         key = str(uuid.uuid4())
         status, text, answered = self.send(method, path, body, key, expect)
         self.remembered.append({"method": method, "path": path, "key": key, "body": text,
@@ -93,7 +93,7 @@ def fill(server):
     stale = [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 77}]
     server.once("POST", table, {"requirements": stale, "updates": setting}, expect=[409])
     server.once("POST", "/v1/namespaces/sales/properties", {"updates": {"b": "2"}, "removals": []})
-    # Long enough for pieces of metadata.
+    # Enough snapshots to store the metadata in chunks.
     server.send("POST", "/v1/namespaces/sales/tables", {"name": "long", "schema": SCHEMA})
     updates = [update for at in range(1, 121) for update in append(at, at - 1)]
     server.send("POST", "/v1/namespaces/sales/tables/long", {"requirements": [], "updates": updates})
@@ -126,7 +126,7 @@ def run(program, server, *arguments):
 
 
 def seen(server):
-    """What clients see, by path."""
+    """The responses to a client's reads, by path."""
     paths = ["/v1/namespaces", "/v1/namespaces/sales", "/v1/namespaces?parent=sales",
              "/v1/namespaces/sales/tables", "/v1/namespaces/sales/views",
              *(f"/v1/namespaces/sales/tables/{name}" for name in ["orders", "long", "second"]),

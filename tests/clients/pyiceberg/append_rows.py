@@ -1,4 +1,4 @@
-"""A writer in a process of its own: appends one order for each id, each in a commit of its own."""
+"""A writer in a separate process: appends one order per id, each in its own commit."""
 
 import sys
 

@@ -12,7 +12,7 @@ def catalog(server):
 
 @pytest.fixture
 def new_client(server):
-    """Further clients of the same server: what one of them has cached, the others do not know."""
+    """Further clients of the same server, which share no cache."""
     clients = []
 
     def connect(**properties):
@@ -34,7 +34,7 @@ def namespace(catalog, unique):
 
 @pytest.fixture
 def new_table(catalog, namespace):
-    """Creates tables in the test's namespace, of orders unless the test says otherwise."""
+    """Creates tables in the test's namespace, with the schema of orders by default."""
 
     def create(name="orders", schema=ORDERS, **options):
         return catalog.create_table((namespace, name), schema, **options)
@@ -61,5 +61,6 @@ def children(catalog, namespace):
     try:
         return catalog.list_namespaces(namespace)
     except NoSuchNamespaceError:
-        # PyIceberg 0.12 encodes the name of a parent twice: one that needs encoding is not found.
+        # PyIceberg 0.12 encodes the parent's name twice, so that the server cannot find names that
+        # need encoding.
         return []

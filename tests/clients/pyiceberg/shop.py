@@ -1,4 +1,4 @@
-"""A shop's orders: the rows that most tests write, and shorthands for writing and reading them."""
+"""A shop's orders: the rows of most tests, with helpers to write and read them."""
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -27,7 +27,8 @@ ORDERS_ARROW = pa.schema(
 
 
 def orders(*ids, customer="ada", region="north", amount=None):
-    """One order for each id; the amount defaults to ten times the id, the day to that many days into 1970."""
+    """One order per id. The amount defaults to ten times the id, the day to the id in days after
+    1970-01-01."""
     return pa.table(
         {
             "id": list(ids),
@@ -41,7 +42,7 @@ def orders(*ids, customer="ada", region="north", amount=None):
 
 
 def ids(scannable):
-    """The order ids in a table, or in a scan of one, in order."""
+    """The sorted order ids in a table or scan."""
     scan = scannable.scan() if hasattr(scannable, "scan") else scannable
     return sorted(scan.to_arrow()["id"].to_pylist())
 
@@ -54,7 +55,7 @@ BIG_ORDERS = Schema(
 
 
 def big_orders_query(namespace, **dialects):
-    """The first version of a view of the big orders, in Spark's dialect and in each further one given."""
+    """The first version of a view of big orders, in Spark's dialect and any others."""
     queries = {"spark": "SELECT id, customer FROM orders WHERE amount >= 1000", **dialects}
     return ViewVersion(
         version_id=1,

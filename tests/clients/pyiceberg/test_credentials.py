@@ -1,4 +1,4 @@
-"""How PyIceberg gets in: with an API key, with a token that it gets for one, or with one of an outside issuer."""
+"""PyIceberg's credentials: an API key, a token for an API key, or a token of an external issuer."""
 
 import time
 
@@ -18,7 +18,7 @@ def properties(server, key, way):
         "token": {"token": key["key"]},
         "credential": {"credential": f"{key['id']}:{key['key']}"},
         "credential without an id": {"credential": key["key"]},
-        # By itself, PyIceberg would send "Bearer None" beside it.
+        # Without `auth`, PyIceberg also sends "Bearer None".
         "header": {"header.X-Api-Key": key["key"], "auth": {"type": "noop"}},
     }[way]
 

@@ -1,4 +1,4 @@
-"""How a table lays its rows out, by partition and by order, and how that changes while rows are there."""
+"""Partition specs and sort orders, and their changes on tables with rows."""
 
 import pytest
 from pyiceberg.exceptions import BadRequestError, CommitFailedException

@@ -1,4 +1,4 @@
-"""Names that must be encoded on their way to the server, and come back as they went."""
+"""Names that must be encoded in requests, and that the server returns unchanged."""
 
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
@@ -54,7 +54,7 @@ def test_tables_may_have_odd_names(catalog, namespace, odd):
 @pytest.mark.parametrize("odd", NAMES)
 def test_namespaces_may_have_odd_names(catalog, namespace, odd):
     top, nested = f"{namespace} {odd}", (namespace, odd)
-    # As a tuple: PyIceberg takes the dots of a plain string for levels.
+    # A tuple, because PyIceberg splits plain strings at dots.
     catalog.create_namespace((top,), {"owner": odd})
     catalog.create_namespace(nested)
     try:
@@ -105,7 +105,7 @@ def test_rows_live_under_odd_names(catalog, namespace, odd):
 
 @pytest.mark.parametrize("odd", ["two words", "dotted.name", "a/b", "straße"])
 def test_views_live_in_oddly_named_namespaces(catalog, namespace, odd):
-    # The view's own name is plain: PyIceberg 0.12 puts an odd one into the request's body percent-encoded.
+    # The view's own name is plain, because PyIceberg 0.12 percent-encodes it in the request's body.
     catalog.create_namespace((namespace, odd))
     catalog.create_view((namespace, odd, "big_orders"), ORDERS, big_orders_query(namespace))
 

@@ -1,4 +1,4 @@
-"""Writers that meet: in threads, in processes of their own, and with what they knew gone stale."""
+"""Concurrent writers: in threads, in processes, and with stale metadata."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ APPEND_ROWS = Path(__file__).with_name("append_rows.py")
 
 
 def at_once(tasks):
-    """Runs the tasks together; gives back what each returned or raised."""
+    """Runs the tasks concurrently. Returns the result or exception of each."""
 
     def outcome(task):
         try:
@@ -68,7 +68,7 @@ def assert_every_append_arrived(table, expected):
     assert ids(table) == sorted(expected)
     snapshots = table.snapshots()
     assert [snapshot.sequence_number for snapshot in snapshots] == list(range(1, len(expected) + 1))
-    # Each one stands on the one before: nobody's append was lost or written over.
+    # Each snapshot is based on the previous one: no append was lost or overwritten.
     assert [snapshot.parent_snapshot_id for snapshot in snapshots] == [None, *(s.snapshot_id for s in snapshots[:-1])]
 
 

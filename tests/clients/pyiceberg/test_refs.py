@@ -1,4 +1,4 @@
-"""Branches, tags, going back, and letting old snapshots go."""
+"""Branches, tags, rollbacks, and expired snapshots."""
 
 import datetime
 

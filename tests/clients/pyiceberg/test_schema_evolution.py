@@ -1,4 +1,4 @@
-"""Every way to change a schema: the catalog keeps the change, and rows written before it stay readable."""
+"""All schema changes: the catalog stores the change, and earlier rows stay readable."""
 
 import pyarrow as pa
 import pytest
@@ -56,7 +56,7 @@ def names(table):
 
 
 def field(path, **expected):
-    """A check that the field at the path has these attributes, whatever else happened around it."""
+    """A check that the field at the path has these attributes, regardless of other fields."""
 
     def check(table):
         found = table.schema().find_field(path)

@@ -91,7 +91,7 @@ SINCE_V3 = Schema(
     NestedField(1, "timestamp_ns", TimestampNanoType()),
     NestedField(2, "timestamptz_ns", TimestamptzNanoType()),
     NestedField(3, "unknown", UnknownType()),
-    # With a reference system of their own PyIceberg would write these two in quotes, which the specification does not.
+    # With explicit reference systems, PyIceberg quotes these two, unlike the specification.
     NestedField(4, "geometry", GeometryType()),
     NestedField(5, "geography", GeographyType()),
 )
@@ -108,7 +108,7 @@ def test_every_type_survives_the_catalog(catalog, new_table, version, schema):
 
 
 def flattened(schema):
-    """The leaves only: the ids inside nested types are the server's to assign."""
+    """Only the leaves, because the server may assign the ids inside nested types."""
     return [f for f in schema._lazy_id_to_field.values() if f.field_type.is_primitive]
 
 
@@ -126,7 +126,8 @@ def test_each_format_version_is_written_and_read(catalog, new_table, version):
 
 
 def test_format_version_3_is_made_and_altered(catalog, new_table):
-    # PyIceberg 0.12 writes no rows into version 3; Spark does, and its suite lets PyIceberg read them.
+    # PyIceberg 0.12 cannot write rows to version 3. The Spark suite writes them and reads them with
+    # PyIceberg.
     table = new_table(properties={"format-version": "3"})
     with table.update_schema() as update:
         update.add_column("express", BooleanType())
@@ -147,7 +148,7 @@ def test_a_table_moves_up_through_the_format_versions(catalog, new_table):
     with table.transaction() as transaction:
         transaction.upgrade_table_version(2)
     table.append(orders(2))
-    # PyIceberg's transaction stops at version 2, though its catalog can ask for 3.
+    # PyIceberg's transaction supports versions up to 2, but its catalog can request 3.
     catalog.commit_table(table, (), (UpgradeFormatVersionUpdate(format_version=3),))
 
     loaded = catalog.load_table(table.name())

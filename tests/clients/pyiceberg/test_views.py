@@ -82,7 +82,7 @@ def test_a_view_has_one_query_for_each_dialect(catalog, namespace):
 
 
 def test_a_view_registers_from_its_metadata_file(catalog, namespace, big_orders, metadata_location_of_view):
-    # A server may clear a dropped view's files away, so the view comes back from a copy.
+    # A server may delete the files of a dropped view. Therefore register a copy.
     location = metadata_location_of_view(namespace, "big_orders")
     copy = location.replace("/metadata/", "/metadata/copy-of-")
     io = load_file_io(location=location)
@@ -100,7 +100,7 @@ def test_a_view_registers_from_its_metadata_file(catalog, namespace, big_orders,
 
 @pytest.fixture
 def metadata_location_of_view(catalog):
-    """PyIceberg keeps a view's metadata location to itself, so this one question is asked beside it."""
+    """PyIceberg does not expose a view's metadata location. Therefore request it directly."""
 
     def ask(namespace, view):
         response = catalog._session.get(catalog.url(f"namespaces/{namespace}/views/{view}"))

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 @pytest.fixture(scope="session")
 def spark(server, tmp_path_factory):
-    """One session for all tests: starting another costs more than most tests do."""
+    """One session for all tests, because its start takes longer than most of them."""
     scratch = tmp_path_factory.mktemp("spark")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
@@ -24,7 +24,7 @@ def spark(server, tmp_path_factory):
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.sql.session.timeZone": "UTC",
-        # The tables are tiny: interpreting a query is quicker than compiling it.
+        # The tables are tiny, so that interpreting a query is faster than compiling it.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -38,22 +38,23 @@ def spark(server, tmp_path_factory):
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    # It writes each refused statement's whole Java stack, though being refused is what many tests are about.
+    # It logs a Java stack trace for each failed statement, and many tests expect failures.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     yield session
     session.stop()
 
 
 def catalog(name, server, **options):
-    """The settings of one more catalog over the same server."""
-    # Without a cache every statement asks the server, and none answers from what Spark remembers.
+    """The settings of a further catalog on the same server."""
+    # Without the cache, each statement sends requests to the server.
     options = {"type": "rest", "uri": server.uri, "cache-enabled": "false", **options}
     prefix = f"spark.sql.catalog.{name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog", **{f"{prefix}.{key}": value for key, value in options.items()}}
 
 
 def runtime_jar():
-    """Iceberg for Spark, which does not come from the Python package index: run.sh fetches it and says where it is."""
+    """Iceberg for Spark, which is not on the Python package index. run.sh downloads it and sets the
+    path."""
     jar = os.environ.get("SLATEBERG_SPARK_JAR", "")
     if not Path(jar).is_file():
         pytest.exit("set SLATEBERG_SPARK_JAR to Iceberg's runtime for Spark, or use run.sh, which does", returncode=2)
@@ -62,7 +63,7 @@ def runtime_jar():
 
 @pytest.fixture
 def namespace(spark, unique):
-    """A namespace of the test's own, which the names in its statements are relative to."""
+    """A namespace for one test, and the session's current one."""
     name = unique("shop")
     spark.sql(f"CREATE NAMESPACE {name}")
     spark.sql(f"USE {name}")
@@ -72,17 +73,18 @@ def namespace(spark, unique):
 
 @pytest.fixture
 def sql(spark, namespace):
-    """Runs a statement; gives back its rows as plain tuples.
+    """Runs a statement and returns its rows as tuples.
 
-    `@orders.files` stands for the metadata table `files` of `orders`, and `@orders.branch_audit` for its branch: Spark
-    takes these for tables in a namespace `orders`, unless the table's own namespace comes first.
+    `@` is replaced by the namespace: `@orders.files` is the metadata table `files` of `orders`, and
+    `@orders.branch_audit` is its branch. Without the table's namespace in front, Spark resolves
+    these as tables in a namespace `orders`.
     """
     return lambda statement: [tuple(row) for row in spark.sql(statement.replace("@", f"{namespace}.")).collect()]
 
 
 @pytest.fixture
 def orders(sql):
-    """The table `orders`, of three orders each in a snapshot of its own."""
+    """The table `orders` with three orders, each in its own snapshot."""
     sql("CREATE TABLE orders (id BIGINT, customer STRING, amount DOUBLE, placed_at TIMESTAMP)")
     for i in (1, 2, 3):
         sql(f"INSERT INTO orders VALUES ({i}, 'ada', {i}0, TIMESTAMP '2026-01-0{i} 12:00:00')")
@@ -91,7 +93,7 @@ def orders(sql):
 
 @pytest.fixture
 def ids(sql):
-    """The order ids in a table, or whatever else can follow FROM, in order."""
+    """The sorted order ids of a table, or of any other FROM clause."""
     return lambda source="orders": [row[0] for row in sql(f"SELECT id FROM {source} ORDER BY id")]
 
 
@@ -108,7 +110,7 @@ def properties(sql):
 
 @pytest.fixture
 def exists(spark):
-    """Whether there is a file at the location, seen with Spark's own eyes."""
+    """Whether a file exists at the location, as seen by Spark."""
 
     def look(location):
         path = spark._jvm.org.apache.hadoop.fs.Path(location)

@@ -1,4 +1,4 @@
-"""Every ALTER TABLE that changes columns, partitions or order; rows written before it stay readable."""
+"""All ALTER TABLE statements for columns, partitions and order. Earlier rows stay readable."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The same server through catalogs that are set up otherwise."""
+"""Catalogs with other settings on the same server."""
 
 import pytest
 

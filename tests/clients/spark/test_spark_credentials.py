@@ -1,4 +1,4 @@
-"""How Spark gets in: with an API key, with a token that it gets for one, or with one of an outside issuer."""
+"""Spark's credentials: an API key, a token for an API key, or a token of an external issuer."""
 
 import time
 
@@ -19,13 +19,14 @@ def properties(server, key, way):
 
 @pytest.fixture(scope="module")
 def key(secured_server):
-    """One key for all tests: a catalog goes on asking for tokens after its test, on the one thread that all share."""
+    """One key for all tests: a catalog continues to request tokens after its test, on a thread that
+    all catalogs share."""
     return secured_server.manage("POST", "api-keys", {"name": "spark", "roles": ["writer"]})
 
 
 @pytest.fixture
 def connect(spark, secured_server, key, unique):
-    """Sets up a catalog over the server that asks for credentials; gives back its name."""
+    """Configures a catalog on the secured server. Returns its name."""
 
     def set_up(way):
         name = unique("secured")

@@ -44,7 +44,8 @@ def test_namespaces_nest(sql, namespace):
     assert sql(f"SHOW NAMESPACES IN {namespace}.north") == [(f"{namespace}.north.oslo",)]
     assert sql(f"SHOW TABLES IN {namespace}.north.oslo") == [(f"{namespace}.north.oslo", "orders", False)]
     assert sql(f"SELECT id FROM {namespace}.north.oslo.orders") == [(1,)]
-    # A metadata table's name looks like a table in a deeper namespace; the server is asked for that first.
+    # The name of a metadata table can also be a table in a nested namespace. Spark requests that
+    # first.
     assert sql(f"SELECT count(*) FROM {namespace}.north.oslo.orders.snapshots") == [(1,)]
 
 

@@ -1,11 +1,11 @@
-"""The maintenance that engines run over a table, each of which ends in a commit of its own kind."""
+"""Maintenance procedures of engines, each with its own kind of commit."""
 
 import pytest
 
 
 @pytest.fixture
 def call(sql):
-    """Calls a procedure of the catalog's, with named arguments."""
+    """Calls a procedure of the catalog with named arguments."""
 
     def run(procedure, **arguments):
         listed = ", ".join(f"{name} => {value}" for name, value in arguments.items())
@@ -146,7 +146,7 @@ def test_orphan_files_are_removed(call, spark, sql, ids, orders):
     (name,) = spark.read.parquet(f"{location}/data/forgotten").select("_metadata.file_name").first()
     forgotten = f"{location}/data/forgotten/{name}"
 
-    # The procedure spares the files of the last day, so it is told a listing in which all are old.
+    # The procedure skips files of the last day. Therefore pass a file list with old times.
     in_use = "SELECT file_path FROM @orders.files UNION ALL SELECT file FROM @orders.metadata_log_entries"
     sql(
         f"""CREATE OR REPLACE TEMPORARY VIEW listing AS SELECT file_path, TIMESTAMP '2020-01-01 00:00:00' AS last_modified

@@ -1,4 +1,4 @@
-"""Statements that meet: the Java client retries what can be retried, and reports what cannot."""
+"""Concurrent statements: the Java client retries where possible, and reports other conflicts."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def at_once(spark):
-    """Runs the statements together; gives back what each raised, or None."""
+    """Runs the statements concurrently. Returns the exception of each, or None."""
 
     def outcome(statement):
         try:

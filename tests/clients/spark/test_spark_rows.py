@@ -11,7 +11,7 @@ def kind(request):
 
 @pytest.fixture
 def table(sql, kind):
-    """Ten orders in two files, in each way that rows can be changed."""
+    """Ten orders in two files, for each format version and write mode."""
     version, mode = kind
     sql(
         f"""CREATE TABLE orders (id BIGINT, customer STRING, amount DOUBLE) TBLPROPERTIES (
@@ -31,7 +31,7 @@ EXPECTED_DELETES = {
     (2, "copy-on-write"): set(),
     (2, "merge-on-read"): {("PARQUET", 1)},
     (3, "copy-on-write"): set(),
-    # Since version 3 deleted rows are marked in deletion vectors.
+    # Version 3 marks deleted rows in deletion vectors.
     (3, "merge-on-read"): {("PUFFIN", 1)},
 }
 

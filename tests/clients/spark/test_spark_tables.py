@@ -142,7 +142,7 @@ def test_a_table_has_a_location_and_moves_to_another(sql, server, ids, unique):
 
 
 def path(location):
-    """Spark writes `file:/x` for what others write as `file:///x`, or as plain `/x`."""
+    """Normalizes Spark's `file:/x` and the usual `file:///x` to `/x`."""
     return "/" + location.removeprefix("file:").lstrip("/")
 
 
@@ -150,7 +150,8 @@ def test_a_purged_tables_files_are_deleted_by_spark(sql, ids, exists, orders):
     files = [file for (file,) in sql("SELECT file_path FROM @orders.files")]
     assert all(exists(file) for file in files)
 
-    # Spark drops the table first, and then reads what to delete from the metadata file: that must outlive the table.
+    # Spark drops the table first and then reads from the metadata file which files to delete. The
+    # metadata file must therefore outlive the table.
     sql("DROP TABLE orders PURGE")
 
     assert sql("SHOW TABLES") == []

@@ -1,4 +1,4 @@
-"""Two clients over one catalog: what Spark writes PyIceberg reads, and the other way around."""
+"""Two clients of one catalog: PyIceberg reads the rows of Spark, and vice versa."""
 
 import pyarrow as pa
 import pytest
