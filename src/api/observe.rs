@@ -1,4 +1,5 @@
-//! Per-request telemetry: latency metric, trace span (if sampled), access log, and an error log line.
+//! Per-request telemetry: latency metric, trace span (if sampled), access log, and an error log
+//! line.
 
 use std::net::IpAddr;
 use std::sync::Arc;

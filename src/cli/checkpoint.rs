@@ -1,5 +1,5 @@
-//! `slateberg checkpoint`: the checkpoints of a running server, or of the store itself while no server uses
-//! it.
+//! `slateberg checkpoint`: the checkpoints of a running server, or of the store itself while no
+//! server uses it.
 
 use std::process::ExitCode;
 use std::time::Duration;

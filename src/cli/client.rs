@@ -209,7 +209,8 @@ impl Connection {
         client.build().map_err(|error| ClientError::Http(cause(&error)))
     }
 
-    /// Sends a request, with a JSON body unless `body` is null, and returns the body of the response.
+    /// Sends a request, with a JSON body unless `body` is null, and returns the body of the
+    /// response.
     pub(super) async fn send(
         &self,
         method: &str,

@@ -15,14 +15,15 @@ use slateberg_runtime::seams::Seams;
 use slateberg_runtime::stopped::Wanted;
 use slateberg_store::records::CloneOf;
 
-/// Clone the catalog without copying it, to try something out. Both catalogs then change independently.
+/// Clone the catalog without copying it, to try something out. Both catalogs then change
+/// independently.
 #[derive(Debug, Args)]
 pub struct Clone {
     /// Data directory or state URL of the clone, in the same bucket or on the same machine
     #[arg(long, value_name = "DIR|URL")]
     to: String,
-    /// Checkpoint (name or id) or time to clone, also while a server runs [default: the present state of a
-    /// local directory that no server uses]
+    /// Checkpoint (name or id) or time to clone, also while a server runs [default: the present
+    /// state of a local directory that no server uses]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]

@@ -22,7 +22,8 @@ pub struct Grant {
     /// Grantee: user:ID, service-account:ID, service-account:NAME-OF-KEY, role:NAME or group:NAME
     #[arg(long, value_name = "GRANTEE")]
     to: String,
-    /// Resource: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:WAREHOUSE/LEVEL.../NAME or view:...
+    /// Resource: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:WAREHOUSE/LEVEL.../NAME or
+    /// view:...
     #[arg(long, value_name = "RESOURCE")]
     on: String,
     #[command(flatten)]
@@ -38,7 +39,8 @@ pub struct Revoke {
     /// Grantee: user:ID, service-account:ID, role:NAME or group:NAME
     #[arg(long, value_name = "GRANTEE", alias = "to", requires = "on")]
     from: Option<String>,
-    /// Resource: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:WAREHOUSE/LEVEL.../NAME or view:...
+    /// Resource: warehouse:NAME, namespace:WAREHOUSE/LEVEL..., table:WAREHOUSE/LEVEL.../NAME or
+    /// view:...
     #[arg(long, value_name = "RESOURCE", requires = "from")]
     on: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `slateberg key`: the API keys of a running server, and the first key of a new one.
+//! `slateberg key`: the API keys of a running server, and the bootstrap key of a new one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Key {
     pub fn run(self) -> Outcome {
         ask_server(async {
             match self.command {
-                // The key exists before its server does: no request is needed.
+                // A bootstrap key is created locally, without a server.
                 Command::Generate => Ok(format!("{}\n", key_text::mint().reveal())),
                 Command::Create(create) => create.run().await,
                 Command::List(list) => list.run().await,

@@ -120,7 +120,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Reports a failure on standard error and returns the exit code, for programs that run a subcommand.
+/// Reports a failure on standard error and returns the exit code, for programs that run a
+/// subcommand.
 pub fn end(outcome: Outcome) -> ExitCode {
     outcome.unwrap_or_else(|failure| failure.report(Output::Table))
 }

@@ -24,10 +24,12 @@ use slateberg_store::restore::{Counts, Object, Objects, Told};
 /// Objects per kind of change that the table names. JSON names all of them.
 const NAMES_MAX: usize = 50;
 
-/// Restore the catalog to a checkpoint. Without --yes, only print the changes, also while a server runs.
+/// Restore the catalog to a checkpoint. Without --yes, only print the changes, also while a server
+/// runs.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// Checkpoint (name or id), or a time such as 2026-11-22T05:04:21Z for the newest checkpoint up to then
+    /// Checkpoint (name or id), or a time such as 2026-11-22T05:04:21Z for the newest checkpoint up
+    /// to then
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     to: String,
     /// Apply the changes. No server may run

@@ -40,13 +40,15 @@ pub struct Store {
 enum Command {
     /// Let many writers compete for the same names, and check that exactly one wins each time
     Check(Check),
-    /// Accept that acknowledged changes at the end of the journal are lost, so that the server starts again
+    /// Accept that acknowledged changes at the end of the journal are lost, so that the server
+    /// starts again
     AcceptLoss(AcceptLoss),
 }
 
 #[derive(Debug, Args)]
 struct Check {
-    /// URL to write below, which nothing else uses [default: the store of the state, and of its log]
+    /// URL to write below, which nothing else uses [default: the store of the state, and of its
+    /// log]
     url: Option<String>,
     /// Option of the URL's object store, such as `aws_endpoint=http://127.0.0.1:9000`
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value, requires = "url")]

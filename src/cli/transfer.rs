@@ -26,8 +26,8 @@ use slateberg_store::fsck::Report;
 pub struct Export {
     /// File to write, which must not exist; `-` for standard output
     file: PathBuf,
-    /// Checkpoint (name or id) or time to export, also while a server runs [default: the present state,
-    /// while no server runs]
+    /// Checkpoint (name or id) or time to export, also while a server runs [default: the present
+    /// state, while no server runs]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]

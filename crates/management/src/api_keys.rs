@@ -88,7 +88,8 @@ pub struct CreatedApiKey {
     /// The key without its secret.
     #[serde(flatten)]
     pub details: ApiKey,
-    /// Why the key may have fewer permissions than expected, such as a role that no policy in force mentions.
+    /// Why the key may have fewer permissions than expected, such as a role that no policy in force
+    /// mentions.
     #[serde(default)]
     #[schema(required)]
     pub warnings: Vec<String>,

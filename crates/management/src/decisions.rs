@@ -33,8 +33,8 @@ pub struct AuthorizeRequest {
     pub context: RequestContext,
 }
 
-/// A key; or one of user and service-account, with roles and groups; or roles and groups alone, for what they
-/// permit.
+/// A key; or one of user and service-account, with roles and groups; or roles and groups alone, for
+/// what they permit.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct PrincipalSelector {
@@ -193,8 +193,8 @@ pub struct AuthorizeResponse {
     pub read_rules: Option<Vec<ReadRule>>,
     /// The principal of the decision.
     pub principal: Principal,
-    /// Roles and grants that would permit a denied action, for callers that may read policies. Absent if a
-    /// policy forbids it, or nothing would permit it.
+    /// Roles and grants that would permit a denied action, for callers that may read policies.
+    /// Absent if a policy forbids it, or nothing would permit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permitted_with: Option<Remedies>,

@@ -5,11 +5,13 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// Body of `POST /management/v1/encryption/rewrap`.
-// An ignored typo in `wrapping-key` would wrap the data keys with another key than the caller named.
+// An ignored typo in `wrapping-key` would wrap the data keys with another key than the caller
+// named.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RewrapRequest {
-    /// The wrapping key by its name in the KMS; without it, the wrapping key of the server's settings.
+    /// The wrapping key by its name in the KMS; without it, the wrapping key of the server's
+    /// settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrapping_key: Option<String>,
 }

@@ -13,12 +13,12 @@ pub struct CreateGrantRequest {
     /// Privilege to grant: browse, read, write or own, or the id of a template of your own.
     #[schema(min_length = 1)]
     pub template: String,
-    /// user:ID, service-account:ID, role:NAME or group:NAME. A caller that may list API keys may write
-    /// service-account:NAME if exactly one valid API key has the name.
+    /// user:ID, service-account:ID, role:NAME or group:NAME. A caller that may list API keys may
+    /// write service-account:NAME if exactly one valid API key has the name.
     #[schema(pattern = "^(user|service-account|role|group):.+$")]
     pub grantee: String,
-    /// warehouse:NAME, namespace:WAREHOUSE/LEVEL, table:WAREHOUSE/LEVEL/NAME or view:WAREHOUSE/LEVEL/NAME. A
-    /// slash within a name is written %2F.
+    /// warehouse:NAME, namespace:WAREHOUSE/LEVEL, table:WAREHOUSE/LEVEL/NAME or
+    /// view:WAREHOUSE/LEVEL/NAME. A slash within a name is written %2F.
     #[schema(
         pattern = "^(warehouse:[^/]+|namespace:[^/]+(/[^/]+)+|(table|view):[^/]+(/[^/]+){2,})$"
     )]

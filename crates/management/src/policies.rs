@@ -136,8 +136,8 @@ pub struct PolicyChange {
     pub dry_run: bool,
     /// Differences that the change makes, or would make.
     pub changes: PolicyDifferences,
-    /// Warnings about policies whose conditions can never hold, and grantees that match no API key, issuer or
-    /// role.
+    /// Warnings about policies whose conditions can never hold, and grantees that match no API key,
+    /// issuer or role.
     #[serde(default)]
     #[schema(required)]
     pub warnings: Vec<String>,
@@ -181,8 +181,8 @@ pub struct PolicyRevisionList {
     pub next_page_token: Option<String>,
 }
 
-/// A revision with all its policies and grants. Revision 0, before any change, has no members except policies
-/// and grants.
+/// A revision with all its policies and grants. Revision 0, before any change, has no members
+/// except policies and grants.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PolicyRevisionDetails {

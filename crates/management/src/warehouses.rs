@@ -130,7 +130,8 @@ pub struct WarehouseStorage {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct FileAccess {
-    /// Access-delegation modes, the preferred one first; empty if clients have credentials of their own.
+    /// Access-delegation modes, the preferred one first; empty if clients have credentials of their
+    /// own.
     pub delegation: Vec<DelegationMode>,
     /// Role to assume for a table, for S3 only. `MinIO` needs none.
     #[schema(required)]
@@ -193,7 +194,8 @@ string_enum! {
     }
 }
 
-/// A warehouse. Members after created-at-ms are present only for callers that may manage the warehouse.
+/// A warehouse. Members after created-at-ms are present only for callers that may manage the
+/// warehouse.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct Warehouse {

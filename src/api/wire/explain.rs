@@ -15,7 +15,8 @@ use slateberg_model::expression::Expression;
 use slateberg_model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
 use slateberg_model::read_restrictions::{self as model, ReadRules};
 
-/// Returns the identity that a selector without a key describes. `None` if its members contradict each other.
+/// Returns the identity that a selector without a key describes. `None` if its members contradict
+/// each other.
 pub fn identity(selector: PrincipalSelector) -> Option<Identity> {
     let (kind, id) = match (selector.user, selector.service_account, &selector.key) {
         (Some(id), None, None) => (IdentityKind::User, id),

@@ -1,5 +1,5 @@
-//! Answers of listings, written into one buffer straight from the names on a page: what all of them have in
-//! common is put into JSON once.
+//! Answers of listings, written into one buffer straight from the names on a page: what all of them
+//! have in common is put into JSON once.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The shapes of bodies, with the specification's names. Nothing but serde.
 //!
-//! Schemas, specs, updates and requirements stay JSON text here ([`serde_json::value::RawValue`]); what
-//! they mean is the model's to say.
+//! Schemas, specs, updates and requirements stay JSON text here ([`serde_json::value::RawValue`]);
+//! what they mean is the model's to say.
 
 pub mod api_keys;
 pub mod checkpoints;
@@ -114,8 +114,8 @@ pub struct RenameTableRequest {
     pub destination: Object<TabularIdent>,
 }
 
-/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}` and of the same for views, and one
-/// change of a transaction.
+/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}` and of the same for views, and
+/// one change of a transaction.
 #[derive(Debug, Deserialize)]
 pub struct CommitRequest {
     /// Which table or view; required in a transaction.
@@ -154,7 +154,8 @@ pub struct CreateViewRequest {
     pub properties: Option<Properties>,
 }
 
-/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics`, as far as it matters here.
+/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics`, as far as it matters
+/// here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReportMetricsRequest {

@@ -7,8 +7,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A `T` that is written as an object. What serde derives for a struct also takes a list of its members
-/// in their order, which the specification does not have.
+/// A `T` that is written as an object. What serde derives for a struct also takes a list of its
+/// members in their order, which the specification does not have.
 #[derive(Debug, Clone)]
 pub struct Object<T>(pub T);
 

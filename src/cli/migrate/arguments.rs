@@ -6,16 +6,16 @@ use crate::cli::arguments::key_value;
 use crate::cli::client::Connection;
 use slateberg_base::secret::Secret;
 
-/// Register the tables and views of another catalog, or of a directory, with a running server. No file is
-/// copied or changed.
+/// Register the tables and views of another catalog, or of a directory, with a running server. No
+/// file is copied or changed.
 #[derive(Debug, Args)]
 pub struct Migrate {
     /// Kind of the source
     #[arg(long, value_enum)]
     pub(super) from: Kind,
-    /// Location of the source: for rest, the URL of the catalog in front of /v1; for sql, the `SQLite` file;
-    /// for locations, the URL or directory of the tables, or a file with lines of NAMESPACE.TABLE, a tab and
-    /// the location of the metadata file
+    /// Location of the source: for rest, the URL of the catalog in front of /v1; for sql, the
+    /// `SQLite` file; for locations, the URL or directory of the tables, or a file with lines of
+    /// NAMESPACE.TABLE, a tab and the location of the metadata file
     #[arg(long, value_name = "URL|FILE|DIR")]
     pub(super) source: String,
     /// Warehouse of the source, for rest

@@ -1,4 +1,5 @@
-//! Contents of a source: namespaces, and tables and views with the locations of their metadata files.
+//! Contents of a source: namespaces, and tables and views with the locations of their metadata
+//! files.
 
 use std::collections::BTreeMap;
 

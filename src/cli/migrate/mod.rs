@@ -1,9 +1,10 @@
-//! `slateberg migrate`: registers the tables and views of another catalog with a running server. No file is
-//! copied or written: tables keep their locations, and the other catalog is only read.
+//! `slateberg migrate`: registers the tables and views of another catalog with a running server. No
+//! file is copied or written: tables keep their locations, and the other catalog is only read.
 //!
-//! A **source** (`source`) lists namespaces, then tables and views with the locations of their metadata
-//! files. The **work** (`work`) creates the namespaces, registers the rest concurrently, and counts outcomes.
-//! Tables and views that exist with the same UUID are skipped, so that a migration can be repeated.
+//! A **source** (`source`) lists namespaces, then tables and views with the locations of their
+//! metadata files. The **work** (`work`) creates the namespaces, registers the rest concurrently,
+//! and counts outcomes. Tables and views that exist with the same UUID are skipped, so that a
+//! migration can be repeated.
 
 mod arguments;
 mod error;

@@ -31,8 +31,8 @@ const URL_HELP: &str =
 pub(super) struct Explain {
     #[command(flatten)]
     question: Question,
-    /// Policy files or directories to evaluate, instead of the policies of a server [default without a
-    /// server: the built-in policies]
+    /// Policy files or directories to evaluate, instead of the policies of a server [default
+    /// without a server: the built-in policies]
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     policies: Vec<PathBuf>,
     /// Evaluate local policies even if `SLATEBERG_URL` is set

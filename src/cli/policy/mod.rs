@@ -1,5 +1,5 @@
-//! `slateberg policy`: validates, tests and explains policies without a server, and changes those of a
-//! server.
+//! `slateberg policy`: validates, tests and explains policies without a server, and changes those
+//! of a server.
 
 use clap::{Args, Subcommand};
 

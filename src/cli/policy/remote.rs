@@ -1,5 +1,5 @@
-//! `slateberg policy list`, `show`, `put`, `delete`, `history`, `diff` and `rollback`: the policies of a
-//! running server.
+//! `slateberg policy list`, `show`, `put`, `delete`, `history`, `diff` and `rollback`: the policies
+//! of a running server.
 
 use std::io::Read;
 use std::path::PathBuf;
