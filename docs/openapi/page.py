@@ -10,18 +10,16 @@ DOCUMENT = HERE / "management.json"
 PAGE = HERE.parent / "api.md"
 HEAD = """# API
 
-A server has two APIs on one port. `[server.management]` gives the second a port of its own.
+slateberg has two APIs. They share one port, unless `[server.management]` gives the second a port of its own:
 
 - `/v1`, the catalog: the [REST catalog specification](https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml)
-  of Apache Iceberg, with and without a warehouse as `{prefix}`. `GET /v1/config` names the endpoints that are served.
-- `/management/v1`, the management API: credentials, policies, warehouses, jobs and checkpoints. A server returns its
-  [OpenAPI document](openapi/management.json) to every client at `GET /management/v1/openapi.json`, without a credential.
+  of Apache Iceberg, with and without a warehouse as `{prefix}`. `GET /v1/config` lists the supported endpoints.
+- `/management/v1`, the management API: credentials, policies, warehouses, jobs and checkpoints. Its
+  [OpenAPI document](openapi/management.json) is at `GET /management/v1/openapi.json`, without a credential. The schemas
+  are derived from the types that the server and the command line share, and the rest of this page from the document.
 
-The rest of this page is generated from the OpenAPI document. Its schemas are derived from the types that the server and
-the command line share. Schema names are nouns, which generated clients can use as class names.
-
-Errors are `{"error": {"message", "type", "code"}}` in both APIs. Every response has an `X-Request-Id`, from the client or
-generated. Responses with 503 and 429 name the time to wait in `Retry-After`.
+Errors are `{"error": {"message", "type", "code"}}` in both. Every response has an `X-Request-Id`: the client's, or one that the
+server created. Responses with 503 and 429 have the time to wait before a retry in `Retry-After`.
 """
 
 
