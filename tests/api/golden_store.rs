@@ -82,8 +82,9 @@ impl Golden {
 fn has_all(now: &Value, before: &Value) -> bool {
     match (now, before) {
         (Value::Object(now), Value::Object(before)) => before.iter().all(|(name, before)| {
-            // The writer continued to use its key.
-            name == "last-used-at-ms" || now.get(name).is_some_and(|now| has_all(now, before))
+            // The writer continued to use its key, and the default policies changed.
+            ["last-used-at-ms", "in-force"].contains(&name.as_str())
+                || now.get(name).is_some_and(|now| has_all(now, before))
         }),
         (Value::Array(now), Value::Array(before)) => {
             now.len() == before.len() && now.iter().zip(before).all(|(now, it)| has_all(now, it))
