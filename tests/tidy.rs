@@ -6,6 +6,8 @@
 
 #[path = "tidy/cycles.rs"]
 mod cycles;
+#[path = "tidy/figures.rs"]
+mod figures;
 
 use std::collections::BTreeMap;
 use std::fs;
