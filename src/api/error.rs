@@ -10,7 +10,9 @@ use serde_json::json;
 
 use super::rate_limits::TooSoon;
 use slateberg_authn as authn;
+use slateberg_base::error_chain::chain;
 use slateberg_catalog as catalog;
+use slateberg_catalog::error::Kind;
 use slateberg_model::refusal::Refusal;
 
 /// Seconds after which a rejected client may retry.
@@ -22,29 +24,30 @@ pub struct ApiError {
     status: StatusCode,
     kind: &'static str,
     message: String,
-    operator: Option<String>,
+    /// The causes of a failure, for the log.
+    causes: Option<String>,
     /// The `WWW-Authenticate` header.
     challenge: Option<HeaderValue>,
     /// The `Retry-After` header, sent with 429 and 503.
     retry_after_seconds: u64,
 }
 
-/// Details of an error response for the log.
+/// Details of a failed request for the log.
 #[derive(Debug, Clone)]
-pub struct ForOperator {
+pub struct FailureDetails {
     /// The exception type in the response.
-    pub kind: &'static str,
+    pub exception: &'static str,
     /// The message in the response.
     pub message: String,
-    /// Details that the response omits.
-    pub operator: String,
+    /// The causes, which the response omits, separated by colons.
+    pub causes: String,
 }
 
 impl ApiError {
     /// Creates an error with this status, exception type and message.
     pub fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
         let (message, retry_after_seconds) = (message.into(), RETRY_AFTER_SECONDS);
-        Self { status, kind, message, operator: None, challenge: None, retry_after_seconds }
+        Self { status, kind, message, causes: None, challenge: None, retry_after_seconds }
     }
 
     /// 400: the request is malformed.
@@ -78,50 +81,38 @@ impl ApiError {
         let answer = Self::new(StatusCode::TOO_MANY_REQUESTS, "SlowDownException", message);
         Self { retry_after_seconds, ..answer }
     }
-
-    fn for_operator(mut self, operator: String) -> Self {
-        self.operator = Some(operator);
-        self
-    }
 }
 
 impl From<catalog::Error> for ApiError {
     fn from(error: catalog::Error) -> Self {
-        use catalog::Error as E;
         let message = error.to_string();
-        let (status, kind) = (status(&error), error.exception());
-        let answer = Self::new(status, kind, message);
-        match error {
-            E::CommitStateUnknown { operator, .. }
-            | E::Unavailable { operator, .. }
-            | E::Internal { operator } => answer.for_operator(operator),
-            _ => answer,
-        }
+        let (status, kind) = (status(error.kind()), error.exception());
+        let causes = error.cause().map(|cause| chain(cause));
+        Self { causes, ..Self::new(status, kind, message) }
     }
 }
 
 /// Maps an error of the catalog to its status.
-fn status(error: &catalog::Error) -> StatusCode {
-    use catalog::Error as E;
-    match error {
-        E::NoSuchWarehouse(..)
-        | E::NoSuchNamespace(..)
-        | E::NoSuchTable(..)
-        | E::NoSuchView(..)
-        | E::NoSuchFile(..)
-        | E::NoSuchPolicy(..)
-        | E::NoSuchJob(..)
-        | E::NoSuchCheckpoint(..) => StatusCode::NOT_FOUND,
-        E::AlreadyExists(..)
-        | E::NamespaceNotEmpty(..)
-        | E::WarehouseNotEmpty(..)
-        | E::Conflict(..)
-        | E::CommitFailed(..) => StatusCode::CONFLICT,
-        E::Invalid(..) | E::Unusable(..) => StatusCode::BAD_REQUEST,
-        E::Unprocessable(..) => StatusCode::UNPROCESSABLE_ENTITY,
-        E::Forbidden(..) => StatusCode::FORBIDDEN,
-        E::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        E::CommitStateUnknown { .. } | E::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+fn status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::NoSuchWarehouse
+        | Kind::NoSuchNamespace
+        | Kind::NoSuchTable
+        | Kind::NoSuchView
+        | Kind::NoSuchFile
+        | Kind::NoSuchPolicy
+        | Kind::NoSuchJob
+        | Kind::NoSuchCheckpoint => StatusCode::NOT_FOUND,
+        Kind::AlreadyExists
+        | Kind::NamespaceNotEmpty
+        | Kind::WarehouseNotEmpty
+        | Kind::Conflict
+        | Kind::CommitFailed => StatusCode::CONFLICT,
+        Kind::Invalid | Kind::Unusable => StatusCode::BAD_REQUEST,
+        Kind::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
+        Kind::Forbidden => StatusCode::FORBIDDEN,
+        Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::CommitStateUnknown | Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -147,14 +138,15 @@ impl From<Refusal> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { status, kind, message, operator, challenge, retry_after_seconds } = self;
+        let Self { status, kind, message, causes, challenge, retry_after_seconds } = self;
         let body = json!({
             "error": { "message": message, "type": kind, "code": status.as_u16() }
         });
         let mut response = (status, Json(body)).into_response();
         // The response includes the request id, by which a client can refer to this log line.
-        if let Some(operator) = operator {
-            response.extensions_mut().insert(ForOperator { kind, message, operator });
+        if let Some(causes) = causes {
+            let details = FailureDetails { exception: kind, message, causes };
+            response.extensions_mut().insert(details);
         }
         let headers = response.headers_mut();
         if let Some(challenge) = challenge {

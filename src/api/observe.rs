@@ -11,7 +11,7 @@ use matchit::Router;
 use tracing::Span;
 
 use super::access_log::{AccessLog, AccessPrincipal, Entry};
-use super::error::ForOperator;
+use super::error::FailureDetails;
 use super::peer::source;
 use slateberg_catalog::operation::RequestId;
 use slateberg_telemetry::http::{Active, HttpMetrics, Method};
@@ -102,11 +102,11 @@ impl Observed<'_> {
     /// Records the response. Logs its details for the operator, if it has any.
     pub fn answered(mut self, response: &mut Response, id: &RequestId) {
         let status = response.status().as_u16();
-        if let Some(told) = response.extensions_mut().remove::<ForOperator>() {
-            let ForOperator { kind, message, operator } = told;
+        if let Some(details) = response.extensions_mut().remove::<FailureDetails>() {
+            let FailureDetails { exception, message, causes } = details;
             let span = self.span();
             let _inside = span.enter();
-            tracing::error!(status, kind, operator, request_id = %id, "{message}");
+            tracing::error!(status, exception, response = message, error = causes, request_id = %id, "request failed");
         }
         if let Some(span) = &self.span {
             span.set("http.response.status_code", i64::from(status));

@@ -139,7 +139,7 @@ async fn the_log_is_not_left_behind() {
     let mut elsewhere = settings();
     elsewhere.state.wal_url = format!("{LOG_URL}/another");
     for (settings, said) in
-        [(memory_settings(), "set state.wal_url to that"), (elsewhere, "write-ahead log mismatch")]
+        [(memory_settings(), "set state.wal_url to it"), (elsewhere, "write-ahead log mismatch")]
     {
         let refused =
             buckets.start(settings.clone()).await.err().expect("it is refused").to_string();

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::client::Client;
 use crate::server::{Server, fsck, run, serve_in_vain};
 use crate::support::bucket::ambient_options;
@@ -57,6 +59,30 @@ async fn a_sorted_run_that_is_a_directory_ends_a_start_and_fsck_at_once_and_is_n
     std::fs::remove_file(&run).expect("it is there");
     std::fs::create_dir(&run).expect("there is room");
     assert_ends_naming(data_dir.path(), &run, "a directory");
+}
+
+#[tokio::test]
+async fn a_request_that_the_warehouse_fails_is_logged_once_with_the_error_of_the_system() {
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let server = Server::start(data_dir.path());
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    client.create_table("ns", "t").await.expect(200);
+    let table = client.load("namespaces/ns/tables/t").await;
+    let file = table["metadata-location"].as_str().expect("a location");
+    let body = json!({ "name": "u", "metadata-location": format!("{file}/x.metadata.json") });
+
+    let reply = client.post("namespaces/ns/register", &body).await.expect(503);
+
+    let message = "The warehouse's object store does not answer";
+    assert_eq!(reply["error"]["message"], message);
+    let log = std::fs::read_to_string(data_dir.path().join("test-server.log"));
+    let log = log.expect("the server has a log");
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("request failed")).collect();
+    let [line] = lines[..] else { panic!("the failure is logged once: {log}") };
+    let cause = "Not a directory (os error 20)";
+    assert_eq!(line.matches(cause).count(), 1, "the line has the cause once: {line}");
+    assert!(line.contains(message), "the line has the response: {line}");
 }
 
 /// Returns a local URL that refuses connections.

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
+use tokio::task::JoinError;
 use tracing::Instrument;
 use uuid::Uuid;
 
@@ -18,6 +19,7 @@ use slateberg_authz::lockout;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_base::clock::Clock;
+use slateberg_base::error_chain::Cause;
 use slateberg_base::ids::Ids;
 use slateberg_base::secret::Secret;
 use slateberg_model::members::brief;
@@ -106,7 +108,7 @@ impl ApiKeys {
             let id = record.id;
             KnownKey::new(record).ok_or_else(|| store::Error::Corrupt {
                 key: id.to_string(),
-                reason: "the hash of an API key is none".to_owned(),
+                source: Cause::new("the hash of an API key is none"),
             })
         });
         let known = known.collect::<std::result::Result<Vec<_>, _>>()?;
@@ -363,6 +365,6 @@ fn check_name(what: &str, name: &str) -> Result<()> {
 async fn apart<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    let stopped = |panic| store::Error::Unknown(format!("{panic}"));
+    let stopped = |panic: JoinError| store::Error::Unknown(Cause::new(panic));
     tokio::spawn(work.in_current_span()).await.map_err(stopped)?
 }

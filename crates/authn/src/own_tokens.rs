@@ -20,6 +20,7 @@ use super::key_index::KnownKey;
 use super::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::clock::Clock;
+use slateberg_base::error_chain::Cause;
 use slateberg_base::ids::Ids;
 use slateberg_base::secret::{Secret, random_bytes};
 use slateberg_store::keys::SigningKeyKey;
@@ -123,7 +124,7 @@ impl OwnTokens {
         for record in records {
             let key = SigningKey::new(record).ok_or_else(|| store::Error::Corrupt {
                 key: record.id.to_string(),
-                reason: "a signing key cannot be read".to_owned(),
+                source: Cause::new("a signing key cannot be read"),
             })?;
             keys.push(Arc::new(key));
         }

@@ -1,21 +1,74 @@
-//! [`chain`]: formats an error with its causes on one line.
+//! [`Cause`]: the cause of an error. [`chain`]: formats an error with its causes on one line.
 
 use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
 
 /// Returns the messages of the error and of its causes, separated by colons. Omits a cause whose
-/// message is already the end of the previous one.
+/// message is part of the text so far.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut message = error.to_string();
+    let mut message = one_line(error);
     let mut cause = error.source();
     while let Some(error) = cause {
-        let text = error.to_string();
-        if !message.ends_with(&text) {
+        let text = one_line(error);
+        if !message.contains(&text) {
             message.push_str(": ");
             message.push_str(&text);
         }
         cause = error.source();
     }
     message
+}
+
+/// Returns the error's message on one line. Messages of some libraries have several lines.
+pub fn one_line(error: &(dyn Error + 'static)) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The cause of an error: an error of any type, or a string. Cheap to clone. Its source is the wrapped
+/// error, so that callers can downcast it.
+#[derive(Clone)]
+pub struct Cause(Arc<dyn Error + Send + Sync>);
+
+/// A cause with its subject.
+#[derive(Debug, thiserror::Error)]
+#[error("{subject}: {source}")]
+struct WithSubject {
+    subject: String,
+    source: Cause,
+}
+
+impl Cause {
+    /// Wraps an error or a string.
+    pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(cause.into()))
+    }
+
+    /// Wraps an error or a string, with its subject before its message.
+    pub fn about(
+        subject: impl fmt::Display,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self::new(WithSubject { subject: subject.to_string(), source: Self::new(cause) })
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&*self.0))
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
 }
 
 #[cfg(test)]
@@ -33,9 +86,19 @@ mod tests {
     struct Transparent(#[source] io::Error);
 
     #[test]
-    fn causes_follow_their_error_and_are_not_repeated() {
+    fn a_chain_contains_each_message_once() {
         let cause = || io::Error::other("connection refused");
         assert_eq!(chain(&Outer(cause())), "cannot fetch the keys: connection refused");
         assert_eq!(chain(&Transparent(cause())), "connection refused");
+    }
+
+    #[test]
+    fn a_cause_has_one_line_and_its_sources_can_be_downcast() {
+        let outer = Outer(io::Error::other("connection\n    refused"));
+        let cause = Cause::about("the issuer", Outer(io::Error::other("refused")));
+        assert_eq!(chain(&cause), "the issuer: cannot fetch the keys: refused");
+        let cause = Cause::new(outer);
+        assert_eq!(chain(&cause), "cannot fetch the keys: connection refused");
+        assert!(cause.source().is_some_and(|source| source.is::<Outer>()));
     }
 }

@@ -16,6 +16,7 @@ use super::pipeline::Write;
 use super::pipeline::records::Entry;
 use super::pipeline::response::{Body, Response};
 use super::{Error, Operation, Result};
+use crate::error::{MissingResource, NameConflict, RuleViolation};
 use slateberg_authz::action::ManageCheckpoints;
 use slateberg_authz::authority::Asked;
 use slateberg_authz::permit::Permit;
@@ -82,7 +83,7 @@ impl Checkpoints {
             let permit = checkpoints.permit_checkpoints(&operation)?;
             let found = checkpoints.find_checkpoint(&word).await?;
             if !checkpoints.core.store().delete_checkpoint(&permit, found.id).await? {
-                return Err(Error::NoSuchCheckpoint(brief(&word)));
+                return Err(Error::NotFound(MissingResource::Checkpoint(word)));
             }
             let versions = (Some(1), None);
             let log = ("delete_checkpoint", versions);
@@ -102,11 +103,10 @@ impl Checkpoints {
             Made::Checkpoint(made) => made,
             Made::Taken(taken) => {
                 let name = taken.name.unwrap_or_default();
-                return Err(Error::AlreadyExists(format!("Checkpoint already exists: {name}")));
+                return Err(Error::AlreadyExists(NameConflict::Checkpoint(name)));
             }
             Made::TooMany(max) => {
-                let reason = format!("There are {max} checkpoints already: delete some");
-                return Err(Error::Unprocessable(reason));
+                return Err(Error::Unprocessable(RuleViolation::TooManyCheckpoints(max)));
             }
         };
         let (log, response) = (("create_checkpoint", (None, Some(1))), Body(made.id));
@@ -144,7 +144,7 @@ impl Checkpoints {
 
     async fn find_checkpoint(&self, word: &str) -> Result<Checkpoint> {
         let found = self.kept_checkpoints().await?.into_iter().find(|kept| kept.is_called(word));
-        found.ok_or_else(|| Error::NoSuchCheckpoint(brief(word)))
+        found.ok_or_else(|| Error::NotFound(MissingResource::Checkpoint(word.to_owned())))
     }
 
     fn permit_checkpoints(&self, operation: &Operation) -> Result<Permit<ManageCheckpoints>> {

@@ -8,7 +8,6 @@ use slateberg_authz::action::{Action, DescribeNamespace, Load, ReadConfig};
 use slateberg_authz::notation;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
-use slateberg_model::members::brief;
 
 /// A resource that a client names.
 pub(super) struct Described {
@@ -49,7 +48,7 @@ impl Access {
     /// is reported as a missing resource to every caller, without evaluating policies.
     pub(super) fn resource_named(&self, word: &str) -> Result<Resource> {
         let resource = notation::resource(word);
-        let resource = resource.map_err(|error| Error::Invalid(error.to_string()))?;
+        let resource = resource?;
         let warehouse = resource.warehouse_name().unwrap_or_default();
         if warehouse.len() > self.environment.settings().name_bytes_max {
             return Err(Error::no_such_warehouse(warehouse));
@@ -103,7 +102,7 @@ impl Access {
         let sees_warehouse = self.may::<ReadConfig>(operation, &Resource::warehouse(warehouse))
             && self.environment.warehouses().by_prefix(Some(warehouse)).is_ok();
         if !sees_warehouse {
-            return Some(Error::NoSuchWarehouse(brief(warehouse)));
+            return Some(Error::no_such_warehouse(warehouse));
         }
         match named(resource) {
             Named::Catalog | Named::Warehouse => None,
@@ -133,7 +132,7 @@ impl Access {
             {
                 Error::no_such(kind, &ident)
             }
-            _ => Error::NoSuchWarehouse(brief(warehouse)),
+            _ => Error::no_such_warehouse(warehouse),
         })
     }
 

@@ -14,6 +14,7 @@ use super::pipeline::Write;
 use super::pipeline::records::Entry;
 use super::pipeline::response::Body;
 use super::{Error, Operation, Result};
+use crate::error::StateConflict;
 use slateberg_authz::action::ManageEncryption;
 use slateberg_authz::authority::Asked;
 use slateberg_authz::permit::Permit;
@@ -130,8 +131,7 @@ impl Encryption {
             }
         };
         let Some(ring) = changed else {
-            let reason = "What this catalog keeps is not encrypted: there is no key to change";
-            return Err(Error::Conflict(reason.to_owned()));
+            return Err(Error::Conflict(StateConflict::NotEncrypted));
         };
         let (action, permit, ring) = (edit.action(), &permit, KeyRing::from(&ring));
         let response = &Body(ring);

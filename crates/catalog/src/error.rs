@@ -1,158 +1,242 @@
-//! What a use case answers when it does not succeed: the specification's own vocabulary.
+//! Errors of the catalog's operations, with the specification's names.
 
+mod kind;
+mod reasons;
+
+pub use kind::Kind;
+pub use reasons::{CommitConflict, MissingResource, NameConflict, RuleViolation, StateConflict};
+
+use slateberg_authz::notation::NotAName;
+use slateberg_base::error_chain::Cause;
 use slateberg_kms as kms;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::refusal::Refusal;
 use slateberg_objects as objects;
+use slateberg_objects::location::InvalidLocation;
+use slateberg_objects::stores::BadStorage;
 use slateberg_store as store;
 
-/// The message of a write while the disk of the state is full.
+/// Message of rejected writes while the disk of the state is full.
 const STATE_FULL: &str = "The disk of the catalog's state is full (no space left on device): nothing was written. Reads are \
                           served, and writes are accepted when there is space again";
-/// The same for another reason that may pass.
+/// Message of rejected writes while the WAL fails for another reason.
 const STATE_STALLED: &str =
     "The catalog's journal cannot be written at this moment: nothing was written. Reads are served";
-/// The message of a write while the disk of its warehouse is full.
+/// Message of rejected writes while the disk of their warehouse is full.
 pub(super) const WAREHOUSE_FULL: &str = "The disk of the warehouse is full (no space left on device): nothing was written. \
                                          Reads are served, and writes are accepted when there is space again";
 
-/// Why a use case did not succeed. The text of each is the client's to read; what only the operator
-/// should see is in the `operator` fields and goes to the log.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Error of an operation. Its message is for the client. The causes of failures are for the log.
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The warehouse is not served here.
+    /// The server has no warehouse with this name.
     #[error("Warehouse does not exist: {0}")]
     NoSuchWarehouse(String),
-    /// The namespace is not there.
-    #[error("Namespace does not exist: {0}")]
-    NoSuchNamespace(String),
-    /// The table is not there.
-    #[error("Table does not exist: {0}")]
-    NoSuchTable(String),
-    /// The view is not there.
-    #[error("View does not exist: {0}")]
-    NoSuchView(String),
-    /// A file that the request names is not there.
+    /// The namespace does not exist.
+    #[error("Namespace does not exist: {}", brief(.0))]
+    NoSuchNamespace(NamespaceIdent),
+    /// The table does not exist.
+    #[error("Table does not exist: {}", brief(.0))]
+    NoSuchTable(TabularIdent),
+    /// The view does not exist.
+    #[error("View does not exist: {}", brief(.0))]
+    NoSuchView(TabularIdent),
+    /// Another resource of the request does not exist.
     #[error("{0}")]
-    NoSuchFile(String),
-    /// A background job is not there.
-    #[error("Job does not exist: {0}")]
-    NoSuchJob(String),
-    /// A policy, a revision or a grant is not there.
+    NotFound(MissingResource),
+    /// The name is in use.
     #[error("{0}")]
-    NoSuchPolicy(String),
-    /// A checkpoint is not there.
-    #[error("Checkpoint does not exist: {0}")]
-    NoSuchCheckpoint(String),
-    /// The name is taken.
-    #[error("{0}")]
-    AlreadyExists(String),
-    /// Something is still in the namespace.
-    #[error("{0}")]
-    NamespaceNotEmpty(String),
-    /// Something is still in the warehouse.
-    #[error("{0}")]
-    WarehouseNotEmpty(String),
-    /// What is to change belongs to the configuration.
-    #[error("{0}")]
-    Conflict(String),
-    /// A commit was right for another state: refresh and retry.
-    #[error("{0}")]
-    CommitFailed(String),
-    /// A commit may or may not have happened: look before doing anything else.
-    #[error("{message}")]
-    CommitStateUnknown {
-        /// For the client.
-        message: String,
-        /// For the log.
-        operator: String,
+    AlreadyExists(NameConflict),
+    /// A namespace with contents cannot be dropped.
+    #[error("Namespace {namespace} is not empty: it contains {contents}")]
+    NamespaceNotEmpty {
+        /// Name of the namespace.
+        namespace: NamespaceIdent,
+        /// Kind of its contents.
+        contents: &'static str,
     },
-    /// The request is wrong in itself.
+    /// A warehouse with contents cannot be deleted.
+    #[error("Warehouse {warehouse} is not empty: it contains {contents}")]
+    WarehouseNotEmpty {
+        /// Name of the warehouse.
+        warehouse: String,
+        /// Kind of its contents.
+        contents: &'static str,
+    },
+    /// The current state does not allow the change.
+    #[error("{0}")]
+    Conflict(StateConflict),
+    /// The change was based on an older state. Clients load the current state and retry.
+    #[error("{0}")]
+    CommitFailed(CommitConflict),
+    /// The outcome of a commit is unknown. Clients load the table before a retry.
+    #[error("The outcome of the commit is unknown: it may have been applied")]
+    CommitStateUnknown {
+        /// The cause, for the log.
+        source: Cause,
+    },
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The place that a warehouse was to have cannot be used, which may be otherwise next time.
+    /// The request has an invalid name of a resource or grantee.
+    #[error(transparent)]
+    InvalidName(#[from] NotAName),
+    /// The request has an invalid location.
+    #[error(transparent)]
+    InvalidLocation(#[from] InvalidLocation),
+    /// A file of the request does not have the expected format.
+    #[error("Cannot read file: {0}")]
+    UnreadableFile(#[source] objects::Error),
+    /// A metadata file of the request is invalid.
+    #[error("Invalid metadata file {location}: {source}")]
+    InvalidMetadataFile {
+        /// Location of the file.
+        location: String,
+        /// Violated rule.
+        source: Refusal,
+    },
+    /// The storage of a warehouse cannot be used. A retry may succeed.
+    #[error(transparent)]
+    Unusable(#[from] BadStorage),
+    /// The request is contradictory, or its result would violate a rule.
     #[error("{0}")]
-    Unusable(String),
-    /// The request says two things that exclude each other, or asks for what may not come about.
-    #[error("{0}")]
-    Unprocessable(String),
-    /// Not with these rights.
+    Unprocessable(RuleViolation),
+    /// The principal does not have the privileges.
     #[error("{0}")]
     Forbidden(String),
-    /// Not now, and nothing was written: try again later.
+    /// Nothing was written, and a later retry may succeed.
     #[error("{message}")]
     Unavailable {
-        /// For the client.
+        /// Message for the client.
         message: String,
-        /// For the log.
-        operator: String,
+        /// The cause, for the log.
+        source: Cause,
     },
-    /// A defect, or a record that is broken.
+    /// A defect, or a damaged record.
     #[error("Internal error")]
     Internal {
-        /// For the log.
-        operator: String,
+        /// The cause, for the log.
+        source: Cause,
+    },
+    /// A recorded rejection, replayed for its `Idempotency-Key`.
+    #[error("{message}")]
+    Recorded {
+        /// Kind of the rejection.
+        kind: Kind,
+        /// Message of the rejection.
+        message: String,
     },
 }
 
+/// Errors are equal if clients get the same response for both.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind() == other.kind() && self.to_string() == other.to_string()
+    }
+}
+
 impl Error {
-    /// The table or view is not there.
-    pub fn no_such(kind: TabularKind, ident: &TabularIdent) -> Self {
-        match kind {
-            TabularKind::Table => Self::NoSuchTable(brief(ident)),
-            TabularKind::View => Self::NoSuchView(brief(ident)),
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoSuchWarehouse(_) => Kind::NoSuchWarehouse,
+            Self::NoSuchNamespace(_) => Kind::NoSuchNamespace,
+            Self::NoSuchTable(_) => Kind::NoSuchTable,
+            Self::NoSuchView(_) => Kind::NoSuchView,
+            Self::NotFound(missing) => match missing {
+                MissingResource::File(_) => Kind::NoSuchFile,
+                MissingResource::Job(_) => Kind::NoSuchJob,
+                MissingResource::Policy(_)
+                | MissingResource::PolicyRevision(_)
+                | MissingResource::Grant(_) => Kind::NoSuchPolicy,
+                MissingResource::Checkpoint(_) => Kind::NoSuchCheckpoint,
+            },
+            Self::AlreadyExists(_) => Kind::AlreadyExists,
+            Self::NamespaceNotEmpty { .. } => Kind::NamespaceNotEmpty,
+            Self::WarehouseNotEmpty { .. } => Kind::WarehouseNotEmpty,
+            Self::Conflict(_) => Kind::Conflict,
+            Self::CommitFailed(_) => Kind::CommitFailed,
+            Self::CommitStateUnknown { .. } => Kind::CommitStateUnknown,
+            Self::Invalid(_)
+            | Self::InvalidName(_)
+            | Self::InvalidLocation(_)
+            | Self::UnreadableFile(_)
+            | Self::InvalidMetadataFile { .. } => Kind::Invalid,
+            Self::Unusable(_) => Kind::Unusable,
+            Self::Unprocessable(_) => Kind::Unprocessable,
+            Self::Forbidden(_) => Kind::Forbidden,
+            Self::Unavailable { .. } => Kind::Unavailable,
+            Self::Internal { .. } => Kind::Internal,
+            Self::Recorded { kind, .. } => *kind,
         }
     }
 
-    /// The warehouse is not there, by what somebody has called it.
+    /// Returns the name of the exception that clients get.
+    pub fn exception(&self) -> &'static str {
+        self.kind().exception()
+    }
+
+    /// Whether the catalog failed, in contrast to a rejected request.
+    pub fn is_failure(&self) -> bool {
+        self.cause().is_some()
+    }
+
+    /// Whether a retry always gets the same rejection, so that it can be recorded for its
+    /// `Idempotency-Key`.
+    pub fn is_final(&self) -> bool {
+        !self.is_failure() && self.kind() != Kind::Unusable
+    }
+
+    /// Error for a missing table or view.
+    pub fn no_such(kind: TabularKind, ident: &TabularIdent) -> Self {
+        match kind {
+            TabularKind::Table => Self::NoSuchTable(ident.clone()),
+            TabularKind::View => Self::NoSuchView(ident.clone()),
+        }
+    }
+
+    /// Error for a missing warehouse with the name in the request.
     pub fn no_such_warehouse(word: &str) -> Self {
         Self::NoSuchWarehouse(brief(word))
     }
 
-    /// The namespace is not there.
+    /// Error for a missing namespace.
     pub fn no_such_namespace(ident: &NamespaceIdent) -> Self {
-        Self::NoSuchNamespace(brief(ident))
+        Self::NoSuchNamespace(ident.clone())
     }
 
-    /// The name that something of kind `wanted` was to get belongs to something of kind `taken_by`.
+    /// Error for the name of a new object of kind `wanted` that an object of kind `taken_by` has.
     pub fn taken(wanted: TabularKind, taken_by: TabularKind, ident: &TabularIdent) -> Self {
-        let title = taken_by.title();
-        Self::AlreadyExists(if wanted == taken_by {
-            format!("{title} already exists: {ident}")
-        } else {
-            format!("{title} with same name already exists: {ident}")
-        })
+        Self::AlreadyExists(NameConflict::Tabular { wanted, taken_by, ident: ident.clone() })
     }
 
-    /// Too much is going on, or the store does not answer.
-    pub fn unavailable(message: &str, operator: impl ToString) -> Self {
-        Self::Unavailable { message: message.to_owned(), operator: operator.to_string() }
+    /// Error for an overload, or for a store that does not respond.
+    pub fn unavailable(
+        message: &str,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Unavailable { message: message.to_owned(), source: Cause::new(cause) }
     }
 
-    /// A defect.
-    pub fn internal(operator: impl ToString) -> Self {
-        Self::Internal { operator: operator.to_string() }
+    /// Error for a defect.
+    pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Internal { source: Cause::new(cause) }
     }
 
-    /// A commit whose end is not known.
-    pub fn unknown(operator: impl ToString) -> Self {
-        Self::CommitStateUnknown {
-            message: "The outcome of the commit is unknown: it may have been applied".to_owned(),
-            operator: operator.to_string(),
+    /// Error for a commit with an unknown outcome.
+    pub fn unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::CommitStateUnknown { source: Cause::new(cause) }
+    }
+
+    /// Returns the cause of a failure, which the message does not contain. `None` for a rejection.
+    pub fn cause(&self) -> Option<&Cause> {
+        match self {
+            Self::CommitStateUnknown { source }
+            | Self::Unavailable { source, .. }
+            | Self::Internal { source } => Some(source),
+            _ => None,
         }
-    }
-
-    /// Whether the same request would always be refused with this, so that it may be remembered for
-    /// its `Idempotency-Key`.
-    pub fn is_final(&self) -> bool {
-        !matches!(
-            self,
-            Self::CommitStateUnknown { .. }
-                | Self::Unavailable { .. }
-                | Self::Unusable(_)
-                | Self::Internal { .. }
-        )
     }
 }
 
@@ -160,7 +244,7 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Invalid(message) => Self::Invalid(message),
-            Refusal::Conflict(message) => Self::CommitFailed(message),
+            Refusal::Conflict(message) => Self::CommitFailed(CommitConflict::Requirement(message)),
         }
     }
 }
@@ -178,10 +262,10 @@ impl From<store::Error> for Error {
             E::Encryption(kms::Error::Unavailable(_)) => {
                 Self::unavailable("The KMS does not answer", error)
             }
-            // Only changes of the key ring end so.
+            // Only changes of the key ring return these errors.
             E::Encryption(
                 kms::Error::Setting(_) | kms::Error::Refused(_) | kms::Error::WrongKey { .. },
-            ) => Self::Unprocessable(error.to_string()),
+            ) => Self::Unprocessable(RuleViolation::KeyRing(error)),
             E::Corrupt { .. }
             | E::Storage(_)
             | E::DamagedFile(_)
@@ -209,10 +293,10 @@ impl From<store::Error> for Error {
 impl From<objects::Error> for Error {
     fn from(error: objects::Error) -> Self {
         use objects::Error as E;
-        match &error {
-            E::NotAllowed(message) => Self::Invalid(message.clone()),
-            E::NotFound(_) => Self::NoSuchFile(error.to_string()),
-            E::Unreadable { .. } => Self::Invalid(format!("Cannot read file: {error}")),
+        match error {
+            E::NotAllowed(message) => Self::Invalid(message),
+            E::NotFound(location) => Self::NotFound(MissingResource::File(location)),
+            E::Unreadable { .. } => Self::UnreadableFile(error),
             E::Taken(_) => Self::internal(error),
             E::Full { .. } => Self::unavailable(WAREHOUSE_FULL, error),
             E::Unavailable { .. } => {

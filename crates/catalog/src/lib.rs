@@ -21,7 +21,6 @@ mod detached;
 pub mod encryption;
 mod environment;
 pub mod error;
-mod exception;
 mod expiry;
 mod file_permits;
 pub mod jobs;

@@ -50,6 +50,14 @@ struct Question<'a> {
     key: Option<&'a PageKey>,
 }
 
+/// The names of a page with the attributes that policies need.
+enum PageAttributes {
+    /// Those of all names.
+    Complete(Gathered),
+    /// Those of the names that still exist, if some were removed since the names were read.
+    Remaining(Vec<Node>),
+}
+
 impl Question<'_> {
     /// Returns the names of the visible nodes.
     fn shown(&self, nodes: &[Node]) -> Names {
@@ -169,9 +177,9 @@ impl Listings {
         let known = &self.pages;
         let gathered = match asked.question.needs_attributes() {
             true => match self.gathered(store, kind, &start, names).await? {
-                Ok(gathered) => Some(gathered),
-                // Some names were dropped after they were read. This result is not cached.
-                Err(left) => return Ok(Arc::new(asked.shown(&left))),
+                PageAttributes::Complete(gathered) => Some(gathered),
+                // A shortened page is not cached.
+                PageAttributes::Remaining(left) => return Ok(Arc::new(asked.shown(&left))),
             },
             false => None,
         };
@@ -199,11 +207,11 @@ impl Listings {
         kind: Kind,
         start: &PageStart,
         names: &Arc<Names>,
-    ) -> Result<std::result::Result<Gathered, Vec<Node>>> {
+    ) -> Result<PageAttributes> {
         let known = &self.pages;
         let (unread, (mut nodes, mut readings)) = match known.gathered(start, names) {
             Some(page) => match page.stale(|readings| store.overtaken(readings)) {
-                stale if stale.is_empty() => return Ok(Ok(page)),
+                stale if stale.is_empty() => return Ok(PageAttributes::Complete(page)),
                 stale => (stale, page.to_parts()),
             },
             None => {
@@ -225,10 +233,11 @@ impl Listings {
             }
         }
         if gone.is_empty() {
-            return Ok(Ok(known.keep_gathered(start.clone(), names, (nodes, readings))));
+            let gathered = known.keep_gathered(start.clone(), names, (nodes, readings));
+            return Ok(PageAttributes::Complete(gathered));
         }
         nodes.retain(|node| !gone.contains(&node.name));
-        Ok(Err(nodes))
+        Ok(PageAttributes::Remaining(nodes))
     }
 
     /// Returns the attributes of a name, and the reading that tracks their validity.

@@ -58,7 +58,7 @@ impl Access {
         }
         Err(Error::unavailable(
             "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
-            ident,
+            ident.to_string(),
         ))
     }
 

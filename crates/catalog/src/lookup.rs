@@ -78,7 +78,7 @@ pub async fn namespace(
     }
     Err(Error::unavailable(
         "Gave up after repeated conflicts: the namespace is changed concurrently. Retry later",
-        ident,
+        ident.to_string(),
     ))
 }
 
@@ -123,7 +123,7 @@ pub async fn tabular_record(
     }
     Err(Error::unavailable(
         "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
-        ident,
+        ident.to_string(),
     ))
 }
 

@@ -14,6 +14,7 @@ use super::pipeline::Write;
 use super::pipeline::records::Entry;
 use super::pipeline::response::Body;
 use super::{Error, RequestContext, Result, lookup};
+use crate::error::{NameConflict, RuleViolation};
 use slateberg_authz::action::{
     Action, CreateNamespace, DescribeNamespace, DropNamespace, UpdateNamespace,
 };
@@ -102,7 +103,7 @@ impl Namespaces {
             };
             let key = NamespaceNameKey { parent, name: name.clone() };
             if t.get(&key).await?.is_some() {
-                return Err(Error::AlreadyExists(format!("Namespace already exists: {ident}")));
+                return Err(Error::AlreadyExists(NameConflict::Namespace(ident.clone())));
             }
             let record = NamespaceRecord {
                 id,
@@ -283,12 +284,10 @@ fn entry<'a, A: Action>(
 impl Removals {
     fn refuse_what_is_set(&self, updates: &Properties) -> Result<()> {
         let Self::Keys(keys) = self else { return Ok(()) };
-        let both: Vec<_> = keys.iter().filter(|key| updates.contains_key(*key)).collect();
+        let both: Vec<_> = keys.iter().filter(|key| updates.contains_key(*key)).cloned().collect();
         match both.is_empty() {
             true => Ok(()),
-            false => Err(Error::Unprocessable(format!(
-                "Invalid namespace update, cannot simultaneously set and remove keys: {both:?}"
-            ))),
+            false => Err(Error::Unprocessable(RuleViolation::ContradictoryProperties(both))),
         }
     }
 
@@ -324,9 +323,7 @@ async fn refuse_unless_empty(
 ) -> Result<()> {
     match contents_of(t, record.id).await? {
         None => Ok(()),
-        Some(what) => Err(Error::NamespaceNotEmpty(format!(
-            "Namespace {ident} is not empty: it contains {what}"
-        ))),
+        Some(contents) => Err(Error::NamespaceNotEmpty { namespace: ident.clone(), contents }),
     }
 }
 

@@ -27,7 +27,6 @@ use slateberg_authz::decide::Denied;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Attributes, Node, Resource};
 use slateberg_model::ident::NamespaceIdent;
-use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::read::Read;
 use slateberg_telemetry::traces::TARGET;
@@ -82,7 +81,7 @@ impl Access {
         asking.permit(&resource).map_err(|denied| {
             let visible = asking.may::<ReadConfig>(&resource);
             // Same error as for a missing warehouse.
-            let absent = (!visible).then(|| Error::NoSuchWarehouse(brief(word)));
+            let absent = (!visible).then(|| Error::no_such_warehouse(word));
             self.refuse(operation, &denied, &resource, absent)
         })
     }

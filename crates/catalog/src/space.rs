@@ -45,7 +45,7 @@ impl Space {
     pub(super) fn check(&self, warehouse: Uuid) -> Result<()> {
         match self.lock().get(&warehouse) {
             None => Ok(()),
-            Some(waiting) => Err(Error::unavailable(WAREHOUSE_FULL, &waiting.reason)),
+            Some(waiting) => Err(Error::unavailable(WAREHOUSE_FULL, waiting.reason.as_str())),
         }
     }
 

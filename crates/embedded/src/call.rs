@@ -7,6 +7,7 @@
 use tracing::{Instrument, Span};
 
 use super::{Error, Result};
+use slateberg_base::error_chain::chain;
 use slateberg_catalog::{Catalog, Operation, RequestContext};
 
 /// The name of a call, and its span.
@@ -67,10 +68,8 @@ pub(super) fn told(operation: &Operation, span: &Span, error: Error) -> Error {
     if error.is_failure() {
         span.record("otel.status_code", "ERROR");
     }
-    if let Error::CommitStateUnknown { operator, .. }
-    | Error::Unavailable { operator, .. }
-    | Error::Internal { operator } = &error
-    {
+    if let Some(cause) = error.cause() {
+        let operator = chain(cause);
         let request_id = operation.request_id.as_ref().map(ToString::to_string);
         span.in_scope(|| tracing::error!(operator, request_id, "{error}"));
     }

@@ -3,6 +3,7 @@
 use iceberg::ErrorKind;
 
 use super::Error;
+use slateberg_catalog::error::Kind;
 
 /// Returns the catalog's own error that caused an error of [`super::IcebergCatalog`]. `None` for
 /// other causes. The kinds of `iceberg` distinguish neither permission errors nor unknown outcomes.
@@ -21,32 +22,31 @@ pub(super) fn about_table(error: Error) -> iceberg::Error {
 }
 
 fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
-    use Error as E;
-    let kind = match &error {
-        E::NoSuchNamespace(_) => ErrorKind::NamespaceNotFound,
-        E::NoSuchTable(_) => ErrorKind::TableNotFound,
-        E::AlreadyExists(_) => taken,
-        E::CommitFailed(_) => ErrorKind::CatalogCommitConflicts,
-        E::Invalid(_) | E::Unprocessable(_) | E::NoSuchFile(_) => ErrorKind::DataInvalid,
-        E::Forbidden(_)
-        | E::NamespaceNotEmpty(_)
-        | E::WarehouseNotEmpty(_)
-        | E::Conflict(_)
-        | E::NoSuchWarehouse(_) => ErrorKind::PreconditionFailed,
-        E::NoSuchView(_)
-        | E::NoSuchJob(_)
-        | E::NoSuchPolicy(_)
-        | E::NoSuchCheckpoint(_)
-        | E::Unusable(_)
-        | E::CommitStateUnknown { .. }
-        | E::Unavailable { .. }
-        | E::Internal { .. } => ErrorKind::Unexpected,
+    let kind = match error.kind() {
+        Kind::NoSuchNamespace => ErrorKind::NamespaceNotFound,
+        Kind::NoSuchTable => ErrorKind::TableNotFound,
+        Kind::AlreadyExists => taken,
+        Kind::CommitFailed => ErrorKind::CatalogCommitConflicts,
+        Kind::Invalid | Kind::Unprocessable | Kind::NoSuchFile => ErrorKind::DataInvalid,
+        Kind::Forbidden
+        | Kind::NamespaceNotEmpty
+        | Kind::WarehouseNotEmpty
+        | Kind::Conflict
+        | Kind::NoSuchWarehouse => ErrorKind::PreconditionFailed,
+        Kind::NoSuchView
+        | Kind::NoSuchJob
+        | Kind::NoSuchPolicy
+        | Kind::NoSuchCheckpoint
+        | Kind::Unusable
+        | Kind::CommitStateUnknown
+        | Kind::Unavailable
+        | Kind::Internal => ErrorKind::Unexpected,
     };
     // Nothing was written, and a retry may succeed. A change with an unknown outcome is not
     // retryable, because a retry could apply it twice.
-    let retryable = matches!(error, E::CommitFailed(_) | E::Unavailable { .. });
-    let message = match &error {
-        E::Forbidden(_) => format!("Permission denied: {error}"),
+    let retryable = matches!(error.kind(), Kind::CommitFailed | Kind::Unavailable);
+    let message = match error.kind() {
+        Kind::Forbidden => format!("Permission denied: {error}"),
         _ => error.to_string(),
     };
     iceberg::Error::new(kind, message).with_retryable(retryable).with_source(error)
@@ -55,13 +55,16 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slateberg_catalog::error::{CommitConflict, NameConflict};
 
     #[test]
     fn what_may_be_tried_again_says_so_and_keeps_its_cause() {
-        let conflict = about_table(Error::CommitFailed("a requirement".to_owned()));
+        let requirement = CommitConflict::Requirement("a requirement".to_owned());
+        let refused = Error::CommitFailed(requirement);
+        let conflict = about_table(refused.clone());
         assert_eq!(conflict.kind(), ErrorKind::CatalogCommitConflicts);
         assert!(conflict.retryable());
-        assert_eq!(cause(&conflict), Some(&Error::CommitFailed("a requirement".to_owned())));
+        assert_eq!(cause(&conflict), Some(&refused));
 
         let unknown = about_table(Error::unknown("the log did not answer"));
         assert_eq!((unknown.kind(), unknown.retryable()), (ErrorKind::Unexpected, false));
@@ -70,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_taken_is_that_of_what_was_asked_for() {
-        let taken = || Error::AlreadyExists("it is there".to_owned());
+        let taken = || Error::AlreadyExists(NameConflict::Checkpoint("it is there".to_owned()));
         assert_eq!(about_namespace(taken()).kind(), ErrorKind::NamespaceAlreadyExists);
         assert_eq!(about_table(taken()).kind(), ErrorKind::TableAlreadyExists);
     }

@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::StoreError;
+use slateberg_base::error_chain::Cause;
 use slateberg_catalog::Catalog;
 use slateberg_catalog::operation::RequestId;
 use slateberg_runtime::Runtime;
@@ -68,7 +69,7 @@ impl House {
                 None => Ok(()),
             }
         });
-        ending.await.unwrap_or_else(|panic| Err(StoreError::Internal(panic.to_string())))
+        ending.await.unwrap_or_else(|panic| Err(StoreError::Internal(Cause::new(panic))))
     }
 }
 

@@ -245,6 +245,8 @@ impl fmt::Debug for RulesKey {
     }
 }
 
+impl std::error::Error for Problem {}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "policy {}: {}", self.policy, self.reason)

@@ -116,12 +116,10 @@ impl Bounds {
         if bytes <= max {
             return Ok(());
         }
-        Err(Error::Unreadable {
-            location: location.to_owned(),
-            reason: format!(
-                "has {bytes} bytes, and {max} are read at most (catalog.file_bytes_max)"
-            ),
-        })
+        Err(Error::unreadable(
+            location,
+            format!("has {bytes} bytes, and {max} are read at most (catalog.file_bytes_max)"),
+        ))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors of access to a warehouse's files.
 
+use slateberg_base::error_chain::Cause;
 use slateberg_base::io_failure::{IoFailure, io_error};
 
 /// S3 error code for a key that is too long.
@@ -15,31 +16,31 @@ pub enum Error {
     #[error("Failed to open input stream for file: {0}")]
     NotFound(String),
     /// The file exists, but its content is not valid.
-    #[error("{location}: {reason}")]
+    #[error("{location}: {source}")]
     Unreadable {
         /// Location of the file.
         location: String,
         /// Reason why the content is not valid.
-        reason: String,
+        source: Cause,
     },
     /// A file with this name exists already.
     #[error("{0} exists already")]
     Taken(String),
     /// The target disk is full. Clients can retry once it has space again.
-    #[error("{location}: {reason}")]
+    #[error("{location}: {source}")]
     Full {
         /// Location of the file.
         location: String,
         /// Message of the operating system.
-        reason: String,
+        source: Cause,
     },
     /// The object store does not respond, or rejects the request. Clients can retry later.
-    #[error("{location}: {reason}")]
+    #[error("{location}: {source}")]
     Unavailable {
         /// Location of the file.
         location: String,
         /// Message of the object store.
-        reason: String,
+        source: Cause,
     },
 }
 
@@ -49,18 +50,26 @@ impl Error {
         Self::NotAllowed(format!("Location '{location}' has a name that is too long for its store"))
     }
 
+    /// Error for a file whose content is not valid.
+    pub(super) fn unreadable(
+        location: &str,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Unreadable { location: location.to_owned(), source: Cause::new(cause) }
+    }
+
     /// Converts an object store's error about the file at `location`.
     pub(super) fn of(location: &str, error: object_store::Error) -> Self {
         if let Some(io) = io_error(&error)
             && IoFailure::of(io) == IoFailure::Full
         {
-            return Self::Full { location: location.to_owned(), reason: io.to_string() };
+            return Self::Full { location: location.to_owned(), source: Cause::new(error) };
         }
         match error {
             object_store::Error::NotFound { .. } => Self::NotFound(location.to_owned()),
             // S3 and compatible stores report this code. A retry cannot succeed.
             other if other.to_string().contains(NAME_TOO_LONG) => Self::name_too_long(location),
-            other => Self::Unavailable { location: location.to_owned(), reason: other.to_string() },
+            other => Self::Unavailable { location: location.to_owned(), source: Cause::new(other) },
         }
     }
 }

@@ -68,10 +68,7 @@ pub async fn read_metadata(
     };
     let content = content.map_err(|error| Error::of(location, error))?;
     let unfolded = unfold(location, &content, METADATA_BYTES_MAX)?;
-    unfolded.ok_or_else(|| Error::Unreadable {
-        location: location.to_owned(),
-        reason: "unfolds to more than 1 GiB".to_owned(),
-    })
+    unfolded.ok_or_else(|| Error::unreadable(location, "unfolds to more than 1 GiB"))
 }
 
 fn open(url: &str, options: &BTreeMap<String, String>) -> Result<Opened, Error> {

@@ -168,7 +168,7 @@ pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<
             return Ok(Content::new(unfolded, bytes_max, room));
         }
     }
-    Err(Error::Unreadable { location: location.to_owned(), reason: unfolds_too_far(bytes_max) })
+    Err(Error::unreadable(location, unfolds_too_far(bytes_max)))
 }
 
 /// The length of the decompressed content, as the last four bytes of a gzip member state it.
@@ -189,10 +189,7 @@ pub(super) fn unfold(
     let unfolded = MultiGzDecoder::new(content.as_ref())
         .take(bytes_max.saturating_add(1))
         .read_to_end(&mut json)
-        .map_err(|error| Error::Unreadable {
-            location: location.to_owned(),
-            reason: error.to_string(),
-        })?;
+        .map_err(|error| Error::unreadable(location, error))?;
     Ok((unfolded as u64 <= bytes_max).then(|| json.into()))
 }
 

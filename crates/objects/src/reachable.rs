@@ -125,7 +125,7 @@ fn named_in(
     let read = avro::entries(content, bytes_max, see, take);
     match read {
         Ok(()) => Ok(named),
-        Err(reason) => Err(Error::Unreadable { location: location.to_owned(), reason }),
+        Err(reason) => Err(Error::unreadable(location, reason)),
     }
 }
 

@@ -14,6 +14,7 @@ use super::location::{AZURE, Location};
 use super::reserved::{Extent, Reserved};
 use super::scrub::scrub;
 use super::vend::Vendor;
+use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::secret::Secret;
 
 /// Bytes that a name may have in file systems, and in stores that keep their objects in one.
@@ -115,10 +116,22 @@ impl Objects {
     /// An object store's error about the file at `location`.
     pub(super) fn failed(&self, location: &str, error: object_store::Error) -> Error {
         match Error::of(location, error) {
-            Error::Unavailable { location, reason } => {
-                Error::Unavailable { location, reason: scrub(&reason, self.secrets.iter()) }
+            Error::Unavailable { location, source } => {
+                Error::Unavailable { location, source: self.without_secrets(source) }
+            }
+            Error::Full { location, source } => {
+                Error::Full { location, source: self.without_secrets(source) }
             }
             other => other,
+        }
+    }
+
+    /// Returns the cause itself, or its message alone if its chain has a secret.
+    fn without_secrets(&self, cause: Cause) -> Cause {
+        let chain = chain(&cause);
+        match scrub(&chain, self.secrets.iter()) {
+            scrubbed if scrubbed == chain => cause,
+            scrubbed => Cause::new(scrubbed),
         }
     }
 
@@ -351,8 +364,8 @@ impl Objects {
             None => (&[][..], &[][..]),
             Some(Access::Open { roots, former }) => (roots.as_slice(), former.as_slice()),
             Some(Access::Shut(reason)) => {
-                let (location, reason) = (text.to_owned(), reason.clone());
-                return Err(Error::Unavailable { location, reason });
+                let (location, source) = (text.to_owned(), Cause::new(reason.as_str()));
+                return Err(Error::Unavailable { location, source });
             }
         };
         let mut usable = roots.iter().chain(former.iter().filter(|_| or_former));
@@ -419,7 +432,7 @@ mod tests {
         let objects = Objects::new([(id, vec![root])]);
         let below_a_file = format!("{url}/file/x");
         let create = async |objects: &Objects| match objects.create(id, &below_a_file, []).await {
-            Err(Error::Unavailable { reason, .. }) => reason,
+            Err(Error::Unavailable { source, .. }) => chain(&source),
             other => panic!("{other:?}"),
         };
         let name = directory.path().file_name().expect("it has a name").to_string_lossy();

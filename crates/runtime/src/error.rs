@@ -88,10 +88,10 @@ pub enum BuildError {
     },
     /// The records of warehouses cannot be read or written.
     #[error("cannot bring the warehouses and the store together: {0}")]
-    Warehouses(store::Error),
+    Warehouses(#[source] store::Error),
     /// The publications of an earlier process cannot be completed.
     #[error("cannot complete publications of an earlier run: {0}")]
-    Recover(catalog::Error),
+    Recover(#[source] catalog::Error),
     /// The credentials cannot be loaded.
     #[error("cannot load the API keys: {0}")]
     Authn(#[from] authn::Error),

@@ -121,7 +121,7 @@ impl Store {
         };
         let made = self.db.create_checkpoint(CheckpointScope::All, &options).await?;
         let found = self.checkpoints(now_ms).await?.into_iter().find(|known| known.id == made.id);
-        let lost = || Error::Internal(format!("checkpoint {} is gone already", made.id));
+        let lost = || Error::internal(format!("checkpoint {} is gone already", made.id));
         found.map(Made::Checkpoint).ok_or_else(lost)
     }
 

@@ -92,7 +92,7 @@ impl Store {
             name: Some(format!("{PINS}{name}")),
         };
         let made = admin(&parent).create_detached_checkpoint(&options).await?;
-        let lost = || Error::Internal(format!("checkpoint {} is gone already", made.id));
+        let lost = || Error::internal(format!("checkpoint {} is gone already", made.id));
         let found = listed(&parent, now_ms).await?.into_iter().find(|known| known.id == made.id);
         found.map(Made::Checkpoint).ok_or_else(lost)
     }
@@ -134,12 +134,12 @@ impl Store {
         // SlateDB pins the same state once more, without a name. One pin, which people can see, is enough:
         // a clone never takes that of SlateDB back by itself.
         let manifest = clone.read_manifest(None).await?;
-        let manifest = manifest.ok_or_else(|| Error::Internal("the clone is gone".to_owned()))?;
+        let manifest = manifest.ok_or_else(|| Error::internal("the clone is gone"))?;
         if let (_, Some(second)) = source(&manifest, plain)? {
             admin(&parent).delete_checkpoint(second).await?;
         }
         if !listed(&parent, i64::MIN).await?.iter().any(|known| known.id == pin) {
-            return Err(Error::Unavailable(format!("the checkpoint {pin} was deleted meanwhile")));
+            return Err(Error::unavailable(format!("the checkpoint {pin} was deleted meanwhile")));
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ async fn half(
             None => return Ok(None),
             Some(Ok(found)) if is_probe(&found.location) => {}
             Some(Ok(_)) => break,
-            Some(Err(error)) => return Err(Error::Unavailable(error.to_string())),
+            Some(Err(error)) => return Err(Error::unavailable(error)),
         }
     }
     drop(listed);

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use slateberg_base::error_chain::Cause;
 use slateberg_model::text::{Piece, PieceHash, Segment, Text};
 
 /// Why bytes are not the record they should be.
@@ -22,8 +23,8 @@ pub enum DecodeError {
     #[error("unknown record version {0}")]
     Version(u8),
     /// The body is not what it should be.
-    #[error("{0}")]
-    Body(String),
+    #[error(transparent)]
+    Body(Cause),
 }
 
 /// A value that a key of the store can hold.
@@ -49,7 +50,7 @@ pub fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> 
     match bytes.split_first() {
         None => Err(DecodeError::Truncated),
         Some((&JSON_VERSION, body)) => {
-            serde_json::from_slice(body).map_err(|error| DecodeError::Body(error.to_string()))
+            serde_json::from_slice(body).map_err(|error| DecodeError::Body(Cause::new(error)))
         }
         Some((&version, _)) => Err(DecodeError::Version(version)),
     }
@@ -245,7 +246,7 @@ impl Input<'_> {
                 let len = self.length()?;
                 Ok(HeadSegment::Piece(PieceHash(self.take()?), len))
             }
-            [mark] => Err(DecodeError::Body(format!("unknown kind of segment {mark}"))),
+            [mark] => Err(DecodeError::Body(Cause::new(format!("unknown kind of segment {mark}")))),
         }
     }
 }
@@ -260,7 +261,7 @@ fn bounded(mut lengths: impl Iterator<Item = usize>) -> Result<usize, DecodeErro
     let sum = lengths.try_fold(0_usize, |sum, len| {
         sum.checked_add(len).filter(|sum| *sum <= DOCUMENT_BYTES_MAX)
     });
-    sum.ok_or_else(|| DecodeError::Body("too long for a document".to_owned()))
+    sum.ok_or_else(|| DecodeError::Body(Cause::new("too long for a document")))
 }
 
 fn compress(bytes: &[u8]) -> Vec<u8> {
@@ -270,7 +271,7 @@ fn compress(bytes: &[u8]) -> Vec<u8> {
 fn decompress(bytes: &[u8], bytes_max: usize) -> Result<Bytes, DecodeError> {
     let length = zstd::bulk::Decompressor::upper_bound(bytes).unwrap_or(bytes_max);
     let text = zstd::bulk::decompress(bytes, length.min(bytes_max))
-        .map_err(|error| DecodeError::Body(error.to_string()))?;
+        .map_err(|error| DecodeError::Body(Cause::new(error)))?;
     if text.is_empty() && bytes_max > 0 {
         return Err(DecodeError::Truncated);
     }

@@ -123,7 +123,7 @@ async fn found_ring(
 
 /// The beginning of one of a store's manifests, as it lies in the bucket.
 pub(super) async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error> {
-    let unavailable = |error: ObjectError| Error::Unavailable(error.to_string());
+    let unavailable = |error: ObjectError| Error::unavailable(error);
     let prefix = Path::from(place.path.as_str()).join("manifest");
     let first = place.object_store.list(Some(&prefix)).next().await;
     let Some(first) = first.transpose().map_err(unavailable)? else { return Ok(None) };

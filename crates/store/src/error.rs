@@ -1,4 +1,4 @@
-//! What can go wrong in the store, by what the caller does next.
+//! Errors of the store, by what the caller can do.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -7,138 +7,151 @@ use slatedb::wal::WalError;
 use slatedb::{CloseReason, ErrorKind};
 
 use super::storage::StorageError;
+use slateberg_base::error_chain::Cause;
 use slateberg_kms as kms;
 use slateberg_wal::{self as wal, DamagedFile};
 
-/// A failure of the store.
+/// Error of the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A record cannot be read as what its key says it is: repair the store.
-    #[error("corrupt record at key {key}: {reason}")]
+    /// A record cannot be decoded. The store needs a repair.
+    #[error("corrupt record at key {key}: {source}")]
     Corrupt {
         /// The key, in hexadecimal.
         key: String,
-        /// What is wrong with it.
-        reason: String,
+        /// Reason why it cannot be decoded.
+        source: Cause,
     },
     /// A file of the store is missing or damaged.
     #[error(transparent)]
     DamagedFile(#[from] DamagedFile),
-    /// The same, and SlateDB does not report which one.
+    /// A file of the store is damaged, and SlateDB does not report which one.
     #[error("a file of the store is damaged: {0}. Run `slateberg fsck`, which names it")]
-    Damaged(String),
-    /// A newer writer has taken the store: this process must stop answering.
+    Damaged(#[source] Cause),
+    /// A newer writer has fenced this process, which must stop to respond.
     #[error("another slateberg has opened this store and fenced this one")]
     Fenced,
     /// Another process writes to the same directory.
     #[error("{0} is in use by another slateberg")]
     InUse(String),
-    /// The newest records are in a local journal that cannot be read from here.
+    /// The newest records are in a local journal that this process cannot read.
     #[error(
-        "the store has a journal, from when it was a local directory: start it there once more and \
-         stop it in order, so that nothing is left in the journal"
+        "the newest records are in a journal in a local directory: start the server in that directory \
+         once, and stop it with SIGTERM, which empties the journal"
     )]
     JournalLeft,
-    /// The newest records are in a log that is in another object store.
-    #[error("its log is in another object store, {0}: set state.wal_url to that")]
+    /// The log with the newest records is in another object store.
+    #[error("the log of this store is in another object store, {0}: set state.wal_url to it")]
     LogElsewhere(String),
-    /// The newest records are in a log beside the rest, and not where the settings look for it.
+    /// The log with the newest records is in the store, not at the location in the settings.
     #[error(
-        "its log is beside it, and not at {0}: leave state.wal_url out; where the log is, is decided when a \
-         store is made"
+        "the log of this store is in the store itself, not at {0}: remove state.wal_url; the location of \
+         the log is fixed when a store is created"
     )]
     LogInStore(String),
-    /// The log that the settings name is not the one with the newest records.
+    /// The log at the location in the settings is not the log of this store.
     #[error(
         "write-ahead log mismatch: the log of this store is at {own}, but state.wal_url points to {given}: set state.wal_url"
     )]
     OtherLog {
-        /// Where its log was when it was made.
+        /// Location of the store's log at its creation.
         own: String,
-        /// What the settings name.
+        /// Location in the settings.
         given: String,
     },
-    /// A new store is to have a log where that of another store is.
-    #[error("at {given} is the log of another store, {state}: give this one a place of its own")]
+    /// The location of a new store's log has the log of another store.
+    #[error("{given} has the log of another store, {state}: set state.wal_url to another location")]
     LogOfAnother {
-        /// What the settings name.
+        /// Location in the settings.
         given: String,
         /// The other store.
         state: String,
     },
-    /// Encryption, or a key, or what was encrypted, is not what it should be: nothing was written.
+    /// A key or an encrypted object is invalid. Nothing was written.
     #[error(transparent)]
     Encryption(#[from] kms::Error),
-    /// What is there is encrypted, and nobody says with what.
-    #[error("the store is encrypted: set [encryption] as it was when the store was made")]
+    /// The store is encrypted, and the settings name no keys.
+    #[error("the store is encrypted: set [encryption] as when the store was created")]
     Encrypted,
-    /// What is there is not encrypted, and should be.
+    /// The store is not encrypted, but the settings require it.
     #[error(
-        "the store is not encrypted, and [encryption] is set: an existing store cannot be turned into an \
-         encrypted one in its place, see docs/encryption.md"
+        "the store is not encrypted, but [encryption] is set: an existing store cannot be encrypted in \
+         place, see docs/encryption.md"
     )]
     NotEncrypted,
-    /// The keys of an encrypted store are gone.
+    /// The key ring of an encrypted store is missing.
     #[error(
-        "the store is encrypted, and its key ring encryption/ring.json is missing: put it back from a copy \
-         of the bucket or directory; without it, nothing can be read"
+        "the store is encrypted, and its key ring encryption/ring.json is missing: restore it from a \
+         copy of the bucket or directory; without it, nothing can be decrypted"
     )]
     RingMissing,
-    /// The store is shut: nothing was written.
+    /// The store is closed. Nothing was written.
     #[error("the store is closed")]
     Closed,
-    /// The store had failed before it was closed: what its log holds was left there.
+    /// The store failed before it was closed. The newest records are only in its log.
     #[error(
-        "the store failed before it was closed: what is in its log alone stays there, and the next start reads it"
+        "the store failed before it was closed: its newest records are only in the log, which the next start replays"
     )]
     Failed,
-    /// A file or object of the store can be used by no retry: repair it, or the disk that it is on.
+    /// A file or object of the store is unusable, and no retry can succeed.
     #[error(transparent)]
     Storage(StorageError),
-    /// The journal cannot be written at this moment: try again later, nothing was written.
-    #[error("{reason}")]
+    /// The journal cannot be written at the moment. Nothing was written, and a retry may succeed.
+    #[error("{source}")]
     Stalled {
-        /// Which journal, and why.
-        reason: String,
-        /// Whether the disk is full, or a quota is used up.
+        /// The journal and the reason.
+        source: Cause,
+        /// Whether the disk is full or a quota is used up.
         is_full: bool,
     },
-    /// The object store does not answer: try again later, nothing was written.
+    /// The object store does not respond. Nothing was written, and a retry may succeed.
     #[error("the object store is unavailable: {0}")]
-    Unavailable(String),
-    /// Others changed the same records on every try: nothing was written.
-    #[error("transaction {name} met conflicting ones on {attempts} attempts")]
+    Unavailable(#[source] Cause),
+    /// Concurrent transactions changed the same records on every attempt. Nothing was written.
+    #[error("transaction {name} conflicted with concurrent ones in all {attempts} attempts")]
     Contended {
-        /// The transaction's name.
+        /// Name of the transaction.
         name: &'static str,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// The write was handed to the log and its end is not known.
+    /// The log got the write, but did not confirm it.
     #[error("the outcome of the write is unknown: {0}")]
-    Unknown(String),
+    Unknown(#[source] Cause),
     /// The state has no journal: it is not in a local directory.
     #[error("the state is not in a local directory, and has no journal")]
     NoJournal,
-    /// A clone is to be where something is.
-    #[error("there is something else there: a clone needs a place of its own")]
+    /// The location for a clone is not empty.
+    #[error("the location is not empty: a clone needs an empty location")]
     NotEmpty,
-    /// A clone was begun here, and whatever made it has ended before it was done.
-    #[error(
-        "the store is a clone that was not finished: run the same `slateberg clone` once more, or delete it"
-    )]
+    /// The store is a clone that was not completed.
+    #[error("the store is an unfinished clone: run the same `slateberg clone` again, or delete it")]
     UnfinishedClone,
-    /// The store is written in a format that this binary does not know.
-    #[error("the store has format version {found}, this slateberg knows up to {known}")]
+    /// The store has a newer format than this binary supports.
+    #[error(
+        "the store has format version {found}, but this slateberg supports versions up to {known}"
+    )]
     NewerFormat {
-        /// The version that was found.
+        /// Version of the store.
         found: u32,
-        /// The newest that is known.
+        /// Newest supported version.
         known: u32,
     },
-    /// Anything else: a defect.
+    /// Any other failure: a defect.
     #[error("unexpected failure of the store: {0}")]
-    Internal(String),
+    Internal(#[source] Cause),
+}
+
+impl Error {
+    /// Error for a store that does not respond.
+    pub(super) fn unavailable(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Unavailable(Cause::new(cause))
+    }
+
+    /// Error for a defect.
+    pub(super) fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Internal(Cause::new(cause))
+    }
 }
 
 impl From<slatedb::Error> for Error {
@@ -156,9 +169,9 @@ impl From<slatedb::Error> for Error {
         match error.kind() {
             ErrorKind::Closed(CloseReason::Fenced) => Self::Fenced,
             ErrorKind::Closed(_) => Self::Closed,
-            ErrorKind::Unavailable => Self::Unavailable(one_line(&error)),
-            ErrorKind::Data => Self::Damaged(one_line(&error)),
-            _ => Self::Internal(one_line(&error)),
+            ErrorKind::Unavailable => Self::unavailable(error),
+            ErrorKind::Data => Self::Damaged(Cause::new(error)),
+            _ => Self::internal(error),
         }
     }
 }
@@ -166,9 +179,11 @@ impl From<slatedb::Error> for Error {
 impl From<WalError> for Error {
     fn from(error: WalError) -> Self {
         match &error {
-            WalError::DataError(cause) => find_cause::<DamagedFile>(cause.as_ref())
-                .map_or_else(|| Self::Damaged(one_line(&error)), Self::DamagedFile),
-            _ => Self::Unavailable(one_line(&error)),
+            WalError::DataError(cause) => match find_cause::<DamagedFile>(cause.as_ref()) {
+                Some(file) => Self::DamagedFile(file),
+                None => Self::Damaged(Cause::new(error)),
+            },
+            _ => Self::unavailable(error),
         }
     }
 }
@@ -177,21 +192,21 @@ impl From<wal::Error> for Error {
     fn from(error: wal::Error) -> Self {
         match error {
             wal::Error::InUse(directory) => Self::InUse(directory),
-            wal::Error::Stalled { reason, is_full } => Self::Stalled { reason, is_full },
-            wal::Error::Unavailable(reason) => Self::Unavailable(reason),
+            wal::Error::Stalled { source, is_full } => Self::Stalled { source, is_full },
+            wal::Error::Unavailable(cause) => Self::Unavailable(cause),
             wal::Error::DamagedFile(file) => Self::DamagedFile(file),
             wal::Error::Log(error) => error.into(),
         }
     }
 }
 
-/// The failure of encryption at the bottom of an error, if there is one.
+/// Returns the encryption error among the causes of an error.
 pub(super) fn encryption_failure(error: &(dyn StdError + 'static)) -> Option<kms::Error> {
     find_cause(error)
 }
 
-/// The cause of this type in a chain of errors. SlateDB shares the errors of a log behind an [`Arc`], through
-/// which a chain cannot be followed by itself.
+/// Returns the cause of this type. SlateDB wraps the errors of a log into an [`Arc`], which
+/// [`StdError::source`] does not look into.
 fn find_cause<E: StdError + Clone + 'static>(error: &(dyn StdError + 'static)) -> Option<E> {
     let mut next = Some(error);
     while let Some(mut at) = next {
@@ -204,9 +219,4 @@ fn find_cause<E: StdError + Clone + 'static>(error: &(dyn StdError + 'static)) -
         next = at.source();
     }
     None
-}
-
-/// An error in one line: some of SlateDB's hold the debug output of a whole structure.
-pub(super) fn one_line(error: &dyn StdError) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

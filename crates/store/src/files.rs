@@ -18,8 +18,9 @@ use slatedb::{ErrorKind, PathResolver, SstReader, VersionedCompactions, Versione
 use super::builder::sealed_blocks;
 use super::checkpoints::admin;
 use super::encryption::{Missing, Unlocked, unlock};
-use super::error::{Error, encryption_failure, one_line};
+use super::error::{Error, encryption_failure};
 use super::location::Place;
+use slateberg_base::error_chain::one_line;
 use slateberg_base::progress::Progress;
 use slateberg_wal::{self as journal, DamagedFile, RESTORE};
 
@@ -428,5 +429,5 @@ fn content<T>(read: Result<T, slatedb::Error>) -> Result<Content<T>, Error> {
 }
 
 fn unavailable(error: StoreError) -> Error {
-    Error::Unavailable(error.to_string())
+    Error::unavailable(error)
 }

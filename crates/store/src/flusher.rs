@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::error::Error;
 use super::metrics::Metrics;
+use slateberg_base::error_chain::Cause;
 use slateberg_base::pace::Pace;
 
 /// How the flush of a group ended; none while it has not.
@@ -82,7 +83,7 @@ impl Membership {
         let mut flushed = self.0.clone();
         match flushed.wait_for(Option::is_some).await {
             Ok(flushed) => flushed.clone().unwrap_or(Ok(())),
-            Err(_) => Err(Error::Unknown("the log was closed before it was flushed".to_owned())),
+            Err(_) => Err(Error::Unknown(Cause::new("the log was closed before it was flushed"))),
         }
     }
 }
@@ -113,10 +114,10 @@ async fn run(db: Db, shared: Arc<Shared>, metrics: Metrics) {
 
 /// Flushes what has been accepted so far, and returns when readers of durable state see it.
 async fn flush(db: &Db) -> Result<(), Error> {
-    let unknown = |error: slatedb::Error| Error::Unknown(error.to_string());
+    let unknown = |error: slatedb::Error| Error::Unknown(Cause::new(error));
     let accepted = db.snapshot().map_err(unknown)?.seq();
     db.flush().await.map_err(unknown)?;
-    let closed = || Error::Unknown("the log was closed before it was flushed".to_owned());
+    let closed = || Error::Unknown(Cause::new("the log was closed before it was flushed"));
     let mut status = db.subscribe();
     let over = |status: &DbStatus| status.durable_seq >= accepted || status.close_reason.is_some();
     let status = status.wait_for(over).await.map_err(|_| closed())?;

@@ -16,6 +16,7 @@ use slatedb::object_store::{
 
 use super::error::Error;
 use super::location::Place;
+use slateberg_base::error_chain::Cause;
 use slateberg_kms::ring::Ring;
 
 /// Below the store's path.
@@ -148,6 +149,9 @@ fn write_file(directory: &FilePath, bytes: &[u8]) -> Result<Written, Error> {
     Ok(Written::Done)
 }
 
-fn unavailable(place: impl std::fmt::Display, reason: impl std::fmt::Display) -> Error {
-    Error::Unavailable(format!("the key ring {place}: {reason}"))
+fn unavailable(
+    place: impl std::fmt::Display,
+    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    Error::Unavailable(Cause::about(format_args!("the key ring {place}"), cause))
 }

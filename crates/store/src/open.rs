@@ -28,6 +28,7 @@ use super::separate_log;
 use super::settings::Settings;
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
+use slateberg_base::error_chain::Cause;
 use slateberg_kms as kms;
 use slateberg_wal::{self as journal, Hold, Journal};
 
@@ -235,7 +236,7 @@ async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
     let prefix = Path::from(place.path.as_str()).join(journal::DIRECTORY);
     let mut left = place.object_store.list(Some(&prefix));
     while let Some(object) = left.next().await {
-        let object = object.map_err(|error| Error::Unavailable(error.to_string()))?;
+        let object = object.map_err(Error::unavailable)?;
         if journal::is_segment(object.location.as_ref()) {
             return Err(Error::JournalLeft);
         }
@@ -260,7 +261,7 @@ async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
     let db = builder(&without_journal, how).build().await?;
     close_in_order(&db).await?;
     let removed = std::fs::remove_dir_all(&log);
-    removed.map_err(|error| Error::Unavailable(format!("{}: {error}", log.display())))
+    removed.map_err(|error| Error::Unavailable(Cause::about(log.display(), error)))
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ impl Transaction {
     pub async fn revise_policies(&self, revision: &PolicyRevision) -> Result<(), Error> {
         let head = self.get(&PolicyHeadKey).await?.map_or(0, |head| head.number);
         if revision.number != head + 1 {
-            return Err(Error::Internal(format!(
+            return Err(Error::internal(format!(
                 "the policy log ends with revision {head}, and {} was to be the next",
                 revision.number
             )));

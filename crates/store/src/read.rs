@@ -18,6 +18,7 @@ use super::key_space::KeySpace;
 use super::keys::{Key, MetadataKey, PieceKey};
 pub use super::recent::Reading;
 use super::recent::{Known, PageKey, Recent, is_cached};
+use slateberg_base::error_chain::Cause;
 use slateberg_model::page::Names;
 use slateberg_model::text::PieceHash;
 use slateberg_telemetry::traces::current_trace_id;
@@ -156,7 +157,7 @@ fn decoded<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>,
 
 /// A record from its bytes, or an error that names the key.
 pub(super) fn decode_value<K: Key>(key: &[u8], bytes: &[u8]) -> Result<K::Value, Error> {
-    K::Value::decode(bytes).map_err(|error| corrupt(key, &error.to_string()))
+    K::Value::decode(bytes).map_err(|error| corrupt(key, error))
 }
 
 /// The document of a table or view, whole; none if there is none.
@@ -174,7 +175,7 @@ async fn document(store: &(impl Read + ?Sized), id: Uuid) -> Result<Option<Docum
         if found.as_ref() == Some(&bytes) {
             return Err(corrupt(
                 &key,
-                &format!("piece {missing:?} is missing or of another length"),
+                format!("piece {missing:?} is missing or of another length"),
             ));
         }
     }
@@ -205,13 +206,16 @@ async fn pieces_of(
 }
 
 /// A record that is not what it should be.
-pub(super) fn corrupt(key: &[u8], reason: &str) -> Error {
+pub(super) fn corrupt(
+    key: &[u8],
+    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
     use std::fmt::Write;
     let hex = key.iter().fold(String::with_capacity(key.len() * 2), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     });
-    Error::Corrupt { key: hex, reason: reason.to_owned() }
+    Error::Corrupt { key: hex, source: Cause::new(cause) }
 }
 
 /// Returns the options of every read of one key. SlateDB creates spans for reads that name a trace.

@@ -24,6 +24,7 @@ use uuid::Uuid;
 use super::error::Error;
 pub use super::location::Log;
 use super::location::Place;
+use slateberg_base::error_chain::Cause;
 
 /// The object, on either side.
 const FILE: &str = "log-pair.json";
@@ -92,30 +93,30 @@ async fn read(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<Option<Pair
         Err(StoreError::NotFound { .. }) => return Ok(None),
         Err(error) => Err(error),
     };
-    let content = content.map_err(|error| Error::Unavailable(error.to_string()))?;
+    let content = content.map_err(Error::unavailable)?;
     let pair = serde_json::from_slice(&content);
     pair.map(Some)
-        .map_err(|error| Error::Corrupt { key: path.to_string(), reason: error.to_string() })
+        .map_err(|error| Error::Corrupt { key: path.to_string(), source: Cause::new(error) })
 }
 
 /// Writes the object, unless it is there; returns what is there.
 async fn create(store: &Arc<dyn ObjectStore>, place: &Place, pair: &Pair) -> Result<Pair, Error> {
-    let json = serde_json::to_vec(pair).map_err(|error| Error::Internal(error.to_string()))?;
+    let json = serde_json::to_vec(pair).map_err(Error::internal)?;
     let payload = PutPayload::from(Bytes::from(json));
     match store.put_opts(&file(place), payload, PutMode::Create.into()).await {
         Ok(_) => return Ok(pair.clone()),
         Err(StoreError::AlreadyExists { .. }) => {}
-        Err(error) => return Err(Error::Unavailable(error.to_string())),
+        Err(error) => return Err(Error::unavailable(error)),
     }
     let found = read(store, place).await?;
-    found.ok_or_else(|| Error::Unavailable(format!("{} came and went", file(place))))
+    found.ok_or_else(|| Error::unavailable(format!("{} came and went", file(place))))
 }
 
 /// Whether there are log files here that a store has written. Each opening writes one that stays.
 async fn has_log(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<bool, Error> {
     let files = Path::from(place.path.as_str()).join("wal");
     let first = store.list(Some(&files)).try_next().await;
-    Ok(first.map_err(|error| Error::Unavailable(error.to_string()))?.is_some())
+    Ok(first.map_err(Error::unavailable)?.is_some())
 }
 
 /// Whether there is a store.

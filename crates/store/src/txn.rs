@@ -193,7 +193,7 @@ impl Store {
             let transaction = Arc::new(self.begin()?);
             let value = work(Arc::clone(&transaction)).await?;
             let transaction = Arc::into_inner(transaction).ok_or_else(|| {
-                Error::Internal(format!("transaction {name} is still held by its work"))
+                Error::internal(format!("transaction {name} is still held by its work"))
             })?;
             match self.commit(transaction).await? {
                 Some(accepted) => return Ok((value, accepted)),

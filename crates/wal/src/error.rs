@@ -3,6 +3,7 @@
 use slatedb::wal::WalError;
 
 use super::damage::DamagedFile;
+use slateberg_base::error_chain::Cause;
 
 /// An error of the local WAL.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -11,16 +12,16 @@ pub enum Error {
     #[error("{0} is in use by another slateberg")]
     InUse(String),
     /// The WAL cannot be written at the moment. Nothing was written, and a retry may succeed.
-    #[error("{reason}")]
+    #[error("{source}")]
     Stalled {
         /// The WAL and the reason.
-        reason: String,
+        source: Cause,
         /// Whether the disk is full or a quota is used up.
         is_full: bool,
     },
     /// The directory does not respond. Nothing was written, and a retry may succeed.
     #[error("the object store is unavailable: {0}")]
-    Unavailable(String),
+    Unavailable(#[source] Cause),
     /// A file of the WAL is missing or damaged.
     #[error(transparent)]
     DamagedFile(#[from] DamagedFile),

@@ -57,6 +57,7 @@ use gc::JournalGc;
 use mark::{Acknowledged, Mark};
 use reader::JournalReader;
 use segment::Segment;
+use slateberg_base::error_chain::Cause;
 use slateberg_kms::keys::Keys;
 
 /// Directory of the WAL, relative to the store's directory.
@@ -99,7 +100,8 @@ impl Journal {
     pub fn open(store: &Path) -> Result<Self, Error> {
         let directory = store.join(DIRECTORY);
         let failed = |error: io::Error| {
-            Error::Unavailable(format!("the journal in {}: {error}", directory.display()))
+            let journal = format_args!("the journal in {}", directory.display());
+            Error::Unavailable(Cause::about(journal, error))
         };
         make_directory(&directory).map_err(failed)?;
         let path = directory.join(LOCK);
@@ -119,7 +121,7 @@ impl Journal {
 
     /// Extends the lock until the returned value is dropped, even if the writer closes earlier.
     pub fn hold(&self) -> Result<Hold, Error> {
-        let lock = self.lock.try_clone().map_err(|error| Error::Unavailable(error.to_string()))?;
+        let lock = self.lock.try_clone().map_err(|error| Error::Unavailable(Cause::new(error)))?;
         Ok(Hold { directory: self.directory.clone(), _lock: lock })
     }
 
@@ -130,7 +132,7 @@ impl Journal {
         after: u64,
         keys: Option<&Keys>,
     ) -> Result<(Option<u64>, u64), Error> {
-        let failed = |error: io::Error| Error::Unavailable(error.to_string());
+        let failed = |error: io::Error| Error::Unavailable(Cause::new(error));
         let left = read_left(&self.directory, after, keys)?.acknowledged(after);
         let before = match mark::read(&self.directory) {
             Ok(acknowledged) => acknowledged.map(|it| it.frame),
@@ -196,7 +198,7 @@ pub fn has_object_log(store: &Path) -> bool {
 pub fn check(store: &Path, after: u64, keys: Option<&Keys>) -> Result<CheckedJournal, Error> {
     let directory = store.join(DIRECTORY);
     let segments = Segment::list(&directory);
-    let segments = segments.map_err(|error| Error::Unavailable(error.to_string()))?;
+    let segments = segments.map_err(|error| Error::Unavailable(Cause::new(error)))?;
     let mut checked = CheckedJournal { segments: segments.len(), damaged: None };
     if segments.is_empty() && has_object_log(store) {
         return Ok(checked);
@@ -211,7 +213,7 @@ pub fn check(store: &Path, after: u64, keys: Option<&Keys>) -> Result<CheckedJou
 
 fn is_empty(directory: &Path) -> Result<bool, Error> {
     let segments = Segment::list(directory);
-    Ok(segments.map_err(|error| Error::Unavailable(error.to_string()))?.is_empty())
+    Ok(segments.map_err(|error| Error::Unavailable(Cause::new(error)))?.is_empty())
 }
 
 /// Whether an object has the name of a segment.

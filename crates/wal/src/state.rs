@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::Error;
+use slateberg_base::error_chain::Cause;
 use slateberg_base::io_failure::IoFailure;
 
 /// Interval of warnings about one WAL.
@@ -29,7 +30,7 @@ struct Shared {
 struct Stall {
     since: Instant,
     warned: Instant,
-    reason: String,
+    cause: Cause,
     is_full: bool,
 }
 
@@ -61,8 +62,8 @@ impl JournalState {
         }
         match &*self.stall() {
             None => Ok(()),
-            Some(Stall { reason, is_full, .. }) => {
-                Err(Error::Stalled { reason: reason.clone(), is_full: *is_full })
+            Some(Stall { cause, is_full, .. }) => {
+                Err(Error::Stalled { source: cause.clone(), is_full: *is_full })
             }
         }
     }
@@ -71,7 +72,8 @@ impl JournalState {
     pub(crate) fn stalled(&self, directory: &Path, error: &io::Error) {
         let is_full = IoFailure::of(error) == IoFailure::Full;
         let (now, directory) = (Instant::now(), directory.display());
-        let reason = format!("cannot write the journal in {directory}: {error}");
+        let copy = io::Error::new(error.kind(), error.to_string());
+        let cause = Cause::about(format_args!("cannot write the journal in {directory}"), copy);
         let mut stall = self.stall();
         let (since, warned) = stall.as_ref().map_or((now, None), |it| (it.since, Some(it.warned)));
         let is_due = warned.is_none_or(|warned| warned.elapsed() >= WARN_EVERY);
@@ -85,7 +87,7 @@ impl JournalState {
             );
         }
         let warned = warned.filter(|_| !is_due).unwrap_or(now);
-        *stall = Some(Stall { since, warned, reason, is_full });
+        *stall = Some(Stall { since, warned, cause, is_full });
         self.0.is_stalled.store(true, Ordering::Relaxed);
     }
 

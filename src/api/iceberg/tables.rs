@@ -23,6 +23,7 @@ use crate::api::state::ApiState;
 use crate::api::tag::{Shown, SnapshotMode, Tag};
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
+use slateberg_base::error_chain::Cause;
 use slateberg_catalog::Delegated;
 use slateberg_catalog::Loaded;
 use slateberg_catalog::Readable;
@@ -221,8 +222,9 @@ fn snapshot_mode(query: &Query) -> Result<SnapshotMode> {
 
 fn with_referenced_snapshots_only(loaded: Readable) -> Result<Readable> {
     let Readable { state, access } = loaded;
-    let metadata = TableMetadata::from_text(&state.text)
-        .map_err(|refusal| catalog::Error::internal(format!("metadata in the store: {refusal}")))?;
+    let metadata = TableMetadata::from_text(&state.text).map_err(|refusal| {
+        catalog::Error::internal(Cause::about("metadata in the store", refusal))
+    })?;
     let text = metadata.with_referenced_snapshots_only().to_text();
     Ok(Readable { state: TabularState { text, ..state }, access })
 }

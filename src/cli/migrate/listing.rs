@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error::MigrateError;
 use super::found::{Contents, FoundNamespace, FoundTabular};
-use super::rest::{Rest, plural};
+use super::rest::{Response, Rest, plural};
 use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 
@@ -40,14 +40,14 @@ impl Rest {
         let path = format!("{}/namespaces", self.prefix);
         let of = (!parent.is_empty()).then(|| self.joined(parent));
         let listed = match self.listed(&path, "namespaces", of).await? {
-            Ok(listed) => listed,
+            Response::Success(listed) => listed,
             // A catalog without nested namespaces may not support this request.
-            Err(refused) if !parent.is_empty() && refused.is_missing() => {
-                let reason = refused.error("namespaces below it were not listed");
+            Response::Rejected(rejection) if !parent.is_empty() && rejection.is_missing() => {
+                let reason = rejection.error("namespaces below it were not listed");
                 contents.notes.push(format!("{}: {reason}", parent.join(".")));
                 return Ok(Vec::new());
             }
-            Err(refused) => return Err(refused.error(&path)),
+            Response::Rejected(rejection) => return Err(rejection.error(&path)),
         };
         let found = listed.iter().filter_map(strings);
         // Keep only direct children. A catalog that ignores `parent` and returns all namespaces
@@ -64,12 +64,12 @@ impl Rest {
     ) -> Result<BTreeMap<String, String>, MigrateError> {
         let path = self.in_namespace(levels);
         match self.send(Method::GET, &path, &Value::Null).await? {
-            Ok(answer) => {
+            Response::Success(answer) => {
                 let properties = serde_json::from_value(answer["properties"].clone());
                 Ok(properties.unwrap_or_default())
             }
-            Err(refused) => {
-                let reason = refused.error("its properties cannot be read");
+            Response::Rejected(rejection) => {
+                let reason = rejection.error("its properties cannot be read");
                 contents.failures.push(format!("namespace {}: {reason}", levels.join(".")));
                 Ok(BTreeMap::new())
             }
@@ -87,18 +87,18 @@ impl Rest {
         }
         let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
         let listed = match self.listed(&path, "identifiers", None).await? {
-            Ok(listed) => listed,
+            Response::Success(listed) => listed,
             // A catalog that does not announce its view endpoints may have none.
-            Err(refused)
+            Response::Rejected(rejection)
                 if kind == TabularKind::View
                     && self.has_views.is_none()
-                    && refused.is_missing() =>
+                    && rejection.is_missing() =>
             {
                 return Ok(());
             }
-            Err(refused) => {
+            Response::Rejected(rejection) => {
                 let what = format!("{} of {}", plural(kind), namespace.join("."));
-                contents.failures.push(refused.error(&what).to_string());
+                contents.failures.push(rejection.error(&what).to_string());
                 return Ok(());
             }
         };

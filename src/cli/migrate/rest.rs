@@ -63,15 +63,29 @@ pub(super) struct Wanted<'a> {
 
 /// An error response.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct Rejection {
     pub(super) status: u16,
     pub(super) message: String,
 }
 
 /// The result of a request.
-pub(super) type Answer = Result<Value, Refused>;
+#[derive(Debug)]
+pub(super) enum Response<T = Value> {
+    Success(T),
+    Rejected(Rejection),
+}
 
-impl Refused {
+impl<T> Response<T> {
+    /// Returns the content, or an error about `what`.
+    fn content(self, what: &str) -> Result<T, MigrateError> {
+        match self {
+            Self::Success(content) => Ok(content),
+            Self::Rejected(rejection) => Err(rejection.error(what)),
+        }
+    }
+}
+
+impl Rejection {
     pub(super) fn error(self, what: &str) -> MigrateError {
         MigrateError::new(format!("{what}: {} ({})", self.message, self.status))
     }
@@ -127,7 +141,7 @@ impl Rest {
         }
         let path = format!("/v1/config{}", query(&[("warehouse", warehouse.map(str::to_owned))]));
         let config = rest.send(Method::GET, &path, &Value::Null).await?;
-        let config = config.map_err(|refused| refused.error(&rest.base))?;
+        let config = config.content(&rest.base)?;
         let told = |name: &str| {
             ["overrides", "defaults"].iter().find_map(|which| config[which][name].as_str())
         };
@@ -183,22 +197,23 @@ impl Rest {
         method: Method,
         path: &str,
         body: &Value,
-    ) -> Result<Answer, MigrateError> {
+    ) -> Result<Response, MigrateError> {
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         for attempt in 1.. {
             let token = self.token.lock().await.clone();
             let tried = self.send_once(method.clone(), path, body, token.as_ref()).await;
             let last = attempt >= ATTEMPTS_MAX;
             match tried {
-                Ok(Err(refused)) if refused.status == 401 && !last => {
+                Ok(Response::Rejected(rejection)) if rejection.status == 401 && !last => {
                     let stale = token.as_ref().map(Secret::reveal);
                     if !self.renew(stale).await? {
-                        return Ok(Err(refused));
+                        return Ok(Response::Rejected(rejection));
                     }
                 }
-                Ok(Err(refused)) if matches!(refused.status, 429 | 500..=599) && !last => {}
+                Ok(Response::Rejected(rejection))
+                    if matches!(rejection.status, 429 | 500..=599) && !last => {}
                 Err(_) if !last => {}
-                Ok(answer) => return Ok(answer),
+                Ok(response) => return Ok(response),
                 Err(error) => return Err(ClientError::transport(&self.base, error).into()),
             }
             backoff.wait().await;
@@ -212,7 +227,7 @@ impl Rest {
         path: &str,
         body: &Value,
         token: Option<&Secret>,
-    ) -> reqwest::Result<Answer> {
+    ) -> reqwest::Result<Response> {
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         if let Some(token) = token {
             request = request.bearer_auth(token.reveal());
@@ -226,14 +241,17 @@ impl Rest {
         let answer = serde_json::from_str::<Value>(&text);
         if status.is_success() {
             return Ok(match answer {
-                Ok(answer) => Ok(answer),
-                Err(_) if text.is_empty() => Ok(Value::Null),
-                Err(_) => Err(Refused { status: status.as_u16(), message: "no JSON".to_owned() }),
+                Ok(answer) => Response::Success(answer),
+                Err(_) if text.is_empty() => Response::Success(Value::Null),
+                Err(_) => Response::Rejected(Rejection {
+                    status: status.as_u16(),
+                    message: "no JSON".to_owned(),
+                }),
             });
         }
         let message = answer.ok().and_then(|it| Some(it["error"]["message"].as_str()?.to_owned()));
         let message = message.unwrap_or_else(|| text.chars().take(200).collect());
-        Ok(Err(Refused { status: status.as_u16(), message }))
+        Ok(Response::Rejected(Rejection { status: status.as_u16(), message }))
     }
 
     /// The path of a namespace's members.
@@ -260,7 +278,7 @@ impl Rest {
         path: &str,
         member: &str,
         parent: Option<String>,
-    ) -> Result<Result<Vec<Value>, Refused>, MigrateError> {
+    ) -> Result<Response<Vec<Value>>, MigrateError> {
         let mut all = Vec::new();
         let mut token = String::new();
         loop {
@@ -271,13 +289,13 @@ impl Rest {
             ]);
             let answer =
                 match self.send(Method::GET, &format!("{path}{page}"), &Value::Null).await? {
-                    Ok(answer) => answer,
-                    Err(refused) => return Ok(Err(refused)),
+                    Response::Success(answer) => answer,
+                    Response::Rejected(rejection) => return Ok(Response::Rejected(rejection)),
                 };
             all.extend(answer[member].as_array().cloned().unwrap_or_default());
             match answer["next-page-token"].as_str() {
                 Some(next) if !next.is_empty() && next != token => token = next.to_owned(),
-                _ => return Ok(Ok(all)),
+                _ => return Ok(Response::Success(all)),
             }
         }
     }
@@ -285,8 +303,7 @@ impl Rest {
     /// Loads a table or view to get the location of its metadata file.
     pub(super) async fn locate(&self, found: &FoundTabular) -> Result<Located, MigrateError> {
         let loaded = self.load(found.kind, &found.namespace, &found.name).await?;
-        let loaded = loaded.map_err(|refused| refused.error("it cannot be loaded"))?;
-        located(found.kind, &loaded)
+        located(found.kind, &loaded.content("it cannot be loaded")?)
     }
 
     /// Loads a table or view.
@@ -295,7 +312,7 @@ impl Rest {
         kind: TabularKind,
         namespace: &[String],
         name: &str,
-    ) -> Result<Answer, MigrateError> {
+    ) -> Result<Response, MigrateError> {
         let refs = match kind {
             TabularKind::Table => "?snapshots=refs",
             TabularKind::View => "",
@@ -311,7 +328,7 @@ impl Rest {
         namespace: &[String],
         name: &str,
         metadata_location: &str,
-    ) -> Result<Answer, MigrateError> {
+    ) -> Result<Response, MigrateError> {
         let register = match kind {
             TabularKind::Table => "register",
             TabularKind::View => "register-view",
@@ -326,14 +343,14 @@ impl Rest {
         &self,
         levels: &[String],
         properties: &BTreeMap<String, String>,
-    ) -> Result<Answer, MigrateError> {
+    ) -> Result<Response, MigrateError> {
         let path = format!("{}/namespaces", self.prefix);
         let body = json!({ "namespace": levels, "properties": properties });
         self.send(Method::POST, &path, &body).await
     }
 
     /// Loads a namespace's properties.
-    pub(super) async fn load_namespace(&self, levels: &[String]) -> Result<Answer, MigrateError> {
+    pub(super) async fn load_namespace(&self, levels: &[String]) -> Result<Response, MigrateError> {
         self.send(Method::GET, &self.in_namespace(levels), &Value::Null).await
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::arguments::Migrate;
 use super::error::MigrateError;
 use super::found::{Contents, FoundNamespace, FoundTabular, Located};
-use super::rest::{Rest, located};
+use super::rest::{Response, Rest, located};
 use super::source::Source;
 use slateberg_base::numbers::grouped;
 use slateberg_base::progress::Progress;
@@ -193,9 +193,9 @@ impl Work {
 
     async fn make_namespace(&self, found: &FoundNamespace) -> Result<End, MigrateError> {
         let known = match self.target.load_namespace(&found.levels).await? {
-            Ok(known) => Some(known),
-            Err(refused) if refused.status == 404 => None,
-            Err(refused) => return Ok(End::Failed(refused.message)),
+            Response::Success(known) => Some(known),
+            Response::Rejected(rejection) if rejection.status == 404 => None,
+            Response::Rejected(rejection) => return Ok(End::Failed(rejection.message)),
         };
         if let Some(known) = known {
             let is_other = |(key, value): (&String, &String)| known["properties"][key] != *value;
@@ -209,10 +209,10 @@ impl Work {
             return Ok(End::Done);
         }
         Ok(match self.target.create_namespace(&found.levels, &found.properties).await? {
-            Ok(_) => End::Done,
-            // An earlier attempt of this request created it, or a concurrent client did.
-            Err(refused) if refused.status == 409 => End::Present,
-            Err(refused) => End::Failed(refused.message),
+            Response::Success(_) => End::Done,
+            // Made by an earlier try of this request, or by somebody else at this moment.
+            Response::Rejected(rejection) if rejection.status == 409 => End::Present,
+            Response::Rejected(rejection) => End::Failed(rejection.message),
         })
     }
 
@@ -234,12 +234,12 @@ impl Work {
         let (kind, name) = (found.kind, found.name.as_str());
         let registered = self.target.register(kind, &namespace, name, metadata_location).await?;
         match registered {
-            Ok(_) => Ok(End::Done),
-            Err(refused) if refused.status == 409 => {
+            Response::Success(_) => Ok(End::Done),
+            Response::Rejected(rejection) if rejection.status == 409 => {
                 let known = self.known(found, &namespace, &own).await?;
-                Ok(known.unwrap_or(End::Conflict(refused.message)))
+                Ok(known.unwrap_or(End::Conflict(rejection.message)))
             }
-            Err(refused) => Ok(End::Failed(refused.message)),
+            Response::Rejected(rejection) => Ok(End::Failed(rejection.message)),
         }
     }
 
@@ -251,9 +251,9 @@ impl Work {
         own: &Located,
     ) -> Result<Option<End>, MigrateError> {
         let loaded = match self.target.load(found.kind, namespace, &found.name).await? {
-            Ok(loaded) => loaded,
-            Err(refused) if refused.status == 404 => return Ok(None),
-            Err(refused) => return Ok(Some(End::Failed(refused.message))),
+            Response::Success(loaded) => loaded,
+            Response::Rejected(rejection) if rejection.status == 404 => return Ok(None),
+            Response::Rejected(rejection) => return Ok(Some(End::Failed(rejection.message))),
         };
         let known = located(found.kind, &loaded)?;
         Ok(Some(if known.uuid != own.uuid {

@@ -205,7 +205,7 @@ async fn a_clone_is_served_beside_its_parent_and_thrown_away() {
     assert!(told.contains("0 broken") && told.contains("slateberg serve --data-dir"), "{told}");
     let pin = told.lines().last().expect("a line").split_whitespace().last().expect("a name");
     let told = refused(offline(at, &[&clone[..], &DATA].concat()));
-    assert!(told.contains("there is something else there"), "{told}");
+    assert!(told.contains("the location is not empty"), "{told}");
     assert!(said(server.run(at, &key, &["checkpoint", "list"])).contains(pin));
 
     // Its warehouse location is the parent's, even though its settings do not contain it.
@@ -268,7 +268,10 @@ fn wrong_lines_are_told_by_their_numbers_and_nothing_is_written() {
     strange["colour"] = json!("red");
     let cases: Vec<(Vec<Value>, &str)> = vec![
         (vec![], "line 1: the last line is missing"),
-        (vec![newer], "line 1: the export has version 2, this slateberg knows up to 1"),
+        (
+            vec![newer],
+            "line 1: the export has version 2, but this slateberg supports versions up to 1",
+        ),
         (vec![warehouse.clone()], "line 1: expected"),
         (vec![header.clone(), header.clone()], "line 2: expected"),
         (vec![header.clone(), warehouse.clone()], "line 3: the last line is missing"),

@@ -336,7 +336,7 @@ async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
 
     let clone = cloned(&app, "before").await;
     let told = refused(clone_to(&app.bucket, &settings, Some("before"), CLONE).await);
-    assert!(told.contains("there is something else there"), "{told}");
+    assert!(told.contains("the location is not empty"), "{told}");
     clone.get(TABLE).await.expect(200);
     keep(&clone, "again").await;
     let theirs = Settings::clone(&clone.app.runtime.settings);
@@ -390,7 +390,7 @@ async fn cut_off_after(writes: usize) -> bool {
         Ok(done) => assert!(!is_done && done.report.broken.is_empty(), "after {writes} writes"),
         Err(error) => {
             let told = error.to_string();
-            assert!(is_done && told.contains("there is something else"), "{writes}: {told}");
+            assert!(is_done && told.contains("the location is not empty"), "{writes}: {told}");
         }
     }
     let clone = App::build(theirs, seams(&bucket)).await.expect("it is served");

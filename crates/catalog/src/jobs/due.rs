@@ -230,10 +230,11 @@ impl Jobs {
 /// object store or the record, which contain no secrets.
 fn told(error: &Error) -> String {
     match error {
-        Error::Unavailable { message, operator } if message != operator => {
-            format!("{message}: {operator}")
+        Error::Unavailable { message, source } => {
+            let cause = source.to_string();
+            if *message == cause { cause } else { format!("{message}: {cause}") }
         }
-        Error::Internal { operator } => operator.clone(),
+        Error::Internal { source } => source.to_string(),
         other => other.to_string(),
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{kind_of, warehouse_word};
+use crate::error::MissingResource;
 use crate::jobs::Jobs;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManageJobs, Purge};
@@ -14,7 +15,6 @@ use slateberg_authz::authority::Asked;
 use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
-use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
 use slateberg_store::jobs::{Ending, Job, Progress, Work};
 use slateberg_store::keys::{EndedJobKey, JobKey, Key, space};
@@ -101,7 +101,7 @@ impl Cursor {
 }
 
 pub(super) fn no_such_job(id: &str) -> Error {
-    Error::NoSuchJob(brief(id))
+    Error::NotFound(MissingResource::Job(id.to_owned()))
 }
 
 impl Jobs {

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::listing::{JobInfo, no_such_job};
 use super::{Halt, kind_of, table_of};
+use crate::error::StateConflict;
 use crate::jobs::Jobs;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
@@ -115,17 +116,17 @@ impl Jobs {
         let range = Range::prefix([space::JOBS]);
         let live = self.core.store().latest().scan::<JobKey>(&range, Some(WAITING_MAX)).await?;
         if live.len() >= WAITING_MAX {
-            return Err(Error::unavailable("Too many jobs are waiting", live.len()));
+            return Err(Error::unavailable(
+                "Too many jobs are waiting",
+                format!("{} jobs", live.len()),
+            ));
         }
         let same = |job: &Job| {
             matches!(job.work, Work::Orphans { .. })
                 && job.table.as_ref().is_some_and(|table| table.id == id)
         };
         match live.iter().find(|(_, job)| same(job)) {
-            Some((key, _)) => Err(Error::Conflict(format!(
-                "A search for orphans of this table has not ended yet: job {}",
-                key.0
-            ))),
+            Some((key, _)) => Err(Error::Conflict(StateConflict::OrphanSearch(key.0))),
             None => Ok(()),
         }
     }
@@ -152,7 +153,7 @@ impl Jobs {
                 let ended = store.get(&EndedJobKey(key.0)).await?;
                 let ended = ended.ok_or_else(|| no_such_job(id))?;
                 self.permit_job(operation, &ended, id).await?;
-                return Err(Error::Conflict(format!("Job {} has ended already", key.0)));
+                return Err(Error::Conflict(StateConflict::JobEnded(key.0)));
             }
         };
         let permit = &self.permit_job(operation, &job, id).await?;
@@ -163,7 +164,7 @@ impl Jobs {
         let cancelled = self.core.pipeline().commit(write, |t| async move {
             // The job may have stored its progress or ended since the first read.
             let Some(mut job) = t.get(&key).await? else {
-                return Err(Error::Conflict(format!("Job {} has ended already", key.0)));
+                return Err(Error::Conflict(StateConflict::JobEnded(key.0)));
             };
             if let Some(progress) = live {
                 job.progress = progress.clone();
@@ -222,7 +223,7 @@ fn entry<'a, A: Action>(
 
 /// Parses the notation of a table into its warehouse and its name there.
 fn named(word: &str) -> Result<(String, TabularIdent)> {
-    let resource = notation::resource(word).map_err(|error| Error::Invalid(error.to_string()))?;
+    let resource = notation::resource(word)?;
     let mut names: Vec<_> = resource.nodes().iter().map(|node| node.name.to_string()).collect();
     match (resource.kind(), names.pop()) {
         (Kind::Table, Some(name)) if names.len() >= 2 => {

@@ -17,6 +17,7 @@ use super::interrupted::Interrupted;
 use super::kept::{Depth, Kept, OTHERS_MAX, too_many};
 use super::run::{BATCH_FILES, Outcome, Run};
 use crate::Error;
+use crate::error::{Kind, StateConflict};
 use crate::jobs::Jobs;
 use crate::places::{has_others_around, is_made_for, others_below};
 use slateberg_objects as objects;
@@ -103,7 +104,7 @@ async fn places_of_others(
     let Ok(location) = Location::parse(&record.location) else { return Ok(BTreeSet::new()) };
     let store = run.jobs().core.store().latest();
     run.jobs().check_own_location(record).await.map_err(|error| match error {
-        Error::Conflict(reason) => Interrupted::Failed(reason),
+        error @ Error::Conflict(_) => Interrupted::Failed(error.to_string()),
         other => other.into(),
     })?;
     let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
@@ -126,7 +127,7 @@ fn is_in(places: &BTreeSet<Vec<String>>, file: &str) -> bool {
 /// determined.
 fn cannot_tell(interrupted: Interrupted) -> Interrupted {
     match interrupted {
-        Interrupted::Later(error @ (Error::NoSuchFile(_) | Error::Invalid(_))) => {
+        Interrupted::Later(error) if matches!(error.kind(), Kind::NoSuchFile | Kind::Invalid) => {
             Interrupted::Failed(format!("cannot determine which files are needed: {error}"))
         }
         other => other,
@@ -146,10 +147,7 @@ impl Jobs {
         let root = self.core.objects().location(record.warehouse).map_or(0, |it| it.parts().len());
         match has_others_around(&store, record.id, &location, root + 1..end).await? {
             false => Ok(()),
-            true => Err(Error::Conflict(
-                "Cannot remove orphans: the location of the table is at or inside that of another table or view"
-                    .to_owned(),
-            )),
+            true => Err(Error::Conflict(StateConflict::SharedLocation)),
         }
     }
 }

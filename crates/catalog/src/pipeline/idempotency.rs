@@ -9,6 +9,7 @@ use super::Pipeline;
 use super::records::idempotency_key;
 use super::response::{Replay, Response};
 use crate::core::Core;
+use crate::error::{Kind, MissingResource, RuleViolation};
 use crate::operation::Idempotency;
 use crate::tabular::state::TabularState;
 use crate::tabular::target::Target;
@@ -28,8 +29,8 @@ impl Pipeline {
         refusal: &Error,
     ) -> Result<()> {
         let Some(idempotency) = &operation.idempotency else { return Ok(()) };
-        let Some((kind, message)) = refusal_parts(refusal) else { return Ok(()) };
-        let outcome = Outcome::Refused { kind: kind.to_owned(), message };
+        let Some((code, message)) = recorded_refusal(refusal) else { return Ok(()) };
+        let outcome = Outcome::Refused { kind: code.to_owned(), message };
         let record = &self.idempotency_record(idempotency, outcome);
         let key = &idempotency_key(operation, idempotency);
         let permit = Permit::for_task(Task::Idempotency);
@@ -67,7 +68,7 @@ impl Core {
         &self,
         operation: &Operation,
         idempotency: &Idempotency,
-    ) -> Result<Option<Result<T>>> {
+    ) -> Result<Option<T>> {
         let key = idempotency_key(operation, idempotency);
         let record = self.store().latest().get(&key).await?;
         let Some(record) = record.filter(|record| record.expires_ms > self.now_ms()) else {
@@ -79,10 +80,7 @@ impl Core {
             Err(late) => return Err(Error::unknown(late)),
         }
         if record.fingerprint != idempotency.fingerprint {
-            return Ok(Some(Err(Error::Unprocessable(format!(
-                "Idempotency-Key {} was used for another request",
-                idempotency.key
-            )))));
+            return Err(Error::Unprocessable(RuleViolation::ReusedIdempotencyKey(idempotency.key)));
         }
         for publication in record.publications {
             self.pipeline().published(publication).await?;
@@ -91,16 +89,11 @@ impl Core {
             Outcome::Done => Replay::Done,
             Outcome::Body(body) => Replay::Body(body),
             Outcome::Tabular { id, metadata_location } => {
-                match self.replay_tabular(operation, id, metadata_location).await {
-                    Ok(state) => Replay::Tabular(state),
-                    Err(error) => return Ok(Some(Err(error))),
-                }
+                Replay::Tabular(self.replay_tabular(operation, id, metadata_location).await?)
             }
-            Outcome::Refused { kind, message } => {
-                return Ok(Some(Err(refusal_from(&kind, message))));
-            }
+            Outcome::Refused { kind, message } => return Err(refusal_from(&kind, &message)),
         };
-        Ok(Some(T::from_replay(replay)))
+        T::from_replay(replay).map(Some)
     }
 
     /// Returns the current state of a table or view if the caller may load it. If it was dropped,
@@ -130,7 +123,7 @@ impl Core {
                 });
             }
         }
-        Err(Error::NoSuchFile(format!("Failed to open input stream for file: {metadata_location}")))
+        Err(Error::NotFound(MissingResource::File(metadata_location)))
     }
 
     async fn permit_replay(
@@ -147,39 +140,50 @@ impl Core {
     }
 }
 
+/// Returns the code and the message of a rejection in records. `None` if it is not recorded.
+fn recorded_refusal(refusal: &Error) -> Option<(&'static str, String)> {
+    let (code, prefix) = refusal_code(refusal.kind())?;
+    let message = refusal.to_string();
+    Some((code, message.strip_prefix(prefix).unwrap_or(&message).to_owned()))
+}
+
 macro_rules! refusals {
     (
-        remembered { $($variant:ident = $code:literal)* }
-        forgotten { $($forgotten:pat_param)|+ }
+        remembered { $($variant:ident = $code:literal $(($prefix:literal))?)* }
+        forgotten { $($forgotten:ident)* }
     ) => {
-        /// Returns the code and the message of a rejection that is recorded.
-        fn refusal_parts(refusal: &Error) -> Option<(&'static str, String)> {
-            match refusal {
-                $(Error::$variant(text) => Some(($code, text.clone())),)*
-                $($forgotten)|+ => None,
+        /// Returns the code of a rejection in records, and the prefix of its message that records
+        /// omit. `None` if it is not recorded.
+        fn refusal_code(kind: Kind) -> Option<(&'static str, &'static str)> {
+            match kind {
+                $(Kind::$variant => Some(($code, concat!($($prefix)?))),)*
+                $(Kind::$forgotten)|* => None,
             }
         }
 
-        fn refusal_from(code: &str, text: String) -> Error {
+        fn refusal_from(code: &str, message: &str) -> Error {
             match code {
-                $($code => Error::$variant(text),)*
+                $($code => Error::Recorded {
+                    kind: Kind::$variant,
+                    message: format!(concat!($($prefix,)? "{}"), message),
+                },)*
                 other => Error::internal(format!("a record has a refusal of an unknown kind: {other}")),
             }
         }
     };
 }
 
-// The codes are part of the store's format: a code that was ever written keeps its meaning.
+// Codes and omitted prefixes are part of the store's format: recorded ones keep their meaning.
 refusals! {
     remembered {
-        NoSuchWarehouse = "NoSuchWarehouse"
-        NoSuchNamespace = "NoSuchNamespace"
-        NoSuchTable = "NoSuchTable"
-        NoSuchView = "NoSuchView"
+        NoSuchWarehouse = "NoSuchWarehouse" ("Warehouse does not exist: ")
+        NoSuchNamespace = "NoSuchNamespace" ("Namespace does not exist: ")
+        NoSuchTable = "NoSuchTable" ("Table does not exist: ")
+        NoSuchView = "NoSuchView" ("View does not exist: ")
         NoSuchFile = "NoSuchFile"
-        NoSuchJob = "NoSuchJob"
+        NoSuchJob = "NoSuchJob" ("Job does not exist: ")
         NoSuchPolicy = "NoSuchPolicy"
-        NoSuchCheckpoint = "NoSuchCheckpoint"
+        NoSuchCheckpoint = "NoSuchCheckpoint" ("Checkpoint does not exist: ")
         AlreadyExists = "AlreadyExists"
         NamespaceNotEmpty = "NamespaceNotEmpty"
         WarehouseNotEmpty = "WarehouseNotEmpty"
@@ -190,11 +194,11 @@ refusals! {
     }
     // `Forbidden` is not recorded, because the client may be granted the missing permission later.
     forgotten {
-        Error::Forbidden(_)
-        | Error::Unusable(_)
-        | Error::CommitStateUnknown { .. }
-        | Error::Unavailable { .. }
-        | Error::Internal { .. }
+        Forbidden
+        Unusable
+        CommitStateUnknown
+        Unavailable
+        Internal
     }
 }
 

@@ -7,6 +7,7 @@ use tracing::Instrument;
 
 use super::response::Response;
 use crate::core::Core;
+use crate::error::Kind;
 use crate::operation::Request;
 use crate::{Error, Result};
 use slateberg_telemetry::commits::CommitMetrics;
@@ -74,9 +75,9 @@ impl Core {
             // response of the first. If the wait fails, the outcome is unknown, because the first
             // request may have written.
             let lane = core.pipeline().request_lanes.enter(vec![idempotency.key]).await;
-            let _lane = lane.map_err(|full| Error::unknown(full.to_string()))?;
+            let _lane = lane.map_err(Error::unknown)?;
             if let Some(response) = core.replay(operation, &idempotency).await? {
-                return response;
+                return Ok(response);
             }
             let outcome = core.counted(action, work(part, request.clone())).await;
             if let Err(refusal) = &outcome
@@ -150,10 +151,12 @@ impl Drop for Counting<'_> {
 fn outcome_label<T>(ended: &Result<T>) -> &'static str {
     match ended {
         Ok(_) => "done",
-        Err(Error::CommitFailed(_)) => "conflict",
-        Err(Error::CommitStateUnknown { .. }) => "unknown",
-        Err(Error::Unavailable { .. }) => "unavailable",
-        Err(Error::Internal { .. }) => "failed",
-        Err(_) => "refused",
+        Err(error) => match error.kind() {
+            Kind::CommitFailed => "conflict",
+            Kind::CommitStateUnknown => "unknown",
+            Kind::Unavailable => "unavailable",
+            Kind::Internal => "failed",
+            _ => "refused",
+        },
     }
 }

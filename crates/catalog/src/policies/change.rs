@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::allowed::{Allowed, name_of_grant};
 use super::grants::NewGrant;
 use super::{Sources, invalid};
+use crate::error::{CommitConflict, Kind, MissingResource, NameConflict, RuleViolation};
 use crate::operation::Operation;
 use crate::pipeline::response::Body;
 use crate::policies::Policies;
@@ -141,8 +142,8 @@ impl Policies {
         // Callers without permission do not wait for the lock. The evaluation under the lock is
         // decisive. A missing grant may have been revoked under the same `Idempotency-Key`.
         match self.allowed(operation, &proposal.edit).await {
-            Ok(_) | Err(Error::NoSuchPolicy(_)) => {}
-            Err(refused) => return Err(refused),
+            Err(refused) if refused.kind() != Kind::NoSuchPolicy => return Err(refused),
+            _ => {}
         }
         if proposal.dry_run {
             return match self.judge_edit(operation, &proposal).await? {
@@ -185,15 +186,10 @@ impl Policies {
         let before = self.state.sources();
         let number = before.book.number;
         if let Some(expected) = expected_revision.filter(|expected| *expected != number) {
-            return Err(Error::CommitFailed(format!(
-                "Expected policy revision {expected}, but the newest is {number}"
-            )));
+            return Err(Error::CommitFailed(CommitConflict::Policies { expected, newest: number }));
         }
         if !before.book_in_force && matches!(edit, Edit::Put { .. } | Edit::Grant(_)) {
-            let off = "stored policies are not in force (authz.stored_policies is false)";
-            return Err(Error::Unprocessable(format!(
-                "Refused: {off}, and can only be taken back"
-            )));
+            return Err(Error::Unprocessable(RuleViolation::StoredPoliciesOff));
         }
         let mut book = PolicyBook::clone(&before.book);
         let subject = self.apply(operation, edit, &mut book).await?;
@@ -260,7 +256,7 @@ impl Policies {
                 let id = self.policy_id(id.as_deref(), text)?;
                 let known = book.policies.get(&id);
                 if known.is_some() && !replace {
-                    return Err(Error::AlreadyExists(format!("Policy already exists: {id}")));
+                    return Err(Error::AlreadyExists(NameConflict::Policy(id)));
                 }
                 if known.is_none_or(|known| known.text != *text) {
                     let record = PolicyRecord {
@@ -279,12 +275,9 @@ impl Policies {
                     return Ok((Uuid::nil(), id.clone()));
                 }
                 if self.authority().policies().listed(id).is_some() {
-                    let whose = "it does not come from the API";
-                    return Err(Error::Unprocessable(format!(
-                        "Cannot remove policy {id}: {whose}"
-                    )));
+                    return Err(Error::Unprocessable(RuleViolation::ForeignPolicy(id.clone())));
                 }
-                Err(Error::NoSuchPolicy(format!("Policy does not exist: {}", brief(id))))
+                Err(Error::NotFound(MissingResource::Policy(id.clone())))
             }
             Edit::Grant(wanted) => {
                 let record = wanted.make(self, operation, book)?;
@@ -346,7 +339,7 @@ impl Policies {
             ("grants", book.grants.len(), limits.grants_max),
         ] {
             if count > max {
-                return Err(Error::Unprocessable(format!("There are {max} {what} already")));
+                return Err(Error::Unprocessable(RuleViolation::TooMany { what, max }));
             }
         }
         Ok(())
@@ -370,7 +363,7 @@ fn refuse_lockout(
         return Ok(());
     }
     lockout::check(after, &candidates, context)
-        .map_err(|locked_out| Error::Unprocessable(format!("Refused: {locked_out}")))
+        .map_err(|locked_out| Error::Unprocessable(locked_out.into()))
 }
 
 fn check_comment(comment: Option<&str>) -> Result<()> {

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::allowed::{Allowed, name_of_grant};
 use super::invalid;
 use crate::described::SEEING;
+use crate::error::MissingResource;
 use crate::policies::Policies;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManageGrants};
@@ -55,7 +56,7 @@ pub struct GrantPage {
 /// Returns the grant with this id.
 pub(super) fn find(book: &PolicyBook, id: &str) -> Result<GrantRecord> {
     let found = Uuid::try_parse(id).ok().and_then(|id| book.grants.get(&id).cloned());
-    found.ok_or_else(|| Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))))
+    found.ok_or_else(|| Error::NotFound(MissingResource::Grant(id.to_owned())))
 }
 
 /// Returns the policy id of a grant in decisions.
@@ -64,7 +65,7 @@ pub(super) fn policy_id(record: &GrantRecord) -> Result<String> {
 }
 
 fn resource_of(word: &str) -> Result<Resource> {
-    notation::resource(word).map_err(|error| Error::Invalid(error.to_string()))
+    Ok(notation::resource(word)?)
 }
 
 impl NewGrant {
@@ -140,7 +141,7 @@ impl Policies {
     ) -> Result<GrantPage> {
         let all = self.reads_all_grants(operation)?;
         if let Some(word) = &filter.grantee {
-            notation::grantee(word).map_err(|error| Error::Invalid(error.to_string()))?;
+            notation::grantee(word)?;
         }
         if let Some(word) = &filter.resource {
             resource_of(word)?;
@@ -180,7 +181,7 @@ impl Policies {
         let sees =
             all || self.manages_grants_on(operation, &record.resource, &mut HashMap::new()).await?;
         if !sees {
-            return Err(Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))));
+            return Err(Error::NotFound(MissingResource::Grant(id.to_owned())));
         }
         let policy = policy_id(&record)?;
         Ok((record, policy))
@@ -216,7 +217,7 @@ impl Policies {
         wanted: &NewGrant,
     ) -> Result<Allowed> {
         self.refuse_nobody(operation)?;
-        notation::grantee(&wanted.grantee).map_err(|error| Error::Invalid(error.to_string()))?;
+        notation::grantee(&wanted.grantee)?;
         let resource = self.core.access.resource_named(&wanted.resource)?;
         if resource.kind() == Kind::Catalog {
             let instead = "give a role, or write a policy";
@@ -256,7 +257,7 @@ impl Policies {
         permit.map(Allowed::Grants).map_err(|refused| match self.reads_policies(operation) {
             true => refused,
             // Same error as for a missing grant.
-            false => Error::NoSuchPolicy(format!("Grant does not exist: {}", brief(id))),
+            false => Error::NotFound(MissingResource::Grant(id.to_owned())),
         })
     }
 }

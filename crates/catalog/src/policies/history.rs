@@ -1,5 +1,6 @@
 //! The revisions of the policy book: listing, comparison and rollback.
 
+use crate::error::MissingResource;
 use crate::policies::Policies;
 use crate::{Error, Operation, Result};
 use slateberg_model::page::PageRequest;
@@ -81,7 +82,7 @@ impl Policies {
     /// Returns the book at a revision.
     pub(super) async fn book_at(&self, newest: &PolicyBook, number: u64) -> Result<PolicyBook> {
         if number > newest.number {
-            return Err(Error::NoSuchPolicy(format!("Policy revision does not exist: {number}")));
+            return Err(Error::NotFound(MissingResource::PolicyRevision(number)));
         }
         let mut book = newest.clone();
         for revision in self.revisions_between(number, newest.number).await?.iter().rev() {

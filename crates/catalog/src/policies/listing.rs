@@ -1,10 +1,10 @@
 //! Listing of the policies in force.
 
 use super::Sources;
+use crate::error::MissingResource;
 use crate::policies::Policies;
 use crate::{Error, Operation, Result};
 use slateberg_authz::listing::{Listed, ListedKind};
-use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
 
 /// The origin of a policy.
@@ -98,6 +98,6 @@ impl Policies {
         self.may_read_policies(operation)?;
         let listed = self.authority().policies().listed(id);
         let listed = listed.map(|listed| in_force(&self.state.sources(), listed));
-        listed.ok_or_else(|| Error::NoSuchPolicy(format!("Policy does not exist: {}", brief(id))))
+        listed.ok_or_else(|| Error::NotFound(MissingResource::Policy(id.to_owned())))
     }
 }

@@ -20,6 +20,7 @@ use crate::loadable::{Loadable, OF_FILES};
 use crate::places::{is_alone, is_made_for, places_of};
 use crate::{Error, RequestContext, Result};
 use slateberg_authz::authority::Asked;
+use slateberg_base::error_chain::chain;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::table::TableMetadata;
@@ -238,7 +239,7 @@ impl Delegations {
         let told = |error: SignError| match error {
             SignError::Invalid(message) => Error::Invalid(message),
             SignError::NotAllowed(message) => Error::Forbidden(message),
-            SignError::Unavailable(reason) => self.not_vended(&reason),
+            SignError::Unavailable(cause) => self.not_vended(&cause),
         };
         let checked = signer.check(request, &allowed).map_err(told)?;
         let vended = match vendor.vends() {
@@ -259,7 +260,7 @@ impl Delegations {
         let key = VendKey { warehouse: warehouse.id, version: warehouse.version, files };
         let now_ms = self.core.now_ms();
         let vended = self.vended.get(&key, now_ms, vendor.vend(&key.files, now_ms)).await;
-        vended.map_err(|error| self.not_vended(&error.to_string()))
+        vended.map_err(|error| self.not_vended(&error))
     }
 
     /// Returns the files of a table that the caller may access.
@@ -398,8 +399,8 @@ impl Delegations {
         Ok(Delegated { id, prefix, store, way, staged, refresh_key })
     }
 
-    fn not_vended(&self, reason: &str) -> Error {
-        let reason = self.core.objects().scrubbed(reason);
+    fn not_vended(&self, cause: &(dyn std::error::Error + 'static)) -> Error {
+        let reason = self.core.objects().scrubbed(&chain(cause));
         Error::unavailable("Access to the table's files cannot be handed out now", reason)
     }
 }

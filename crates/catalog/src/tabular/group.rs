@@ -158,7 +158,9 @@ impl Tabulars {
                     Ok(true) => Err(refusal),
                     Ok(false) => Ok(None),
                     // The rejection may be wrong, but nothing was written for this member.
-                    Err(error) => Err(Error::unavailable("An earlier commit has not ended", error)),
+                    Err(error) => {
+                        Err(Error::unavailable("An earlier commit has not ended", error.clone()))
+                    }
                 },
             });
         }

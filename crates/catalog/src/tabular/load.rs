@@ -83,7 +83,7 @@ impl Tabulars {
         }
         Err(Error::unavailable(
             "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
-            ident,
+            ident.to_string(),
         ))
     }
 

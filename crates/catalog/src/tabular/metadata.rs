@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::version_cache::Parsed;
 use crate::{Error, Result};
 use slateberg_authz::commit_kind::{CommitKind, Refs, of_table, of_view};
+use slateberg_base::error_chain::Cause;
 use slateberg_model::commit::{self, Base, CommitContext};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::refusal::Refusal;
@@ -259,5 +260,5 @@ impl TabularMetadata for ViewMetadata {
 /// Parses the stored metadata of a table or view.
 pub(crate) fn metadata_of<M: TabularMetadata>(id: Uuid, text: &Text) -> Result<M> {
     M::from_text(text)
-        .map_err(|refusal| Error::internal(format!("metadata of {id} cannot be read: {refusal}")))
+        .map_err(|refusal| Error::internal(Cause::about(format_args!("metadata of {id}"), refusal)))
 }

@@ -91,7 +91,7 @@ impl Tabulars {
             &format!(
                 "Gave up after repeated conflicts: the {kind} is changed concurrently. Retry later"
             ),
-            ident,
+            ident.to_string(),
         ))
     }
 
@@ -186,8 +186,9 @@ impl Tabulars {
         self.core.objects().check(cx.warehouse.id, location)?;
         self.core.access.permit_file(cx, location).await?;
         let json = metadata_file::read(&self.core.objects(), cx.warehouse.id, location).await?;
-        let metadata = M::parse(&json).map_err(|refusal| {
-            Error::Invalid(format!("Invalid metadata file {location}: {refusal}"))
+        let metadata = M::parse(&json).map_err(|refusal| Error::InvalidMetadataFile {
+            location: location.to_owned(),
+            source: refusal,
         })?;
         self.core.objects().check(cx.warehouse.id, metadata.location())?;
         let described = (metadata.location(), metadata.uuid());

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::metadata::TabularMetadata;
 use super::state::name_key;
 use super::target::Target;
+use crate::error::NameConflict;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::tabular::Tabulars;
@@ -117,10 +118,8 @@ async fn move_name(t: &Transaction, id: Uuid, destination: &TabularIdent) -> Res
     for kind in [after.kind.other(), after.kind] {
         if t.get(&name_key(&after, kind)).await?.is_some() {
             let from = lookup::ident_of(t, &before).await?;
-            let kind = kind.title();
-            return Err(Error::AlreadyExists(format!(
-                "Cannot rename {from} to {destination}. {kind} already exists"
-            )));
+            let (from, to) = (Box::new(from), Box::new(destination.clone()));
+            return Err(Error::AlreadyExists(NameConflict::Rename { from, to, taken_by: kind }));
         }
     }
     invariants::tabular_change(Some(&before), &after).map_err(Error::internal)?;

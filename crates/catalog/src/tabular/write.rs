@@ -1,6 +1,7 @@
 //! Writing tables and views: new ones, and new versions.
 
 use super::state::{Before, NewVersion, TabularState, name_key};
+use crate::error::Kind;
 use crate::jobs::table_of;
 use crate::overlaps::Placed;
 use crate::pipeline::lanes::LaneGuard;
@@ -97,7 +98,7 @@ impl Tabulars {
             .await
         {
             // The location was free during the evaluation, so the change is evaluated again.
-            Err(Error::Invalid(_)) => return Ok(false),
+            Err(error) if error.kind() == Kind::Invalid => return Ok(false),
             checked => checked?,
         }
         put_version(t, new)?;

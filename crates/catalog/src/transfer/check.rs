@@ -103,7 +103,7 @@ impl Checked {
         match (number, &line) {
             (1, Line::SlatebergExport(header)) if header.version > VERSION => {
                 return Err(format!(
-                    "the export has version {}, this slateberg knows up to {VERSION}",
+                    "the export has version {}, but this slateberg supports versions up to {VERSION}",
                     header.version
                 ));
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::listing::{WarehouseInfo, info};
 use super::served::{Entry, Served, storage_of};
+use crate::error::{CommitConflict, NameConflict, StateConflict};
 use crate::locations::without_trailing_slash;
 use crate::pipeline::response::Body;
 use crate::turns::Turn;
@@ -15,7 +16,7 @@ use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_model::warehouse::{StorageProfile, validate_name};
 use slateberg_objects::location::Location;
-use slateberg_objects::stores::{BadStorage, Roots};
+use slateberg_objects::stores::Roots;
 use slateberg_store::keys::WarehouseKey;
 use slateberg_store::read::Read;
 use slateberg_store::records::{WarehouseDefinition, WarehouseRecord};
@@ -116,23 +117,17 @@ impl Warehouses {
         let turn = self.warehouse_turn().await?;
         let judged = self.judge_warehouse(&operation, name, edit).await?;
         if judged.before != first.before || judged.opens != first.opens {
-            return Err(Error::CommitFailed(format!(
-                "Warehouse {name} was changed by another request at the same time"
-            )));
+            return Err(Error::CommitFailed(CommitConflict::ConcurrentWarehouse(name.to_owned())));
         }
         self.carry_out_warehouse(turn, operation, judged, stores).await
     }
 
     /// Opens the stores and probes whether they are usable.
     async fn open_and_try(&self, storage: &StorageProfile) -> Result<Roots> {
-        let wrong = |BadStorage(reason)| Error::Unusable(reason);
         let stores = &self.stores;
-        let roots = stores.open(storage).map_err(wrong)?;
+        let roots = stores.open(storage)?;
         let at_most = self.core.settings().warehouse_probe_max();
-        stores
-            .probe(&roots, self.core.ids().random(), at_most, self.core.now_ms())
-            .await
-            .map_err(wrong)?;
+        stores.probe(&roots, self.core.ids().random(), at_most, self.core.now_ms()).await?;
         Ok(roots)
     }
 
@@ -203,10 +198,8 @@ impl Warehouses {
         name: &str,
         wanted: &Wanted,
     ) -> Result<(Option<WarehouseRecord>, Entry)> {
-        let taken =
-            |why: &str| Error::AlreadyExists(format!("Warehouse already exists: {name}{why}"));
         if self.core.warehouses().has(name) {
-            return Err(taken(""));
+            return Err(Error::AlreadyExists(NameConflict::Warehouse(name.to_owned())));
         }
         let wanted = normal(wanted);
         self.check_wanted(operation, name, &wanted).await?;
@@ -217,7 +210,7 @@ impl Warehouses {
         if let Some(left) = &left
             && !same_place(&left.location, &wanted.storage.location)
         {
-            return Err(taken(", in an earlier configuration and at another location"));
+            return Err(Error::AlreadyExists(NameConflict::FormerWarehouse(name.to_owned())));
         }
         if left.is_none() {
             self.check_count().await?;
@@ -244,10 +237,11 @@ impl Warehouses {
         let old = record.definition.as_ref();
         let old = old.ok_or_else(|| Error::internal(format!("{name} is of the configuration")))?;
         if let Some(expected) = expected_version.filter(|expected| *expected != old.version) {
-            return Err(Error::CommitFailed(format!(
-                "Expected version {expected} of warehouse {name}, but it is at {}",
-                old.version
-            )));
+            return Err(Error::CommitFailed(CommitConflict::Warehouse {
+                name: name.clone(),
+                expected,
+                current: old.version,
+            }));
         }
         let mut wanted = normal(wanted);
         if wanted.storage.location.is_empty() {
@@ -282,9 +276,7 @@ impl Warehouses {
         let served = self.core.warehouses();
         let entry = served.find(Some(name))?;
         if entry.is_configured() || served.is_default(name) {
-            return Err(Error::Conflict(format!(
-                "Cannot change warehouse {name}: it belongs to the configuration"
-            )));
+            return Err(Error::Conflict(StateConflict::ConfiguredWarehouse(name.to_owned())));
         }
         Ok(entry.clone())
     }

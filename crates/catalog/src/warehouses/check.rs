@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::change::Wanted;
+use crate::error::RuleViolation;
 use crate::warehouses::Warehouses;
 use crate::{Error, Operation, Result};
 use slateberg_model::members::brief;
@@ -80,7 +81,7 @@ impl Warehouses {
         let max = self.core.settings().warehouses_max;
         match self.warehouse_records().await?.len() {
             count if count >= max => {
-                Err(Error::Unprocessable(format!("There are {max} warehouses already")))
+                Err(Error::Unprocessable(RuleViolation::TooMany { what: "warehouses", max }))
             }
             _ => Ok(()),
         }
@@ -105,8 +106,7 @@ impl Warehouses {
         }
         others.retain(|(other, _)| other != name);
         for url in storage.locations() {
-            let wrong = |error: slateberg_objects::location::InvalidLocation| error.to_string();
-            let location = Location::parse(url).map_err(wrong).map_err(Error::Invalid)?;
+            let location = Location::parse(url)?;
             let extent = Extent::of(&location);
             let overlaps = |(_, other): &&(String, String)| {
                 Location::parse(other).is_ok_and(|other| Extent::of(&other).overlaps(&extent))
@@ -208,7 +208,7 @@ mod tests {
             "rest.client.max-connections",
             "rest.client.socket-timeout-ms",
         ] {
-            assert_eq!(check_client_key(key), Ok(()), "{key}");
+            assert!(check_client_key(key).is_ok(), "{key}");
         }
         for key in [
             "uri",

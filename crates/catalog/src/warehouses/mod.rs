@@ -93,7 +93,7 @@ impl Warehouses {
         match shut {
             None => Ok(Arc::clone(warehouse)),
             Some(reason) => {
-                Err(Error::unavailable("The warehouse's object store cannot be opened", reason))
+                Err(Error::unavailable("The warehouse's object store cannot be opened", &**reason))
             }
         }
     }

@@ -100,9 +100,9 @@ impl Warehouses {
         }
         match contents {
             None => Ok(()),
-            Some(what) => Err(Error::WarehouseNotEmpty(format!(
-                "Warehouse {name} is not empty: it contains {what}"
-            ))),
+            Some(contents) => {
+                Err(Error::WarehouseNotEmpty { warehouse: name.to_owned(), contents })
+            }
         }
     }
 

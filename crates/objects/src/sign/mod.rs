@@ -93,7 +93,7 @@ impl Signer {
                     ));
                 }
                 let own = self.store.credentials().await;
-                own.map_err(|error| SignError::Unavailable(error.to_string()))?
+                own.map_err(SignError::unavailable)?
             }
         };
         signed(checked, &self.store.region, credentials, now_ms)
@@ -104,7 +104,7 @@ impl Signer {
 fn session(config: &BTreeMap<String, Secret>) -> Result<Credentials, SignError> {
     let word = |key: &str| {
         let found = config.get(key).map(|secret| secret.reveal().to_owned());
-        found.ok_or_else(|| SignError::Unavailable(format!("vended credentials lack {key}")))
+        found.ok_or_else(|| SignError::unavailable(format!("vended credentials lack {key}")))
     };
     let token = Some(word("s3.session-token")?);
     let (key, secret) = (word("s3.access-key-id")?, word("s3.secret-access-key")?);
@@ -117,7 +117,6 @@ fn signed(
     credentials: Credentials,
     now_ms: i64,
 ) -> Result<Signed, SignError> {
-    let failed = |error: &dyn std::error::Error| SignError::Unavailable(error.to_string());
     let mut settings = SigningSettings::default();
     settings.percent_encoding_mode = PercentEncodingMode::Single;
     settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
@@ -131,7 +130,7 @@ fn signed(
         .time(UNIX_EPOCH + since_epoch)
         .settings(settings)
         .build()
-        .map_err(|error| failed(&error))?
+        .map_err(SignError::unavailable)?
         .into();
     let body = match &checked.payload {
         Payload::Unsigned => SignableBody::UnsignedPayload,
@@ -141,8 +140,8 @@ fn signed(
     };
     let headers = checked.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let request = SignableRequest::new(checked.method, &checked.uri, headers, body)
-        .map_err(|error| failed(&error))?;
-    let output = sign(request, &params).map_err(|error| failed(&error))?;
+        .map_err(SignError::unavailable)?;
+    let output = sign(request, &params).map_err(SignError::unavailable)?;
     let mut headers: Headers =
         checked.headers.iter().map(|(name, value)| (name.clone(), vec![value.clone()])).collect();
     for (name, value) in output.output().headers() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::location::Location;
 use crate::vend::files::Rights;
+use slateberg_base::error_chain::Cause;
 
 /// Headers, each with its values.
 pub type Headers = BTreeMap<String, Vec<String>>;
@@ -24,7 +25,7 @@ pub struct SignRequest {
 }
 
 /// Reason why a request is not signed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum SignError {
     /// The request is not one that the server can sign.
     #[error("{0}")]
@@ -33,8 +34,14 @@ pub enum SignError {
     #[error("{0}")]
     NotAllowed(String),
     /// The server has no credentials to sign with. The message is for the operator.
-    #[error("{0}")]
-    Unavailable(String),
+    #[error(transparent)]
+    Unavailable(Cause),
+}
+
+impl SignError {
+    pub(super) fn unavailable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Unavailable(Cause::new(cause))
+    }
 }
 
 /// Locations that a client may access, and how.

@@ -21,8 +21,7 @@ pub(super) async fn refuses_unsigned_headers(
     now_ms: i64,
 ) -> Result<bool, SignError> {
     let Some(uri) = bucket_uri(store) else { return Ok(true) };
-    let failed = |error: &dyn std::error::Error| SignError::Unavailable(error.to_string());
-    let credentials = store.credentials().await.map_err(|error| failed(&error))?;
+    let credentials = store.credentials().await.map_err(SignError::unavailable)?;
     let checked = Checked {
         method: "GET",
         uri: format!("{uri}?{QUERY}"),
@@ -31,20 +30,21 @@ pub(super) async fn refuses_unsigned_headers(
         cacheable: false,
     };
     let signed = signed(&checked, &store.region, credentials, now_ms)?;
-    let client = client().map_err(|error| failed(&error))?;
+    let client = client().map_err(SignError::unavailable)?;
     let send = async |header: Option<&str>| {
         let mut request = client.get(&signed.uri);
         for (name, values) in &signed.headers {
             request = values.iter().fold(request, |request, value| request.header(name, value));
         }
         let request = header.into_iter().fold(request, |request, name| request.header(name, "1"));
-        let answer = request.send().await.map_err(|error| failed(&error.without_url()))?;
+        let answer =
+            request.send().await.map_err(|error| SignError::unavailable(error.without_url()))?;
         Ok::<_, SignError>(answer.status().as_u16())
     };
     match (send(None).await?, send(Some(HEADER)).await?) {
         (200, 400..=403) => Ok(true),
         (200, 200) => Ok(false),
-        (plain, with) => Err(SignError::Unavailable(format!(
+        (plain, with) => Err(SignError::unavailable(format!(
             "the store answers {plain} to a signed listing, and {with} to the same with a header that is not \
              signed"
         ))),

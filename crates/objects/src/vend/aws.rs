@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::files::{Files, VendError, Vended};
 use super::s3_store::S3Store;
 use crate::location::Location;
+use slateberg_base::error_chain::Cause;
 use slateberg_base::secret::Secret;
 use slateberg_model::warehouse::FileAccess;
 
@@ -66,12 +67,14 @@ impl Aws {
             .config_override(own)
             .send()
             .await
-            .map_err(|error| VendError(format!("AssumeRole: {}", DisplayErrorContext(error))))?;
+            .map_err(|error| {
+                VendError(Cause::new(format!("AssumeRole: {}", DisplayErrorContext(error))))
+            })?;
         let found = answer
             .credentials
-            .ok_or_else(|| VendError("AssumeRole: the answer has no credentials".to_owned()))?;
+            .ok_or_else(|| VendError(Cause::new("AssumeRole: the answer has no credentials")))?;
         let expires_at_ms = found.expiration.to_millis();
-        let expires_at_ms = expires_at_ms.map_err(|error| VendError(error.to_string()))?;
+        let expires_at_ms = expires_at_ms.map_err(|error| VendError(Cause::new(error)))?;
         let config = [
             ("s3.access-key-id", found.access_key_id),
             ("s3.secret-access-key", found.secret_access_key),
@@ -127,10 +130,10 @@ fn session_policy(
     let policy = json!({ "Version": "2012-10-17", "Statement": statements }).to_string();
     match policy.chars().count() {
         ..=POLICY_CHARS_MAX => Ok(policy),
-        chars => Err(VendError(format!(
+        chars => Err(VendError(Cause::new(format!(
             "the table's places are too long for a session policy: {chars} characters, at most \
              {POLICY_CHARS_MAX} are taken"
-        ))),
+        )))),
     }
 }
 

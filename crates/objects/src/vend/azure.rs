@@ -16,6 +16,7 @@ use url::form_urlencoded::byte_serialize;
 use super::files::{Files, Rights, VendError, Vended};
 use super::http::{answer, client};
 use crate::location::Location;
+use slateberg_base::error_chain::Cause;
 use slateberg_base::rfc3339;
 use slateberg_base::secret::Secret;
 
@@ -76,10 +77,10 @@ impl Azure {
         }
         let value = |key| builder.get_config_value(&key).filter(|value| !value.is_empty());
         let account = value(AzureConfigKey::AccountName);
-        let account = account.ok_or_else(|| VendError("the account has no name".to_owned()))?;
+        let account = account.ok_or_else(|| VendError(Cause::new("the account has no name")))?;
         let endpoint = value(AzureConfigKey::Endpoint)
             .unwrap_or_else(|| format!("https://{account}.blob.core.windows.net"));
-        let store = builder.build().map_err(|error| VendError(error.to_string()))?;
+        let store = builder.build().map_err(|error| VendError(Cause::new(error)))?;
         Ok(Self {
             credentials: Arc::clone(store.credentials()),
             client: client()?,
@@ -122,13 +123,12 @@ impl Azure {
 
     async fn delegation_key(&self, start: &str, expiry: &str) -> Result<DelegationKey, VendError> {
         let own = self.credentials.get_credential().await;
-        let own = own.map_err(|error| VendError(error.to_string()))?;
+        let own = own.map_err(|error| VendError(Cause::new(error)))?;
         let AzureCredential::BearerToken(token) = &*own else {
-            return Err(VendError(
+            return Err(VendError(Cause::new(
                 "an account key or a signature makes no user delegation key: it takes an identity, such as a \
-                 client secret, a managed identity or a workload identity"
-                    .to_owned(),
-            ));
+                 client secret, a managed identity or a workload identity",
+            )));
         };
         let url = format!("{}/?restype=service&comp=userdelegationkey", self.endpoint);
         let request = self
@@ -152,7 +152,7 @@ fn key_info(start: &str, expiry: &str) -> String {
 fn parse_key(xml: &str) -> Result<DelegationKey, VendError> {
     // What stands in the answer is secret: the error repeats none of it.
     quick_xml::de::from_str(xml.trim_start_matches('\u{feff}'))
-        .map_err(|_| VendError("the answer is no user delegation key".to_owned()))
+        .map_err(|_| VendError(Cause::new("the answer is no user delegation key")))
 }
 
 /// What a signature says of rights, in the order in which the service wants them.
@@ -201,7 +201,7 @@ fn signature(grant: &Grant<'_>, key: &DelegationKey) -> Result<String, VendError
         none,
     ]
     .join("\n");
-    let wrong = |_| VendError("the user delegation key is not base64".to_owned());
+    let wrong = |_| VendError(Cause::new("the user delegation key is not base64"));
     let secret = STANDARD.decode(&key.value).map_err(wrong)?;
     let key_of_mac = hmac::Key::new(hmac::HMAC_SHA256, &secret);
     let signed = STANDARD.encode(hmac::sign(&key_of_mac, text.as_bytes()));

@@ -135,6 +135,7 @@ mod tests {
     use super::*;
     use crate::location::Location;
     use crate::vend::files::Rights;
+    use slateberg_base::error_chain::Cause;
 
     fn key(table: u128, write: bool) -> VendKey {
         let location = Location::parse("s3://b/w/t").expect("it is a location");
@@ -182,7 +183,7 @@ mod tests {
                         let vend = async {
                             asked.fetch_add(1, Ordering::SeqCst);
                             tokio::time::sleep(Duration::from_millis(20)).await;
-                            if fails { Err(VendError("no".into())) } else { Ok(vended(1000)) }
+                            if fails { Err(VendError(Cause::new("no"))) } else { Ok(vended(1000)) }
                         };
                         cache.get(&key(2, false), 0, vend).await.is_err()
                     })

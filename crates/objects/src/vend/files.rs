@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use slateberg_base::error_chain::Cause;
 use slateberg_base::secret::Secret;
 
 use crate::location::Location;
@@ -44,6 +45,6 @@ pub struct Vended {
 }
 
 /// Reason why vending failed. The message is for the operator.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct VendError(pub String);
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(transparent)]
+pub struct VendError(pub Cause);

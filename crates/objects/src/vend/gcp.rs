@@ -12,6 +12,7 @@ use serde_json::json;
 use super::files::{Files, VendError, Vended};
 use super::http::{answer, client};
 use crate::location::Location;
+use slateberg_base::error_chain::Cause;
 use slateberg_base::secret::Secret;
 
 /// Where tokens are exchanged.
@@ -45,18 +46,18 @@ impl Gcp {
                 builder = builder.with_config(key, value);
             }
         }
-        let store = builder.build().map_err(|error| VendError(error.to_string()))?;
+        let store = builder.build().map_err(|error| VendError(Cause::new(error)))?;
         Ok(Self { credentials: Arc::clone(store.credentials()), client: client()? })
     }
 
     pub(super) async fn vend(&self, files: &Files, now_ms: i64) -> Result<Vended, VendError> {
         let own = self.credentials.get_credential().await;
-        let own = own.map_err(|error| VendError(error.to_string()))?;
+        let own = own.map_err(|error| VendError(Cause::new(error)))?;
         let request = self.client.post(ENDPOINT).body(form(files, &own.bearer));
         let request = request.header("content-type", "application/x-www-form-urlencoded");
         let answer = answer(request).await?;
         let Exchanged { access_token, expires_in } = serde_json::from_str(&answer)
-            .map_err(|_| VendError("the exchange's answer has no token".to_owned()))?;
+            .map_err(|_| VendError(Cause::new("the exchange's answer has no token")))?;
         Ok(vended(access_token, expires_in, now_ms))
     }
 }

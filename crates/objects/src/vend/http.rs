@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::files::VendError;
+use slateberg_base::error_chain::Cause;
 
 /// Timeout of a request to a provider.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -10,17 +11,17 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Creates the HTTP client for providers that have no client library.
 pub(crate) fn client() -> Result<reqwest::Client, VendError> {
     let client = reqwest::Client::builder().timeout(ANSWER_MAX).build();
-    client.map_err(|error| VendError(error.to_string()))
+    client.map_err(|error| VendError(Cause::new(error)))
 }
 
 /// Returns the response body if the status is a success. The error otherwise contains only the
 /// status, because the body of a failure may repeat the request.
 pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<String, VendError> {
     let answer =
-        request.send().await.map_err(|error| VendError(error.without_url().to_string()))?;
+        request.send().await.map_err(|error| VendError(Cause::new(error.without_url())))?;
     let status = answer.status();
     if !status.is_success() {
-        return Err(VendError(format!("the provider has answered {status}")));
+        return Err(VendError(Cause::new(format!("the provider has answered {status}"))));
     }
-    answer.text().await.map_err(|error| VendError(error.without_url().to_string()))
+    answer.text().await.map_err(|error| VendError(Cause::new(error.without_url())))
 }

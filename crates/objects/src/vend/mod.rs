@@ -21,6 +21,7 @@ use self::http::ANSWER_MAX;
 use super::harmless::is_endpoint;
 use super::location::{AZURE, Location};
 use super::sign::Signer;
+use slateberg_base::error_chain::Cause;
 use slateberg_model::warehouse::{Delegation, FileAccess};
 
 /// What AWS takes for the life of an assumed role; the others are asked for no more.
@@ -94,7 +95,8 @@ impl Vendor {
                 Provider::Azure(azure) => azure.vend(files, seconds, now_ms).await,
             }
         };
-        let late = |_| VendError(format!("no answer within {} seconds", ANSWER_MAX.as_secs()));
+        let late =
+            |_| VendError(Cause::new(format!("no answer within {} seconds", ANSWER_MAX.as_secs())));
         tokio::time::timeout(ANSWER_MAX, asked).await.map_err(late)?
     }
 
@@ -119,7 +121,8 @@ impl Vendor {
 
 /// Refuses what a kind of store has not.
 fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
-    let refused = |reason: &str| Err(VendError(format!("Invalid access to files: {reason}")));
+    let refused =
+        |reason: &str| Err(VendError(Cause::new(format!("Invalid access to files: {reason}"))));
     let is_s3 = location.scheme() == "s3";
     let vends = access.delegation.contains(&Delegation::VendedCredentials);
     let mut seen = std::collections::HashSet::new();

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::files::VendError;
 use crate::location::Location;
+use slateberg_base::error_chain::Cause;
 
 /// The region of a store that has none.
 const REGION_DEFAULT: &str = "us-east-1";
@@ -48,7 +49,7 @@ impl S3Store {
         let endpoint = value(AmazonS3ConfigKey::Endpoint)
             .map(|url| Url::parse(url.trim_end_matches('/')))
             .transpose()
-            .map_err(|error| VendError(format!("Invalid endpoint: {error}")))?;
+            .map_err(|error| VendError(Cause::new(format!("Invalid endpoint: {error}"))))?;
         let region = value(AmazonS3ConfigKey::Region)
             .or_else(|| value(AmazonS3ConfigKey::DefaultRegion))
             .unwrap_or_else(|| REGION_DEFAULT.to_owned());
@@ -61,7 +62,7 @@ impl S3Store {
             .iter()
             .find(|(key, _)| key.ends_with("sse_kms_key_id"))
             .map(|(_, value)| value.clone());
-        let store = builder.build().map_err(|error| VendError(error.to_string()))?;
+        let store = builder.build().map_err(|error| VendError(Cause::new(error)))?;
         Ok(Self {
             bucket: location.authority().to_owned(),
             region,
@@ -75,7 +76,7 @@ impl S3Store {
     /// What the store is opened with, as it is at this moment.
     pub async fn credentials(&self) -> Result<Credentials, VendError> {
         let found = self.credentials.get_credential().await;
-        let found = found.map_err(|error| VendError(error.to_string()))?;
+        let found = found.map_err(|error| VendError(Cause::new(error)))?;
         let AwsCredential { key_id, secret_key, token } = &*found;
         Ok(Credentials::new(key_id, secret_key, token.clone(), None, "object_store"))
     }

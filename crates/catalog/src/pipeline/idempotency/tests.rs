@@ -1,32 +1,35 @@
 //! Codes of rejections in idempotency records.
 
 use super::*;
+use crate::error::{MissingResource, NameConflict};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_objects::stores::BadStorage;
 
 #[test]
 fn a_refusal_in_a_record_has_the_code_that_it_always_had() {
-    type Refusal = fn(String) -> Error;
-    let codes: [(Refusal, &str); 15] = [
-        (Error::NoSuchWarehouse, "NoSuchWarehouse"),
-        (Error::NoSuchNamespace, "NoSuchNamespace"),
-        (Error::NoSuchTable, "NoSuchTable"),
-        (Error::NoSuchView, "NoSuchView"),
-        (Error::NoSuchFile, "NoSuchFile"),
-        (Error::NoSuchJob, "NoSuchJob"),
-        (Error::NoSuchPolicy, "NoSuchPolicy"),
-        (Error::NoSuchCheckpoint, "NoSuchCheckpoint"),
-        (Error::AlreadyExists, "AlreadyExists"),
-        (Error::NamespaceNotEmpty, "NamespaceNotEmpty"),
-        (Error::WarehouseNotEmpty, "WarehouseNotEmpty"),
-        (Error::Conflict, "Conflict"),
-        (Error::CommitFailed, "CommitFailed"),
-        (Error::Invalid, "Invalid"),
-        (Error::Unprocessable, "Unprocessable"),
+    let codes = [
+        (Kind::NoSuchWarehouse, "NoSuchWarehouse"),
+        (Kind::NoSuchNamespace, "NoSuchNamespace"),
+        (Kind::NoSuchTable, "NoSuchTable"),
+        (Kind::NoSuchView, "NoSuchView"),
+        (Kind::NoSuchFile, "NoSuchFile"),
+        (Kind::NoSuchJob, "NoSuchJob"),
+        (Kind::NoSuchPolicy, "NoSuchPolicy"),
+        (Kind::NoSuchCheckpoint, "NoSuchCheckpoint"),
+        (Kind::AlreadyExists, "AlreadyExists"),
+        (Kind::NamespaceNotEmpty, "NamespaceNotEmpty"),
+        (Kind::WarehouseNotEmpty, "WarehouseNotEmpty"),
+        (Kind::Conflict, "Conflict"),
+        (Kind::CommitFailed, "CommitFailed"),
+        (Kind::Invalid, "Invalid"),
+        (Kind::Unprocessable, "Unprocessable"),
     ];
-    for (refusal, code) in codes {
-        let refusal = refusal("why".to_owned());
-        assert!(refusal.is_final(), "{refusal:?}");
-        assert_eq!(refusal_parts(&refusal), Some((code, "why".to_owned())));
-        assert_eq!(refusal_from(code, "why".to_owned()), refusal);
+    for (kind, code) in codes {
+        let (known, prefix) = refusal_code(kind).expect("it is recorded");
+        assert_eq!(known, code);
+        let replayed = refusal_from(code, "why");
+        assert_eq!((replayed.kind(), replayed.to_string()), (kind, format!("{prefix}why")));
+        assert!(replayed.is_final() && !replayed.is_failure(), "{replayed:?}");
     }
 }
 
@@ -34,17 +37,49 @@ fn a_refusal_in_a_record_has_the_code_that_it_always_had() {
 fn a_refusal_that_may_be_another_next_time_has_no_code() {
     let refusals = [
         Error::Forbidden("why".to_owned()),
-        Error::Unusable("why".to_owned()),
+        Error::Unusable(BadStorage("why".to_owned())),
         Error::unknown("why"),
         Error::unavailable("why", "why"),
         Error::internal("why"),
     ];
     for refusal in refusals {
-        assert_eq!(refusal_parts(&refusal), None, "{refusal:?}");
+        assert_eq!(refusal_code(refusal.kind()), None, "{refusal:?}");
+    }
+}
+
+#[test]
+fn a_recorded_refusal_has_the_message_of_the_original() {
+    let ident = |name: &str| TabularIdent {
+        namespace: NamespaceIdent(vec!["sales".to_owned()]),
+        name: name.to_owned(),
+    };
+    let (ident, other) = (ident("orders"), ident("returns"));
+    let taken = Error::taken(TabularKind::Table, TabularKind::View, &ident);
+    assert_eq!(taken.to_string(), format!("View with same name already exists: {ident}"));
+    let (from, to) = (Box::new(ident), Box::new(other));
+    let message = format!("Cannot rename {from} to {to}. Table already exists");
+    let taken =
+        Error::AlreadyExists(NameConflict::Rename { from, to, taken_by: TabularKind::Table });
+    let replayed = refusal_from("AlreadyExists", &message);
+    assert_eq!((taken.to_string(), &taken), (message, &replayed));
+}
+
+#[test]
+fn a_record_omits_the_prefix_of_a_missing_resource() {
+    let id = "7".to_owned();
+    let missing = [
+        Error::NoSuchWarehouse("w".to_owned()),
+        Error::NotFound(MissingResource::Job(id.clone())),
+        Error::NotFound(MissingResource::Checkpoint(id)),
+    ];
+    for error in missing {
+        let (code, message) = recorded_refusal(&error).expect("it is recorded");
+        assert!(!message.contains("does not exist"), "{message}");
+        assert_eq!(refusal_from(code, &message), error);
     }
 }
 
 #[test]
 fn a_code_that_this_binary_does_not_know_is_an_internal_error() {
-    assert!(matches!(refusal_from("NoSuchThing", String::new()), Error::Internal { .. }));
+    assert!(matches!(refusal_from("NoSuchThing", ""), Error::Internal { .. }));
 }

@@ -1,0 +1,55 @@
+//! Kinds of errors, which determine the status and the exception of the response, and whether an
+//! error is recorded.
+
+/// The kind of an `Error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "`Error` and `MissingResource` document the variants")]
+pub enum Kind {
+    NoSuchWarehouse,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchFile,
+    NoSuchJob,
+    NoSuchPolicy,
+    NoSuchCheckpoint,
+    AlreadyExists,
+    NamespaceNotEmpty,
+    WarehouseNotEmpty,
+    Conflict,
+    CommitFailed,
+    CommitStateUnknown,
+    Invalid,
+    Unusable,
+    Unprocessable,
+    Forbidden,
+    Unavailable,
+    Internal,
+}
+
+impl Kind {
+    /// Returns the name of the exception, as the Iceberg specification and the management API use
+    /// it.
+    pub fn exception(self) -> &'static str {
+        match self {
+            Self::NoSuchWarehouse => "NoSuchWarehouseException",
+            Self::NoSuchNamespace => "NoSuchNamespaceException",
+            Self::NoSuchTable => "NoSuchTableException",
+            Self::NoSuchView => "NoSuchViewException",
+            Self::NoSuchFile | Self::NoSuchPolicy | Self::NoSuchJob | Self::NoSuchCheckpoint => {
+                "NotFoundException"
+            }
+            Self::AlreadyExists => "AlreadyExistsException",
+            Self::NamespaceNotEmpty => "NamespaceNotEmptyException",
+            Self::WarehouseNotEmpty => "WarehouseNotEmptyException",
+            Self::Conflict => "ConflictException",
+            Self::CommitFailed => "CommitFailedException",
+            Self::CommitStateUnknown => "CommitStateUnknownException",
+            Self::Invalid | Self::Unusable => "IllegalArgumentException",
+            Self::Unprocessable => "UnprocessableEntityException",
+            Self::Forbidden => "ForbiddenException",
+            Self::Unavailable => "SlowDownException",
+            Self::Internal => "InternalServerError",
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Reasons of rejections. Idempotency records contain their messages.
+
+use slateberg_authz::lockout::LockedOut;
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_store as store;
+use uuid::Uuid;
+
+/// A resource that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MissingResource {
+    /// A file at this location.
+    #[error("Failed to open input stream for file: {0}")]
+    File(String),
+    /// A background job with this id.
+    #[error("Job does not exist: {}", brief(.0))]
+    Job(String),
+    /// A policy with this id.
+    #[error("Policy does not exist: {}", brief(.0))]
+    Policy(String),
+    /// A revision of the policies with this number.
+    #[error("Policy revision does not exist: {0}")]
+    PolicyRevision(u64),
+    /// A grant with this id.
+    #[error("Grant does not exist: {}", brief(.0))]
+    Grant(String),
+    /// A checkpoint with this id or name.
+    #[error("Checkpoint does not exist: {}", brief(.0))]
+    Checkpoint(String),
+}
+
+/// A name that is in use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameConflict {
+    /// Name of a namespace.
+    #[error("Namespace already exists: {0}")]
+    Namespace(NamespaceIdent),
+    /// Name of a table or view.
+    #[error(
+        "{} {}: {ident}",
+        taken_by.title(),
+        if wanted == taken_by { "already exists" } else { "with same name already exists" }
+    )]
+    Tabular {
+        /// Kind of the new object.
+        wanted: TabularKind,
+        /// Kind of the existing object.
+        taken_by: TabularKind,
+        /// Name of both.
+        ident: TabularIdent,
+    },
+    /// The new name of a table or view.
+    #[error("Cannot rename {from} to {to}. {} already exists", taken_by.title())]
+    Rename {
+        /// Current name.
+        from: Box<TabularIdent>,
+        /// New name.
+        to: Box<TabularIdent>,
+        /// Kind of the object with the new name.
+        taken_by: TabularKind,
+    },
+    /// Name of a checkpoint.
+    #[error("Checkpoint already exists: {0}")]
+    Checkpoint(String),
+    /// Id of a policy.
+    #[error("Policy already exists: {0}")]
+    Policy(String),
+    /// Name of a warehouse.
+    #[error("Warehouse already exists: {0}")]
+    Warehouse(String),
+    /// Name of a former warehouse of the configuration, with another location.
+    #[error("Warehouse already exists: {0}, in an earlier configuration and at another location")]
+    FormerWarehouse(String),
+}
+
+/// A state that does not allow a change.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StateConflict {
+    /// The store has no data keys.
+    #[error("What this catalog keeps is not encrypted: there is no key to change")]
+    NotEncrypted,
+    /// The background job has ended.
+    #[error("Job {0} has ended already")]
+    JobEnded(Uuid),
+    /// Another search for orphans of the table is running.
+    #[error("A search for orphans of this table has not ended yet: job {0}")]
+    OrphanSearch(Uuid),
+    /// Files at the location of the table may belong to another table or view.
+    #[error(
+        "Cannot remove orphans: the location of the table is at or inside that of another table or view"
+    )]
+    SharedLocation,
+    /// The warehouse is defined in the configuration.
+    #[error("Cannot change warehouse {0}: it belongs to the configuration")]
+    ConfiguredWarehouse(String),
+}
+
+/// A change that was based on an older state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitConflict {
+    /// A requirement of a commit does not hold, or its metadata does not follow the current
+    /// metadata.
+    #[error("{0}")]
+    Requirement(String),
+    /// The policies have another revision.
+    #[error("Expected policy revision {expected}, but the newest is {newest}")]
+    Policies {
+        /// The revision in the request.
+        expected: u64,
+        /// The newest revision.
+        newest: u64,
+    },
+    /// The warehouse has another version.
+    #[error("Expected version {expected} of warehouse {name}, but it is at {current}")]
+    Warehouse {
+        /// Name of the warehouse.
+        name: String,
+        /// The version in the request.
+        expected: u64,
+        /// The current version.
+        current: u64,
+    },
+    /// The warehouse was changed while the request was evaluated.
+    #[error("Warehouse {0} was changed by another request at the same time")]
+    ConcurrentWarehouse(String),
+}
+
+/// A contradictory request, or a violated rule.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RuleViolation {
+    /// The number of checkpoints is at its limit.
+    #[error("There are {0} checkpoints already: delete some")]
+    TooManyCheckpoints(usize),
+    /// The number of objects of this kind is at its limit.
+    #[error("There are {max} {what} already")]
+    TooMany {
+        /// Kind of the objects, in the plural.
+        what: &'static str,
+        /// The limit.
+        max: usize,
+    },
+    /// The `Idempotency-Key` was used by another request.
+    #[error("Idempotency-Key {0} was used for another request")]
+    ReusedIdempotencyKey(Uuid),
+    /// A namespace update sets and removes the same properties.
+    #[error("Invalid namespace update, cannot simultaneously set and remove keys: {0:?}")]
+    ContradictoryProperties(Vec<String>),
+    /// The settings disable stored policies.
+    #[error(
+        "Refused: stored policies are not in force (authz.stored_policies is false), and can only be taken back"
+    )]
+    StoredPoliciesOff,
+    /// The policy comes from a file or is built in.
+    #[error("Cannot remove policy {0}: it does not come from the API")]
+    ForeignPolicy(String),
+    /// The change would remove the last principal that may manage policies.
+    #[error("Refused: {0}")]
+    Lockout(#[from] LockedOut),
+    /// The KMS rejects the change of the key ring.
+    #[error(transparent)]
+    KeyRing(store::Error),
+}
